@@ -1,0 +1,80 @@
+import type { Clock } from "./clock.ts";
+import { systemClock } from "./clock.ts";
+
+/** What an id names: task, reasoning, tool call item, tool result item, message, call, approval, session, block, inbox row. */
+export type IdPrefix =
+  | "task"
+  | "rs"
+  | "fc"
+  | "fco"
+  | "msg"
+  | "call"
+  | "apr"
+  | "sess"
+  | "blk"
+  | "post";
+
+/** Mints ids; inject one to make a run repeatable. */
+export interface IdSource {
+  /** `prefix_` and a ULID; ids of one source sort in the order they were minted. */
+  next(prefix: IdPrefix): string;
+  /** A random UUID (v4), for child sessions and agent keys. */
+  uuid(): string;
+}
+
+/** Fills a buffer with random bytes. */
+export type RandomBytes = (bytes: Uint8Array) => Uint8Array;
+
+// Crockford's base 32: no I, L, O, U.
+const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** An id source over a clock and randomness; within one millisecond it counts up, so order holds. */
+export function createIds(
+  options: { clock?: Pick<Clock, "now">; random?: RandomBytes } = {},
+): IdSource {
+  const clock = options.clock ?? systemClock;
+  const random = options.random ?? ((bytes) => crypto.getRandomValues(bytes));
+  let lastTime = -1;
+  const tail = new Uint8Array(16); // 16 digits of 5 bits: the random half of a ULID
+
+  return {
+    next(prefix) {
+      const now = clock.now();
+      if (now > lastTime) {
+        lastTime = now;
+        random(tail);
+        for (let i = 0; i < 16; i++) tail[i] = (tail[i] as number) & 31;
+      } else if (!increment(tail)) {
+        lastTime += 1; // 2^80 ids in one millisecond: borrow the next one
+      }
+      return `${prefix}_${encodeTime(lastTime)}${Array.from(tail, (digit) => alphabet[digit]).join("")}`;
+    },
+    uuid() {
+      const bytes = random(new Uint8Array(16));
+      bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
+      bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+      const digits = Array.from(bytes, (byte) => hex[byte]).join("");
+      return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-${digits.slice(12, 16)}-${digits.slice(16, 20)}-${digits.slice(20)}`;
+    },
+  };
+}
+
+function increment(digits: Uint8Array): boolean {
+  for (let i = digits.length - 1; i >= 0; i--) {
+    const digit = digits[i] as number;
+    digits[i] = (digit + 1) & 31;
+    if (digit < 31) return true;
+  }
+  return false;
+}
+
+function encodeTime(ms: number): string {
+  let rest = ms;
+  let text = "";
+  for (let i = 0; i < 10; i++) {
+    text = alphabet.charAt(rest % 32) + text;
+    rest = Math.floor(rest / 32);
+  }
+  return text;
+}

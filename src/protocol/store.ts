@@ -1,0 +1,150 @@
+import type { ErrorShape } from "./error.ts";
+import type { TaskEvent } from "./event.ts";
+import type { Message } from "./message.ts";
+import type { TaskStatus } from "./task.ts";
+
+/** The right to write one conversation, until it expires or is taken over. */
+export interface Lease {
+  readonly sessionId: string;
+  readonly owner: string;
+  /** Grows with every acquisition; a commit with an older fence is refused. */
+  readonly fence: number;
+  readonly expiresAt: number;
+}
+
+/** Where logs, tasks, sessions and files live. Two ways to write: the owner commits, anyone posts. */
+export interface Store {
+  /** One owner per conversation (root session); undefined while another one's lease is live. */
+  acquire(sessionId: string, owner: string, ttlMs: number): Promise<Lease | undefined>;
+  /** Returns the leases that still hold, prolonged. */
+  renew(leases: readonly Lease[], ttlMs: number): Promise<readonly Lease[]>;
+  release(lease: Lease): Promise<void>;
+  /** Conversations with work left and no live owner, by the store's own clock. */
+  expired(limit: number): Promise<readonly string[]>;
+  /** Atomic, and durable when it resolves; rejects with code `fenced` or `conflict`. */
+  commit(commit: Commit): Promise<void>;
+  /** Idempotent by id; returns the row that won. */
+  post(post: Post): Promise<Post>;
+  /** Inbox rows that are not yet taken. */
+  posts(query: { sessionId?: string; rootTaskId?: string }): Promise<readonly Post[]>;
+  read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]>;
+  /** The last number of a log; -1 when it is empty. */
+  last(log: string): Promise<number>;
+  session(id: string, from?: number): Promise<readonly Message[]>;
+  sessions(query: SessionQuery): Promise<readonly SessionInfo[]>;
+  task(id: string): Promise<TaskRecord | undefined>;
+  tasks(query: TaskQuery): Promise<readonly TaskRecord[]>;
+  /** A hint only: reread after it. Returns the way to stop watching. */
+  watch(key: WatchKey, wake: () => void): () => void;
+  readonly files: Files;
+  close(): Promise<void>;
+}
+
+/** What to watch for changes. */
+export type WatchKey =
+  | { readonly log: string }
+  | { readonly session: string }
+  | { readonly task: string };
+
+/** Which sessions to list, newest first. */
+export interface SessionQuery {
+  readonly userId?: string;
+  readonly limit: number;
+  readonly before?: string;
+}
+
+/** Which task records to list. */
+export interface TaskQuery {
+  readonly sessionId?: string;
+  readonly parentSessionId?: string;
+  readonly rootTaskId?: string;
+  readonly status?: readonly TaskStatus[];
+  readonly limit?: number;
+}
+
+/** One step of a conversation, written whole or not at all. */
+export interface Commit {
+  readonly lease: Lease;
+  readonly log: string;
+  /** Numbered by the store under the lease. */
+  readonly events?: readonly TaskEvent[];
+  /** Appending at index `at` is the compare-and-set. */
+  readonly appends?: readonly SessionAppend[];
+  readonly tasks?: readonly TaskRecord[];
+  readonly posts?: readonly Post[];
+  /** Inbox rows that this commit moves into the transcript. */
+  readonly taken?: readonly string[];
+}
+
+/** Messages to add to a session that is `at` messages long. */
+export interface SessionAppend {
+  readonly sessionId: string;
+  readonly at: number;
+  readonly messages: readonly Message[];
+}
+
+/** A row of a conversation's inbox. */
+export interface Post {
+  readonly id: string;
+  readonly kind: "answer" | "hint" | "input" | "cancel";
+  readonly sessionId: string;
+  readonly rootTaskId?: string;
+  readonly message?: Message;
+}
+
+/** What a store keeps of a task besides its log and its transcript. */
+export interface TaskRecord {
+  readonly taskId: string;
+  readonly rootTaskId: string;
+  readonly parentTaskId?: string;
+  readonly parentItemId?: string;
+  readonly agentId: string;
+  readonly agentKey: string;
+  readonly label?: string;
+  readonly sessionId: string;
+  readonly parentSessionId?: string;
+  readonly userId?: string;
+  readonly depth: number;
+  readonly path: string;
+  readonly createdAt: number;
+  readonly mode: "sync" | "background";
+  readonly status: TaskStatus;
+  /** How many output indexes the transcript accounts for. */
+  readonly committedOutput: number;
+  readonly outputSchema?: object;
+  readonly result?: Message;
+  readonly structured?: unknown;
+  readonly error?: ErrorShape;
+  readonly remote?: { readonly url: string; readonly taskId: string; readonly cursor: number };
+}
+
+/** A session in a list. */
+export interface SessionInfo {
+  readonly sessionId: string;
+  readonly userId?: string;
+  readonly agentId?: string;
+  readonly title?: string;
+  readonly messages: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** Versioned blobs. */
+export interface Files {
+  get(path: string): Promise<StoredFile | undefined>;
+  /** With `ifVersion` the write happens only on that version (0: only if absent), else it rejects with `conflict`. */
+  put(path: string, data: Uint8Array, options?: { ifVersion?: number }): Promise<number>;
+  delete(path: string): Promise<boolean>;
+  list(prefix: string, options?: { limit?: number; after?: string }): Promise<readonly FileInfo[]>;
+}
+/** A file's place, size and version. */
+export interface FileInfo {
+  readonly path: string;
+  readonly size: number;
+  readonly version: number;
+  readonly modifiedAt: number;
+}
+/** A file with its bytes. */
+export interface StoredFile extends FileInfo {
+  readonly data: Uint8Array;
+}
