@@ -48,13 +48,13 @@ export interface Progress {
   readonly message?: string;
 }
 
-/** A piece of an item, as people see it. */
+/** A piece of an item, as people see it. Blocks of kinds that this version does not know are kept as they came. */
 export type WireBlock =
   | WireTextBlock
   | WireImageBlock
   | WireFileBlock
   | WireTaskBlock
-  | OpaqueBlock;
+  | OmittedBlock;
 interface BlockBase {
   readonly id?: string;
   /** The number that `[^n]` cites; one number per tool result, shared by its blocks. */
@@ -90,10 +90,9 @@ export interface WireTaskBlock extends BlockBase {
   readonly type: "task";
   readonly task_id: string;
 }
-/** A block of a kind that this version does not know, kept as it came. */
-export interface OpaqueBlock extends BlockBase {
-  readonly type: string & {};
-  readonly [key: string]: unknown;
+/** The place of a block that a filtered stream left out. */
+export interface OmittedBlock extends BlockBase {
+  readonly type: "omitted";
 }
 
 /** A citation: `text.slice(start_index, end_index)` of the block it stands on is its marker (UTF-16 units, half open). */
@@ -301,6 +300,8 @@ export interface Tree {
   readonly safeCursor: number;
   /** Ranges of numbers received beyond `safeCursor`. */
   readonly ahead: readonly (readonly [from: number, to: number])[];
+  /** What a snapshot brought the tree to; becomes the cursor with the first event after it. */
+  readonly snapshotCursor?: number;
   /** Where something is missing right now. */
   readonly gaps: readonly Gap[];
   /** Events of a type that this version does not know. */

@@ -1,0 +1,160 @@
+import type { Gap, Item, Task, Tree } from "./task.ts";
+import type { Owned } from "./task-table.ts";
+import { TaskTable } from "./task-table.ts";
+
+/** A type whose fields may be assigned, for the code that owns the value. */
+export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+/** An item while a rule edits it; its parts are checked where they are touched. */
+export type MutableItem = Mutable<Item> & Record<string, unknown>;
+
+/**
+ * A tree under edit. Rules change it through the functions below, which copy a branch the first time it is touched
+ * and leave the rest shared with the tree that the edit started from.
+ */
+export interface Draft {
+  table: TaskTable;
+  owned: Owned;
+  rootId: string | undefined;
+  safeCursor: number;
+  ahead: readonly (readonly [number, number])[];
+  snapshotCursor: number | undefined;
+  gaps: readonly Gap[];
+  unknown: number;
+  ignored: number;
+}
+
+/** An edit that starts from a tree and leaves it untouched. */
+export function draftOf(tree: Tree): Draft {
+  return {
+    table: FoldedTree.tableOf(tree),
+    owned: new Set(),
+    rootId: tree.rootId,
+    safeCursor: tree.safeCursor,
+    ahead: tree.ahead,
+    snapshotCursor: tree.snapshotCursor,
+    gaps: tree.gaps,
+    unknown: tree.unknown,
+    ignored: tree.ignored,
+  };
+}
+
+/** The tree as the draft stands; from here on the draft copies what it changes. */
+export function treeOf(draft: Draft): Tree {
+  draft.owned = new Set();
+  return Object.defineProperty(new FoldedTree(draft), "tasks", FoldedTree.tasks);
+}
+
+/**
+ * A tree that keeps its table and builds `tasks` when somebody looks, so that folding an event does not cost a copy
+ * of every task. To all who read it, clone it or print it, it is plain data.
+ */
+class FoldedTree implements Tree {
+  readonly #table: TaskTable;
+  #tasks: Record<string, Task> | undefined;
+  readonly rootId: string | undefined;
+  declare readonly tasks: Record<string, Task>;
+  readonly safeCursor: number;
+  readonly ahead: Tree["ahead"];
+  readonly snapshotCursor: number | undefined;
+  readonly gaps: Tree["gaps"];
+  readonly unknown: number;
+  readonly ignored: number;
+
+  constructor(draft: Draft) {
+    this.#table = draft.table;
+    this.rootId = draft.rootId;
+    this.safeCursor = draft.safeCursor;
+    this.ahead = draft.ahead;
+    this.snapshotCursor = draft.snapshotCursor;
+    this.gaps = draft.gaps;
+    this.unknown = draft.unknown;
+    this.ignored = draft.ignored;
+  }
+
+  static readonly tasks: PropertyDescriptor & ThisType<FoldedTree> = {
+    enumerable: true,
+    get() {
+      this.#tasks ??= this.#table.toObject();
+      return this.#tasks;
+    },
+  };
+
+  /** The table of a tree; one that came as JSON gets its own. */
+  static tableOf(tree: Tree): TaskTable {
+    if (#table in tree) return tree.#table;
+    let table = TaskTable.empty();
+    for (const [id, task] of Object.entries(tree.tasks)) table = table.set(id, task, undefined);
+    return table;
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")](): Tree {
+    return { ...this };
+  }
+}
+
+/** The task for editing; the first mention of an id makes a placeholder. */
+export function editTask(draft: Draft, id: string): Mutable<Task> {
+  const task = draft.table.get(id);
+  const { owned } = draft;
+  if (task !== undefined && (owned === undefined || owned.has(task))) return task;
+  const copy: Mutable<Task> = task === undefined ? placeholder(id) : { ...task };
+  owned?.add(copy);
+  draft.table = draft.table.set(id, copy, owned);
+  return copy;
+}
+
+/** The task's output for editing. */
+export function editOutput(draft: Draft, task: Mutable<Task>): Item[] {
+  const output = editList(draft, task.output);
+  task.output = output;
+  return output;
+}
+
+/** One item of the task's output for editing. */
+export function editItem(draft: Draft, task: Mutable<Task>, index: number): MutableItem {
+  const output = editOutput(draft, task);
+  const item = editEntry(draft, output, index);
+  return item as MutableItem;
+}
+
+/** A list for editing. */
+export function editList<T>(draft: Draft, list: readonly T[]): T[] {
+  const { owned } = draft;
+  if (owned === undefined || owned.has(list)) return list as T[];
+  const copy = list.slice();
+  owned.add(copy);
+  return copy;
+}
+
+/** One entry of an owned list for editing. */
+export function editEntry<T extends object>(draft: Draft, list: T[], index: number): Mutable<T> {
+  const entry = list[index] as T;
+  const { owned } = draft;
+  if (owned === undefined || owned.has(entry)) return entry;
+  const copy = { ...entry };
+  owned.add(copy);
+  list[index] = copy;
+  return copy;
+}
+
+function placeholder(id: string): Mutable<Task> {
+  return { id, status: "unknown", output: [], children: [], approvals: [], appliedSeq: -1 };
+}
+
+/** What a rule made of an event: `ignored` broke a rule and is counted. */
+export type Verdict = "applied" | "ignored" | "unknown";
+
+/** Whether a value can name something in a tree; `__proto__` cannot, since ids become keys. */
+export function isId(value: unknown): value is string {
+  return typeof value === "string" && value.length > 0 && value !== "__proto__";
+}
+
+/** Whether a value can be a position. */
+export function isIndex(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** Whether a value is a JSON object. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,206 @@
+import type { Draft, Mutable, MutableItem, Verdict } from "./draft.ts";
+import { editEntry, editItem, editList, editTask, isIndex, isObject } from "./draft.ts";
+import type {
+  BlockDone,
+  ImageAdded,
+  ImageDelta,
+  ImageDone,
+  ReasoningSummaryItemAdded,
+  ReasoningSummaryItemDone,
+  ReasoningSummaryTextDelta,
+  ReasoningTextDelta,
+  ReasoningTextDone,
+  TextAdded,
+  TextAnnotationAdded,
+  TextDelta,
+  TextDone,
+  ToolCallArgumentsDelta,
+  ToolCallArgumentsDone,
+  ToolResultProgress,
+} from "./event.ts";
+import type { FoldOptions } from "./fold.ts";
+import { maxHole, normalBlock, reach } from "./fold-item.ts";
+import type { Item, ReasoningText, SummaryEntry, WireBlock } from "./task.ts";
+
+type BlockEvent =
+  | TextAdded
+  | TextDelta
+  | TextAnnotationAdded
+  | TextDone
+  | ImageAdded
+  | ImageDelta
+  | ImageDone
+  | BlockDone;
+type ReasoningEvent =
+  | ReasoningSummaryItemAdded
+  | ReasoningSummaryTextDelta
+  | ReasoningSummaryItemDone
+  | ReasoningTextDelta
+  | ReasoningTextDone;
+type ToolCallEvent = ToolCallArgumentsDelta | ToolCallArgumentsDone | ToolResultProgress;
+type Part = { readonly type: string; readonly text?: string; readonly status?: "in_progress" };
+
+/** Blocks of a message or a tool result grow. */
+export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions): Verdict {
+  const item = openItem(draft, event, "message", options);
+  if (item === undefined || !Array.isArray(item.block_list)) return "ignored";
+  const blocks = editList(draft, item.block_list as WireBlock[]);
+  item.block_list = blocks;
+  const at = event.block_index;
+  if (!isIndex(at)) return "ignored";
+  if (options.filtered && at <= blocks.length + maxHole) {
+    while (blocks.length < at) blocks.push({ type: "omitted" });
+  }
+  switch (event.type) {
+    case "task.text.delta":
+      return append(draft, blocks as Part[], at, "text", event.delta);
+    case "task.text.annotation.added": {
+      if (!isOpenPart(blocks[at], "text") || !isObject(event.annotation)) return "ignored";
+      const block = editEntry(draft, blocks, at) as Mutable<WireBlock & { type: "text" }>;
+      const annotations = editList(draft, block.annotations ?? []);
+      if (event.annotation_index !== annotations.length) return "ignored";
+      annotations.push(event.annotation);
+      block.annotations = annotations;
+      return "applied";
+    }
+    case "task.image.delta": {
+      const block = blocks[at] as { partial_image_index?: number } | undefined;
+      if (!isObject(event.item) || !isIndex(event.partial_image_index)) return "ignored";
+      const image = normalBlock(event.item, item.type);
+      const preview = { ...image, partial_image_index: event.partial_image_index } as WireBlock;
+      if (block === undefined) return open(blocks, at, preview);
+      if (!isOpenPart(block, "image")) return "ignored";
+      if (event.partial_image_index > (block.partial_image_index ?? -1)) {
+        blocks[at] = { ...preview, status: "in_progress" };
+      }
+      return "applied";
+    }
+    case "task.text.added":
+    case "task.image.added":
+      if (!isObject(event.item)) return "ignored";
+      if (isOpenPart(blocks[at])) return "applied";
+      return open(blocks, at, ownParts(normalBlock(event.item, item.type)));
+    default:
+      if (!isObject(event.item)) return "ignored";
+      return put(blocks, at, normalBlock(event.item, item.type));
+  }
+}
+
+/** A reasoning's summary grows, and its raw text where that is sent. */
+export function foldReasoning(draft: Draft, event: ReasoningEvent, options: FoldOptions): Verdict {
+  const item = openItem(draft, event, "reasoning", options) as
+    | Mutable<Item & { type: "reasoning" }>
+    | undefined;
+  if (item === undefined || item.type !== "reasoning") return "ignored";
+  if (event.type === "task.reasoning_text.delta" || event.type === "task.reasoning_text.done") {
+    const content = editList<ReasoningText>(draft, item.content ?? []);
+    item.content = content;
+    if (event.type === "task.reasoning_text.delta") {
+      return append(draft, content, event.content_index, "reasoning_text", event.delta);
+    }
+    if (typeof event.text !== "string") return "ignored";
+    return put(content, event.content_index, { type: "reasoning_text", text: event.text });
+  }
+  const summary = editList<SummaryEntry>(draft, item.summary);
+  item.summary = summary;
+  const at = event.summary_index;
+  if (event.type === "task.reasoning_summary_text.delta") {
+    return append(draft, summary, at, "text", event.delta);
+  }
+  if (!isObject(event.item)) return "ignored";
+  if (event.type === "task.reasoning_summary_item.done") return put(summary, at, event.item);
+  return isOpenPart(summary[at]) ? "applied" : open(summary, at, event.item);
+}
+
+/** A call's arguments grow; its result tells how far it is. */
+export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOptions): Verdict {
+  const progress = event.type === "task.tool_result.progress";
+  const item = openItem(draft, event, progress ? "tool_result" : "tool_call", options);
+  if (item === undefined) return "ignored";
+  if (progress) {
+    if (item.type !== "tool_result" || typeof event.progress !== "number") return "ignored";
+    const { total, message } = event;
+    item.progress = {
+      progress: event.progress,
+      ...(total !== undefined && { total }),
+      ...(message !== undefined && { message }),
+    };
+    return "applied";
+  }
+  if (item.type !== "tool_call" || item.arguments_status === "completed") return "ignored";
+  if (event.type === "task.tool_call_arguments.done") {
+    if (typeof event.arguments !== "string") return "ignored";
+    item.arguments = event.arguments;
+    item.arguments_status = "completed";
+    return "applied";
+  }
+  if (typeof event.delta !== "string") return "ignored";
+  item.arguments = (item.arguments as string) + event.delta;
+  return "applied";
+}
+
+/** The item that a part belongs to, for editing; undefined when it is not open. */
+function openItem(
+  draft: Draft,
+  event: BlockEvent | ReasoningEvent | ToolCallEvent,
+  implied: "message" | "reasoning" | "tool_call" | "tool_result",
+  options: FoldOptions,
+): MutableItem | undefined {
+  const at = event.output_index;
+  if (!isIndex(at)) return undefined;
+  const task = editTask(draft, event.task_id);
+  if (task.output[at] === undefined && options.legacy && reach(draft, task, at, options)) {
+    const output = editList(draft, task.output);
+    output.push(impliedItem(event.item_id, implied));
+    task.output = output;
+  }
+  return task.output[at]?.status === "in_progress" ? editItem(draft, task, at) : undefined;
+}
+
+/** A part came before its item: producers without numbers may do that. */
+function impliedItem(
+  id: string,
+  type: "message" | "reasoning" | "tool_call" | "tool_result",
+): Item {
+  const status = "in_progress";
+  if (type === "reasoning") return { type, id, status, summary: [] };
+  if (type === "tool_call") return { type, id, status, call_id: "", name: "", arguments: "" };
+  if (type === "tool_result") return { type, id, status, call_id: "", block_list: [] };
+  return { type, id, status, role: "assistant", block_list: [] };
+}
+
+function append(draft: Draft, parts: Part[], at: number, type: string, delta: unknown): Verdict {
+  if (typeof delta !== "string") return "ignored";
+  const part = parts[at];
+  if (part === undefined) return open(parts, at, { type, text: delta });
+  if (part.status !== "in_progress" || typeof part.text !== "string") return "ignored";
+  const editable = editEntry(draft, parts, at);
+  editable.text = part.text + delta;
+  return "applied";
+}
+
+function open<T extends object>(parts: T[], at: number, part: T): Verdict {
+  if (at !== parts.length) return "ignored";
+  parts.push({ ...part, status: "in_progress" });
+  return "applied";
+}
+
+/** A part that is whole takes the place of what was assembled. */
+function put<T extends object>(parts: T[], at: number, part: T): Verdict {
+  if (at === parts.length) parts.push(part);
+  else if (isOpenPart(parts[at])) parts[at] = part;
+  else return "ignored";
+  return "applied";
+}
+
+function isOpenPart(part: unknown, type?: string): boolean {
+  if (!isObject(part) || part.status !== "in_progress") return false;
+  return type === undefined || part.type === type;
+}
+
+/** A block with a list of its own, so that what an event brought is never changed later. */
+function ownParts(block: WireBlock): WireBlock {
+  return block.type === "text" && Array.isArray(block.annotations)
+    ? ({ ...block, annotations: [...block.annotations] } as WireBlock)
+    : block;
+}

@@ -1,0 +1,84 @@
+export type {
+  Agent,
+  AgentEvent,
+  Answer,
+  Approval,
+  Awaitable,
+  Budget,
+  Class,
+  ContextLookup,
+  Input,
+  OutputOf,
+  Run,
+  RunOptions,
+  StandardIssue,
+  StandardResult,
+  StandardSchema,
+  StreamOptions,
+} from "./agent.ts";
+export { checkStream } from "./check.ts";
+export type { Clock } from "./clock.ts";
+export { systemClock } from "./clock.ts";
+export type { ErrorPlace, ErrorShape, RivuletErrorOptions } from "./error.ts";
+export { RivuletError } from "./error.ts";
+export type * from "./event.ts";
+export { protocolVersion, taskEventTypes } from "./event.ts";
+export type { FoldOptions } from "./fold.ts";
+export type { IdPrefix, IdSource, RandomBytes } from "./id.ts";
+export { createIds } from "./id.ts";
+export type { DocumentItem, MaterializeOptions, TaskDocument } from "./materialize.ts";
+export { materialize } from "./materialize.ts";
+export type {
+  AnswerBlock,
+  Block,
+  CompactionBlock,
+  Decision,
+  GenerateReason,
+  HintBlock,
+  MediaBlock,
+  MediaSource,
+  Message,
+  MessageMetadata,
+  Reply,
+  SuspensionBlock,
+  TaskRef,
+  TextBlock,
+  ThinkingBlock,
+  ToolResultBlock,
+  ToolResultState,
+  ToolUseBlock,
+} from "./message.ts";
+export { textOf } from "./message.ts";
+export { emptyTree, reduce, TaskTree } from "./reduce.ts";
+export { ReferenceParser } from "./reference-parser.ts";
+export { ReferencePool } from "./references.ts";
+export type { PlacedItem, WaitingApproval } from "./select.ts";
+export {
+  addUsage,
+  childrenOf,
+  openItems,
+  rootTask,
+  subtreeUsage,
+  waitingApprovals,
+} from "./select.ts";
+export { snapshotOf } from "./snapshot.ts";
+export type { Source, SourceRef } from "./source.ts";
+export { prependSource, sourceRef } from "./source.ts";
+export { decodeSse, encodeComment, encodeSse, SseDecoder } from "./sse.ts";
+export type {
+  Commit,
+  FileInfo,
+  Files,
+  Lease,
+  Post,
+  SessionAppend,
+  SessionInfo,
+  SessionQuery,
+  Store,
+  StoredFile,
+  TaskQuery,
+  TaskRecord,
+  WatchKey,
+} from "./store.ts";
+export type * from "./task.ts";
+export { isTerminal } from "./task.ts";

@@ -1,0 +1,198 @@
+import { describe, expect, it } from "vitest";
+import { RivuletError } from "./error.ts";
+import { materialize } from "./materialize.ts";
+import { emptyTree } from "./reduce.ts";
+import {
+  addUsage,
+  childrenOf,
+  openItems,
+  rootTask,
+  subtreeUsage,
+  waitingApprovals,
+} from "./select.ts";
+import type { Item, Task, Tree } from "./task.ts";
+
+const result = (call: string, block_list: Item extends never ? never : unknown[] = []) =>
+  ({
+    type: "tool_result",
+    id: `fco_${call}`,
+    call_id: call,
+    status: "completed",
+    block_list,
+  }) as Item;
+const message = (text: string, more = {}) =>
+  ({
+    type: "message",
+    id: "msg",
+    role: "assistant",
+    status: "completed",
+    block_list: [{ type: "text", text, ...more }],
+  }) as Item;
+
+function tree(tasks: readonly (Partial<Task> & { id: string })[], rootId = "task_r"): Tree {
+  const full = tasks.map((task) => ({
+    status: "completed" as const,
+    output: [],
+    children: [],
+    approvals: [],
+    appliedSeq: 0,
+    ...task,
+  }));
+  return { ...emptyTree(), rootId, tasks: Object.fromEntries(full.map((task) => [task.id, task])) };
+}
+const child = (id: string, parentTaskId: string, more: Partial<Task> = {}) => ({
+  id,
+  parentTaskId,
+  parentOutputIndex: 0,
+  ...more,
+});
+
+describe("materialize", () => {
+  it("nests a child's output in its parent's tool result, its own blocks first", () => {
+    const nested = tree([
+      { id: "task_r", output: [result("c1", [{ type: "text", text: "log" }])], children: ["c1"] },
+      child("c1", "task_r", { output: [result("c2"), message("child")], children: ["c2"] }),
+      child("c2", "c1", { output: [message("grandchild")] }),
+    ]);
+    expect(materialize(nested)).toMatchObject({
+      task_id: "task_r",
+      output: [
+        {
+          call_id: "c1",
+          block_list: [
+            { type: "text", text: "log" },
+            {
+              type: "tool_result",
+              task_id: "c1",
+              block_list: [{ type: "message", task_id: "c2" }],
+            },
+            { type: "message", task_id: "c1" },
+          ],
+        },
+      ],
+    });
+    expect(materialize(nested).output[0]).not.toHaveProperty("task_id");
+    expect(materialize(nested, "c2").output).toHaveLength(1);
+  });
+
+  it("puts a child where its block stands", () => {
+    const blocks = [
+      { type: "text", text: "before" },
+      { type: "task", task_id: "c1" },
+      { type: "text", text: "after" },
+    ];
+    const { output } = materialize(
+      tree([
+        { id: "task_r", output: [result("c1", blocks)], children: ["c1"] },
+        child("c1", "task_r", { output: [message("child")] }),
+      ]),
+    );
+    const types = (output[0] as unknown as { block_list: { type: string }[] }).block_list;
+    expect(types.map((block) => block.type)).toEqual(["text", "message", "text"]);
+  });
+
+  it("ends where a task would contain itself", () => {
+    const loop = tree([
+      {
+        id: "task_r",
+        output: [result("c1")],
+        children: ["c1"],
+        parentTaskId: "c1",
+        parentOutputIndex: 0,
+      },
+      child("c1", "task_r", { output: [result("x")], children: ["task_r"] }),
+    ]);
+    expect(materialize(loop).output).toHaveLength(1);
+  });
+
+  it("leaves out tombstones, and the model's side unless it is asked for", () => {
+    const output = [
+      { type: "discarded", id: "msg_0", reason: "fallback" },
+      { ...message("said"), content: [{ type: "text", text: "secret" }] },
+    ] as Item[];
+    const one = tree([{ id: "task_r", output }]);
+    expect(materialize(one).output).toEqual([message("said")]);
+    expect(materialize(one, "task_r", { include: ["content"] }).output[0]).toHaveProperty(
+      "content",
+    );
+  });
+
+  it("gives the first form of the protocol when asked", () => {
+    const annotation = {
+      type: "reference_to_block",
+      reference_id: 1,
+      start_index: 0,
+      end_index: 4,
+    };
+    const cited = message("[^1]", {
+      id: "blk_1",
+      annotations: [{ ...annotation, marker: "[^1]" }],
+    });
+    const one = tree([
+      {
+        id: "task_r",
+        output: [result("c", [{ type: "text", text: "x", reference_id: 1 }]), cited],
+      },
+    ]);
+    expect(materialize(one, undefined, { seed: true }).output).toEqual([
+      {
+        type: "tool_result",
+        id: "fco_c",
+        call_id: "c",
+        block_list: [{ type: "text", text: "x", id: 1 }],
+      },
+      {
+        type: "message",
+        id: "msg",
+        role: "assistant",
+        block_list: [{ type: "text", text: "[^1]", annotations: [annotation] }],
+      },
+    ]);
+  });
+
+  it("says so when there is no such task", () => {
+    expect(() => materialize(emptyTree())).toThrow(RivuletError);
+    expect(() => materialize(emptyTree(), "task_x")).toThrow("The tree has no task task_x.");
+  });
+});
+
+describe("selectors", () => {
+  const usage = (total: number) => ({
+    input_tokens: 1,
+    output_tokens: total - 1,
+    total_tokens: total,
+  });
+  const open = { type: "reasoning", id: "rs", status: "in_progress", summary: [] } as Item;
+  const approval = { approval_id: "apr_1", kind: "tool_call" as const };
+  const some = tree([
+    { id: "task_r", output: [result("c1")], children: ["c1"], usage: usage(10) },
+    child("c1", "task_r", {
+      output: [open],
+      usage: usage(5),
+      subtreeUsage: usage(3),
+      approvals: [
+        { ...approval, decision: "deny" },
+        { ...approval, approval_id: "apr_2" },
+      ],
+    }),
+  ]);
+
+  it("find the root, children, open items and what waits", () => {
+    expect(rootTask(some)?.id).toBe("task_r");
+    expect(childrenOf(some, "task_r", 0).map((task) => task.id)).toEqual(["c1"]);
+    expect(childrenOf(some, "task_r", 1)).toEqual([]);
+    expect(openItems(some)).toEqual([{ taskId: "c1", outputIndex: 0, item: open }]);
+    expect(waitingApprovals(some).map(({ approval }) => approval.approval_id)).toEqual(["apr_2"]);
+  });
+
+  it("sum the usage of a subtree, with what an unseen descendant had used", () => {
+    expect(subtreeUsage(some, "task_r").total_tokens).toBe(18);
+    expect(subtreeUsage(some, "nobody").total_tokens).toBe(0);
+    expect(addUsage(usage(2), { ...usage(2), reasoning_tokens: 4 })).toEqual({
+      input_tokens: 2,
+      output_tokens: 2,
+      total_tokens: 4,
+      reasoning_tokens: 4,
+    });
+  });
+});

@@ -1,0 +1,397 @@
+import { inspect } from "node:util";
+import { describe, expect, it } from "vitest";
+import type { LogEvent, StreamFrame } from "./event.ts";
+import { emptyTree, reduce, TaskTree } from "./reduce.ts";
+import type { MessageItem, ToolCallItem, ToolResultItem, Tree } from "./task.ts";
+
+/** Numbers events as a log would: `sequence_number` over all, `task_seq` per task. */
+function log(...events: readonly Record<string, unknown>[]): LogEvent[] {
+  const perTask = new Map<unknown, number>();
+  return events.map((event, index) => {
+    const taskId = event.task_id ?? "task_r";
+    const taskSeq = perTask.get(taskId) ?? 0;
+    perTask.set(taskId, taskSeq + 1);
+    return {
+      task_id: taskId,
+      sequence_number: index,
+      task_seq: taskSeq,
+      created_at: 1,
+      ...event,
+    } as unknown as LogEvent;
+  });
+}
+
+const created = (id = "task_r", more: Record<string, unknown> = {}) => ({
+  type: "task.created",
+  task_id: id,
+  task: { id, object: "task", status: "queued", agent_id: "main", session_id: "s", ...more },
+});
+const message = (output_index = 0, id = "msg_1") => ({
+  type: "task.output_item.added",
+  output_index,
+  item: { type: "message", id, role: "assistant", status: "in_progress", block_list: [] },
+});
+const at = { item_id: "msg_1", output_index: 0, block_index: 0 };
+const text = (delta: string) => ({ type: "task.text.delta", ...at, delta });
+const textAdded = { type: "task.text.added", ...at, item: { type: "text", text: "" } };
+const root = (tree: Tree) => tree.tasks.task_r as Tree["tasks"][string];
+const fold = (events: readonly StreamFrame[], options = {}) => reduce(emptyTree(), events, options);
+
+describe("numbers", () => {
+  const events = log(created(), message(), textAdded, text("Hel"), text("lo"));
+
+  it("R1: a repeated event changes nothing", () => {
+    const once = fold(events);
+    expect(fold(events.flatMap((event) => [event, event]))).toEqual(once);
+    expect((root(once).output[0] as MessageItem).block_list[0]).toMatchObject({ text: "Hello" });
+  });
+
+  it("R2: an event after a gap waits, is reported, and is applied when the gap is filled", () => {
+    const [a, b, c, d, e] = events as [LogEvent, LogEvent, LogEvent, LogEvent, LogEvent];
+    const gap = fold([a, b, e, d]);
+    expect(gap.gaps).toEqual([{ taskId: "task_r", after: 1, before: 3 }]);
+    expect(root(gap).parked).toEqual([d, e]);
+    expect(gap.safeCursor).toBe(1);
+    expect(gap.ahead).toEqual([[3, 4]]);
+    expect(reduce(gap, c)).toEqual(fold(events));
+  });
+
+  it("R3: the safe cursor stops before a missing number, also one of a task not yet known", () => {
+    const tree = fold([...events.slice(0, 3), { ...events[3], sequence_number: 9 } as LogEvent]);
+    expect(tree.gaps).toEqual([]);
+    expect(tree.safeCursor).toBe(2);
+  });
+
+  it("R3: on a filtered stream missing numbers mean nothing", () => {
+    const sparse = events.map((event) => ({
+      ...event,
+      sequence_number: event.sequence_number * 3,
+    }));
+    expect(fold(sparse, { filtered: true }).safeCursor).toBe(12);
+    expect(fold(sparse).safeCursor).toBe(0);
+  });
+
+  it("a lens shows no false gap through prev_task_seq", () => {
+    const left = [events[0], { ...events[3], prev_task_seq: 0 }] as LogEvent[];
+    expect(fold(left, { filtered: true }).gaps).toEqual([]);
+    expect(fold([events[0], events[3]] as LogEvent[], { filtered: true }).gaps).toHaveLength(1);
+  });
+
+  it("R4: without numbers events count only when the caller says so", () => {
+    const legacy = events.map(({ sequence_number, task_seq, ...event }) => event as LogEvent);
+    expect(fold(legacy)).toMatchObject({ ignored: 5, tasks: {} });
+    const tree = fold(legacy, { legacy: true });
+    expect((root(tree).output[0] as MessageItem).block_list[0]).toMatchObject({ text: "Hello" });
+  });
+});
+
+describe("items and parts", () => {
+  it("R5: an unknown type is counted and the task goes on", () => {
+    const tree = fold(log(created(), { type: "task.from_the_future" }, message()));
+    expect(tree.unknown).toBe(1);
+    expect(root(tree)).toMatchObject({ appliedSeq: 2, output: [{ id: "msg_1" }] });
+  });
+
+  it("R5: unknown fields and block types are kept", () => {
+    const block = { type: "hologram", depth: 3 };
+    const tree = fold(log(created(), message(), { type: "task.block.done", ...at, item: block }));
+    expect((root(tree).output[0] as MessageItem).block_list).toEqual([block]);
+  });
+
+  it("R7: a part before its item makes the item, for producers without numbers", () => {
+    const delta = { type: "task.tool_call_arguments.delta", item_id: "fc", output_index: 0 };
+    const tree = fold([{ ...delta, task_id: "task_r", delta: "{" } as unknown as LogEvent], {
+      legacy: true,
+    });
+    expect(root(tree).output).toMatchObject([{ type: "tool_call", id: "fc", arguments: "{" }]);
+    expect(fold(log(created(), { ...delta, delta: "{" })).ignored).toBe(1);
+  });
+
+  it("R8: added on an open entry is ignored, on a closed one also counted", () => {
+    const done = { type: "task.text.done", ...at, item: { type: "text", text: "x" } };
+    expect(fold(log(created(), message(), message(), textAdded, textAdded)).ignored).toBe(0);
+    expect(fold(log(created(), message(), textAdded, done, textAdded)).ignored).toBe(1);
+  });
+
+  it("R9: text appends, a preview replaces only upwards, a closed part takes nothing", () => {
+    const image = (type: string, url: string, more = {}) => ({
+      type: `task.image.${type}`,
+      ...at,
+      item: { type: "image", image_url: { url } },
+      ...more,
+    });
+    const start = [created(), message(), image("added", "")];
+    const previews = [
+      image("delta", "b", { partial_image_index: 1 }),
+      image("delta", "a", { partial_image_index: 0 }),
+    ];
+    const open = fold(log(...start, ...previews));
+    expect((root(open).output[0] as MessageItem).block_list[0]).toMatchObject({
+      image_url: { url: "b" },
+    });
+    const closed = fold(log(...start, image("done", "z"), ...previews));
+    expect(closed.ignored).toBe(2);
+    expect((root(closed).output[0] as MessageItem).block_list).toEqual([
+      { type: "image", image_url: { url: "z" } },
+    ]);
+  });
+
+  it("R10: item done merges; what it does not say stays as assembled", () => {
+    const result = { type: "tool_result", id: "fco_1", call_id: "call_1" };
+    const events = log(
+      created(),
+      {
+        type: "task.output_item.added",
+        output_index: 0,
+        item: { ...result, status: "in_progress", block_list: [] },
+      },
+      {
+        type: "task.tool_result.progress",
+        item_id: "fco_1",
+        output_index: 0,
+        call_id: "call_1",
+        progress: 1,
+        total: 2,
+      },
+      textAdded,
+      text("out"),
+      {
+        type: "task.output_item.done",
+        output_index: 0,
+        item: { ...result, status: "completed", child_task_id: "call_1" },
+      },
+    );
+    const half = root(fold(events.slice(0, 3))).output[0] as ToolResultItem;
+    expect(half.progress).toEqual({ progress: 1, total: 2 });
+    expect(root(fold(events)).output[0]).toEqual({
+      ...result,
+      status: "completed",
+      child_task_id: "call_1",
+      block_list: [{ type: "text", text: "out" }],
+    });
+  });
+
+  it("a discarded index is a tombstone", () => {
+    const discarded = {
+      type: "task.output_item.discarded",
+      item_id: "msg_1",
+      output_index: 0,
+      reason: "provider_retry",
+    };
+    const tree = fold(log(created(), message(), discarded, message(), message(1, "msg_2")));
+    expect(root(tree).output.map((item) => item.type)).toEqual(["discarded", "message"]);
+    expect(tree.ignored).toBe(1);
+  });
+
+  it("arguments take nothing after they are done", () => {
+    const call = {
+      type: "task.output_item.added",
+      output_index: 0,
+      item: { type: "tool_call", id: "fc", call_id: "c", name: "t", arguments: "" },
+    };
+    const part = { item_id: "fc", output_index: 0 };
+    const tree = fold(
+      log(
+        created(),
+        call,
+        { type: "task.tool_call_arguments.delta", ...part, delta: '{"a"' },
+        { type: "task.tool_call_arguments.done", ...part, arguments: '{"a":1}' },
+        { type: "task.tool_call_arguments.delta", ...part, delta: "!" },
+      ),
+    );
+    expect((root(tree).output[0] as ToolCallItem).arguments).toBe('{"a":1}');
+    expect(tree.ignored).toBe(1);
+  });
+
+  it("indexes beyond the end are refused, so that a number cannot fill the memory", () => {
+    expect(fold(log(created(), message(2_000_000_000))).ignored).toBe(1);
+    expect(fold(log(created(), message(2_000_000_000)), { filtered: true }).ignored).toBe(1);
+    const hole = fold(log(created(), message(2)), { filtered: true });
+    expect(root(hole).output.map((item) => item.type)).toEqual(["omitted", "omitted", "message"]);
+  });
+});
+
+describe("tasks", () => {
+  it("R11: nothing follows a terminal event", () => {
+    const end = { type: "task.completed", task: { id: "task_r", object: "task" } };
+    const tree = fold(log(created(), message(), end, message(1), end));
+    expect(tree.ignored).toBe(2);
+    expect(root(tree)).toMatchObject({ status: "completed", output: [{ id: "msg_1" }] });
+  });
+
+  it("R6: a child before its parent is linked when either side speaks", () => {
+    const child = log(created("call_1", { parent_task_id: "task_r", parent_item_id: "fco_1" }));
+    const parent = log(created(), {
+      type: "task.output_item.added",
+      output_index: 0,
+      item: { type: "tool_result", id: "fco_1", call_id: "call_1", block_list: [] },
+    });
+    const childFirst = fold([...child, ...parent]);
+    expect(childFirst.rootId).toBe("task_r");
+    expect(childFirst.tasks).toEqual(fold([...parent, ...child]).tasks);
+    expect(childFirst.tasks.call_1).toMatchObject({ parentOutputIndex: 0 });
+    expect(root(childFirst).children).toEqual(["call_1"]);
+    const orphan = fold(child);
+    expect(orphan).toMatchObject({ rootId: "call_1", tasks: { task_r: { status: "unknown" } } });
+  });
+
+  it("a promotion holds, whichever side is heard first", () => {
+    const child = log(created("call_1", { parent_task_id: "task_r", mode: "sync" }));
+    const link = { child_task_id: "call_1", call_id: "call_1", item_id: "f", output_index: 0 };
+    const parent = log(
+      created(),
+      { type: "task.child.started", ...link, mode: "sync", agent: { id: "main", key: "k" } },
+      { type: "task.child.promoted", ...link, mode: "background", reason: "sync_timeout" },
+    );
+    expect(fold([...parent, ...child]).tasks.call_1?.mode).toBe("background");
+    expect(fold([...child, ...parent]).tasks.call_1?.mode).toBe("background");
+  });
+
+  it("suspension, approval and resume", () => {
+    const asked = { type: "task.approval.requested", approval_id: "apr_1", kind: "tool_call" };
+    const events = log(
+      created(),
+      { ...asked, call_id: "c", name: "t", arguments: "{}" },
+      { type: "task.suspended", reason: "approval", approval_ids: ["apr_1"] },
+      { type: "task.approval.resolved", approval_id: "apr_1", decision: "deny", reason: null },
+      { type: "task.resumed", reason: "approval_resolved" },
+    );
+    expect(root(fold(events.slice(0, 3)))).toMatchObject({
+      status: "suspended",
+      suspension: { reason: "approval", approval_ids: ["apr_1"] },
+    });
+    const after = root(fold(events));
+    expect(after.status).toBe("in_progress");
+    expect(after.suspension).toBeUndefined();
+    expect(after.approvals).toMatchObject([{ approval_id: "apr_1", decision: "deny" }]);
+  });
+});
+
+describe("purity", () => {
+  const events = log(
+    created(),
+    message(),
+    textAdded,
+    created("call_1", { parent_task_id: "task_r" }),
+    text("a"),
+  );
+
+  it("R13: the old tree stays and untouched branches keep their identity", () => {
+    const before = fold(events.slice(0, 4));
+    const copy = structuredClone(before);
+    const after = reduce(before, events[4] as LogEvent);
+    expect(before).toEqual(copy);
+    expect(after.tasks.call_1).toBe(before.tasks.call_1);
+    expect(root(after)).not.toBe(root(before));
+    expect(root(after).children).toBe(root(before).children);
+  });
+
+  it("never changes an event, nor a tree that TaskTree has handed out", () => {
+    const frozen = structuredClone(events);
+    const tree = new TaskTree().apply(events.slice(0, 3));
+    const handedOut = tree.tree;
+    const copy = structuredClone(handedOut);
+    tree.apply(events.slice(3));
+    expect(handedOut).toEqual(copy);
+    expect(events).toEqual(frozen);
+    expect(tree.tree).toEqual(fold(events));
+  });
+
+  it("is plain data: JSON, clones and prints carry the tasks, and folding goes on from a copy", () => {
+    const half = fold(events.slice(0, 3));
+    const copy = JSON.parse(JSON.stringify(half)) as Tree;
+    expect(reduce(copy, events.slice(3))).toEqual(fold(events));
+    expect(new TaskTree({ from: copy }).apply(events.slice(3)).tree).toEqual(fold(events));
+    expect(copy).toEqual(JSON.parse(JSON.stringify(half)));
+    expect(inspect(half)).toContain("task_r: {");
+  });
+
+  it("two futures of one tree do not mix", () => {
+    const base = fold(events.slice(0, 1));
+    const one = reduce(base, log(created(), created("call_a")).slice(1));
+    const other = reduce(base, log(created(), created("call_b")).slice(1));
+    expect(Object.keys(one.tasks)).toEqual(["task_r", "call_a"]);
+    expect(Object.keys(other.tasks)).toEqual(["task_r", "call_b"]);
+  });
+
+  it("holds thousands of tasks", () => {
+    const ids = Array.from({ length: 2_100 }, (_, index) => `call_${index}`);
+    const many = log(created(), ...ids.map((id) => created(id, { parent_task_id: "task_r" })));
+    const tree = fold(many);
+    expect(Object.keys(tree.tasks)).toHaveLength(2_101);
+    expect(tree.tasks.call_2099?.parentTaskId).toBe("task_r");
+  });
+});
+
+describe("bad input", () => {
+  const bad: readonly [string, unknown][] = [
+    ["null", null],
+    ["a number", 7],
+    ["a string", "task.created"],
+    ["no type", { task_id: "task_r", task_seq: 1 }],
+    ["no task id", { type: "task.in_progress", task_seq: 1 }],
+    ["a numeric task id", { type: "task.in_progress", task_id: 4, task_seq: 1 }],
+    ["__proto__ as a task id", { type: "task.in_progress", task_id: "__proto__", task_seq: 0 }],
+    ["a task_seq of the wrong type", { type: "task.custom", task_id: "task_r", task_seq: "1" }],
+    ["a negative task_seq", { type: "task.custom", task_id: "task_r", task_seq: -1 }],
+    [
+      "prev_task_seq ahead",
+      { type: "task.custom", task_id: "task_r", task_seq: 1, prev_task_seq: 1 },
+    ],
+    [
+      "a snapshot without a task",
+      { type: "task.snapshot", task_id: "task_r", through_task_seq: 9, through_sequence_number: 9 },
+    ],
+  ];
+  it.each(bad)("%s is ignored and counted", (_, event) => {
+    const tree = reduce(fold(log(created())), event as StreamFrame);
+    expect(tree.ignored).toBe(1);
+    expect(root(tree)).toMatchObject({ status: "queued", appliedSeq: 0 });
+  });
+
+  const wrong: readonly [string, Record<string, unknown>][] = [
+    ["an item that is a string", { type: "task.output_item.added", output_index: 0, item: "x" }],
+    [
+      "an item without an id",
+      { type: "task.output_item.added", output_index: 0, item: { type: "message" } },
+    ],
+    ["a fractional index", { ...message(), output_index: 0.5 }],
+    ["a delta that is an object", { ...text("x"), delta: {} }],
+    ["a part of no item", { ...text("x"), output_index: 4 }],
+    ["usage that is a list", { type: "task.usage", usage: [] }],
+    ["__proto__ as a custom name", { type: "task.custom", name: "__proto__", value: { evil: 1 } }],
+    ["itself as its parent", created("task_r", { parent_task_id: "task_r" })],
+    ["itself as its child", { type: "task.child.started", child_task_id: "task_r", call_id: "c" }],
+    [
+      "an approval nobody asked for",
+      { type: "task.approval.resolved", approval_id: "apr_9", decision: "approve" },
+    ],
+  ];
+  it.each(wrong)("%s is ignored and counted, and the task goes on", (_, event) => {
+    const tree = fold(log(created(), event, { type: "task.in_progress", task: { id: "task_r" } }));
+    expect(tree.ignored).toBe(1);
+    expect(root(tree)).toMatchObject({ status: "in_progress", appliedSeq: 2 });
+    expect(({} as Record<string, unknown>).evil).toBeUndefined();
+  });
+
+  it("an event of 10 MB is an event", () => {
+    const tree = fold(log(created(), message(), textAdded, text("x".repeat(10_000_000))));
+    expect(tree.ignored).toBe(0);
+  });
+
+  it("two tasks that claim each other as parents fold and stay apart", () => {
+    const tree = fold(
+      log(created("a", { parent_task_id: "b" }), created("b", { parent_task_id: "a" })),
+    );
+    expect(Object.keys(tree.tasks).sort()).toEqual(["a", "b"]);
+  });
+
+  it("control frames and stream errors change nothing", () => {
+    const before = fold(log(created()));
+    const frames = [
+      { type: "stream.heartbeat", created_at: 1, last_sequence_number: 3 },
+      { type: "error", code: "cursor_expired", message: "gone", retryable: true },
+    ] as StreamFrame[];
+    expect(reduce(before, frames)).toEqual(before);
+  });
+});

@@ -1,0 +1,93 @@
+import type { Task } from "./task.ts";
+
+type Node = (Node | Task | undefined)[];
+
+const bits = 5;
+const width = 1 << bits;
+const mask = width - 1;
+
+/** The objects that the running edit has made itself and may change in place; undefined: all of them. */
+export type Owned = Set<object> | undefined;
+
+/**
+ * Tasks by id, persistent: setting one leaves every earlier table as it was and copies a few short arrays,
+ * however many tasks there are. A radix tree over slots; the slot of an id is the same in all tables of one
+ * lineage, so they share the index.
+ */
+export class TaskTable {
+  readonly #slots: Map<string, number>;
+  #root: Node;
+  #shift: number;
+
+  private constructor(slots: Map<string, number>, root: Node, shift: number) {
+    this.#slots = slots;
+    this.#root = root;
+    this.#shift = shift;
+  }
+
+  static empty(): TaskTable {
+    return new TaskTable(new Map(), [], 0);
+  }
+
+  get(id: string): Task | undefined {
+    const slot = this.#slots.get(id);
+    if (slot === undefined || slot >> this.#shift >= width) return undefined;
+    let node: Node | undefined = this.#root;
+    for (let shift = this.#shift; shift > 0; shift -= bits) {
+      node = node[(slot >> shift) & mask] as Node | undefined;
+      if (node === undefined) return undefined;
+    }
+    return node[slot & mask] as Task | undefined;
+  }
+
+  /** The table with this task in it: itself when the edit owns it, else a new one. */
+  set(id: string, task: Task, owned: Owned): TaskTable {
+    let slot = this.#slots.get(id);
+    if (slot === undefined) {
+      slot = this.#slots.size;
+      this.#slots.set(id, slot);
+    }
+    let table: TaskTable = this;
+    if (owned !== undefined && !owned.has(this)) {
+      table = new TaskTable(this.#slots, this.#root, this.#shift);
+      owned.add(table);
+    }
+    while (slot >> table.#shift >= width) {
+      table.#root = [table.#root];
+      owned?.add(table.#root);
+      table.#shift += bits;
+    }
+    let node = ownNode(table.#root, owned);
+    table.#root = node;
+    for (let shift = table.#shift; shift > 0; shift -= bits) {
+      const at = (slot >> shift) & mask;
+      const child = ownNode((node[at] as Node | undefined) ?? [], owned);
+      node[at] = child;
+      node = child;
+    }
+    node[slot & mask] = task;
+    return table;
+  }
+
+  /** All tasks as a plain object. */
+  toObject(): Record<string, Task> {
+    const tasks: Record<string, Task> = {};
+    collect(this.#root, this.#shift, tasks);
+    return tasks;
+  }
+}
+
+function ownNode(node: Node, owned: Owned): Node {
+  if (owned === undefined || owned.has(node)) return node;
+  const copy = node.slice();
+  owned.add(copy);
+  return copy;
+}
+
+function collect(node: Node, shift: number, into: Record<string, Task>): void {
+  for (const entry of node) {
+    if (entry === undefined) continue;
+    if (shift > 0) collect(entry as Node, shift - bits, into);
+    else into[(entry as Task).id] = entry as Task;
+  }
+}
