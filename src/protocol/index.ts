@@ -48,7 +48,7 @@ export type {
   ToolResultState,
   ToolUseBlock,
 } from "./message.ts";
-export { textOf } from "./message.ts";
+export { assistantMessage, textOf, userMessage } from "./message.ts";
 export { emptyTree, reduce, TaskTree } from "./reduce.ts";
 export { ReferenceParser } from "./reference-parser.ts";
 export { ReferencePool } from "./references.ts";

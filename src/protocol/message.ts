@@ -1,4 +1,5 @@
 import type { Approval } from "./agent.ts";
+import { createIds } from "./id.ts";
 import type { Usage } from "./task.ts";
 
 /** Where the bytes of a media block are. */
@@ -140,6 +141,24 @@ export interface Reply<O = undefined> extends Message {
   readonly structured: O;
   readonly approvals: readonly Approval[];
   readonly task: TaskRef;
+}
+
+const ids = createIds();
+
+/** What a user says. */
+export function userMessage(content: string | readonly Block[]): Message {
+  return { id: ids.next("msg"), role: "user", content: asBlocks(content) };
+}
+
+/** What an assistant has said; `name` tells which one. */
+export function assistantMessage(content: string | readonly Block[], name?: string): Message {
+  const message = { id: ids.next("msg"), role: "assistant", content: asBlocks(content) } as const;
+  return name === undefined ? message : { ...message, name };
+}
+
+/** A string or blocks, as blocks. */
+export function asBlocks(content: string | readonly Block[]): readonly Block[] {
+  return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }
 
 /** The text of a list of blocks, as `Reply.text` defines it. */

@@ -99,6 +99,8 @@ export interface TaskRecord {
   readonly parentTaskId?: string;
   readonly parentItemId?: string;
   readonly agentId: string;
+  /** The name that the agent's messages carry in the transcript. */
+  readonly agentName: string;
   readonly agentKey: string;
   readonly label?: string;
   readonly sessionId: string;

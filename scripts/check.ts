@@ -1,0 +1,59 @@
+// `npm run check`: what can be said about the code without running it. One line per step, and the output of what fails.
+import { spawn } from "node:child_process";
+import { delimiter, resolve } from "node:path";
+import { performance } from "node:perf_hooks";
+import { sizeProblems } from "./file-sizes.ts";
+import { importProblems } from "./import-direction.ts";
+import { sourceFiles } from "./repository-files.ts";
+
+/** Resolves with the problems it found, as text; an empty text means that all is well. */
+type Step = readonly [name: string, run: () => Promise<string>];
+
+const buildInfo = "node_modules/.cache/tsconfig.tsbuildinfo"; // so that the second check is quicker
+// Rows run side by side; the steps of a row one after another, up to its first failure.
+const rows: readonly (readonly Step[])[] = [
+  [["types", command("tsc", "--noEmit", "--incremental", "--tsBuildInfoFile", buildInfo)]],
+  [["style", command("biome", "check", "--error-on-warnings", ".")]],
+  [["import direction", async () => sourceFiles().flatMap(importProblems).join("\n")]],
+  [["file sizes", async () => sizeProblems(sourceFiles()).join("\n")]],
+  [["unused code", command("knip")]],
+  [
+    ["build", command("tsdown")],
+    ["package", command("publint", "--strict")],
+    ["published types", command("attw", "--pack", ".", "--profile", "esm-only")],
+  ],
+];
+
+function command(program: string, ...args: readonly string[]): () => Promise<string> {
+  return async () => {
+    const bin = resolve("node_modules", ".bin");
+    const child = spawn(program, args, {
+      env: { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` },
+      shell: process.platform === "win32",
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let output = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));
+    const { promise, resolve: settle } = Promise.withResolvers<string>();
+    child.once("error", (error) => settle(error.message));
+    child.once("close", (code) => settle(code === 0 ? "" : output.trim() || `exit code ${code}`));
+    return promise;
+  };
+}
+
+async function runRow(steps: readonly Step[]): Promise<boolean> {
+  for (const [name, run] of steps) {
+    const start = performance.now();
+    const problems = await run();
+    const seconds = ((performance.now() - start) / 1000).toFixed(1);
+    console.log(`${problems === "" ? "✓" : "✗"} ${name} (${seconds} s)`);
+    if (problems === "") continue;
+    console.log(problems.replace(/^/gm, "  "));
+    return false;
+  }
+  return true;
+}
+
+const passed = await Promise.all(rows.map(runRow));
+if (passed.includes(false)) process.exitCode = 1;

@@ -1,0 +1,143 @@
+// Stands before `npm start`, `npm test` and the checks. It is plain JavaScript because it runs on
+// whatever Node the machine has (20 or newer), before the repository has a Node of its own.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { installSystemPackages } from "./system-packages.mjs";
+
+const repository = fileURLToPath(new URL("..", import.meta.url));
+
+/**
+ * Why the dependencies of a folder have to be installed, or undefined when they are as its lockfile says.
+ * @param {string} root
+ * @param {string} [nodeVersion] the Node that runs this script
+ * @returns {string | undefined}
+ */
+export function staleReason(root, nodeVersion = process.version) {
+  const installed = lockedPackages(join(root, "node_modules", ".package-lock.json"));
+  if (installed === undefined) return "node_modules is missing";
+  const wanted = lockedPackages(join(root, "package-lock.json")) ?? {};
+  for (const [path, entry] of Object.entries(wanted)) {
+    const there = installed[path];
+    // An optional package may be meant for another platform.
+    if (path === "" || (there === undefined && entry.optional)) continue;
+    if (there?.version !== entry.version || there?.integrity !== entry.integrity)
+      return "node_modules does not match package-lock.json";
+  }
+  if (Object.keys(installed).some((path) => wanted[path] === undefined))
+    return "node_modules does not match package-lock.json";
+  return nodeReason(root, nodeVersion);
+}
+
+/**
+ * npm scripts take `node` from node_modules/.bin first, then from the machine: one of them must be new enough.
+ * @param {string} root
+ * @param {string} nodeVersion
+ */
+function nodeReason(root, nodeVersion) {
+  const { engines } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const least = engines.node.replace(">=", "");
+  if (atLeast(nodeVersion, least)) return undefined;
+  const own = spawnSync(join(root, "node_modules", ".bin", "node"), ["--version"], {
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  });
+  if (own.status === 0 && atLeast(own.stdout, least)) return undefined;
+  return `there is no Node ${least} or newer in node_modules`;
+}
+
+/**
+ * @param {string} version
+ * @param {string} least
+ */
+function atLeast(version, least) {
+  const [major = 0, minor = 0] = version.replace("v", "").split(".").map(Number);
+  const [leastMajor = 0, leastMinor = 0] = least.split(".").map(Number);
+  return major > leastMajor || (major === leastMajor && minor >= leastMinor);
+}
+
+/**
+ * @param {string} file a lockfile, the repository's or the one npm leaves in node_modules when it is done
+ * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean }> | undefined}
+ */
+function lockedPackages(file) {
+  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")).packages : undefined;
+}
+
+/** @param {string} root */
+function installDependencies(root) {
+  const reason = staleReason(root);
+  if (reason === undefined) return;
+  console.log(`rivulet: ${reason}; running npm ci, which takes a minute or less`);
+  // npm must not run on the Node that it is about to delete.
+  const modules = join(root, "node_modules");
+  const path = (process.env.PATH ?? "")
+    .split(delimiter)
+    .filter((folder) => !resolve(folder).startsWith(modules));
+  const npm = spawnSync(
+    "npm",
+    ["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
+    {
+      cwd: root,
+      encoding: "utf8",
+      env: { ...process.env, PATH: path.join(delimiter) },
+      shell: process.platform === "win32",
+    },
+  );
+  const problem = npm.status === 0 ? staleReason(root) : "npm ci failed";
+  if (problem === undefined) return;
+  console.error(`${npm.stdout ?? ""}${npm.stderr ?? ""}${npm.error?.message ?? ""}`);
+  console.error(`rivulet: set-up did not work: ${problem}.`);
+  console.error("It needs the npm registry, and install scripts must be allowed for `node`.");
+  process.exit(1);
+}
+
+/**
+ * One set-up of a folder at a time: a second one waits, then finds nothing left to do.
+ * @param {string} root
+ * @param {() => void} work
+ */
+function alone(root, work) {
+  const name = createHash("sha256").update(root).digest("hex").slice(0, 16);
+  const lock = join(tmpdir(), `rivulet-setup-${name}.lock`);
+  for (let waited = 0; !take(lock); waited++) {
+    if (waited === 5) console.log("rivulet: another set-up is at work; waiting for it");
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+  }
+  process.once("exit", () => rmSync(lock, { force: true }));
+  work();
+}
+
+/** @param {string} lock */
+function take(lock) {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: "wx" });
+    return true;
+  } catch (error) {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") throw error;
+    if (abandoned(lock)) rmSync(lock, { force: true });
+    return false;
+  }
+}
+
+/** @param {string} lock */
+function abandoned(lock) {
+  try {
+    if (Date.now() - statSync(lock).mtimeMs > 15 * 60_000) return true;
+    const owner = Number(readFileSync(lock, "utf8"));
+    if (owner > 0) process.kill(owner, 0); // throws ESRCH when nobody has this id
+    return false;
+  } catch (error) {
+    return /** @type {NodeJS.ErrnoException} */ (error).code === "ESRCH";
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  alone(repository, () => {
+    installDependencies(repository);
+    if (process.argv.includes("--for-tests")) installSystemPackages();
+  });
+}

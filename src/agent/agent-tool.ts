@@ -1,0 +1,37 @@
+import type { Agent } from "../protocol/agent.ts";
+import type { Block } from "../protocol/message.ts";
+import type { ChildOutcome } from "./tool/context.ts";
+import { jsonSchema } from "./tool/schema.ts";
+import { type Tool, tool } from "./tool/tool.ts";
+
+/** A whole agent as a tool: each call runs it as a child task, which streams in its parent's log. */
+export function agentTool(
+  agent: Agent,
+  options: { readonly name?: string; readonly description?: string } = {},
+): Tool {
+  const { name = agent.name, description = agent.description ?? `Asks the agent ${agent.name}.` } =
+    options;
+  return tool({
+    name,
+    description,
+    input: jsonSchema<{ prompt: string }>({
+      type: "object",
+      properties: { prompt: { type: "string", description: "The task, complete in itself." } },
+      required: ["prompt"],
+    }),
+    // A child may take as long as it takes: it has limits of its own.
+    execution: { timeoutMs: null },
+    async execute({ prompt }, context) {
+      return childResult(await context.runChild(agent, prompt, { agentId: name }));
+    },
+  });
+}
+
+/** What the parent's model reads of a child: what it cites, then its last message. A failed child is an error. */
+export function childResult(outcome: ChildOutcome): { content: readonly Block[] } {
+  const { status, reply, cited, error } = outcome;
+  if (status === "failed") throw new Error(error?.message ?? "The agent failed.");
+  const note =
+    status === "completed" ? [] : [{ type: "text" as const, text: `status: ${status}\n` }];
+  return { content: [...note, ...cited, ...(reply?.content ?? [])] };
+}

@@ -1,0 +1,222 @@
+import type { Agent, Input } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { Message } from "../protocol/message.ts";
+import { textOf } from "../protocol/message.ts";
+import type { Source } from "../protocol/source.ts";
+import type { TaskRecord } from "../protocol/store.ts";
+import { isTerminal } from "../protocol/task.ts";
+import type { Ending } from "./ending.ts";
+import { readInput } from "./input.ts";
+import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
+import type { AgentSettings } from "./settings.ts";
+import { settingsBehind } from "./settings.ts";
+import type { TaskRun } from "./task-run.ts";
+import type { ChildOptions, ChildOutcome } from "./tool/context.ts";
+
+/**
+ * Runs an agent as a child task of a call, in the same log. Get or create by call id: a child that has ended gives its
+ * result, one that waits goes on if it was answered, one that is unknown is created. So a fresh call, an answered one
+ * and a recovered one are the same line, and the parent stores nothing about a child that waits.
+ */
+export async function runChild(
+  parent: TaskRun,
+  callId: string,
+  agent: Agent,
+  input: Input,
+  options: ChildOptions & { readonly signal: AbortSignal },
+): Promise<ChildOutcome> {
+  const settings = settingsBehind(agent);
+  if (settings === undefined) {
+    throw new RivuletError("unsupported_agent", `${agent.name} does not run in this process.`, {
+      hint: "Pass a ReActAgent.",
+    });
+  }
+  parent.childCalls.add(callId);
+  const { store } = parent.conversation;
+  const known = await store.task(callId);
+  if (known && isTerminal(known.status)) return recorded(known);
+  if (known?.status === "suspended" && !(await isAnswered(parent, known))) return waiting(known);
+  const child = known
+    ? await reopen(parent, settings, known)
+    : await create(parent, callId, settings, readInput(input, settings.ids).messages, options);
+  const ending = await drive(parent, child, options.signal);
+  if (ending.status === "suspended") return waiting(child.record);
+  parent.emitter.emit({
+    type: "task.child.finished",
+    ...childPlace(parent, callId),
+    status: ending.status,
+    usage: child.usage,
+  });
+  return outcome(parent, child, ending);
+}
+
+async function create(
+  parent: TaskRun,
+  callId: string,
+  settings: AgentSettings,
+  input: readonly Message[],
+  { agentId, label }: ChildOptions,
+): Promise<TaskRun> {
+  const { ids } = parent.settings;
+  const uuid = ids.uuid();
+  const record: TaskRecord = {
+    taskId: callId,
+    rootTaskId: parent.ref.rootTaskId,
+    parentTaskId: parent.ref.taskId,
+    parentItemId: childPlace(parent, callId).item_id,
+    agentId,
+    agentName: settings.name,
+    agentKey: `agent:${agentId}:${uuid}`,
+    ...(label !== undefined && { label }),
+    sessionId: `sub-${uuid}`,
+    parentSessionId: parent.ref.sessionId,
+    ...(parent.record.userId !== undefined && { userId: parent.record.userId }),
+    depth: parent.record.depth + 1,
+    path: `${parent.record.path}/${agentId}`,
+    createdAt: settings.clock.now(),
+    mode: "sync",
+    status: "queued",
+    committedOutput: 0,
+  };
+  parent.emitter.emit({
+    type: "task.child.started",
+    ...childPlace(parent, callId),
+    mode: "sync",
+    agent: { id: agentId, name: settings.name, key: record.agentKey },
+  });
+  const child = await open(parent, settings, record, []);
+  const metadata = { input: true, taskId: callId } as const;
+  await beginTask(
+    child,
+    input.map((message) => ({ ...message, metadata: { ...message.metadata, ...metadata } })),
+  );
+  return child;
+}
+
+async function reopen(parent: TaskRun, settings: AgentSettings, record: TaskRecord) {
+  const messages = await parent.conversation.store.session(record.sessionId);
+  const child = await open(parent, settings, record, messages);
+  await resumeTask(child, "approval_resolved");
+  return child;
+}
+
+function open(
+  parent: TaskRun,
+  settings: AgentSettings,
+  record: TaskRecord,
+  messages: readonly Message[],
+): Promise<TaskRun> {
+  const { conversation } = parent;
+  return openTask({
+    settings: { ...settings, agentId: record.agentId, clock: parent.settings.clock },
+    conversation,
+    record,
+    messages,
+    caller: {},
+    source: sourceOf(record),
+    parent,
+  });
+}
+
+/** Drives a child under its parent: a cancel of the call reaches it, also one that came before it began. */
+async function drive(parent: TaskRun, child: TaskRun, signal: AbortSignal): Promise<Ending> {
+  const onAbort = () => child.controller.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  parent.children.add(child);
+  try {
+    return await driveTask(child);
+  } finally {
+    parent.children.delete(child);
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Whether somebody has answered this child, or a descendant of it. */
+async function isAnswered(parent: TaskRun, child: TaskRecord): Promise<boolean> {
+  const { store } = parent.conversation;
+  const { rootTaskId } = parent.ref;
+  const posts = await store.posts({ rootTaskId });
+  if (posts.length === 0) return false;
+  const records = new Map(
+    (await store.tasks({ rootTaskId })).map((record) => [record.sessionId, record]),
+  );
+  const byTask = new Map([...records.values()].map((record) => [record.taskId, record]));
+  return posts.some((post) => {
+    for (
+      let record = records.get(post.sessionId);
+      record !== undefined;
+      record = byTask.get(record.parentTaskId ?? "")
+    ) {
+      if (record.taskId === child.taskId) return true;
+    }
+    return false;
+  });
+}
+
+/** What a child came to, with what it cites taken into the parent's pool. */
+function outcome(
+  parent: TaskRun,
+  child: TaskRun,
+  ending: Exclude<Ending, { status: "suspended" }>,
+): ChildOutcome {
+  const { taskId, sessionId, agentKey } = child.record;
+  const identity = { taskId, sessionId, agentKey, usage: child.usage, cited: [] };
+  if (ending.status === "failed") {
+    return { ...identity, status: "failed", error: ending.error.toJSON() };
+  }
+  const { message, status, structured } = ending;
+  const { pool, message: content } = parent.pool.embed(child.pool, message.content);
+  return {
+    ...identity,
+    status,
+    reply: { ...message, content, text: textOf(content) },
+    cited: pool,
+    ...(structured !== undefined && { structured }),
+  };
+}
+
+/** The same for a child that had ended before; what it cited is in the parent's transcript already. */
+function recorded({
+  taskId,
+  sessionId,
+  agentKey,
+  status,
+  result,
+  structured,
+  error,
+}: TaskRecord): ChildOutcome {
+  return {
+    status: status as ChildOutcome["status"],
+    taskId,
+    sessionId,
+    agentKey,
+    cited: [],
+    ...(result && { reply: { ...result, text: textOf(result.content) } }),
+    ...(structured !== undefined && { structured }),
+    ...(error && { error }),
+  };
+}
+
+function waiting({ taskId, sessionId, agentKey }: TaskRecord): ChildOutcome {
+  return { status: "suspended", taskId, sessionId, agentKey, cited: [] };
+}
+
+function childPlace(parent: TaskRun, callId: string) {
+  const place = parent.openResults.get(callId);
+  if (place === undefined) throw new Error(`No item is open for call ${callId}.`);
+  return { child_task_id: callId, call_id: callId, item_id: place.id, output_index: place.index };
+}
+
+function sourceOf(record: TaskRecord): Source {
+  return {
+    agentKey: record.agentKey,
+    agentId: record.agentId,
+    agentName: record.agentName,
+    sessionId: record.sessionId,
+    parentSessionId: record.parentSessionId ?? "",
+    taskId: record.taskId,
+    depth: record.depth,
+    path: record.path,
+  };
+}

@@ -1,0 +1,186 @@
+import type { Clock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { LogEvent } from "../protocol/event.ts";
+import type { Commit, Lease, Store } from "../protocol/store.ts";
+
+const leaseMs = 30_000;
+/** A fast model must not starve the writer: beyond this many events that are not yet durable, the loop yields. */
+const maxPending = 512;
+
+/** Whose conversations these are: one per process, so that two processes never take each other's lease for their own. */
+const owner = `process:${crypto.randomUUID()}`;
+
+// Conversations that this process drives right now, by store and root session.
+const open = new WeakMap<Store, Map<string, Promise<Conversation>>>();
+
+/**
+ * A root session with all its descendants, driven by this process: one lease, and one writer for each root task's log.
+ * Every driven task enters it and leaves it; the last to leave releases the lease.
+ */
+export class Conversation {
+  readonly store: Store;
+  readonly sessionId: string;
+  readonly #clock: Clock;
+  readonly #logs = new Map<string, LogWriter>();
+  /** Aborts everything that is driven here once the right to write is lost. */
+  readonly lost = new AbortController();
+  #lease: Lease;
+  #inside = 1;
+  #renewal: ReturnType<typeof setInterval>;
+
+  private constructor(store: Store, clock: Clock, lease: Lease) {
+    this.store = store;
+    this.sessionId = lease.sessionId;
+    this.#clock = clock;
+    this.#lease = lease;
+    this.#renewal = setInterval(() => void this.#renew(), leaseMs / 3);
+    this.#renewal.unref?.();
+  }
+
+  /** Opens the conversation, or enters the one that is open already. Entering happens before anything can close it. */
+  static async enter(store: Store, sessionId: string, clock: Clock): Promise<Conversation> {
+    const here = open.get(store) ?? new Map<string, Promise<Conversation>>();
+    open.set(store, here);
+    for (;;) {
+      const known = here.get(sessionId);
+      if (known === undefined) {
+        const opening = Conversation.#open(store, sessionId, clock);
+        here.set(sessionId, opening);
+        opening.catch(() => here.get(sessionId) === opening && here.delete(sessionId));
+        return opening;
+      }
+      const conversation = await known;
+      if (conversation.#inside > 0) {
+        conversation.#inside += 1;
+        return conversation;
+      }
+      await conversation.#closing;
+    }
+  }
+
+  static async #open(store: Store, sessionId: string, clock: Clock): Promise<Conversation> {
+    const lease = await store.acquire(sessionId, owner, leaseMs);
+    if (lease) return new Conversation(store, clock, lease);
+    throw new RivuletError("conversation_owned", `Another process drives session ${sessionId}.`, {
+      retryable: true,
+      hint: "Post to its inbox, read its log, or wait until its lease has ended.",
+    });
+  }
+
+  #closing: Promise<void> | undefined;
+
+  /** The last to leave writes what is left and releases the lease. */
+  async leave(): Promise<void> {
+    this.#inside -= 1;
+    if (this.#inside > 0) return;
+    this.#closing = this.#close();
+    await this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#renewal);
+    try {
+      for (const log of this.#logs.values()) await log.flush();
+      await this.store.release(this.#lease);
+    } finally {
+      open.get(this.store)?.delete(this.sessionId);
+    }
+  }
+
+  /** The one writer of a root task's log. */
+  log(rootTaskId: string): LogWriter {
+    const known = this.#logs.get(rootTaskId);
+    if (known) return known;
+    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step));
+    this.#logs.set(rootTaskId, writer);
+    return writer;
+  }
+
+  get clock(): Clock {
+    return this.#clock;
+  }
+
+  async #commit(step: Omit<Commit, "lease">): Promise<void> {
+    try {
+      await this.store.commit({ ...step, lease: this.#lease });
+    } catch (error) {
+      // What was not written must not be shown as if it were: everything driven here ends, nothing more is written.
+      this.lost.abort(error);
+      throw error;
+    }
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const [lease] = await this.store.renew([this.#lease], leaseMs);
+      if (lease) this.#lease = lease;
+      else
+        this.lost.abort(new RivuletError("fenced", "Another owner has taken this session over."));
+    } catch {
+      // The store may be back before the lease ends; a commit will tell.
+    }
+  }
+}
+
+/** What a step changes besides the events. */
+export type StepChange = Omit<Commit, "lease" | "log" | "events">;
+
+/**
+ * The writer of one log. Events become visible when they are durable; what a step changes goes with all events up to
+ * that moment in one atomic commit.
+ */
+export class LogWriter {
+  readonly rootTaskId: string;
+  readonly #write: (step: Omit<Commit, "lease">) => Promise<void>;
+  #pending: LogEvent[] = [];
+  #undurable = 0;
+  #written: Promise<void> = Promise.resolve();
+  #scheduled = false;
+
+  constructor(rootTaskId: string, write: (step: Omit<Commit, "lease">) => Promise<void>) {
+    this.rootTaskId = rootTaskId;
+    this.#write = write;
+  }
+
+  /** Takes an event over; it is written with the next step, or soon. */
+  append(event: LogEvent): void {
+    this.#pending.push(event);
+    this.#undurable += 1;
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      // A failed write reaches whoever commits next, and aborts what is driven here.
+      this.flush().catch(() => {});
+    });
+  }
+
+  /** Whether the loop should let the writer catch up. */
+  get isBehind(): boolean {
+    return this.#undurable >= maxPending;
+  }
+
+  /** Resolves when everything so far is durable. */
+  flush(): Promise<void> {
+    return this.#pending.length === 0 ? this.#written : this.commit({});
+  }
+
+  /**
+   * One atomic commit: this change, and every event so far. The events are taken now and not when the writes before
+   * it have ended, so that an event never travels without the change that it was emitted with.
+   */
+  commit(change: StepChange): Promise<void> {
+    const events = this.#pending;
+    this.#pending = [];
+    const log = this.rootTaskId;
+    // After a failure nothing more is written: the log would have a hole.
+    this.#written = this.#written.then(() => this.#write({ log, events, ...change }));
+    this.#written.then(
+      () => {
+        this.#undurable -= events.length;
+      },
+      () => {},
+    );
+    return this.#written;
+  }
+}

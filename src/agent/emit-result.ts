@@ -1,0 +1,154 @@
+import type { ErrorShape } from "../protocol/error.ts";
+import type { Block } from "../protocol/message.ts";
+import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../protocol/task.ts";
+import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import { toWireBlock } from "./tool/result.ts";
+
+/** How a result is closed. */
+export interface ResultEnd {
+  readonly status: ItemStatus;
+  /** What people see; what was streamed stays in front of it. */
+  readonly display: readonly WireBlock[];
+  readonly referenceId?: number;
+  readonly error?: ErrorShape;
+  readonly childTaskId?: string;
+}
+
+/** Shows one call's result while its tool runs: text grows, images get better, progress is told. */
+export class ResultEmitter {
+  readonly place: ItemPlace;
+  readonly #emitter: TaskEmitter;
+  readonly #blocks: WireBlock[] = [];
+  /** Blocks of an earlier attempt stand before ours. */
+  readonly #before: number;
+  #open: "text" | "image" | undefined;
+  #held = "";
+  #partials = 0;
+  #ended = false;
+
+  readonly #callId: string;
+
+  constructor(emitter: TaskEmitter, place: ItemPlace, callId: string) {
+    this.#emitter = emitter;
+    this.place = place;
+    this.#callId = callId;
+    this.#before = place.blocks ?? 0;
+  }
+
+  /** Whether anything was streamed. */
+  get hasShown(): boolean {
+    return this.#blocks.length > 0 || this.#open !== undefined;
+  }
+
+  emit(chunk: string | Block): void {
+    if (this.#ended) return;
+    if (typeof chunk === "string") this.#text(chunk);
+    else if (chunk.type === "text") this.#text(chunk.text);
+    else this.#block(toWireBlock(chunk));
+  }
+
+  /** Closes what is open and says where a later attempt goes on. */
+  pause(): ItemPlace {
+    this.#close();
+    this.#ended = true;
+    return { ...this.place, blocks: this.#before + this.#blocks.length };
+  }
+
+  progress({ progress, total, message }: Progress): void {
+    if (this.#ended) return;
+    this.#emitter.emit({
+      type: "task.tool_result.progress",
+      item_id: this.place.id,
+      output_index: this.place.index,
+      call_id: this.#callId,
+      progress,
+      ...(total !== undefined && { total }),
+      ...(message !== undefined && { message }),
+    });
+  }
+
+  end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {
+    if (this.#ended) return;
+    this.#close(referenceId);
+    this.#ended = true;
+    const cited = referenceId === undefined ? {} : { reference_id: referenceId };
+    for (const shown of display) {
+      const block = { ...shown, ...cited };
+      this.#emitter.block(this.place, this.#before + this.#blocks.length, block);
+      this.#blocks.push(block);
+    }
+    const done = { type: "tool_result", id: this.place.id, call_id: this.#callId, status } as const;
+    this.#emitter.closeItem(this.place, {
+      ...done,
+      ...(error && { error }),
+      // What was assembled stays: a child's work, or what an earlier attempt has shown.
+      ...(childTaskId === undefined && this.#before === 0 && { block_list: this.#blocks }),
+      ...(childTaskId !== undefined && { child_task_id: childTaskId }),
+    });
+  }
+
+  #text(text: string): void {
+    if (this.#open === "image") this.#close();
+    const whole = this.#held + text;
+    // Half a surrogate pair waits for its other half.
+    const last = whole.charCodeAt(whole.length - 1);
+    const cut = last >= 0xd800 && last <= 0xdbff ? whole.length - 1 : whole.length;
+    this.#held = whole.slice(cut);
+    const delta = whole.slice(0, cut);
+    if (delta === "") return;
+    const index = this.#blocks.length - (this.#open === "text" ? 1 : 0);
+    if (this.#open !== "text") {
+      const item = { type: "text", text: "" } as const;
+      this.#emitter.emit({ type: "task.text.added", ...this.#at(index), item });
+      this.#blocks.push(item);
+      this.#open = "text";
+    }
+    const block = this.#blocks[index] as WireBlock & { type: "text" };
+    this.#blocks[index] = { ...block, text: block.text + delta };
+    this.#emitter.textDelta(this.place, this.#before + index, delta);
+  }
+
+  #block(block: WireBlock): void {
+    if (block.type !== "image") {
+      this.#close();
+      this.#emitter.block(this.place, this.#before + this.#blocks.length, block);
+      this.#blocks.push(block);
+      return;
+    }
+    if (this.#open === "text") this.#close();
+    const index = this.#blocks.length - (this.#open === "image" ? 1 : 0);
+    if (this.#open !== "image") {
+      const item: WireImageBlock = { ...block, image_url: { url: "" } };
+      this.#emitter.emit({ type: "task.image.added", ...this.#at(index), item });
+      this.#open = "image";
+      this.#partials = 0;
+    }
+    this.#blocks[index] = block;
+    const partial = { partial_image_index: this.#partials++, item: block };
+    this.#emitter.emit({ type: "task.image.delta", ...this.#at(index), ...partial });
+  }
+
+  /** Ends the block that is open: the text so far, or the last of the previews. */
+  #close(referenceId?: number): void {
+    // A half that never got its other half is shown as what it is: not a character.
+    if (this.#held !== "") {
+      this.#held = "";
+      this.#text("\uFFFD");
+    }
+    if (this.#open === undefined) return;
+    const index = this.#blocks.length - 1;
+    const cited = referenceId === undefined ? {} : { reference_id: referenceId };
+    const block = { ...(this.#blocks[index] as WireBlock), ...cited };
+    this.#blocks[index] = block;
+    this.#emitter.block(this.place, this.#before + index, block);
+    this.#open = undefined;
+  }
+
+  #at(index: number) {
+    return {
+      item_id: this.place.id,
+      output_index: this.place.index,
+      block_index: this.#before + index,
+    };
+  }
+}

@@ -1,0 +1,302 @@
+import type { IdSource } from "../protocol/id.ts";
+import type { Block, MediaBlock } from "../protocol/message.ts";
+import type { ReferenceLookup } from "../protocol/reference-parser.ts";
+import { ReferenceParser } from "../protocol/reference-parser.ts";
+import type {
+  Annotation,
+  DiscardReason,
+  ItemStatus,
+  SummaryEntry,
+  WireBlock,
+} from "../protocol/task.ts";
+import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import type { TurnPart, TurnSink } from "./model/turn.ts";
+import { toWireBlock } from "./tool/result.ts";
+
+/** An item of this turn, and how many of its parts are still open. */
+interface TurnItem {
+  readonly kind: "message" | "reasoning" | "tool_call";
+  readonly place: ItemPlace;
+  readonly call?: { readonly id: string; readonly name: string; readonly providerCallId?: string };
+  readonly blocks: WireBlock[];
+  readonly summary: SummaryEntry[];
+  open: number;
+  closed: boolean;
+  arguments: string;
+}
+/** A part of an item that is being streamed. */
+interface OpenPart {
+  readonly item: TurnItem;
+  readonly index: number;
+  readonly parser?: ReferenceParser;
+  readonly annotations: Annotation[];
+  text: string;
+}
+
+/** How a turn is shown. */
+export interface TurnEmitterOptions {
+  readonly emitter: TaskEmitter;
+  readonly ids: IdSource;
+  readonly references: ReferenceLookup;
+  readonly purpose?: "summary";
+  readonly rawReasoning?: boolean;
+  readonly onText?: (text: string) => void;
+  /** A promise while the log's writer is behind. */
+  readonly ready?: () => Promise<void> | undefined;
+}
+
+/**
+ * Shows a model's turn as items while it streams. Parts of one kind that follow each other share an item; an item
+ * closes when its parts are closed and another one has begun, or with the turn.
+ */
+export class TurnEmitter implements TurnSink {
+  readonly #options: TurnEmitterOptions;
+  readonly #items: TurnItem[] = [];
+  readonly #parts = new Map<number, OpenPart>();
+
+  constructor(options: TurnEmitterOptions) {
+    this.#options = options;
+  }
+
+  open(part: TurnPart): void {
+    const item = this.#itemFor(part);
+    item.open += 1;
+    const { emitter, references } = this.#options;
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    const empty = { type: "text", text: "" } as const;
+    if (part.kind === "text") {
+      const index = item.blocks.length;
+      item.blocks.push(empty);
+      emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
+      const parser = new ReferenceParser(references);
+      this.#parts.set(part.key, { item, index, parser, annotations: [], text: "" });
+    } else if (part.kind === "thinking") {
+      const index = item.summary.length;
+      item.summary.push(empty);
+      if (!this.#options.rawReasoning) {
+        emitter.emit({
+          type: "task.reasoning_summary_item.added",
+          ...at,
+          summary_index: index,
+          item: empty,
+        });
+      }
+      this.#parts.set(part.key, { item, index, annotations: [], text: "" });
+    } else {
+      this.#parts.set(part.key, { item, index: 0, annotations: [], text: "" });
+    }
+  }
+
+  delta(key: number, text: string): void {
+    const part = this.#parts.get(key);
+    if (part === undefined || text === "") return;
+    const { item, index, parser } = part;
+    if (parser !== undefined) {
+      this.#showText(part, parser.push(text));
+      return;
+    }
+    part.text += text;
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    const { emitter, rawReasoning } = this.#options;
+    if (item.kind === "tool_call") {
+      emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta: text });
+    } else if (rawReasoning) {
+      emitter.emit({ type: "task.reasoning_text.delta", ...at, content_index: index, delta: text });
+    } else {
+      emitter.emit({
+        type: "task.reasoning_summary_text.delta",
+        ...at,
+        summary_index: index,
+        delta: text,
+      });
+    }
+  }
+
+  close(key: number): void {
+    const part = this.#parts.get(key);
+    if (part === undefined) return;
+    this.#parts.delete(key);
+    const { item, index, parser } = part;
+    if (parser !== undefined) this.#showText(part, parser.end());
+    const { emitter, rawReasoning } = this.#options;
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    if (item.kind === "tool_call") {
+      item.arguments = part.text;
+      emitter.emit({ type: "task.tool_call_arguments.done", ...at, arguments: part.text });
+    } else if (item.kind === "message") {
+      const { annotations, text } = part;
+      const block = { type: "text", text, ...(annotations.length > 0 && { annotations }) } as const;
+      item.blocks[index] = block;
+      emitter.emit({ type: "task.text.done", ...at, block_index: index, item: block });
+    } else {
+      const entry = { type: "text", text: part.text } as const;
+      item.summary[index] = entry;
+      if (rawReasoning) {
+        emitter.emit({
+          type: "task.reasoning_text.done",
+          ...at,
+          content_index: index,
+          text: part.text,
+        });
+      } else {
+        emitter.emit({
+          type: "task.reasoning_summary_item.done",
+          ...at,
+          summary_index: index,
+          item: entry,
+        });
+      }
+    }
+    item.open -= 1;
+    if (item !== this.#items.at(-1)) this.#closeItem(item, "completed");
+  }
+
+  block(block: MediaBlock): void {
+    const item = this.#itemFor({ key: -1, kind: "text" });
+    const shown = toWireBlock(block);
+    this.#options.emitter.block(item.place, item.blocks.length, shown);
+    item.blocks.push(shown);
+  }
+
+  ready(): Promise<void> | undefined {
+    return this.#options.ready?.();
+  }
+
+  source(source: { readonly id: string; readonly url?: string; readonly title?: string }): void {
+    this.#options.emitter.emit({ type: "task.custom", name: "rivulet.source", value: source });
+  }
+
+  discard(reason: DiscardReason): void {
+    for (const { place } of this.#items) {
+      this.#options.emitter.emit({
+        type: "task.output_item.discarded",
+        output_index: place.index,
+        item_id: place.id,
+        reason,
+      });
+    }
+    this.#items.length = 0;
+    this.#parts.clear();
+  }
+
+  /** Shows blocks that did not stream. */
+  showWhole(content: readonly Block[]): void {
+    for (const [key, block] of content.entries()) {
+      if (block.type === "text" || block.type === "thinking") {
+        this.open({ key, kind: block.type });
+        this.delta(key, block.text);
+        this.close(key);
+      } else if (block.type === "tool_use") {
+        this.open({ key, kind: "call", callId: block.id, name: block.name });
+        this.delta(key, block.raw ?? JSON.stringify(block.input));
+        this.close(key);
+      } else if ("source" in block) this.block(block);
+    }
+    this.end("completed");
+  }
+
+  /** Takes back calls that were never finished: nobody may take half of one for a call. */
+  discardHalfCalls(): void {
+    for (const item of this.#items.filter((one) => one.kind === "tool_call" && !one.closed)) {
+      this.#options.emitter.emit({
+        type: "task.output_item.discarded",
+        output_index: item.place.index,
+        item_id: item.place.id,
+        reason: "recovered",
+      });
+      item.closed = true;
+      for (const [key, part] of this.#parts) if (part.item === item) this.#parts.delete(key);
+    }
+  }
+
+  /** Closes whatever is open. */
+  end(status: ItemStatus): void {
+    for (const key of [...this.#parts.keys()]) this.close(key);
+    for (const item of this.#items) this.#closeItem(item, status);
+  }
+
+  #showText(part: OpenPart, shown: { text: string; annotations: readonly Annotation[] }): void {
+    const { emitter, onText } = this.#options;
+    const { item, index } = part;
+    if (shown.text !== "") {
+      part.text += shown.text;
+      emitter.textDelta(item.place, index, shown.text);
+      onText?.(shown.text);
+    }
+    for (const annotation of shown.annotations) {
+      emitter.emit({
+        type: "task.text.annotation.added",
+        item_id: item.place.id,
+        output_index: item.place.index,
+        block_index: index,
+        annotation_index: part.annotations.length,
+        annotation,
+      });
+      part.annotations.push(annotation);
+    }
+  }
+
+  #itemFor(part: TurnPart): TurnItem {
+    const kind = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
+    const last = this.#items.at(-1);
+    const wanted = kind[part.kind];
+    if (last && last.kind === wanted && wanted !== "tool_call") return last;
+    const item = this.#newItem(wanted, part);
+    this.#items.push(item);
+    if (last && last.open === 0) this.#closeItem(last, "completed");
+    return item;
+  }
+
+  #newItem(kind: TurnItem["kind"], part: TurnPart): TurnItem {
+    const { emitter, ids, purpose } = this.#options;
+    const status = "in_progress";
+    const common = { kind, blocks: [], summary: [], open: 0, closed: false, arguments: "" };
+    if (kind === "reasoning") {
+      const id = ids.next("rs");
+      return { ...common, place: emitter.addItem({ type: kind, id, status, summary: [] }) };
+    }
+    if (kind === "message") {
+      const id = ids.next("msg");
+      const item = { type: kind, id, status, role: "assistant", block_list: [] } as const;
+      return { ...common, place: emitter.addItem({ ...item, ...(purpose && { purpose }) }) };
+    }
+    const { callId, name, providerCallId } = part as TurnPart & { kind: "call" };
+    const place = emitter.addItem({
+      type: kind,
+      id: ids.next("fc"),
+      status,
+      call_id: callId,
+      name,
+      arguments: "",
+      ...(providerCallId !== undefined && { provider_call_id: providerCallId }),
+    });
+    return {
+      ...common,
+      place,
+      call: { id: callId, name, ...(providerCallId && { providerCallId }) },
+    };
+  }
+
+  #closeItem(item: TurnItem, status: ItemStatus): void {
+    if (item.closed || item.open > 0) return;
+    item.closed = true;
+    const { emitter, rawReasoning, purpose } = this.#options;
+    const { id } = item.place;
+    if (item.kind === "tool_call" && item.call) {
+      const { id: call_id, name } = item.call;
+      const done = { type: "tool_call", id, status, call_id, name } as const;
+      emitter.closeItem(item.place, { ...done, arguments: item.arguments });
+    } else if (item.kind === "message") {
+      const done = { type: "message", id, status, role: "assistant" } as const;
+      const block_list = item.blocks;
+      emitter.closeItem(item.place, { ...done, block_list, ...(purpose && { purpose }) });
+    } else {
+      const done = { type: "reasoning", id, status } as const;
+      const content = item.summary.map(({ text }) => ({ type: "reasoning_text" as const, text }));
+      emitter.closeItem(
+        item.place,
+        rawReasoning ? { ...done, summary: [], content } : { ...done, summary: item.summary },
+      );
+    }
+  }
+}

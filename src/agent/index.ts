@@ -1,0 +1,23 @@
+export { agentTool, childResult } from "./agent-tool.ts";
+export type { Execution } from "./execution.ts";
+export type {
+  ActingVerdict,
+  Hook,
+  HookContext,
+  ModelCall,
+  ReasoningVerdict,
+  ToolCall,
+  ToolResult,
+} from "./hook.ts";
+export type { LanguageModel, Model } from "./model/resolve.ts";
+export { ReActAgent } from "./react-agent.ts";
+export type { ReActAgentOptions } from "./settings.ts";
+export type { ChildOptions, ChildOutcome, ContextValues, ToolContext } from "./tool/context.ts";
+export { ContextStore } from "./tool/context.ts";
+export type { ToolGroup, ToolGroups } from "./tool/groups.ts";
+export type { Permissions, Rule } from "./tool/permission.ts";
+export { jsonSchema } from "./tool/schema.ts";
+export type { Tool, ToolOptions } from "./tool/tool.ts";
+export { tool } from "./tool/tool.ts";
+export type { ToolkitOptions } from "./tool/toolkit.ts";
+export { Toolkit } from "./tool/toolkit.ts";

@@ -1,0 +1,69 @@
+import type { Answer, Input } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { IdSource } from "../protocol/id.ts";
+import type { Block, Message } from "../protocol/message.ts";
+import { userMessage } from "../protocol/message.ts";
+
+/** What a caller sent, by what it is. */
+export interface ReadInput {
+  readonly messages: readonly Message[];
+  readonly answers: readonly Answer[];
+  /** Results of outside calls, by call id. */
+  readonly results: ReadonlyMap<string, readonly Block[]>;
+}
+
+/** Sorts what `call`, `stream` and `run` take; anything else is an error that changes nothing. */
+export function readInput(input: Input, ids: IdSource): ReadInput {
+  const list = input === undefined ? [] : Array.isArray(input) ? input : [input];
+  const messages: Message[] = [];
+  const answers: Answer[] = [];
+  const results = new Map<string, readonly Block[]>();
+  for (const entry of list as readonly unknown[]) {
+    if (typeof entry === "string") messages.push(userMessage(entry));
+    else if (isAnswer(entry)) answers.push(entry);
+    else if (isMessage(entry)) {
+      const found = entry.content.filter((block) => block.type === "tool_result");
+      for (const block of found) {
+        if (results.has(block.id)) throw duplicate(`Two results for call ${block.id}.`);
+        results.set(block.id, block.output);
+      }
+      if (found.length === 0) messages.push(entry.id ? entry : { ...entry, id: ids.next("msg") });
+    } else {
+      throw new RivuletError("invalid_input", "An agent cannot be called with this.", {
+        hint: "Pass a string, messages, tool results, or answers to approvals.",
+      });
+    }
+  }
+  const seen = new Set<string>();
+  for (const { approvalId } of answers) {
+    if (seen.has(approvalId)) throw duplicate(`Two answers to approval ${approvalId}.`);
+    seen.add(approvalId);
+  }
+  return { messages, answers, results };
+}
+
+function isAnswer(value: unknown): value is Answer {
+  const answer = value as Partial<Answer> | null;
+  return (
+    typeof answer === "object" &&
+    answer !== null &&
+    answer.type === "answer" &&
+    typeof answer.approvalId === "string" &&
+    typeof answer.taskId === "string" &&
+    typeof answer.decision === "string"
+  );
+}
+
+function isMessage(value: unknown): value is Message {
+  const message = value as Partial<Message> | null;
+  return (
+    typeof message === "object" &&
+    message !== null &&
+    typeof message.role === "string" &&
+    Array.isArray(message.content)
+  );
+}
+
+function duplicate(message: string): RivuletError {
+  return new RivuletError("duplicate_input", message, { hint: "Send each of them once." });
+}

@@ -1,0 +1,227 @@
+import type { ContextLookup, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { Message } from "../protocol/message.ts";
+import { TaskTree } from "../protocol/reduce.ts";
+import { type ReferenceEntry, ReferencePool } from "../protocol/references.ts";
+import type { Source } from "../protocol/source.ts";
+import type { TaskRecord } from "../protocol/store.ts";
+import type { Task, TaskObject, Usage } from "../protocol/task.ts";
+import { BudgetMeter } from "./budget.ts";
+import type { Conversation } from "./conversation.ts";
+import { TaskEmitter } from "./emit.ts";
+import type { Ending } from "./ending.ts";
+import { runLoop } from "./loop.ts";
+import { nextStep } from "./next.ts";
+import { unknownEffectResult } from "./prompts.ts";
+import type { AgentSettings } from "./settings.ts";
+import { settleCall } from "./settle.ts";
+import type { TaskRun } from "./task-run.ts";
+import { commitStep, findTool } from "./task-run.ts";
+import { layerContext } from "./tool/context.ts";
+import { denyRules } from "./tool/permission.ts";
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** What a task is opened with. */
+export interface OpenTask {
+  readonly settings: AgentSettings;
+  readonly conversation: Conversation;
+  readonly record: TaskRecord;
+  readonly messages: readonly Message[];
+  readonly caller: RunOptions<StandardSchema | undefined>;
+  readonly source?: Source;
+  readonly parent?: TaskRun;
+}
+
+/** A task to drive; a known one goes on with the numbers of its log. */
+export async function openTask(open: OpenTask): Promise<TaskRun> {
+  const { settings, conversation, record, messages, caller, source, parent } = open;
+  const log = conversation.log(record.rootTaskId);
+  const folded = await foldedTask(conversation, record);
+  const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
+    taskSeq: (folded?.appliedSeq ?? -1) + 1,
+    outputIndex: folded?.output.length ?? 0,
+  });
+  const entries = messages.flatMap((message) =>
+    message.content.flatMap((block) =>
+      block.type === "tool_result"
+        ? ((block.metadata?.references as readonly ReferenceEntry[] | undefined) ?? [])
+        : [],
+    ),
+  );
+  const { taskId, rootTaskId, sessionId } = record;
+  const ref = { taskId, rootTaskId, sessionId };
+  const own = [...messages];
+  return {
+    settings,
+    conversation,
+    log,
+    emitter,
+    source,
+    ref,
+    messages: own,
+    record,
+    usage: folded?.usage ?? noUsage,
+    pool: ReferencePool.from({ taskId, entries }),
+    storedReferences: entries.length,
+    openResults: new Map(
+      folded?.output.flatMap((item, index) =>
+        item.type === "tool_result" && item.status === "in_progress"
+          ? [[item.call_id, { id: item.id, index, blocks: item.block_list.length }] as const]
+          : [],
+      ),
+    ),
+    childCalls: new Set(),
+    controller: new AbortController(),
+    context: contextOf(settings, caller, parent),
+    caller,
+    hookContext: {
+      agent: settings.name,
+      task: ref,
+      ...(source && { source }),
+      messages: own,
+      state: new Map(),
+    },
+    budget: new BudgetMeter(
+      { ...settings.budget, ...caller.budget },
+      settings.clock,
+      parent?.budget,
+    ),
+    permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
+    children: new Set(),
+  };
+}
+
+/** The first events of a new task, with what it was asked. */
+export async function beginTask(task: TaskRun, input: readonly Message[]): Promise<void> {
+  const { record, settings } = task;
+  const parent = record.parentTaskId !== undefined && {
+    parent_task_id: record.parentTaskId,
+    parent_call_id: record.taskId,
+    parent_item_id: record.parentItemId,
+    mode: record.mode,
+  };
+  const identity = { id: record.taskId, object: "task" } as const;
+  task.emitter.emit({
+    type: "task.created",
+    task: {
+      ...identity,
+      status: "queued",
+      agent_id: settings.agentId,
+      session_id: record.sessionId,
+      ...parent,
+      created_at: record.createdAt,
+    },
+  });
+  task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
+  await commitStep(task, { messages: input, record: { status: "in_progress" } });
+}
+
+/** A known task works again: what its last owner had shown but not committed is taken back. */
+export async function resumeTask(
+  task: TaskRun,
+  reason: string,
+  messages: readonly Message[] = [],
+): Promise<void> {
+  const wasLost = task.record.status === "in_progress" || task.record.status === "queued";
+  task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
+  if (wasLost) await recover(task);
+  await commitStep(task, { messages, record: { status: "in_progress" } });
+}
+
+/** Drives a task until it rests, and writes how. */
+export async function driveTask(task: TaskRun): Promise<Ending> {
+  const ending = await runLoop(task);
+  await endTask(task, ending);
+  return ending;
+}
+
+async function endTask(task: TaskRun, ending: Ending): Promise<void> {
+  const { taskId } = task.ref;
+  if (ending.status === "suspended") {
+    const { suspension, generateReason } = ending;
+    task.emitter.emit({ type: "task.suspended", ...suspension, generate_reason: generateReason });
+    await commitStep(task, { record: { status: "suspended" } });
+    return;
+  }
+  const common = {
+    id: taskId,
+    object: "task",
+    completed_at: task.settings.clock.now(),
+    usage: task.usage,
+  } as const;
+  if (ending.status === "failed") {
+    const error = ending.error.toJSON();
+    task.emitter.emit({ type: "task.failed", task: { ...common, status: "failed", error } });
+    await commitStep(task, { record: { status: "failed", error } });
+    return;
+  }
+  const { generateReason, structured, incompleteReason, reason, message } = ending;
+  const said = {
+    ...common,
+    generate_reason: generateReason,
+    ...(structured !== undefined && { structured }),
+    ...(incompleteReason && { incomplete_details: { reason: incompleteReason } }),
+    ...(reason !== undefined && { reason }),
+  } satisfies Partial<TaskObject>;
+  const { status } = ending;
+  if (status === "completed")
+    task.emitter.emit({ type: "task.completed", task: { ...said, status } });
+  else if (status === "cancelled") {
+    task.emitter.emit({ type: "task.cancelled", task: { ...said, status } });
+  } else task.emitter.emit({ type: "task.incomplete", task: { ...said, status } });
+  await commitStep(task, {
+    record: { status, result: message, ...(structured !== undefined && { structured }) },
+  });
+}
+
+/** Where the log says a task stands. */
+async function foldedTask(
+  conversation: Conversation,
+  record: TaskRecord,
+): Promise<Task | undefined> {
+  const { store } = conversation;
+  const tree = new TaskTree();
+  for (let after = -1; ; ) {
+    const events = await store.read(record.rootTaskId, after, 1_000);
+    if (events.length === 0) return tree.tree.tasks[record.taskId];
+    tree.apply(events);
+    after += events.length;
+  }
+}
+
+/** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
+async function recover(task: TaskRun): Promise<void> {
+  const folded = await foldedTask(task.conversation, task.record);
+  const discard = (id: string, index: number) =>
+    task.emitter.emit({
+      type: "task.output_item.discarded",
+      output_index: index,
+      item_id: id,
+      reason: "recovered",
+    });
+  for (const [index, item] of (folded?.output ?? []).entries()) {
+    const isProvisional = index >= task.record.committedOutput && item.type !== "tool_result";
+    if (isProvisional && item.type !== "discarded") discard(item.id, index);
+  }
+  const next = nextStep(task.messages, task.settings.name);
+  const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
+  for (const { call, suspension } of calls) {
+    const place = task.openResults.get(call.id);
+    if (place === undefined || suspension !== undefined) continue;
+    if ((await task.conversation.store.task(call.id)) !== undefined) continue;
+    if (findTool(task, call.name)?.idempotent) {
+      discard(place.id, place.index);
+      task.openResults.delete(call.id);
+    } else {
+      await settleCall(task, call, "interrupted", unknownEffectResult);
+    }
+  }
+}
+
+function contextOf(
+  settings: AgentSettings,
+  caller: RunOptions<StandardSchema | undefined>,
+  parent: TaskRun | undefined,
+): ContextLookup {
+  return layerContext(caller.context, parent?.context, settings.context, settings.toolkit.context);
+}

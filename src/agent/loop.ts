@@ -1,0 +1,96 @@
+import { RivuletError } from "../protocol/error.ts";
+import { act } from "./act.ts";
+import type { Ending } from "./ending.ts";
+import { cancelled, completed, failed, incomplete, suspended } from "./ending.ts";
+import { takeInbox } from "./inbox.ts";
+import { TurnInterrupted } from "./model/turn.ts";
+import { nextStep } from "./next.ts";
+import { interruptedResult, tooLateResult } from "./prompts.ts";
+import { askAgain, reason } from "./reason.ts";
+import { lastRepeat } from "./repeat.ts";
+import { settlePending } from "./settle.ts";
+import { refuseTooManyTries, structuredState } from "./structured-output.ts";
+import type { TaskRun } from "./task-run.ts";
+import { iterationOf } from "./task-run.ts";
+
+/**
+ * The agent. It looks at the transcript, does what comes next, and looks again, until there is nothing left to do or
+ * nothing that can move. It keeps no state of its own: started anew on the same transcript, it goes on.
+ */
+export async function runLoop(task: TaskRun): Promise<Ending> {
+  try {
+    for (;;) {
+      const ending = await step(task);
+      if (ending !== undefined) return ending;
+    }
+  } catch (error) {
+    // Without the right to write, nothing may be said any more.
+    if (task.conversation.lost.signal.aborted) throw task.conversation.lost.signal.reason;
+    if (task.controller.signal.aborted && isInterruption(task, error)) return cancel(task);
+    await settlePending(task, "error", interruptedResult);
+    return failed(error);
+  }
+}
+
+async function step(task: TaskRun): Promise<Ending | undefined> {
+  if (task.controller.signal.aborted) return cancel(task);
+  await takeInbox(task, "step");
+  const next = nextStep(task.messages, task.settings.name);
+  switch (next.type) {
+    case "wait":
+      return suspended(task, next);
+    case "act": {
+      const moved = await act(task);
+      return moved || task.controller.signal.aborted ? undefined : suspended(task, next);
+    }
+    case "done":
+      if (next.message.metadata?.taskId === task.ref.taskId) return done(task);
+      break;
+    case "reason": {
+      const answer = await structuredState(task);
+      if (answer.type === "found") return completed(task, answer.message, answer);
+      break;
+    }
+  }
+  return reasonWithin(task);
+}
+
+/** A model call, unless a limit is reached. */
+async function reasonWithin(task: TaskRun): Promise<Ending | undefined> {
+  if (task.controller.signal.aborted) return cancel(task);
+  await takeInbox(task, "reasoning");
+  refuseTooManyTries(task);
+  if ((lastRepeat(task.messages)?.times ?? 0) > 3) return incomplete(task, "no_progress");
+  if (task.budget.isUsedUp) return incomplete(task, "budget");
+  const mayGoOn = task.messages.at(-1)?.metadata?.goto === true;
+  if (iterationOf(task) >= task.settings.maxIters && !mayGoOn) {
+    await settlePending(task, "error", tooLateResult);
+    await reason(task, "summary");
+    return incomplete(task, "max_iterations");
+  }
+  await reason(task);
+  return undefined;
+}
+
+/** The model has said its last word: it counts, unless it was cut off or has not the form that was asked for. */
+async function done(task: TaskRun): Promise<Ending | undefined> {
+  const message = task.messages.findLast((one) => one.role === "assistant");
+  if (message?.metadata?.finish === "length") return incomplete(task, "max_output_tokens");
+  if (message?.metadata?.finish === "content-filter") return incomplete(task, "content_filter");
+  const answer = await structuredState(task);
+  if (answer.type === "found") return completed(task, answer.message, answer);
+  if (answer.type === "none") return completed(task, message);
+  await askAgain(task, answer.problem);
+  return undefined;
+}
+
+async function cancel(task: TaskRun): Promise<Ending> {
+  await settlePending(task, "interrupted", interruptedResult);
+  return cancelled(task);
+}
+
+/** Whether an error is what a cancel looks like from inside. */
+function isInterruption(task: TaskRun, error: unknown): boolean {
+  if (error instanceof TurnInterrupted) return true;
+  return error === task.controller.signal.reason && !(error instanceof RivuletError);
+}

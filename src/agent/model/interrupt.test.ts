@@ -1,0 +1,241 @@
+import { describe, expect, it } from "vitest";
+import {
+  emptyRequest,
+  type FakeReply,
+  fakeModel,
+  finishV4,
+  recordingSink,
+  stillDependencies,
+} from "../../../test/support/fake-model.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { StreamPart } from "./collect.ts";
+import { runTurn } from "./model.ts";
+import { TurnInterrupted } from "./turn.ts";
+
+const begun: StreamPart[] = [
+  { type: "reasoning-delta", id: "r", delta: "Hm", providerMetadata: { a: { signature: "s" } } },
+  { type: "text-start", id: "t" },
+  { type: "text-delta", id: "t", delta: "Half a" },
+  { type: "tool-call", toolCallId: "p1", toolName: "whole", input: "{}" },
+  { type: "tool-input-start", id: "p2", toolName: "half" },
+  { type: "tool-input-delta", id: "p2", delta: "{" },
+];
+const partial = [
+  { type: "thinking", text: "Hm" },
+  { type: "text", text: "Half a" },
+];
+
+/** A signal that knows how many listen to it. */
+function countedSignal() {
+  const controller = new AbortController();
+  const { signal } = controller;
+  let listeners = 0;
+  const add = signal.addEventListener.bind(signal);
+  const remove = signal.removeEventListener.bind(signal);
+  signal.addEventListener = (...args: Parameters<typeof add>) => {
+    listeners += 1;
+    add(...args);
+  };
+  signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+    listeners -= 1;
+    remove(...args);
+  };
+  return {
+    signal,
+    abort: (reason: unknown) => controller.abort(reason),
+    listeners: () => listeners,
+  };
+}
+
+async function interrupted(reply: FakeReply | "stuck request", reason: unknown = "enough") {
+  const counted = countedSignal();
+  const dependencies = stillDependencies();
+  const sink = recordingSink();
+  const model = fakeModel("v4", [reply === "stuck request" ? [] : reply]);
+  if (reply === "stuck request") model.doStream = () => new Promise<never>(() => {});
+  const turn = runTurn([model], emptyRequest({ signal: counted.signal }), sink, dependencies).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  await dependencies.clock.advance(10);
+  expect(counted.listeners()).toBeGreaterThan(0);
+  counted.abort(reason);
+  const error = await turn;
+  expect(counted.listeners()).toBe(0);
+  expect(dependencies.clock.pending).toBe(0);
+  return { error, sink, model };
+}
+
+describe("an abort", () => {
+  it("ends a read that hangs, with what was shown and without calls", async () => {
+    const { error, model, sink } = await interrupted([...begun, "hang"]);
+    expect(error).toBeInstanceOf(TurnInterrupted);
+    expect(error).toMatchObject({ cause: "enough", partial, usage: undefined });
+    expect(model.requests[0]?.abortSignal?.reason).toBe("enough");
+    expect(model.cancelled).toBe(1);
+    expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
+  });
+
+  it("ends a request that hangs", async () => {
+    const { error } = await interrupted("stuck request");
+    expect(error).toMatchObject({ cause: "enough", partial: [] });
+  });
+
+  it("is not taken for the model's failure when its reason is one of our errors", async () => {
+    const { error, sink } = await interrupted(
+      [...begun, "hang"],
+      new RivuletError("cancelled", "Cancelled.", { retryable: true }),
+    );
+    expect(error).toBeInstanceOf(TurnInterrupted);
+    expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
+  });
+
+  it("is honoured between two chunks of a model that never pauses", async () => {
+    const controller = new AbortController();
+    const sink = recordingSink();
+    const endless: FakeReply = [
+      ...begun,
+      () => controller.abort("now"),
+      { type: "text-delta", id: "t", delta: " never shown" },
+      finishV4,
+    ];
+    const turn = runTurn(
+      [fakeModel("v4", [endless])],
+      emptyRequest({ signal: controller.signal }),
+      sink,
+      stillDependencies(),
+    );
+    await expect(turn).rejects.toMatchObject({ cause: "now", partial });
+    expect(sink.lines.join()).not.toContain("never shown");
+  });
+
+  it("before the turn asks nobody", async () => {
+    const model = fakeModel("v4", [[finishV4]]);
+    const turn = runTurn(
+      [model],
+      emptyRequest({ signal: AbortSignal.abort("before") }),
+      recordingSink(),
+      stillDependencies(),
+    );
+    await expect(turn).rejects.toMatchObject({ name: "TurnInterrupted", cause: "before" });
+    expect(model.requests).toHaveLength(0);
+  });
+
+  it("while it waits to try again keeps what is still shown", async () => {
+    const controller = new AbortController();
+    const dependencies = stillDependencies({ initialBackoffMs: 1_000 });
+    const sink = recordingSink();
+    const model = fakeModel("v4", [begun, [finishV4]]);
+    const turn = runTurn(
+      [model],
+      emptyRequest({ signal: controller.signal }),
+      sink,
+      dependencies,
+    ).catch((error: unknown) => error);
+    await dependencies.clock.advance(10);
+    controller.abort("enough");
+    expect(await turn).toMatchObject({ cause: "enough", partial });
+    expect(model.requests).toHaveLength(1);
+    expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
+    expect(dependencies.clock.pending).toBe(0);
+  });
+
+  it("hands the stream back of a request that is answered too late", async () => {
+    const answered = Promise.withResolvers<{ stream: ReadableStream<never> }>();
+    let cancelled = false;
+    const model = fakeModel("v4", []);
+    model.doStream = () => answered.promise as never;
+    const controller = new AbortController();
+    const dependencies = stillDependencies();
+    const turn = runTurn(
+      [model],
+      emptyRequest({ signal: controller.signal }),
+      recordingSink(),
+      dependencies,
+    );
+    await dependencies.clock.advance(10);
+    controller.abort();
+    await expect(turn).rejects.toBeInstanceOf(TurnInterrupted);
+    answered.resolve({
+      stream: new ReadableStream<never>({
+        cancel() {
+          cancelled = true;
+        },
+      }),
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(cancelled).toBe(true);
+  });
+});
+
+describe("silence", () => {
+  it("for longer than stallMs is an error, also before the first chunk", async () => {
+    for (const reply of [["hang"], [...begun, "hang"]] as FakeReply[]) {
+      const dependencies = stillDependencies({ maxAttempts: 1 });
+      const model = fakeModel("v4", [reply]);
+      let error: unknown;
+      runTurn([model], emptyRequest(), recordingSink(), dependencies).catch((reason) => {
+        error = reason;
+      });
+      await dependencies.clock.advance(59_999);
+      expect(error).toBeUndefined();
+      await dependencies.clock.advance(1);
+      expect(error).toMatchObject({ code: "stalled", retryable: true });
+      expect(model.cancelled).toBe(1);
+      expect(dependencies.clock.pending).toBe(0);
+    }
+  });
+
+  it("is counted from the last chunk", async () => {
+    const dependencies = stillDependencies({ stallMs: 100, maxAttempts: 1 });
+    const { clock } = dependencies;
+    const slow: FakeReply = [
+      ...begun,
+      () => clock.sleep(90),
+      { type: "ping" },
+      () => clock.sleep(90),
+      finishV4,
+    ];
+    const turn = runTurn([fakeModel("v4", [slow])], emptyRequest(), recordingSink(), dependencies);
+    await clock.advance(500);
+    expect((await turn).finishReason).toBe("stop");
+  });
+
+  it("may be allowed, and with it no timer runs", async () => {
+    const dependencies = stillDependencies({ stallMs: null });
+    const { clock } = dependencies;
+    const slow: FakeReply = [() => clock.sleep(1_000_000_000), finishV4];
+    const turn = runTurn([fakeModel("v4", [slow])], emptyRequest(), recordingSink(), dependencies);
+    await clock.advance(10);
+    expect(clock.pending).toBe(1);
+    await clock.advance(1_000_000_000);
+    expect((await turn).finishReason).toBe("stop");
+  });
+
+  it("after the model has finished changes nothing", async () => {
+    const dependencies = stillDependencies({ stallMs: 100 });
+    const reply: FakeReply = [{ type: "text-delta", id: "t", delta: "Hi" }, finishV4, "hang"];
+    const turn = runTurn([fakeModel("v4", [reply])], emptyRequest(), recordingSink(), dependencies);
+    await dependencies.clock.advance(100);
+    expect((await turn).content).toEqual([{ type: "text", text: "Hi" }]);
+  });
+});
+
+it("a reply that takes longer than timeoutMs is an error however lively it is", async () => {
+  const dependencies = stillDependencies({ timeoutMs: 1_000, maxAttempts: 1 });
+  const { clock } = dependencies;
+  const lively: FakeReply = Array.from({ length: 100 }, () => [
+    () => clock.sleep(90),
+    { type: "text-delta", id: "t", delta: "." } as const,
+  ]).flat();
+  let error: unknown;
+  runTurn([fakeModel("v4", [lively])], emptyRequest(), recordingSink(), dependencies).catch(
+    (reason) => {
+      error = reason;
+    },
+  );
+  await clock.advance(999);
+  expect(error).toBeUndefined();
+  await clock.advance(1);
+  expect(error).toMatchObject({ code: "timeout", retryable: true });
+});

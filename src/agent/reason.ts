@@ -1,0 +1,233 @@
+import { RivuletError } from "../protocol/error.ts";
+import type { Block, Message } from "../protocol/message.ts";
+import { addUsage } from "../protocol/select.ts";
+import type { Usage } from "../protocol/task.ts";
+import { TurnEmitter } from "./emit-turn.ts";
+import { modelExecution } from "./execution.ts";
+import type { ModelCall, ReasoningVerdict } from "./hook.ts";
+import { callHooks, tellHooks } from "./hook.ts";
+import { runTurn } from "./model/model.ts";
+import { type FinishReason, TurnInterrupted } from "./model/turn.ts";
+import { stopCallId } from "./next.ts";
+import { blankReplyPrompt, summaryPrompt } from "./prompts.ts";
+import { structuredTool, structuredWay } from "./structured-output.ts";
+import type { TaskRun } from "./task-run.ts";
+import { commitStep, controlMessage, iterationOf } from "./task-run.ts";
+
+/**
+ * One model call: hooks may change what it sees and what becomes of it, the turn is shown as it streams, and the
+ * message is committed with everything that was shown. Until then all of it is provisional.
+ */
+export async function reason(task: TaskRun, purpose: "reply" | "summary" = "reply"): Promise<void> {
+  const { settings } = task;
+  const call = await prepare(task, purpose);
+  const sink = new TurnEmitter({
+    emitter: task.emitter,
+    ids: settings.ids,
+    references: task.pool,
+    rawReasoning: settings.rawReasoning,
+    ...(purpose === "summary" && { purpose }),
+    ...(settings.hooks.some((hook) => hook.reasoningChunk) && {
+      onText: (text) =>
+        tellHooks(settings.hooks, (hook) => hook.reasoningChunk?.(task.hookContext, text)),
+    }),
+    ready: () => (task.log.isBehind ? task.log.flush() : undefined),
+  });
+  try {
+    const turn = await runTurn(settings.models, request(task, call, purpose), sink, {
+      ids: settings.ids,
+      clock: settings.clock,
+      random: Math.random,
+      execution: { ...modelExecution, ...settings.modelExecution },
+    });
+    sink.end("completed");
+    const message = assistantMessage(task, turn.content, turn.usage, turn.finishReason, purpose);
+    await settle(task, sink, message, purpose);
+  } catch (error) {
+    if (!(error instanceof TurnInterrupted)) {
+      sink.discard("provider_retry");
+      throw error;
+    }
+    sink.discardHalfCalls();
+    sink.end("cancelled");
+    if (error.partial.length > 0) {
+      const usage = error.usage ?? noUsage;
+      await commitTurn(task, assistantMessage(task, error.partial, usage, "other", purpose));
+    }
+    throw error;
+  }
+}
+
+async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<ModelCall> {
+  const { settings, hookContext } = task;
+  const tools =
+    purpose === "summary" ? [] : [...settings.toolkit.active(task.messages, settings.name)];
+  const structured = structuredTool(task);
+  if (purpose === "reply" && structured) tools.push(structured);
+  const call: ModelCall = {
+    messages: [...task.messages, ...(purpose === "summary" ? [asked(task, summaryPrompt)] : [])],
+    system: settings.systemPrompt,
+    tools,
+    options: { ...settings.modelOptions },
+  };
+  const point = purpose === "summary" ? "preSummary" : "preReasoning";
+  return callHooks(
+    settings.hooks,
+    point,
+    call,
+    (hook, current) => hook[point]?.(hookContext, current),
+    (current, returned) => (returned as ModelCall | undefined) ?? current,
+  );
+}
+
+function request(task: TaskRun, call: ModelCall, purpose: "reply" | "summary") {
+  const native = purpose === "reply" && structuredWay(task) === "native";
+  return {
+    ...call,
+    signal: task.controller.signal,
+    ...(native && { responseSchema: { schema: task.record.outputSchema as object } }),
+  };
+}
+
+/** Lets the hooks see the message, and commits what they made of it. */
+async function settle(
+  task: TaskRun,
+  sink: TurnEmitter,
+  message: Message,
+  purpose: "reply" | "summary",
+): Promise<void> {
+  const { hooks } = task.settings;
+  if (purpose === "summary") {
+    const edited = await callHooks(
+      hooks,
+      "postSummary",
+      message,
+      (hook, current) => hook.postSummary?.(task.hookContext, current),
+      (current, returned) => (returned as Message | undefined) ?? current,
+    );
+    await commitTurn(task, shown(sink, message, edited));
+    return;
+  }
+  const verdict = await callHooks<"postReasoning", Verdict>(
+    hooks,
+    "postReasoning",
+    { message, stop: false, goto: [] },
+    (hook, current) => hook.postReasoning?.(task.hookContext, current.message),
+    takeVerdict,
+  );
+  const kept = shown(sink, message, verdict.message);
+  const more: Message[] = [];
+  if (verdict.goto.length > 0) {
+    refuseOpenCalls(kept, verdict.goto);
+    more.push(
+      ...verdict.goto.map((one) => ({ ...one, metadata: { ...one.metadata, goto: true } })),
+    );
+  } else if (isBlank(kept)) {
+    more.push(asked(task, blankReplyPrompt));
+  }
+  if (verdict.stop) {
+    const approvalId = task.settings.ids.next("apr");
+    more.push(
+      controlMessage(task, { type: "suspension", callId: stopCallId, kind: "stop", approvalId }),
+    );
+  }
+  await commitTurn(task, kept, more);
+}
+
+interface Verdict {
+  readonly message: Message;
+  readonly stop: boolean;
+  readonly goto: readonly Message[];
+}
+
+function takeVerdict(current: Verdict, returned: unknown): Verdict {
+  const said = returned as ReasoningVerdict;
+  if (said === undefined) return current;
+  if ("stop" in said) return { ...current, stop: true };
+  if ("gotoReasoning" in said) return { ...current, goto: said.gotoReasoning };
+  return { ...current, message: said };
+}
+
+/** What a hook put in place of the model's words is shown in their place. */
+function shown(sink: TurnEmitter, original: Message, edited: Message): Message {
+  if (edited === original) return original;
+  sink.discard("edited");
+  sink.showWhole(edited.content);
+  return { ...edited, id: original.id, metadata: original.metadata, usage: original.usage };
+}
+
+async function commitTurn(task: TaskRun, message: Message, more: readonly Message[] = []) {
+  const usage = message.usage ?? noUsage;
+  task.usage = addUsage(task.usage, usage);
+  task.budget.add(usage);
+  task.emitter.emit({ type: "task.usage", cumulative: true, usage: task.usage });
+  await commitStep(task, {
+    messages: [message, ...more],
+    record: { committedOutput: task.emitter.outputLength },
+  });
+}
+
+function assistantMessage(
+  task: TaskRun,
+  content: readonly Block[],
+  usage: Usage,
+  finish: FinishReason,
+  purpose: "reply" | "summary",
+): Message {
+  return {
+    id: task.settings.ids.next("msg"),
+    role: "assistant",
+    name: task.settings.name,
+    content,
+    usage,
+    metadata: {
+      taskId: task.ref.taskId,
+      iteration: iterationOf(task) + 1,
+      ...((finish === "length" || finish === "content-filter") && { finish }),
+      ...(purpose === "summary" && { summary: true }),
+    },
+  };
+}
+
+/** Tells the model what was wrong with its answer; the next reasoning is another try. */
+export async function askAgain(task: TaskRun, problem: string): Promise<void> {
+  const message = asked(task, problem);
+  const metadata = { ...message.metadata, structuredRetry: true };
+  await commitStep(task, { messages: [{ ...message, metadata }] });
+}
+
+/** A message that the harness puts before the model. */
+function asked(task: TaskRun, text: string): Message {
+  const { ids } = task.settings;
+  const metadata = { taskId: task.ref.taskId };
+  return { id: ids.next("msg"), role: "user", content: [{ type: "hint", text }], metadata };
+}
+
+function isBlank(message: Message): boolean {
+  return !message.content.some(
+    (block) =>
+      block.type === "tool_use" ||
+      block.type === "image" ||
+      block.type === "file" ||
+      (block.type === "text" && block.text.trim() !== ""),
+  );
+}
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** Messages to go on with must not leave a call of this reply without its result. */
+function refuseOpenCalls(reply: Message, messages: readonly Message[]): void {
+  const blocks = messages.flatMap((message) => message.content);
+  const open = reply.content.flatMap((block) =>
+    block.type === "tool_use" &&
+    !blocks.some((other) => other.type === "tool_result" && other.id === block.id)
+      ? [block.name]
+      : [],
+  );
+  if (open.length === 0) return;
+  throw new RivuletError(
+    "pending_calls",
+    `gotoReasoning would leave calls without a result: ${open.join(", ")}.`,
+    { hint: "Put a tool_result for each of them into the messages, or let them run." },
+  );
+}

@@ -1,0 +1,313 @@
+import type { Answer, Approval, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { Message, Reply, TaskRef } from "../protocol/message.ts";
+import { textOf } from "../protocol/message.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
+import { Conversation } from "./conversation.ts";
+import type { Ending } from "./ending.ts";
+import { callHooks } from "./hook.ts";
+import { type ReadInput, readInput } from "./input.ts";
+import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
+import type { AgentSettings } from "./settings.ts";
+import { takeSlot } from "./slot.ts";
+import type { TaskRun } from "./task-run.ts";
+import { controlMessage } from "./task-run.ts";
+import { toJsonSchema } from "./tool/schema.ts";
+import { type WaitingTask, waitingTasks } from "./waiting.ts";
+
+/** What the driver of a root task tells its run. */
+export interface RootWork {
+  /** Resolves once the task is known and its events can be read. */
+  readonly started: Promise<Started>;
+  /** Settles when the task rests and the session is free again. */
+  readonly reply: Promise<Reply<unknown>>;
+  cancel(reason?: string): void;
+}
+/** Where the events of this run begin. */
+export interface Started {
+  readonly ref: TaskRef;
+  readonly after: number;
+}
+
+/** Starts to drive a root task: a new one, or the one that the session has not finished. */
+export function startRoot(
+  settings: AgentSettings,
+  input: Input,
+  options: RunOptions<StandardSchema | undefined>,
+): RootWork {
+  const started = Promise.withResolvers<Started>();
+  const stop = new AbortController();
+  const reply = driveRoot(settings, input, options, stop, started.resolve);
+  reply.catch(started.reject);
+  started.promise.catch(() => {});
+  return {
+    started: started.promise,
+    reply,
+    cancel: (reason = "cancelled") => stop.abort(new Error(reason)),
+  };
+}
+
+async function driveRoot(
+  settings: AgentSettings,
+  input: Input,
+  options: RunOptions<StandardSchema | undefined>,
+  stop: AbortController,
+  onStarted: (started: Started) => void,
+): Promise<Reply<unknown>> {
+  const { store, clock, ids } = settings;
+  const sessionId = options.sessionId ?? ids.next("sess");
+  checkSessionId(sessionId);
+  const read = readInput(input, ids);
+  const onAbort = () => stop.abort(options.signal?.reason);
+  if (options.signal?.aborted) onAbort();
+  options.signal?.addEventListener("abort", onAbort, { once: true });
+  const release = await takeSlot(store, sessionId, options.onBusy ?? "queue", stop.signal);
+  try {
+    const conversation = await Conversation.enter(store, sessionId, clock);
+    try {
+      const task = await prepareRoot(settings, conversation, read, options, onStarted);
+      return await runRoot(task, stop.signal, read.messages);
+    } finally {
+      await conversation.leave();
+    }
+  } finally {
+    release();
+    options.signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+async function runRoot(
+  task: TaskRun,
+  stop: AbortSignal,
+  input: readonly Message[],
+): Promise<Reply<unknown>> {
+  const { hooks } = task.settings;
+  const { lost } = task.conversation;
+  const onStop = () => {
+    task.emitter.emit({
+      type: "task.cancelling",
+      reason: String((stop.reason as Error)?.message ?? stop.reason),
+    });
+    task.controller.abort(stop.reason);
+  };
+  const onLost = () => task.controller.abort(lost.signal.reason);
+  if (stop.aborted) onStop();
+  stop.addEventListener("abort", onStop, { once: true });
+  lost.signal.addEventListener("abort", onLost, { once: true });
+  try {
+    await callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(task.hookContext, input));
+    const ending = await driveTask(task);
+    if (ending.status === "failed") throw ending.error;
+    const reply = await replyOf(task, ending);
+    await callHooks(hooks, "postCall", undefined, (hook) =>
+      hook.postCall?.(task.hookContext, reply),
+    );
+    return reply;
+  } catch (error) {
+    const failure = error instanceof Error ? error : new Error(String(error));
+    // What a hook makes of the error must not hide it.
+    await callHooks(hooks, "onError", undefined, (hook) =>
+      hook.onError?.(task.hookContext, failure),
+    ).catch(() => {});
+    throw error;
+  } finally {
+    stop.removeEventListener("abort", onStop);
+    lost.signal.removeEventListener("abort", onLost);
+  }
+}
+
+/** Finds or makes the task that this call is about; input that does not fit is an error that changes nothing. */
+async function prepareRoot(
+  settings: AgentSettings,
+  conversation: Conversation,
+  read: ReadInput,
+  options: RunOptions<StandardSchema | undefined>,
+  onStarted: (started: Started) => void,
+): Promise<TaskRun> {
+  const { store, sessionId } = conversation;
+  const messages = await store.session(sessionId);
+  const [unfinished] = await store.tasks({
+    sessionId,
+    status: ["queued", "in_progress", "suspended"],
+  });
+  if (unfinished === undefined) {
+    if (read.answers.length > 0 || read.results.size > 0) {
+      throw unknownApproval([
+        ...read.answers.map((answer) => answer.approvalId),
+        ...read.results.keys(),
+      ]);
+    }
+    const record = newRecord(settings, sessionId, options);
+    const task = await openTask({ settings, conversation, record, messages, caller: options });
+    onStarted({ ref: task.ref, after: -1 });
+    await beginTask(task, asInput(read.messages, record.taskId));
+    return task;
+  }
+  const waiting = await waitingTasks(store, unfinished.rootTaskId);
+  const answers = matchAnswers(read, waiting, options.onSuspended ?? "fail");
+  const task = await openTask({
+    settings,
+    conversation,
+    record: unfinished,
+    messages,
+    caller: options,
+  });
+  onStarted({ ref: task.ref, after: await store.last(unfinished.rootTaskId) });
+  await postAnswers(store, task, answers, waiting);
+  const stop = waiting.find(({ record }) => record.taskId === unfinished.taskId)?.stop;
+  const more = stop
+    ? [
+        controlMessage(task, {
+          type: "answer",
+          approvalId: stop.approvalId,
+          callId: stop.callId,
+          decision: "approve",
+        }),
+      ]
+    : [];
+  const resumed = stop ? "stop_answered" : "approval_resolved";
+  if (unfinished.status !== "suspended" || answers.length > 0 || stop) {
+    await resumeTask(task, resumed, [...more, ...asInput(read.messages, task.ref.taskId)]);
+  }
+  return task;
+}
+
+/** The answers that this call gives; what cannot be given is an error before anything has changed. */
+function matchAnswers(
+  { messages, answers, results }: ReadInput,
+  waiting: readonly WaitingTask[],
+  onSuspended: "fail" | "deny",
+): readonly Answer[] {
+  const approvals = waiting.flatMap((task) => task.approvals);
+  const byId = new Map(approvals.map((approval) => [approval.id, approval]));
+  const byCall = new Map(approvals.map((approval) => [approval.call.id, approval]));
+  const unknown = [
+    ...answers.filter(({ approvalId }) => !byId.has(approvalId)).map((one) => one.approvalId),
+    ...[...results.keys()].filter((callId) => !byCall.has(callId)),
+  ];
+  if (unknown.length > 0) throw unknownApproval(unknown);
+  const given = [
+    ...answers,
+    ...[...results].map(([callId, output]) => (byCall.get(callId) as Approval).answer(output)),
+  ];
+  if (messages.length === 0) return given;
+  const said = new Set(given.map(({ approvalId }) => approvalId));
+  const open = approvals.filter(({ id }) => !said.has(id));
+  if (open.length === 0) return given;
+  if (onSuspended === "deny") {
+    return [...given, ...open.map((one) => one.deny("The user went on with something else."))];
+  }
+  throw new RivuletError(
+    "session_suspended",
+    `The session waits for ${open.map(({ id, call }) => `${call.name} (${id})`).join(", ")}.`,
+    { hint: 'Answer these first, or call with onSuspended: "deny" to deny them and go on.' },
+  );
+}
+
+/** Answers reach a transcript through its inbox only, so that whoever drives a task is the only one who writes it. */
+async function postAnswers(
+  store: Store,
+  root: TaskRun,
+  answers: readonly Answer[],
+  waiting: readonly WaitingTask[],
+): Promise<void> {
+  for (const answer of answers) {
+    const task = waiting.find(({ approvals }) =>
+      approvals.some(({ id }) => id === answer.approvalId),
+    );
+    const approval = task?.approvals.find(({ id }) => id === answer.approvalId);
+    if (task === undefined || approval === undefined) continue;
+    const { decision, input, output, reason, always, approvalId } = answer;
+    const message: Message = {
+      id: root.settings.ids.next("msg"),
+      role: "user",
+      content: [
+        {
+          type: "answer",
+          approvalId,
+          callId: approval.call.id,
+          decision,
+          ...(input !== undefined && { input }),
+          ...(output !== undefined && { output }),
+          ...(reason !== undefined && { reason }),
+          ...(always !== undefined && { always }),
+        },
+      ],
+      metadata: { taskId: task.record.taskId },
+    };
+    const { sessionId, rootTaskId } = task.record;
+    await store.post({
+      id: `answer:${approvalId}`,
+      kind: "answer",
+      sessionId,
+      rootTaskId,
+      message,
+    });
+  }
+}
+
+async function replyOf(
+  task: TaskRun,
+  ending: Exclude<Ending, { status: "failed" }>,
+): Promise<Reply<unknown>> {
+  const { store } = task.conversation;
+  const waiting =
+    ending.status === "suspended" ? await waitingTasks(store, task.ref.rootTaskId) : [];
+  return {
+    ...ending.message,
+    text: textOf(ending.message.content),
+    generateReason: ending.generateReason,
+    structured: ending.status === "suspended" ? undefined : ending.structured,
+    approvals: waiting.flatMap(({ approvals }) => approvals),
+    task: task.ref,
+  };
+}
+
+function newRecord(
+  settings: AgentSettings,
+  sessionId: string,
+  options: RunOptions<StandardSchema | undefined>,
+): TaskRecord {
+  const { ids, clock, agentId, name } = settings;
+  const taskId = ids.next("task");
+  return {
+    taskId,
+    rootTaskId: taskId,
+    agentId,
+    agentName: name,
+    agentKey: `agent:${agentId}:${ids.uuid()}`,
+    sessionId,
+    ...(options.userId !== undefined && { userId: options.userId }),
+    depth: 0,
+    path: sessionId,
+    createdAt: clock.now(),
+    mode: "sync",
+    status: "queued",
+    committedOutput: 0,
+    ...(options.output && { outputSchema: toJsonSchema(options.output) }),
+  };
+}
+
+function asInput(messages: readonly Message[], taskId: string): readonly Message[] {
+  return messages.map((message) => ({
+    ...message,
+    metadata: { ...message.metadata, input: true, taskId },
+  }));
+}
+
+function checkSessionId(sessionId: string): void {
+  if (sessionId.length > 0 && sessionId.length <= 128 && !sessionId.includes("/")) return;
+  throw new RivuletError(
+    "invalid_session_id",
+    "A session id has 1 to 128 characters and no slash.",
+    {
+      hint: "Leave it out to start a new session.",
+    },
+  );
+}
+
+function unknownApproval(ids: readonly string[]): RivuletError {
+  return new RivuletError("unknown_approval", `Nothing waits for ${ids.join(", ")}.`, {
+    hint: "agent.approvals({ sessionId }) lists what waits.",
+  });
+}

@@ -1,0 +1,94 @@
+import type { Run } from "../protocol/agent.ts";
+import type { TaskEvent } from "../protocol/event.ts";
+import type { Message, Reply, TaskRef } from "../protocol/message.ts";
+import { userMessage } from "../protocol/message.ts";
+import { followLog } from "./follow.ts";
+import type { RootWork } from "./root.ts";
+import type { AgentSettings } from "./settings.ts";
+
+/** The live handle on a root task in this process: a cursor on its log, not the owner of the work. */
+export class RootRun<O> implements Run<O> {
+  readonly task: Promise<TaskRef>;
+  readonly #work: RootWork;
+  readonly #settings: AgentSettings;
+  readonly #until: "root" | "tree";
+
+  constructor(work: RootWork, settings: AgentSettings, until: "root" | "tree") {
+    this.#work = work;
+    this.#settings = settings;
+    this.#until = until;
+    this.task = work.started.then(({ ref }) => ref);
+    // Whoever only iterates, or only awaits the result, has not asked for these.
+    this.task.catch(() => {});
+    work.reply.catch(() => {});
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<TaskEvent> {
+    return this.#follow(undefined, this.#until);
+  }
+
+  events(options: { after?: number; until?: "root" | "tree" } = {}): AsyncIterable<TaskEvent> {
+    return {
+      [Symbol.asyncIterator]: () => this.#follow(options.after, options.until ?? this.#until),
+    };
+  }
+
+  result(): Promise<Reply<O>> {
+    return this.#work.reply as Promise<Reply<O>>;
+  }
+
+  async cancel(reason?: string): Promise<void> {
+    this.#work.cancel(reason);
+    await this.#work.reply.catch(() => {});
+  }
+
+  async steer(message: string | Message): Promise<void> {
+    const { sessionId, rootTaskId } = await this.task;
+    const { store, ids } = this.#settings;
+    const said = typeof message === "string" ? userMessage(message) : message;
+    await store.post({ id: ids.next("post"), kind: "input", sessionId, rootTaskId, message: said });
+  }
+
+  async settled(): Promise<void> {
+    await this.#work.reply.catch(() => {});
+  }
+
+  /** What the log held before this run: nothing, unless it goes on with an unfinished task. */
+  async before(): Promise<readonly TaskEvent[]> {
+    const { ref, after } = await this.#work.started;
+    return this.#settings.store.read(ref.rootTaskId, -1, after + 1);
+  }
+
+  #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
+    const { reply, started } = this.#work;
+    let events: AsyncIterator<TaskEvent> | undefined;
+    const open = async () => {
+      const { ref, after: first } = await started;
+      const start = after ?? first;
+      events = followLog(this.#settings.store, ref.rootTaskId, {
+        after: start,
+        isLast: (event) => until === "root" && event.task_id === ref.taskId && isRest(event, first),
+        over: reply,
+      });
+      return events.next();
+    };
+    return {
+      next: () => events?.next() ?? open(),
+      return: async () => events?.return?.() ?? { value: undefined, done: true },
+    };
+  }
+}
+
+/** Whether a task rests after this event; a rest from before this run is not its end. */
+function isRest(event: TaskEvent, after: number): boolean {
+  switch (event.type) {
+    case "task.suspended":
+    case "task.completed":
+    case "task.failed":
+    case "task.cancelled":
+    case "task.incomplete":
+      return event.sequence_number > after;
+    default:
+      return false;
+  }
+}

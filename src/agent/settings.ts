@@ -1,0 +1,142 @@
+import type { Tracer } from "@opentelemetry/api";
+import type { Agent, Budget } from "../protocol/agent.ts";
+import type { Clock } from "../protocol/clock.ts";
+import { systemClock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { IdSource } from "../protocol/id.ts";
+import { createIds } from "../protocol/id.ts";
+import type { Store } from "../protocol/store.ts";
+import { openStore } from "../store/index.ts";
+import type { Execution } from "./execution.ts";
+import type { Hook } from "./hook.ts";
+import { inOrder } from "./hook.ts";
+import type { Model } from "./model/resolve.ts";
+import { checkModel } from "./model/resolve.ts";
+import type { ContextValues } from "./tool/context.ts";
+import type { Permissions } from "./tool/permission.ts";
+import type { Tool } from "./tool/tool.ts";
+import { Toolkit } from "./tool/toolkit.ts";
+
+/** What a ReActAgent is made of. */
+export interface ReActAgentOptions {
+  /** Who speaks; also names the agent's messages in a transcript. */
+  readonly name: string;
+  /** The kind of agent, in sources and paths; the name by default. */
+  readonly agentId?: string;
+  readonly description?: string;
+  /** Any AI SDK language model, `"provider:id"`, or a list of which the later ones are fallbacks. */
+  readonly model: Model;
+  readonly systemPrompt?: string;
+  readonly tools?: readonly Tool[];
+  readonly toolkit?: Toolkit;
+  readonly hooks?: readonly Hook[];
+  /** A store, or `"memory"`; in memory by default. */
+  readonly store?: Store | string;
+  /** How many model calls a task may make before it has to sum up. */
+  readonly maxIters?: number;
+  /** False: the calls of a batch run one after the other. */
+  readonly parallel?: boolean;
+  readonly execution?: Execution;
+  readonly modelExecution?: Execution & { readonly stallMs?: number };
+  /** Call options for the model: temperature, maxOutputTokens, providerOptions and so on. */
+  readonly modelOptions?: Readonly<Record<string, unknown>>;
+  readonly permissions?: Permissions;
+  /** True: every tool result may be cited. */
+  readonly references?: boolean;
+  /** True: thinking is shown as it is, not as a summary. */
+  readonly rawReasoning?: boolean;
+  readonly budget?: Budget;
+  readonly context?: ContextValues;
+  readonly tracer?: Tracer;
+  readonly clock?: Clock;
+  readonly ids?: IdSource;
+}
+
+/** The same, checked and with every default in place. Shared by all runs and never changed. */
+export interface AgentSettings {
+  readonly name: string;
+  readonly agentId: string;
+  readonly description: string | undefined;
+  readonly models: readonly Model[];
+  readonly systemPrompt: string;
+  readonly toolkit: Toolkit;
+  readonly hooks: readonly Hook[];
+  readonly store: Store;
+  readonly maxIters: number;
+  readonly parallel: boolean;
+  readonly execution: Execution;
+  readonly modelExecution: Execution & { readonly stallMs?: number };
+  readonly modelOptions: Readonly<Record<string, unknown>>;
+  readonly permissions: Permissions;
+  readonly references: boolean;
+  readonly rawReasoning: boolean;
+  readonly budget: Budget;
+  readonly context: ContextValues | undefined;
+  readonly tracer: Tracer | undefined;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+/** Checks options and fills them in; what cannot work is an error here and not at the first call. */
+export function settingsOf(options: ReActAgentOptions): AgentSettings {
+  const { name, maxIters = 10, tools = [], toolkit } = options;
+  if (typeof name !== "string" || name.trim() === "" || name.includes("/")) {
+    throw invalid("An agent needs a name without slashes.", 'For example: name: "assistant".');
+  }
+  if (!Number.isInteger(maxIters) || maxIters < 1) {
+    throw invalid(`maxIters is ${maxIters}.`, "It is a whole number, at least 1.");
+  }
+  if (toolkit !== undefined && tools.length > 0) {
+    throw invalid(
+      "An agent takes tools or a toolkit, not both.",
+      "Put the tools into the toolkit.",
+    );
+  }
+  const models = Array.isArray(options.model)
+    ? (options.model as readonly Model[])
+    : [options.model];
+  for (const model of models) checkModel(model);
+  const hooks = inOrder(options.hooks ?? []);
+  const fromHooks = hooks.flatMap((hook) => hook.tools ?? []);
+  const kit = toolkit ?? new Toolkit({ tools });
+  const clock = options.clock ?? systemClock;
+  return Object.freeze({
+    name,
+    agentId: options.agentId ?? name,
+    description: options.description,
+    models,
+    systemPrompt: options.systemPrompt ?? "",
+    toolkit: fromHooks.length > 0 ? kit.with(fromHooks) : kit,
+    hooks,
+    store: openStore(options.store ?? "memory"),
+    maxIters,
+    parallel: options.parallel ?? true,
+    execution: options.execution ?? {},
+    modelExecution: options.modelExecution ?? {},
+    modelOptions: options.modelOptions ?? {},
+    permissions: options.permissions ?? {},
+    references: options.references ?? false,
+    rawReasoning: options.rawReasoning ?? false,
+    budget: options.budget ?? {},
+    context: options.context,
+    tracer: options.tracer,
+    clock,
+    ids: options.ids ?? createIds({ clock }),
+  });
+}
+
+function invalid(message: string, hint: string): RivuletError {
+  return new RivuletError("invalid_settings", message, { hint });
+}
+
+const known = new WeakMap<Agent, AgentSettings>();
+
+/** Remembers what is behind an agent of this process. */
+export function rememberSettings(agent: Agent, settings: AgentSettings): void {
+  known.set(agent, settings);
+}
+
+/** What is behind an agent of this process; undefined for one that runs elsewhere. */
+export function settingsBehind(agent: Agent): AgentSettings | undefined {
+  return known.get(agent);
+}

@@ -1,0 +1,158 @@
+import type { Block, Message, ToolResultState, ToolUseBlock } from "../protocol/message.ts";
+import { textOf } from "../protocol/message.ts";
+import type { ItemStatus, WireBlock } from "../protocol/task.ts";
+import type { CallResult, CallSuspension } from "./call.ts";
+import { ResultEmitter } from "./emit-result.ts";
+import type { ToolCall, ToolResult } from "./hook.ts";
+import { callHooks } from "./hook.ts";
+import { nextStep, stopCallId } from "./next.ts";
+import { repeatedResult } from "./prompts.ts";
+import { repeatOf } from "./repeat.ts";
+import type { TaskRun } from "./task-run.ts";
+import { addResultItem, commitStep, controlMessage, findTool } from "./task-run.ts";
+import { kindOf } from "./tool/approval.ts";
+import { toWireBlock } from "./tool/result.ts";
+
+const itemStatus = {
+  success: "completed",
+  error: "failed",
+  denied: "failed",
+  interrupted: "cancelled",
+} as const satisfies Record<ToolResultState, ItemStatus>;
+
+/** The call waits from here on; its item stays open. */
+export async function suspendCall(
+  task: TaskRun,
+  call: ToolCall & { readonly raw?: string },
+  { kind, reason }: CallSuspension,
+): Promise<void> {
+  const approvalId = task.settings.ids.next("apr");
+  task.emitter.emit({
+    type: "task.approval.requested",
+    approval_id: approvalId,
+    kind: kindOf(kind),
+    call_id: call.id,
+    name: call.name,
+    arguments: call.raw ?? JSON.stringify(call.input ?? {}),
+    message: reason,
+    options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
+  });
+  const block = { type: "suspension", callId: call.id, kind, approvalId, reason } as const;
+  await commitStep(task, { messages: [controlMessage(task, block)] });
+}
+
+/** Stores a result: for the model in the transcript, for people on the wire, in one commit. */
+export async function finishCall(
+  task: TaskRun,
+  call: ToolUseBlock,
+  result: CallResult,
+  shown: ResultEmitter,
+): Promise<void> {
+  const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
+    task.settings.hooks,
+    "postActing",
+    { result: { state: result.state, output: result.content }, stop: false },
+    (hook, current) => hook.postActing?.(task.hookContext, call, current.result),
+    (current, returned) => {
+      const said = returned as ToolResult | { stop: true } | undefined;
+      if (said === undefined) return current;
+      return "stop" in said ? { ...current, stop: true } : { ...current, result: said };
+    },
+  );
+  const { state, output } = verdict.result;
+  const repeat = repeatOf(task.messages, call, output);
+  const content: readonly Block[] =
+    repeat.times === 3 ? [{ type: "text", text: repeatedResult(call.name) }] : output;
+  const isOriginal = content === result.content;
+  const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
+  const seen = isOriginal ? result.display : undefined;
+  // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
+  const isShown = (shown.hasShown || childTaskId !== undefined) && isOriginal;
+  const display = isShown && !result.hasDisplay ? [] : (seen ?? content.map(toWireBlock));
+  const cited = cite(task, call, state, content, display, shown);
+  shown.end({
+    status: itemStatus[state],
+    display: cited.display,
+    ...(cited.referenceId !== undefined && { referenceId: cited.referenceId }),
+    ...(state !== "success" && { error: result.error ?? problem(state, content) }),
+    ...(childTaskId !== undefined && { childTaskId }),
+  });
+  task.openResults.delete(call.id);
+  const references = task.pool.toJSON().entries.slice(task.storedReferences);
+  task.storedReferences += references.length;
+  const metadata = { repeat, ...(references.length > 0 && { references }) };
+  const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
+  const approvalId = task.settings.ids.next("apr");
+  await commitStep(task, {
+    messages: [
+      toolMessage(task, call, state, cited.content, metadata),
+      ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),
+    ],
+  });
+}
+
+/** Gives every call that has no result one, before its task ends: nothing may be left open. */
+export async function settlePending(
+  task: TaskRun,
+  state: "interrupted" | "error",
+  text: string,
+): Promise<void> {
+  const step = nextStep(task.messages, task.settings.name);
+  if (step.type !== "act" && step.type !== "wait") return;
+  for (const { call } of step.calls) await settleCall(task, call, state, text);
+}
+
+/** Gives one call a result that its tool did not make. */
+export async function settleCall(
+  task: TaskRun,
+  call: ToolUseBlock,
+  state: "interrupted" | "error",
+  text: string,
+): Promise<void> {
+  const content: readonly Block[] = [{ type: "text", text }];
+  const place = task.openResults.get(call.id) ?? addResultItem(task, call.id);
+  new ResultEmitter(task.emitter, place, call.id).end({
+    status: itemStatus[state],
+    display: content.map(toWireBlock),
+    error: problem(state, content),
+  });
+  task.openResults.delete(call.id);
+  await commitStep(task, { messages: [toolMessage(task, call, state, content)] });
+}
+
+function cite(
+  task: TaskRun,
+  call: ToolUseBlock,
+  state: ToolResultState,
+  content: readonly Block[],
+  display: readonly WireBlock[],
+  shown: ResultEmitter,
+): { content: readonly Block[]; display: readonly WireBlock[]; referenceId?: number } {
+  const citable = task.settings.references || findTool(task, call.name)?.citable;
+  if (state !== "success" || !citable || task.childCalls.has(call.id)) return { content, display };
+  return task.pool.add({ itemId: shown.place.id, content, display });
+}
+
+function toolMessage(
+  task: TaskRun,
+  call: ToolUseBlock,
+  state: ToolResultState,
+  output: readonly Block[],
+  metadata?: Record<string, unknown>,
+): Message {
+  const { ids, name } = task.settings;
+  const result = { type: "tool_result", id: call.id, name: call.name, output, state } as const;
+  return {
+    id: ids.next("msg"),
+    role: "tool",
+    name,
+    content: [{ ...result, ...(metadata && { metadata }) }],
+    metadata: { taskId: task.ref.taskId },
+  };
+}
+
+function problem(state: ToolResultState, content: readonly Block[]) {
+  const code =
+    state === "denied" ? "denied" : state === "interrupted" ? "interrupted" : "tool_error";
+  return { code, message: textOf(content), retryable: false };
+}

@@ -1,0 +1,129 @@
+import type { StandardSchema } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { Message } from "../protocol/message.ts";
+import { textOf } from "../protocol/message.ts";
+import { supportsResponseFormat } from "./model/response-format.ts";
+import type { TaskRun } from "./task-run.ts";
+import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
+import { type Tool, tool } from "./tool/tool.ts";
+
+/** How often a model may get its structured answer wrong. */
+const maxTries = 3;
+/** The tool that takes the answer of a model which cannot keep to a schema by itself. */
+export const structuredToolName = "generate_response";
+
+const tools = new WeakMap<TaskRun, Tool>();
+
+/** How this task's answer is to be structured, if it is: by the model itself, or through a tool. */
+export function structuredWay(task: TaskRun): "native" | "tool" | undefined {
+  if (task.record.outputSchema === undefined) return undefined;
+  const hasTools = task.settings.toolkit.active(task.messages, task.settings.name).length > 0;
+  return supportsResponseFormat(task.settings.models, { tools: hasTools }) ? "native" : "tool";
+}
+
+/** The tool through which the model hands in its answer. */
+export function structuredTool(task: TaskRun): Tool | undefined {
+  if (structuredWay(task) !== "tool") return undefined;
+  const known = tools.get(task);
+  if (known) return known;
+  const schema = task.record.outputSchema as JsonSchema;
+  const made = tool({
+    name: structuredToolName,
+    description:
+      "Hands in the final answer, in the form that the caller asked for. Call it once you have everything.",
+    input: jsonSchema(isObjectSchema(schema) ? schema : wrapped(schema)),
+    execute: () => "The answer was accepted.",
+  });
+  tools.set(task, made);
+  return made;
+}
+
+/** What a transcript says about the structured answer. */
+export type StructuredState =
+  | { readonly type: "found"; readonly value: unknown; readonly message: Message }
+  | { readonly type: "wrong"; readonly problem: string }
+  | { readonly type: "none" };
+
+/** Finds and validates the answer that the last reply of this task gave. */
+export async function structuredState(task: TaskRun): Promise<StructuredState> {
+  const way = structuredWay(task);
+  const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
+  const reply = mine.findLast((message) => message.role === "assistant");
+  if (way === undefined || reply === undefined) return { type: "none" };
+  if (way === "native") {
+    if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
+    return validated(task, reply, parse(textOf(reply.content)));
+  }
+  const call = reply.content.findLast(
+    (block) => block.type === "tool_use" && block.name === structuredToolName,
+  );
+  if (call?.type !== "tool_use") {
+    const talked =
+      textOf(reply.content).trim() !== "" && !reply.content.some((b) => b.type === "tool_use");
+    return talked
+      ? { type: "wrong", problem: `Call the tool ${structuredToolName} with your answer.` }
+      : { type: "none" };
+  }
+  const result = mine
+    .flatMap((message) => message.content)
+    .find((block) => block.type === "tool_result" && block.id === call.id);
+  if (result?.type !== "tool_result" || result.state !== "success") return { type: "none" };
+  const schema = task.record.outputSchema as JsonSchema;
+  const sent = call.input as { response?: unknown };
+  return validated(task, reply, { value: isObjectSchema(schema) ? sent : sent.response });
+}
+
+/** How many tries this task has used; an error once there are none left. */
+export function refuseTooManyTries(task: TaskRun): void {
+  const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
+  const wrong = mine.filter(
+    (message) =>
+      message.metadata?.structuredRetry === true ||
+      message.content.some(
+        (block) =>
+          block.type === "tool_result" &&
+          block.name === structuredToolName &&
+          block.state === "error",
+      ),
+  );
+  if (wrong.length < maxTries) return;
+  throw new RivuletError(
+    "structured_output_invalid",
+    `The model did not give an answer that fits the schema in ${maxTries} tries.`,
+    { hint: "Make the schema simpler, describe its fields, or use a stronger model." },
+  );
+}
+
+async function validated(
+  task: TaskRun,
+  message: Message,
+  parsed: { readonly value: unknown } | { readonly problem: string },
+): Promise<StructuredState> {
+  if ("problem" in parsed) return { type: "wrong", problem: parsed.problem };
+  const schema: StandardSchema =
+    task.caller.output ?? jsonSchema(task.record.outputSchema as JsonSchema);
+  const result = await schema["~standard"].validate(parsed.value);
+  if (result.issues === undefined) return { type: "found", value: result.value, message };
+  const problems = result.issues.map(({ path = [], message: text }) => {
+    const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
+    return `${keys.join(".") || "the answer"}: ${text}`;
+  });
+  return { type: "wrong", problem: `Your answer does not fit: ${problems.join("; ")}` };
+}
+
+function parse(text: string): { value: unknown } | { problem: string } {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return { problem: "Your answer is not JSON. Reply with the JSON document alone." };
+  }
+}
+
+function isObjectSchema(schema: JsonSchema): boolean {
+  return schema.type === "object";
+}
+
+/** Tools take objects: any other answer is their one field. */
+function wrapped(schema: JsonSchema): JsonSchema {
+  return { type: "object", properties: { response: schema }, required: ["response"] };
+}

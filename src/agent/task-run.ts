@@ -1,0 +1,107 @@
+import type { ContextLookup, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { Block, Message, TaskRef } from "../protocol/message.ts";
+import type { ReferencePool } from "../protocol/references.ts";
+import type { Source } from "../protocol/source.ts";
+import type { TaskRecord } from "../protocol/store.ts";
+import type { Usage } from "../protocol/task.ts";
+import type { BudgetMeter } from "./budget.ts";
+import type { Conversation, LogWriter } from "./conversation.ts";
+import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import type { HookContext } from "./hook.ts";
+import type { AgentSettings } from "./settings.ts";
+import { structuredTool } from "./structured-output.ts";
+import type { Permissions } from "./tool/permission.ts";
+import { definitionOf, type ToolDefinition } from "./tool/tool.ts";
+
+/** One task while this process drives it. What must outlive the process is in the record and the messages. */
+export interface TaskRun {
+  readonly settings: AgentSettings;
+  readonly conversation: Conversation;
+  readonly log: LogWriter;
+  readonly emitter: TaskEmitter;
+  readonly source: Source | undefined;
+  readonly ref: TaskRef;
+  /** The transcript: what has been appended, in order. */
+  readonly messages: Message[];
+  record: TaskRecord;
+  usage: Usage;
+  readonly pool: ReferencePool;
+  /** How many entries of the pool the transcript holds. */
+  storedReferences: number;
+  /** The `tool_result` items that are open, by call id. */
+  readonly openResults: Map<string, ItemPlace>;
+  /** The calls that have started a child. */
+  readonly childCalls: Set<string>;
+  readonly controller: AbortController;
+  readonly context: ContextLookup;
+  readonly caller: RunOptions<StandardSchema | undefined>;
+  readonly hookContext: HookContext;
+  readonly budget: BudgetMeter;
+  /** What this task and its ancestors forbid. */
+  readonly permissions: readonly Permissions[];
+  /** Children that this process drives, to cancel them with their parent. */
+  readonly children: Set<TaskRun>;
+}
+
+/** What one step writes besides its events. */
+export interface StepWrite {
+  readonly messages?: readonly Message[];
+  readonly record?: Partial<TaskRecord>;
+  readonly taken?: readonly string[];
+}
+
+/** Writes a step: messages, record and all events up to now, in one commit. */
+export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
+  const { messages = [], record, taken } = write;
+  const at = task.messages.length;
+  task.messages.push(...messages);
+  task.record = { ...task.record, ...record };
+  const { sessionId } = task.record;
+  return task.log.commit({
+    ...(messages.length > 0 && { appends: [{ sessionId, at, messages }] }),
+    tasks: [task.record],
+    ...(taken && taken.length > 0 && { taken }),
+  });
+}
+
+/** Opens the item of a call's result. */
+export function addResultItem(task: TaskRun, callId: string): ItemPlace {
+  const place = task.emitter.addItem({
+    type: "tool_result",
+    id: task.settings.ids.next("fco"),
+    status: "in_progress",
+    call_id: callId,
+    block_list: [],
+  });
+  task.openResults.set(callId, place);
+  return place;
+}
+
+/** A note in the transcript that the model never sees. */
+export function controlMessage(task: TaskRun, block: Block): Message {
+  const { ids, name } = task.settings;
+  const metadata = { taskId: task.ref.taskId };
+  return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
+}
+
+/** The tool that a call of this task names, if it is on offer. */
+export function findTool(task: TaskRun, name: string): ToolDefinition | undefined {
+  const { toolkit, name: agentName } = task.settings;
+  const structured = structuredTool(task);
+  const offered = structured
+    ? [...toolkit.active(task.messages, agentName), structured]
+    : toolkit.active(task.messages, agentName);
+  const found = offered.find((tool) => tool.name === name);
+  return found && definitionOf(found);
+}
+
+/** How many model calls of this task the transcript holds. */
+export function iterationOf(task: TaskRun): number {
+  const last = task.messages.findLast(
+    (message) =>
+      message.role === "assistant" &&
+      message.metadata?.taskId === task.ref.taskId &&
+      message.metadata.iteration !== undefined,
+  );
+  return last?.metadata?.iteration ?? 0;
+}

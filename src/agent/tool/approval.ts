@@ -1,0 +1,59 @@
+import type { Answer, Approval } from "../../protocol/agent.ts";
+import type {
+  Block,
+  Decision,
+  Message,
+  SuspensionBlock,
+  ToolUseBlock,
+} from "../../protocol/message.ts";
+import { asBlocks } from "../../protocol/message.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+
+/** One approval: data, and functions that make the answers to it. */
+export function approvalOf(
+  record: Pick<TaskRecord, "taskId" | "rootTaskId" | "path" | "depth">,
+  call: Pick<ToolUseBlock, "id" | "name" | "input">,
+  suspension: SuspensionBlock,
+): Approval {
+  const { taskId, rootTaskId, path, depth } = record;
+  const { approvalId, reason, expiresAt } = suspension;
+  const answer = (decision: Decision, more: Partial<Answer> = {}): Answer => ({
+    type: "answer",
+    approvalId,
+    taskId,
+    rootTaskId,
+    decision,
+    ...more,
+  });
+  return {
+    id: approvalId,
+    kind: kindOf(suspension.kind),
+    taskId,
+    rootTaskId,
+    ...(depth > 0 && { path }),
+    call: { id: call.id, name: call.name, input: call.input },
+    ...(reason !== undefined && { message: reason }),
+    ...(expiresAt !== undefined && { expiresAt }),
+    approve: (options = {}) => answer("approve", options.always ? { always: true } : {}),
+    deny: (why) => answer("deny", why === undefined ? {} : { reason: why }),
+    edit: (input) => answer("edit", { input }),
+    answer: (output) => answer("answer", { output: asBlocks(output) }),
+  };
+}
+
+/** How the wire and the API name what a call waits for. */
+export function kindOf(kind: SuspensionBlock["kind"]): Approval["kind"] {
+  return kind === "approval" || kind === "stop" ? "tool_call" : kind;
+}
+
+/** Whether somebody has said "always" to this tool in this session. */
+export function isAlwaysAllowed(messages: readonly Message[], toolName: string): boolean {
+  const names = new Map<string, string>();
+  for (const block of messages.flatMap((message) => message.content)) {
+    if (block.type === "tool_use") names.set(block.id, block.name);
+    else if (block.type === "answer" && block.always && block.decision === "approve") {
+      if (names.get(block.callId) === toolName) return true;
+    }
+  }
+  return false;
+}

@@ -1,0 +1,83 @@
+import type { Message } from "../../protocol/message.ts";
+import { jsonSchema } from "./schema.ts";
+import { type Tool, tool } from "./tool.ts";
+
+/** Tools that come and go together. */
+export interface ToolGroup {
+  /** What the tools are for and how to use them, for the model. */
+  readonly description: string;
+  readonly tools: readonly Tool[];
+  /** Whether it is active before the model has chosen. */
+  readonly active?: boolean;
+}
+/** Groups by name. */
+export type ToolGroups = Readonly<Record<string, ToolGroup>>;
+
+/** The tool with which the model chooses its groups. */
+export const groupsToolName = "reset_equipped_tools";
+
+/** Makes the tool with which the model chooses its groups: its input is the final set. */
+export function groupsTool(groups: ToolGroups): Tool {
+  const offers = Object.entries(groups).map(
+    ([name, { description }]) => `- ${name}: ${description}`,
+  );
+  return tool({
+    name: groupsToolName,
+    description: `Choose which groups of tools are active. What you name is the final set: a group that you leave out is put away.\n${offers.join("\n")}`,
+    input: jsonSchema<{ groups: readonly string[] }>({
+      type: "object",
+      properties: { groups: { type: "array", items: { enum: Object.keys(groups) } } },
+      required: ["groups"],
+      additionalProperties: false,
+    }),
+    idempotent: true,
+    exclusive: true,
+    execute: ({ groups: chosen }) => describeActive(groups, new Set(chosen)),
+  });
+}
+
+/** The groups that are active after these messages: the last choice that took effect, else those active from the start. */
+export function activeGroups(
+  groups: ToolGroups,
+  messages: readonly Message[],
+  agentName: string,
+): ReadonlySet<string> {
+  const chosen = lastChoice(messages, agentName);
+  const names = Object.keys(groups);
+  return new Set(names.filter((name) => chosen?.has(name) ?? groups[name]?.active ?? false));
+}
+
+/** What the last successful call named, after anybody's edit. */
+function lastChoice(
+  messages: readonly Message[],
+  agentName: string,
+): ReadonlySet<string> | undefined {
+  const inputs = new Map<string, unknown>();
+  let last: unknown;
+  for (const { role, name, content } of messages) {
+    for (const block of content) {
+      if (block.type === "tool_use") {
+        const own = role === "assistant" && name === agentName;
+        if (own && block.name === groupsToolName) inputs.set(block.id, block.input);
+      } else if (block.type === "answer") {
+        if (block.decision === "edit" && inputs.has(block.callId)) {
+          inputs.set(block.callId, block.input);
+        }
+      } else if (block.type === "tool_result" && block.state === "success") {
+        last = inputs.get(block.id) ?? last;
+      }
+    }
+  }
+  return last === undefined ? undefined : new Set((last as { groups: readonly string[] }).groups);
+}
+
+function describeActive(groups: ToolGroups, active: ReadonlySet<string>): string {
+  const notes = Object.entries(groups).flatMap(([name, { description, tools }]) =>
+    active.has(name)
+      ? [`- ${name}: ${description} Tools: ${tools.map((one) => one.name).join(", ")}.`]
+      : [],
+  );
+  return notes.length === 0
+    ? "No group of tools is active now."
+    : `Active groups of tools now:\n${notes.join("\n")}`;
+}

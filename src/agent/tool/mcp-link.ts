@@ -1,0 +1,232 @@
+import type {
+  CallToolResult,
+  StreamableHTTPClientTransport,
+  Tool,
+  Transport,
+  VersionNegotiationMode,
+} from "@modelcontextprotocol/client";
+import { systemClock } from "../../protocol/clock.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { ToolContext } from "./context.ts";
+import { reasonOf } from "./result.ts";
+
+/** An MCP server: a program that is started, or an address. */
+export type McpServer = McpProgram | McpAddress;
+/** A server that runs as a child process and talks over stdio. Of our environment it gets what is harmless, and `env`. */
+export interface McpProgram {
+  readonly name: string;
+  readonly command: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+/** A server that talks streamable HTTP; the headers go to its origin only. */
+export interface McpAddress {
+  readonly name: string;
+  readonly url: string | URL;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** One connection to a server, from its beginning to its end. */
+export interface Link {
+  isAlive(): boolean;
+  /** What the server wrote to stderr last. */
+  lastWords(): string;
+  call(
+    name: string,
+    input: Readonly<Record<string, unknown>>,
+    context: ToolContext,
+  ): Promise<CallToolResult>;
+  /** Ends the connection and with it the server's process. Never throws. */
+  close(): Promise<void>;
+}
+
+/** How a connection is made. */
+export interface LinkOptions {
+  /** For every step of it. */
+  readonly timeout: number;
+  readonly signal: AbortSignal;
+  /** Gets the server's list of tools, now and whenever it changes. */
+  onList(tools: readonly Tool[]): void;
+}
+
+const longestTimer = 2 ** 31 - 1;
+const lastWordsLength = 2_000;
+const farewellMs = 1_000;
+const closeMs = 6_000; // a process is asked, then terminated after 2 s, then killed after 4 s
+
+/** Connects and lists the tools. */
+export async function openLink(server: McpServer, options: LinkOptions): Promise<Link> {
+  if ("url" in server) return openOnce(server, "auto", options);
+  try {
+    // To look for the newest revision first would start the program twice.
+    return await openOnce(server, "legacy", options);
+  } catch (error) {
+    const { UnsupportedProtocolVersionError } = await import("@modelcontextprotocol/client");
+    if (!((error as Error).cause instanceof UnsupportedProtocolVersionError)) throw error;
+    return openOnce(server, "auto", options);
+  }
+}
+
+async function openOnce(
+  server: McpServer,
+  mode: VersionNegotiationMode,
+  { timeout, signal, onList }: LinkOptions,
+): Promise<Link> {
+  const { Client } = await import("@modelcontextprotocol/client");
+  let isAlive = true;
+  const wire = await wireOf(server, () => {
+    isAlive = false;
+  });
+  const onChanged = (_: Error | null, tools: Tool[] | null) => tools && onList(tools);
+  const client = new Client(
+    { name: "rivulet", version: "1" },
+    { versionNegotiation: { mode }, listChanged: { tools: { debounceMs: 50, onChanged } } },
+  );
+  const ended = new Promise<void>((resolve) => {
+    client.onclose = () => {
+      isAlive = false;
+      resolve();
+    };
+  });
+  const close = async () => {
+    isAlive = false;
+    await within(farewellMs, wire.farewell());
+    await within(
+      closeMs,
+      client.close().then(() => ended),
+    );
+  };
+  try {
+    await client.connect(wire.transport, { timeout, signal });
+    onList((await client.listTools(undefined, { timeout, signal })).tools);
+  } catch (error) {
+    await close();
+    throw unavailable(server, error, wire.lastWords());
+  }
+  // On the newest revision changes of the list come through a stream of their own.
+  client.autoOpenedSubscription?.closed.then((cause) => {
+    if (cause !== "local") isAlive = false;
+  });
+  return {
+    isAlive: () => isAlive,
+    lastWords: wire.lastWords,
+    close,
+    async call(name, input, context) {
+      try {
+        return await client.callTool(
+          { name, arguments: input },
+          {
+            signal: context.signal,
+            onprogress: ({ progress, total, message }) =>
+              context.progress({
+                progress,
+                ...(total !== undefined && { total }),
+                ...(message !== undefined && { message }),
+              }),
+            timeout: longestTimer, // the tool's own time limit is the one that counts
+          },
+        );
+      } catch (error) {
+        if (!context.signal.aborted && (await isDisconnect(error))) isAlive = false;
+        throw error;
+      }
+    },
+  };
+}
+
+/** What carries the messages. */
+interface Wire {
+  readonly transport: Transport;
+  lastWords(): string;
+  /** Tells the server that we leave, where that is a message of its own. */
+  farewell(): Promise<void>;
+}
+
+async function wireOf(server: McpServer, onLost: () => void): Promise<Wire> {
+  if ("url" in server) {
+    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+    const transport = new StreamableHTTPClientTransport(new URL(server.url), {
+      requestInit: { headers: { ...server.headers } },
+    });
+    answerLostRequests(transport, onLost);
+    return { transport, lastWords: () => "", farewell: () => transport.terminateSession() };
+  }
+  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+  const { command, args = [], env, cwd } = server;
+  const transport = new StdioClientTransport({
+    command,
+    args: [...args],
+    stderr: "pipe",
+    ...(env && { env: { ...env } }),
+    ...(cwd !== undefined && { cwd }),
+  });
+  let words = "";
+  transport.stderr?.on("data", (chunk: Buffer) => {
+    words = (words + chunk.toString()).slice(-lastWordsLength);
+  });
+  return { transport, lastWords: () => words.trim(), farewell: async () => {} };
+}
+
+/**
+ * The client would wait for ever for an answer whose stream broke off. Here such a request is answered with an error,
+ * unless we have cancelled it ourselves.
+ */
+function answerLostRequests(transport: StreamableHTTPClientTransport, onLost: () => void): void {
+  const waiting = new Set<unknown>();
+  const send = transport.send.bind(transport);
+  transport.onmessage = (message) => {
+    if (!("method" in message)) waiting.delete(message.id);
+  };
+  transport.send = (message, options = {}) => {
+    if (Array.isArray(message) || !("method" in message) || options.onRequestStreamEnd) {
+      return send(message, options);
+    }
+    if (message.method === "notifications/cancelled") waiting.delete(message.params?.requestId);
+    if (!("id" in message)) return send(message, options);
+    const { id } = message;
+    waiting.add(id);
+    const onRequestStreamEnd = () => {
+      if (!waiting.delete(id)) return;
+      onLost();
+      const error = { code: -32_000, message: "the connection broke off" };
+      transport.onmessage?.({ jsonrpc: "2.0", id, error });
+    };
+    return send(message, { ...options, onRequestStreamEnd });
+  };
+}
+
+/** Whether a failed request says that the server, or our session with it, is gone. */
+async function isDisconnect(error: unknown): Promise<boolean> {
+  const { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } = await import(
+    "@modelcontextprotocol/client"
+  );
+  if (error instanceof SdkHttpError) return isUnknownSession(error);
+  if (!(error instanceof SdkError)) return !(error instanceof ProtocolError);
+  const { ConnectionClosed, NotConnected, SendFailed } = SdkErrorCode;
+  return [ConnectionClosed, NotConnected, SendFailed].includes(error.code);
+}
+
+/** Whether the server has answered that it does not know our session; then it has not run the call. */
+export function isUnknownSession(error: unknown): boolean {
+  const { status, message } = error as { status?: unknown; message?: unknown };
+  return status === 404 || (status === 400 && /session/i.test(String(message)));
+}
+
+function unavailable({ name }: McpServer, error: unknown, lastWords: string): RivuletError {
+  const message = `The MCP server ${name} cannot be reached: ${reasonOf(error)}`;
+  return new RivuletError("mcp_unavailable", message, {
+    retryable: true,
+    cause: error,
+    ...(lastWords !== "" && { hint: `The server's last words: ${lastWords}` }),
+  });
+}
+
+/** Waits for a promise, but no longer than this, and does not care how it ends. */
+async function within(ms: number, promise: Promise<unknown>): Promise<void> {
+  const over = new AbortController();
+  const late = systemClock.sleep(ms, over.signal);
+  await Promise.race([promise, late]).catch(() => {});
+  over.abort();
+  await late.catch(() => {});
+}

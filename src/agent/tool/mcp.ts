@@ -1,0 +1,247 @@
+import type {
+  CallToolResult,
+  ContentBlock,
+  Tool as ServerTool,
+} from "@modelcontextprotocol/client";
+import type { StandardSchema } from "../../protocol/agent.ts";
+import { type Clock, systemClock } from "../../protocol/clock.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import { type Block, textOf } from "../../protocol/message.ts";
+import { backoffMs, type Execution } from "../execution.ts";
+import type { ToolContext } from "./context.ts";
+import { isUnknownSession, type Link, type McpServer, openLink } from "./mcp-link.ts";
+import { reasonOf } from "./result.ts";
+import { jsonSchema } from "./schema.ts";
+import { type Tool, tool } from "./tool.ts";
+
+/** How a server is used. */
+export interface McpOptions {
+  /** Put in front of every tool's name. */
+  readonly prefix?: string;
+  /** What holds for the calls of its tools. */
+  readonly execution?: Execution;
+  readonly connectTimeoutMs?: number;
+  /** How often, and how patiently, a call tries to reach a server that is gone. */
+  readonly reconnect?: Execution;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+/** The tools of a server, for as long as it is wanted. */
+export interface McpConnection {
+  /** As the server listed them last; tools of an earlier list go on working while the server has them. */
+  tools(): readonly Tool[];
+  /** Calls back after the server has changed its list, until the returned function is called. */
+  onChange(listener: (tools: readonly Tool[]) => void): () => void;
+  /** Ends the connection and the server's process. */
+  close(): Promise<void>;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const reconnectDefaults = { maxAttempts: 3, initialBackoffMs: 200, maxBackoffMs: 2_000 };
+
+/** Connects to a server and lists its tools. A server that dies later is reached again by the next call. */
+export async function connectMcp(
+  server: McpServer,
+  options: McpOptions = {},
+): Promise<McpConnection> {
+  const connection = new ServerConnection(server, options);
+  await connection.open();
+  return connection;
+}
+
+class ServerConnection implements McpConnection {
+  readonly #server: McpServer;
+  readonly #options: McpOptions;
+  readonly #clock: Clock;
+  readonly #listeners = new Set<(tools: readonly Tool[]) => void>();
+  readonly #closing = new AbortController();
+  #link: Link | undefined;
+  #reopening: Promise<Link> | undefined;
+  #tools: readonly Tool[] = [];
+  #listed = "";
+
+  constructor(server: McpServer, options: McpOptions) {
+    this.#server = server;
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  tools(): readonly Tool[] {
+    return this.#tools;
+  }
+
+  onChange(listener: (tools: readonly Tool[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#reopening?.catch(() => {});
+    await this.#link?.close();
+  }
+
+  async open(): Promise<Link> {
+    const { connectTimeoutMs: timeout = 30_000 } = this.#options;
+    const link = await openLink(this.#server, {
+      timeout,
+      signal: this.#closing.signal,
+      onList: (listed) => this.#list(listed),
+    });
+    this.#link = link;
+    return link;
+  }
+
+  /** The live connection, made anew if it is gone; those who ask meanwhile share the attempts. */
+  async #reach(): Promise<Link> {
+    if (this.#closing.signal.aborted) throw closed(this.#server);
+    if (this.#link?.isAlive()) return this.#link;
+    this.#reopening ??= this.#reopen().finally(() => {
+      this.#reopening = undefined;
+    });
+    return this.#reopening;
+  }
+
+  async #reopen(): Promise<Link> {
+    const { reconnect, random = Math.random } = this.#options;
+    const execution = { ...reconnectDefaults, ...reconnect };
+    await this.#link?.close();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.open();
+      } catch (error) {
+        if (!(attempt < execution.maxAttempts) || this.#closing.signal.aborted) throw error;
+      }
+      await this.#clock.sleep(backoffMs(execution, attempt, random), this.#closing.signal);
+    }
+  }
+
+  #list(listed: readonly ServerTool[]): void {
+    const text = JSON.stringify(listed);
+    if (text === this.#listed) return;
+    const isFirst = this.#listed === "";
+    this.#listed = text;
+    const names = new Set<string>();
+    this.#tools = Object.freeze(
+      listed.map((one) => this.#make(one, nameFor(one.name, names, this.#options.prefix ?? ""))),
+    );
+    if (isFirst) return;
+    for (const listener of this.#listeners) {
+      try {
+        listener(this.#tools);
+      } catch {
+        // Whoever listens must not break the connection.
+      }
+    }
+  }
+
+  #make(listed: ServerTool, name: string): Tool {
+    const { description, title, annotations = {}, inputSchema } = listed;
+    const { execution } = this.#options;
+    return tool({
+      name,
+      description: description?.trim() || title?.trim() || `${listed.name} of ${this.#server.name}`,
+      input: inputOf(inputSchema),
+      idempotent: annotations.idempotentHint === true || annotations.readOnlyHint === true,
+      ...(execution && { execution }),
+      execute: (input, context) => this.#call(listed.name, input, context),
+    });
+  }
+
+  async #call(name: string, input: Fields, context: ToolContext): Promise<readonly Block[]> {
+    for (let isRetry = false; ; isRetry = true) {
+      const link = await orAborted(this.#reach(), context.signal);
+      try {
+        return blocksOf(await link.call(name, input, context));
+      } catch (error) {
+        if (context.signal.aborted || link.isAlive()) throw error;
+        // A server that does not know our session has not run the call.
+        if (isRetry || !isUnknownSession(error)) throw disconnected(this.#server, error, link);
+      }
+    }
+  }
+}
+
+/** A schema that we cannot check with must not cost the tool; the server checks as well. */
+function inputOf(schema: ServerTool["inputSchema"]): StandardSchema<Fields> {
+  try {
+    return jsonSchema({ ...schema, type: "object" });
+  } catch {
+    return jsonSchema({ type: "object" });
+  }
+}
+
+/** A name that models accept and that no other tool of the server has. */
+function nameFor(listed: string, taken: Set<string>, prefix: string): string {
+  const plain = `${prefix}${listed}`
+    .replaceAll(/[^A-Za-z0-9_-]/g, "_")
+    .replace(/^(?=[^A-Za-z_])/, "_");
+  let name = plain.slice(0, 64);
+  for (let n = 2; taken.has(name); n++) name = `${plain.slice(0, 60)}_${n}`;
+  taken.add(name);
+  return name;
+}
+
+/** What the model is to read; a server's complaint is thrown, so that it becomes an error result. */
+function blocksOf({ content, structuredContent, isError }: CallToolResult): readonly Block[] {
+  const blocks = content.map(blockOf);
+  if (blocks.length === 0 && structuredContent !== undefined) {
+    blocks.push({ type: "text", text: JSON.stringify(structuredContent) });
+  }
+  if (isError)
+    throw new RivuletError("mcp_tool_error", textOf(blocks) || "the server says no more");
+  return blocks;
+}
+
+function blockOf(content: ContentBlock): Block {
+  switch (content.type) {
+    case "text":
+      return { type: "text", text: content.text };
+    case "image":
+    case "audio": {
+      const { type, data, mimeType } = content;
+      return { type, source: { data, mimeType } };
+    }
+    case "resource": {
+      const { resource } = content;
+      if ("text" in resource) return { type: "text", text: resource.text };
+      const mimeType = resource.mimeType ?? "application/octet-stream";
+      const type = mimeType.startsWith("image/") ? "image" : "file";
+      return { type, source: { data: resource.blob, mimeType } };
+    }
+    default:
+      return { type: "text", text: `${content.title ?? content.name}: ${content.uri}` };
+  }
+}
+
+function disconnected({ name }: McpServer, error: unknown, link: Link): RivuletError {
+  const message = `The MCP server ${name} was lost during the call, whose effect is unknown: ${reasonOf(error)}`;
+  const hint = link.lastWords();
+  return new RivuletError("mcp_disconnected", message, {
+    retryable: true,
+    cause: error,
+    ...(hint !== "" && { hint: `The server's last words: ${hint}` }),
+  });
+}
+
+function closed({ name }: McpServer): RivuletError {
+  return new RivuletError("mcp_closed", `The connection to the MCP server ${name} was closed.`, {
+    hint: "Connect again with connectMcp().",
+  });
+}
+
+/** The promise, unless the signal aborts before; what the promise comes to then is nobody's any more. */
+async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const over = new AbortController();
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { signal: over.signal });
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    over.abort();
+  }
+}

@@ -1,0 +1,135 @@
+import { RivuletError } from "../../protocol/error.ts";
+import type { Block, Message } from "../../protocol/message.ts";
+import type { Execution } from "../execution.ts";
+import type { ContextValues } from "./context.ts";
+import { activeGroups, groupsTool, groupsToolName, type ToolGroups } from "./groups.ts";
+import { definitionOf, type Tool } from "./tool.ts";
+
+/** What a toolkit is made of. */
+export interface ToolkitOptions {
+  /** Always on offer. */
+  readonly tools?: readonly Tool[];
+  /** On offer when active; the model switches them with `reset_equipped_tools`. */
+  readonly groups?: ToolGroups;
+  /** Called with every chunk that a tool emits; a failing one breaks nothing. */
+  readonly onChunk?: (call: ChunkCall, chunk: string | Block) => void;
+  readonly execution?: Execution;
+  readonly context?: ContextValues;
+  /** Fields for the input of a tool, by its name; the model's own come before them. */
+  readonly extraInput?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+/** The call that a chunk belongs to. */
+export interface ChunkCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+const maxName = 64;
+const maxNames = 50;
+const noFields = Object.freeze({});
+
+/** A set of tools and what holds for all of them. It keeps no state: what is active is read from the transcript. */
+export class Toolkit {
+  readonly onChunk: ToolkitOptions["onChunk"];
+  readonly execution: Execution;
+  readonly context: ContextValues;
+  /** By the tool's name. */
+  readonly extraInput: NonNullable<ToolkitOptions["extraInput"]>;
+  readonly #options: ToolkitOptions;
+  readonly #groups: ToolGroups;
+  readonly #always: readonly Tool[];
+  readonly #byName: ReadonlyMap<string, Tool>;
+
+  constructor(options: ToolkitOptions = {}) {
+    const { tools = [], groups = {}, extraInput = {} } = options;
+    this.onChunk = options.onChunk;
+    this.execution = options.execution ?? noFields;
+    this.context = options.context ?? noFields;
+    // Without a prototype, so that a tool named like one of its methods finds nothing there.
+    this.extraInput = Object.freeze(Object.assign(Object.create(null), extraInput));
+    this.#options = { ...options };
+    this.#groups = { ...groups };
+    const hasGroups = Object.keys(groups).length > 0;
+    this.#always = Object.freeze(hasGroups ? [...tools, groupsTool(groups)] : [...tools]);
+    this.#byName = byName(this.#always, this.#groups);
+    Object.freeze(this);
+  }
+
+  /** The same toolkit with more tools that are always on offer. */
+  with(tools: readonly Tool[]): Toolkit {
+    return new Toolkit({ ...this.#options, tools: [...(this.#options.tools ?? []), ...tools] });
+  }
+
+  /** The tool of this name, active or not. */
+  find(name: string): Tool | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** The tools on offer after these messages. */
+  active(messages: readonly Message[], agentName: string): readonly Tool[] {
+    if (this.#byName.size === this.#always.length) return this.#always;
+    const active = activeGroups(this.#groups, messages, agentName);
+    const grouped = [...active].flatMap((group) => this.#groups[group]?.tools ?? []);
+    return [...new Set([...this.#always, ...grouped])];
+  }
+
+  /** Why a tool is not among those on offer, in words for the model that asked for it. */
+  explainMissing(name: string, messages: readonly Message[], agentName: string): string {
+    const groups = Object.entries(this.#groups).flatMap(([group, { tools }]) =>
+      tools.some((tool) => tool.name === name) ? [group] : [],
+    );
+    if (groups.length > 0) {
+      return `The tool ${name} belongs to ${groups.join(", ")}, which is not active. Activate it with ${groupsToolName} first.`;
+    }
+    const names = this.active(messages, agentName).map((tool) => tool.name);
+    const near = nearest(name, names);
+    const advice = near.length > 0 ? ` Did you mean ${near.join(" or ")}?` : "";
+    const offer = names.slice(0, maxNames).join(", ") || "none";
+    return `There is no tool ${JSON.stringify(name.slice(0, maxName))}.${advice} Tools on offer: ${offer}.`;
+  }
+}
+
+/** Every tool by its name; a tool may be in several groups, but no name may stand for two tools. */
+function byName(always: readonly Tool[], groups: ToolGroups): ReadonlyMap<string, Tool> {
+  const tools = new Map<string, Tool>();
+  const grouped = new Set(Object.values(groups).flatMap((group) => group.tools));
+  for (const tool of [...always, ...grouped]) {
+    const { name } = definitionOf(tool); // refuses what is not a tool
+    if (tools.has(name)) throw duplicate(name);
+    tools.set(name, tool);
+  }
+  return tools;
+}
+
+function duplicate(name: string): RivuletError {
+  return new RivuletError("duplicate_tool", `Two tools have the name ${name}.`, {
+    hint: "Rename one; tools of an MCP server can be given a prefix.",
+  });
+}
+
+/** The names that look most like this one, at most three. */
+function nearest(name: string, names: readonly string[]): readonly string[] {
+  const wanted = name.slice(0, maxName).toLowerCase();
+  return names
+    .map((candidate) => ({ candidate, distance: distance(wanted, candidate.toLowerCase()) }))
+    .filter(({ distance }) => distance <= Math.max(2, wanted.length / 3))
+    .sort((one, other) => one.distance - other.distance)
+    .slice(0, 3)
+    .map(({ candidate }) => candidate);
+}
+
+/** How many letters have to be changed, added or left out; 1 when one name contains the other. */
+function distance(one: string, other: string): number {
+  if (one !== "" && (one.includes(other) || other.includes(one))) return 1;
+  let row = Array.from({ length: other.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= one.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}

@@ -1,0 +1,48 @@
+import type { Approval } from "../protocol/agent.ts";
+import type { Message, SuspensionBlock } from "../protocol/message.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
+import { nextStep, stopCallId } from "./next.ts";
+import { approvalOf } from "./tool/approval.ts";
+
+/** A suspended task of a tree, and what it waits for. */
+export interface WaitingTask {
+  readonly record: TaskRecord;
+  readonly approvals: readonly Approval[];
+  /** A stop that a hook asked for; the next call without input answers it. */
+  readonly stop?: SuspensionBlock;
+}
+
+/** Everything in a tree that waits for somebody. */
+export async function waitingTasks(
+  store: Store,
+  rootTaskId: string,
+): Promise<readonly WaitingTask[]> {
+  const records = await store.tasks({ rootTaskId, status: ["suspended"] });
+  return Promise.all(
+    records.map(async (record) => waitingIn(record, await store.session(record.sessionId))),
+  );
+}
+
+/** What waits in one task's transcript. */
+export function waitingIn(record: TaskRecord, messages: readonly Message[]): WaitingTask {
+  const step = nextStep(messages, record.agentName);
+  const calls = step.type === "act" || step.type === "wait" ? step.calls : [];
+  const approvals = calls.flatMap(({ call, suspension, answer }) =>
+    suspension && !answer ? [approvalOf(record, call, suspension)] : [],
+  );
+  const stop = step.type === "wait" ? openStop(messages) : undefined;
+  return { record, approvals, ...(stop && { stop }) };
+}
+
+/** The stop that nothing has been said to yet. */
+export function openStop(messages: readonly Message[]): SuspensionBlock | undefined {
+  const blocks = messages.flatMap((message) => message.content);
+  const stop = blocks.findLast(
+    (block) => block.type === "suspension" && block.callId === stopCallId,
+  );
+  if (stop?.type !== "suspension") return undefined;
+  const isAnswered = blocks.some(
+    (block) => block.type === "answer" && block.approvalId === stop.approvalId,
+  );
+  return isAnswered ? undefined : stop;
+}

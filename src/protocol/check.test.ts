@@ -1,0 +1,438 @@
+import { describe, expect, it } from "vitest";
+import type { CheckOptions } from "./check.ts";
+import { checkStream } from "./check.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+type Entry = readonly [type: string, fields?: Fields];
+
+function log(...events: readonly Entry[]): Fields[] {
+  return numbered(events);
+}
+
+/** Numbers events that name their task in `task_id`, or belong to the root. */
+function numbered(events: readonly Entry[]): Fields[] {
+  const sent = new Map<unknown, number>();
+  return events.map(([type, fields = {}], sequence_number) => {
+    const { task_id = "task_r", ...rest } = fields;
+    const task_seq = sent.get(task_id) ?? 0;
+    sent.set(task_id, task_seq + 1);
+    return { type: `task.${type}`, task_id, sequence_number, task_seq, created_at: 0, ...rest };
+  });
+}
+
+const task = (status: string, more: Fields = {}) => ({
+  task: { id: "task_r", object: "task", status, ...more },
+});
+const begin = [
+  ["created", task("queued", { session_id: "sess-1" })],
+  ["in_progress", task("in_progress")],
+] as const;
+const end = ["completed", task("completed")] as const;
+const at = { item_id: "msg_1", output_index: 0 };
+const block = { ...at, block_index: 0 };
+const message = (status: string, ...block_list: readonly unknown[]) => ({
+  output_index: 0,
+  item: { type: "message", id: "msg_1", role: "assistant", status, block_list },
+});
+const open = ["output_item.added", message("in_progress")] as const;
+const text = (value: string, more: Fields = {}) => ({ type: "text", text: value, ...more });
+
+const sourceOf = (taskId: string) => ({
+  agentKey: "agent:helper:1",
+  agentId: "helper",
+  sessionId: "sub-1",
+  parentSessionId: "sess-1",
+  taskId,
+  depth: 1,
+  path: "sess-1/helper",
+});
+/** A synchronous child of the root, from the call's result to its end. */
+function withChild(id: string, links: Fields = {}): (readonly [string, Fields?])[] {
+  const source = sourceOf(id);
+  const result = { type: "tool_result", id: "fco_1", call_id: id };
+  const child = { child_task_id: id, call_id: id, item_id: "fco_1", output_index: 0 };
+  const own = (status: string) => ({
+    task_id: id,
+    source,
+    task: { id, object: "task", status, ...(status === "queued" && { ...parent, ...links }) },
+  });
+  const parent = {
+    parent_task_id: "task_r",
+    parent_call_id: id,
+    parent_item_id: "fco_1",
+    mode: "sync",
+  };
+  return [
+    ...begin,
+    [
+      "output_item.added",
+      { output_index: 0, item: { ...result, status: "in_progress", block_list: [] } },
+    ],
+    ["child.started", { ...child, mode: "sync", agent: { id: "helper", key: "agent:helper:1" } }],
+    ["created", own("queued")],
+    ["in_progress", own("in_progress")],
+    ["completed", own("completed")],
+    ["child.finished", { ...child, status: "completed" }],
+    [
+      "output_item.done",
+      { output_index: 0, item: { ...result, status: "completed", child_task_id: id } },
+    ],
+    end,
+  ];
+}
+
+const found = (events: Iterable<unknown>, options?: CheckOptions) =>
+  checkStream(events, options).map(({ index, rule }) => [index, rule]);
+
+describe("checkStream", () => {
+  it("finds nothing in a log that is in order, whatever holds it", () => {
+    const events = log(
+      ...begin,
+      open,
+      ["text.done", { ...block, item: text("Hi") }],
+      ["output_item.done", message("completed", text("Hi"))],
+      end,
+    );
+    expect(checkStream(events)).toEqual([]);
+    expect(checkStream(new Set(events))).toEqual([]);
+    expect(checkStream(log(...withChild("call_1")))).toEqual([]);
+    expect(checkStream([])).toEqual([]);
+  });
+
+  it("says which event breaks which rule, in the order of the events", () => {
+    const events = log(
+      ...begin,
+      open,
+      ["text.added", { ...block, item: text("") }],
+      ["text.delta", { ...block, delta: "Hello" }],
+      [
+        "text.annotation.added",
+        {
+          ...block,
+          annotation_index: 0,
+          annotation: { type: "reference_to_block", reference_id: 1, start_index: 0, end_index: 4 },
+        },
+      ],
+      ["text.done", { ...block, item: text("Hell") }],
+      end,
+    );
+    expect(checkStream(events)).toEqual([
+      { index: 5, rule: "A1", message: '0..4 is "Hell", not "[^1]"' },
+      { index: 6, rule: "I5", message: 'the deltas make "Hello", done says "Hell"' },
+      { index: 6, rule: "A20", message: "done has 0 annotations, 1 were added" },
+      { index: 7, rule: "L3", message: 'the task ends while "msg_1" is open' },
+    ]);
+  });
+
+  it("keeps messages short, however long the values are", () => {
+    const long = "x".repeat(1_000_000);
+    const events = log(
+      ...begin,
+      open,
+      ["text.done", { ...block, item: text(long) }],
+      [
+        "output_item.done",
+        {
+          ...message("completed", text("y")),
+          item: { ...message("completed", text("y")).item, id: long },
+        },
+      ],
+      end,
+    );
+    for (const { message } of checkStream(events)) expect(message.length).toBeLessThan(200);
+  });
+
+  it("lets types pass that it does not know, and their numbers count", () => {
+    expect(found(log(...begin, ["news", { anything: 1 }], end))).toEqual([]);
+    expect(found(log(...begin, ["news"], end).toSpliced(2, 1))).toEqual([
+      [2, "sequence"],
+      [2, "task_seq"],
+    ]);
+    expect(
+      found([...log(...begin, end), { type: "constructor", task_id: "__proto__" }]),
+    ).toContainEqual([3, "edge"]);
+  });
+
+  it("tells a repetition from a number that is used twice", () => {
+    const events = log(...begin, ["custom", { name: "a", value: 1 }], end);
+    expect(found(events.toSpliced(3, 0, events[1] as Fields))).toEqual([[3, "duplicate"]]);
+    expect(found(events.with(2, { ...events[2], sequence_number: 1, task_seq: 1 }))).toEqual([
+      [2, "sequence"],
+      [2, "task_seq"],
+      [3, "sequence"],
+      [3, "task_seq"],
+    ]);
+  });
+
+  it("goes through the legal edges only", () => {
+    const waiting = [...begin, ["suspended", { reason: "stop_requested" }]] as const;
+    const resumed = ["resumed", { reason: "approval_resolved" }] as const;
+    expect(found(log(...waiting, resumed, end))).toEqual([]);
+    expect(found(log(...waiting, end))).toEqual([[3, "edge"]]);
+    expect(found(log(...waiting, ["cancelled", task("cancelled")]))).toEqual([]);
+    expect(found(log(...begin, resumed, end))).toEqual([[2, "edge"]]);
+    expect(found(log(...begin, ["resumed", { reason: "recovered" }], end))).toEqual([]);
+    expect(found(log(begin[0], end))).toEqual([[1, "edge"]]);
+    expect(found(log(begin[0], ["cancelled", task("cancelled")]))).toEqual([]);
+    expect(found(log(begin[0], open))).toContainEqual([1, "edge"]);
+  });
+
+  it("lets an interrupted item end what its parts began", () => {
+    const started = [...begin, open, ["text.added", { ...block, item: text("") }]] as const;
+    const delta = ["text.delta", { ...block, delta: "Hel" }] as const;
+    const done = (status: string, value: string) =>
+      ["output_item.done", message(status, text(value))] as const;
+    expect(found(log(...started, delta, done("cancelled", "Hel"), end))).toEqual([]);
+    expect(found(log(...started, delta, done("cancelled", "Hello"), end))).toEqual([[5, "I6"]]);
+    expect(found(log(...started, delta, done("completed", "Hel"), end))).toEqual([[5, "L3"]]);
+  });
+
+  it("counts annotations in UTF-16 units", () => {
+    const item = text("👩‍🚀[^1]", {
+      annotations: [
+        {
+          type: "reference_to_block",
+          reference_id: 1,
+          start_index: 5,
+          end_index: 9,
+          marker: "[^1]",
+        },
+      ],
+    });
+    const events = log(
+      ...begin,
+      open,
+      ["text.done", { ...block, item }],
+      ["output_item.done", message("completed", item)],
+      end,
+    );
+    expect(found(events)).toEqual([]);
+  });
+
+  it("knows half a character from one that was never whole", () => {
+    const deltas = (...parts: string[]) => {
+      const whole = parts.join("");
+      return found(
+        log(
+          ...begin,
+          open,
+          ["text.added", { ...block, item: text("") }],
+          ...parts.map((delta) => ["text.delta", { ...block, delta }] as const),
+          ["text.done", { ...block, item: text(whole) }],
+          ["output_item.done", message("completed", text(whole))],
+          end,
+        ),
+      );
+    };
+    expect(deltas("a\ud83d", "\ude00b")).toEqual([[5, "surrogate"]]);
+    expect(deltas("a\ud83d", "", "\ude00b")).toEqual([[6, "surrogate"]]);
+    expect(deltas("a\ud83d", "b", "\ude00")).toEqual([]);
+  });
+
+  it("follows links: self, cycles, strangers, a second child for one call", () => {
+    expect(found(log(...withChild("call_1", { parent_task_id: "call_1" })))).toContainEqual([
+      4,
+      "link",
+    ]);
+    expect(found(log(...withChild("call_1", { parent_task_id: "task_x" })))).toContainEqual([
+      4,
+      "link",
+    ]);
+    expect(found(log(...withChild("call_1", { parent_call_id: "call_2" })))).toContainEqual([
+      4,
+      "link",
+    ]);
+    const lonely = (id: string, parent: string) => ({
+      id,
+      status: "queued",
+      parent_task_id: parent,
+    });
+    const circle = [
+      { type: "task.created", task_id: "a", task: lonely("a", "b") },
+      { type: "task.created", task_id: "b", task: lonely("b", "a") },
+    ];
+    expect(checkStream(circle).map(({ message }) => message)).toContain('"a" is its own ancestor');
+  });
+
+  it("starts again from a snapshot", () => {
+    const snapshot = {
+      type: "task.snapshot",
+      task_id: "task_r",
+      through_sequence_number: 41,
+      through_task_seq: 30,
+      created_at: 0,
+      task: {
+        ...task("in_progress").task,
+        output: [
+          { ...message("in_progress").item, block_list: [text("Hel", { status: "in_progress" })] },
+        ],
+      },
+    };
+    const tail: Fields[] = log(
+      ["text.delta", { ...block, delta: "lo" }],
+      ["text.done", { ...block, item: text("Hello") }],
+      ["output_item.done", message("completed", text("Hello"))],
+      end,
+    ).map((event, nth) => ({ ...event, sequence_number: 42 + nth, task_seq: 31 + nth }));
+    expect(found([snapshot, ...tail])).toEqual([]);
+    expect(found([snapshot, ...tail.with(0, { ...tail[0], delta: "p" })])).toEqual([[2, "I5"]]);
+    expect(found([snapshot, ...tail.slice(1)])).toContainEqual([1, "sequence"]);
+  });
+});
+
+describe("checkStream with frames", () => {
+  const opened = {
+    type: "stream.opened",
+    protocol: "rivulet.task-stream/1",
+    root_task_id: "task_r",
+    oldest_sequence_number: 0,
+    last_sequence_number: 1,
+    heartbeat_ms: 15_000,
+  };
+  const closed = (reason: string, final: boolean) => ({
+    type: "stream.closed",
+    reason,
+    final,
+    last_sequence_number: 2,
+  });
+  const error = { type: "error", code: "cursor_expired", message: "gone", retryable: true };
+
+  it("lets them through where they belong", () => {
+    const [created, running, completed] = log(...begin, end);
+    const frames = [
+      opened,
+      error,
+      created,
+      closed("slow_consumer", false),
+      opened,
+      running,
+      { type: "stream.heartbeat", created_at: 0, last_sequence_number: 1 },
+      completed,
+      closed("terminal", true),
+    ];
+    expect(found(frames)).toEqual([]);
+  });
+
+  it("finds a stream that goes on after its end, or is not as final as it says", () => {
+    const events = log(...begin, end);
+    expect(found([closed("idle", false), ...events])).toEqual([
+      [1, "frame"],
+      [2, "frame"],
+      [3, "frame"],
+    ]);
+    expect(found([...events, closed("idle", true)])).toEqual([[3, "frame"]]);
+    expect(found([...log(...begin), closed("terminal", true)], { partial: true })).toEqual([
+      [2, "frame"],
+    ]);
+    expect(found([{ ...opened, protocol: 1 }])).toEqual([[0, "shape"]]);
+  });
+});
+
+describe("checkStream's options", () => {
+  it("partial: what is open at the end is still to come", () => {
+    const events = log(...withChild("call_1")).slice(0, 6);
+    expect(checkStream(events, { partial: true })).toEqual([]);
+    expect(found(events)).toEqual([
+      [3, "L3"],
+      [5, "L3"],
+    ]);
+  });
+
+  it("filtered: numbers may be missing where `prev_task_seq` says so", () => {
+    const events = log(
+      ...begin,
+      [
+        "usage",
+        { cumulative: true, usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
+      ],
+      end,
+    ).toSpliced(2, 1);
+    expect(found(events, { filtered: true })).toEqual([[2, "task_seq"]]);
+    const told = events.with(2, { ...events[2], prev_task_seq: 1 });
+    expect(found(told, { filtered: true })).toEqual([]);
+    expect(found(told)).toEqual([
+      [2, "sequence"],
+      [2, "task_seq"],
+    ]);
+    expect(found(events.with(2, { ...events[2], prev_task_seq: 9 }), { filtered: true })).toEqual([
+      [2, "task_seq"],
+    ]);
+  });
+
+  it("legacy: no numbers, no lifecycle, no sources, but order, texts and closing", () => {
+    const item = { ...message("x").item, status: undefined };
+    const events = [
+      { type: "task.output_item.added", task_id: "t", output_index: 0, item },
+      { type: "task.text.done", task_id: "t", ...block, item: text("Hi", { id: 1 }) },
+      {
+        type: "task.output_item.done",
+        task_id: "t",
+        output_index: 0,
+        item: { ...item, block_list: [text("Hi")] },
+      },
+    ];
+    expect(checkStream(events, { legacy: true })).toEqual([]);
+    expect(found(events.slice(0, 2), { legacy: true })).toEqual([[0, "L3"]]);
+    expect(found(events.slice(1), { legacy: true })).toEqual([
+      [0, "I4"],
+      [1, "I4"],
+    ]);
+    expect(found([...events, events[1]], { legacy: true })).toEqual([[3, "I4"]]);
+  });
+});
+
+describe("checkStream under strain", () => {
+  it("never throws and never changes a prototype", () => {
+    const cyclic: Record<string, unknown> = { type: "task.created", task_id: "t" };
+    cyclic.task = cyclic;
+    cyclic.source = cyclic;
+    const garbage = [
+      null,
+      1,
+      "x",
+      [],
+      {},
+      { type: 1 },
+      cyclic,
+      { type: "__proto__", task_id: "t" },
+    ];
+    const events = [
+      ...garbage,
+      ...log(["created", { task_id: "__proto__", task: { id: "__proto__", status: "queued" } }]),
+      ...log([
+        "output_item.added",
+        { output_index: 0, item: { type: "constructor", id: "toString" } },
+      ]),
+    ];
+    expect(checkStream(events).length).toBeGreaterThan(garbage.length);
+    expect(Object.keys(Object.prototype)).toEqual([]);
+  });
+
+  it("takes time in proportion to the events", () => {
+    const deltas = Array.from(
+      { length: 200_000 },
+      () => ["text.delta", { ...block, delta: "ab" }] as const,
+    );
+    const item = text("ab".repeat(200_000));
+    const events = numbered([
+      ...begin,
+      open,
+      ["text.added", { ...block, item: text("") }],
+      ...deltas,
+      ["text.done", { ...block, item }],
+      ["output_item.done", message("completed", item)],
+      end,
+    ]);
+    const chain = Array.from({ length: 50_000 }, (_, nth) => ({
+      type: "task.created",
+      task_id: `t${nth}`,
+      task: { id: `t${nth}`, status: "queued", parent_task_id: `t${nth + 1}` },
+    }));
+    const before = performance.now();
+    expect(checkStream(events)).toEqual([]);
+    checkStream(chain);
+    // Anything worse than linear takes minutes here.
+    expect(performance.now() - before).toBeLessThan(20_000);
+  });
+});

@@ -1,0 +1,183 @@
+import type {
+  ApprovalRequested,
+  ApprovalResolved,
+  ChildFinished,
+  ChildPromoted,
+  ChildStarted,
+} from "../event.ts";
+import type { Check, ChildState, ItemState, TaskState } from "./state.ts";
+import { report, show } from "./state.ts";
+
+/** What a parent says of its children. */
+export function checkChild(
+  check: Check,
+  task: TaskState,
+  event: ChildStarted | ChildFinished | ChildPromoted,
+): void {
+  const id = event.child_task_id;
+  if (event.call_id !== id) {
+    report(check, "link", `the child ${show(id)} is not the id of its call ${show(event.call_id)}`);
+  }
+  if (event.type === "task.child.started") {
+    checkStarted(check, task, event);
+    return;
+  }
+  const told = check.children.get(id) ?? unshown(check, task, event);
+  if (told === undefined) {
+    report(check, "child", `${show(id)} was never started`);
+    return;
+  }
+  if (told.parentId !== task.id) {
+    report(check, "link", `${show(id)} was started by ${show(told.parentId)}`);
+    return;
+  }
+  if (told.itemId !== event.item_id) {
+    report(check, "I3", `${show(told.itemId)} holds the child, not ${show(event.item_id)}`);
+  }
+  if (told.mode === "background" || told.finished) {
+    const state = told.finished ? "has finished" : "is in the background";
+    report(check, "child", `${event.type} on ${show(id)}, which ${state}`);
+    return;
+  }
+  const child = check.tasks.get(id);
+  if (event.type === "task.child.promoted") {
+    told.mode = "background";
+    if (child?.ended) report(check, "child", `${show(id)} is promoted after its end`);
+    if (child !== undefined) child.mode = "background";
+    return;
+  }
+  told.finished = true;
+  if (child === undefined ? !check.lenient : !child.ended) {
+    report(check, "child", `${show(id)} is said to have finished, but it has not ended`);
+  } else if (child !== undefined && child.status !== event.status) {
+    report(check, "child", `${show(id)} is said to be ${event.status}, it is ${child.status}`);
+  }
+}
+
+/** A child whose start the stream did not show. */
+function unshown(
+  check: Check,
+  task: TaskState,
+  { child_task_id: id, item_id: itemId }: ChildFinished | ChildPromoted,
+): ChildState | undefined {
+  if (!check.lenient) return undefined;
+  const told: ChildState = {
+    parentId: task.id,
+    itemId,
+    index: check.index,
+    mode: "sync",
+    finished: false,
+  };
+  check.children.set(id, told);
+  return told;
+}
+
+function checkStarted(check: Check, task: TaskState, event: ChildStarted): void {
+  const { child_task_id: id, item_id: itemId } = event;
+  if (check.children.has(id)) {
+    report(check, "child", `${show(id)} was already started`);
+    return;
+  }
+  check.children.set(id, {
+    parentId: task.id,
+    itemId,
+    index: check.index,
+    mode: event.mode,
+    finished: false,
+  });
+  if (id === task.id) report(check, "link", `${show(id)} claims to be its own parent`);
+  const child = check.tasks.get(id);
+  if (child?.parentId !== undefined && child.parentId !== task.id) {
+    report(check, "link", `${show(id)} names ${show(child.parentId)} as its parent`);
+  } else if (child?.mode !== undefined && child.mode !== event.mode) {
+    report(check, "link", `${show(id)} says that its mode is ${child.mode}, not ${event.mode}`);
+  }
+  const item = task.itemAt.get(event.output_index);
+  if (item === undefined) {
+    if (!check.lenient) report(check, "I3", `no item at output_index ${event.output_index}`);
+    return;
+  }
+  if (item.id !== itemId || item.type !== "tool_result" || item.callId !== event.call_id) {
+    report(check, "I3", `${show(itemId)} is not the tool result of the call at its output_index`);
+  }
+  if (item.state !== "open") report(check, "I14", `${show(item.id)} is not open`);
+  if (item.childId !== undefined) {
+    report(check, "I12", `${show(item.id)} holds the child ${show(item.childId)} already`);
+  }
+  item.childId = id;
+}
+
+/** A synchronous child speaks only while the item that holds it is open. */
+export function checkInside(check: Check, task: TaskState): void {
+  if (task.outsideReported) return;
+  const item = containerOf(check, task);
+  if (item === undefined || item === "unknown") {
+    if (item === "unknown" && !check.lenient) {
+      task.outsideReported = true;
+      report(check, "I14", `the item that holds ${show(task.id)} has not been opened`);
+    }
+    return;
+  }
+  if (item.state === "open") return;
+  task.outsideReported = true;
+  report(
+    check,
+    "I14",
+    `${show(task.id)} goes on after ${show(item.id)}, which holds it, was closed`,
+  );
+}
+
+/** The item that must stay open as long as this task works; undefined when none must. */
+function containerOf(check: Check, task: TaskState): ItemState | "unknown" | undefined {
+  if (check.options.legacy) {
+    const result = check.results.get(task.id);
+    return result === undefined || result.task === task ? undefined : result.item;
+  }
+  const mode = check.children.get(task.id)?.mode ?? task.mode;
+  if (task.parentId === undefined || task.parentItemId === undefined || mode !== "sync") {
+    return undefined;
+  }
+  return check.tasks.get(task.parentId)?.itemById.get(task.parentItemId) ?? "unknown";
+}
+
+/** An item that holds a synchronous child closes after the child's last word. */
+export function checkOutlived(check: Check, item: ItemState): void {
+  if (item.childId === undefined || check.children.get(item.childId)?.mode !== "sync") return;
+  const child = check.tasks.get(item.childId);
+  if (child === undefined || child.ended || child.outsideReported) return;
+  child.outsideReported = true;
+  report(check, "I14", `${show(item.id)} is closed before its child ${show(child.id)} has ended`);
+}
+
+/** Somebody is asked, and answers, once. */
+export function checkApproval(
+  check: Check,
+  task: TaskState,
+  event: ApprovalRequested | ApprovalResolved,
+): void {
+  const id = event.approval_id;
+  const known = check.approvals.get(id);
+  if (event.type === "task.approval.requested") {
+    if (known !== undefined) report(check, "approval", `${show(id)} was already requested`);
+    else check.approvals.set(id, { taskId: task.id, resolved: false });
+    const item = event.output_index === undefined ? undefined : task.itemAt.get(event.output_index);
+    if (
+      item === undefined
+        ? event.output_index !== undefined && !check.lenient
+        : item.id !== event.item_id
+    ) {
+      report(check, "I3", `${show(event.item_id)} is not the item at ${show(event.output_index)}`);
+    }
+    return;
+  }
+  if (known === undefined) {
+    if (!check.lenient) report(check, "approval", `${show(id)} was never requested`);
+    return;
+  }
+  if (known.taskId !== task.id) {
+    report(check, "approval", `${show(id)} was requested by ${show(known.taskId)}`);
+  } else if (known.resolved) {
+    report(check, "approval", `${show(id)} was already resolved`);
+  }
+  known.resolved = true;
+}

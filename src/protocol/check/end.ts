@@ -1,0 +1,44 @@
+import type { Check, TaskState } from "./state.ts";
+import { report, show } from "./state.ts";
+
+/** What can only be said when the whole stream has been seen. */
+export function checkEnd(check: Check): void {
+  checkCycles(check);
+  if (check.options.partial) return;
+  for (const task of check.tasks.values()) {
+    if (check.options.legacy) checkItemsClosed(check, task);
+    else if (!task.ended) report(check, "L3", `${show(task.id)} never ended`, task.lastIndex);
+    if (task.parentId === undefined || check.lenient || check.children.has(task.id)) continue;
+    report(check, "link", `no task.child.started names ${show(task.id)}`, task.linkedAt);
+  }
+  if (check.lenient) return;
+  for (const [id, { index }] of check.children) {
+    if (!check.tasks.has(id))
+      report(check, "link", `${show(id)} was started, but is not there`, index);
+  }
+}
+
+/** A producer without a lifecycle still closes what it opens. */
+function checkItemsClosed(check: Check, task: TaskState): void {
+  for (const item of task.itemAt.values()) {
+    if (item.state === "open") report(check, "L3", `${show(item.id)} is never done`, item.openedAt);
+  }
+}
+
+/** Follows every task to its root, each step once in all; one that comes back to itself is a cycle. */
+function checkCycles(check: Check): void {
+  const settled = new Set<TaskState>();
+  for (const start of check.tasks.values()) {
+    const path = new Set<TaskState>();
+    let task: TaskState | undefined = start;
+    while (task !== undefined && !settled.has(task) && !path.has(task)) {
+      path.add(task);
+      task = task.parentId === undefined ? undefined : check.tasks.get(task.parentId);
+    }
+    // A task that is its own parent was reported where it said so.
+    if (task !== undefined && path.has(task) && task.parentId !== task.id) {
+      report(check, "link", `${show(task.id)} is its own ancestor`, task.linkedAt);
+    }
+    for (const seen of path) settled.add(seen);
+  }
+}

@@ -1,0 +1,250 @@
+import type {
+  OutputItemAdded,
+  OutputItemDiscarded,
+  OutputItemDone,
+  ToolResultProgress,
+} from "../event.ts";
+import type { Annotation } from "../task.ts";
+import { checkAnnotations, sameAnnotation } from "./annotations.ts";
+import { checkOutlived } from "./children.ts";
+import type { PartEvent } from "./parts.ts";
+import { checkForm, checkPart, checkTaskBlock, partOf, valueIn } from "./parts.ts";
+import type { SentBlock, SentItem } from "./shape.ts";
+import { blockKind } from "./shape.ts";
+import type { Check, ItemState, PartState, TaskState } from "./state.ts";
+import { addItem, newPart, report, show } from "./state.ts";
+
+type ItemEvent =
+  | OutputItemAdded
+  | OutputItemDone
+  | OutputItemDiscarded
+  | ToolResultProgress
+  | PartEvent;
+
+/** What a part's event is about, by the beginning of its type. */
+const itemTypes = [
+  ["task.reasoning_", ["reasoning"]],
+  ["task.tool_call_", ["tool_call"]],
+  ["task.tool_result.", ["tool_result"]],
+  ["task.", ["tool_result", "message"]],
+] as const;
+
+/** Items open, are built, close and are taken back. */
+export function checkItem(check: Check, task: TaskState, event: ItemEvent): void {
+  if (task.status === "queued") report(check, "edge", "a queued task has no output yet");
+  if (event.type === "task.output_item.added") {
+    checkItemAdded(check, task, event);
+    return;
+  }
+  const at = event.output_index;
+  const item = task.itemAt.get(at);
+  if (item === undefined) {
+    report(check, "I4", `no item was added at output_index ${at}`);
+    return;
+  }
+  const id = event.type === "task.output_item.done" ? event.item.id : event.item_id;
+  if (id !== item.id) report(check, "I3", `the item at ${at} is ${show(item.id)}, not ${show(id)}`);
+  if (event.type === "task.output_item.discarded") {
+    if (item.state === "discarded") report(check, "I4", `${show(item.id)} was already discarded`);
+    checkOutlived(check, item);
+    item.state = "discarded";
+    return;
+  }
+  if (item.state !== "open") {
+    report(check, "I4", `${event.type} on ${show(item.id)}, which is ${item.state}`);
+    return;
+  }
+  if (event.type === "task.output_item.done") {
+    checkItemDone(check, task, item, event);
+    return;
+  }
+  const [, fitting] = itemTypes.find(([start]) => event.type.startsWith(start)) ?? itemTypes[3];
+  if (!(fitting as readonly string[]).includes(item.type)) {
+    report(check, "I3", `${event.type} on ${show(item.id)}, which is a ${show(item.type)}`);
+    return;
+  }
+  if (event.type !== "task.tool_result.progress") {
+    checkPart(check, task, item, event);
+    return;
+  }
+  if (event.call_id !== item.callId) {
+    report(check, "I3", `the call of ${show(item.id)} is ${show(item.callId)}`);
+  }
+}
+
+function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): void {
+  const { output_index: at, item: sent } = event;
+  const known = task.itemAt.get(at);
+  if (known !== undefined) {
+    const state = known.state === "discarded" ? "of a discarded item" : `of ${show(known.id)}`;
+    report(check, "I2", `output_index ${at} is the place ${state}`);
+    return;
+  }
+  if (at < task.nextIndex || (at > task.nextIndex && !check.options.filtered)) {
+    report(check, "I2", `output_index ${at}, but ${task.nextIndex} is next`);
+  }
+  checkProjection(check, sent);
+  if (!check.options.legacy) {
+    if (sent.status !== "in_progress") report(check, "A23", "an item opens as in_progress");
+    checkIds(check, task, sent);
+  }
+  const item = rememberItem(check, task, at, sent);
+  if (item.type === "tool_result" && item.callId !== undefined && !check.results.has(item.callId)) {
+    check.results.set(item.callId, { task, item });
+  }
+}
+
+/** Puts an item with its parts into memory, as an opening event or a snapshot shows it. */
+export function rememberItem(check: Check, task: TaskState, at: number, sent: SentItem): ItemState {
+  const item = addItem(check, task, at, {
+    id: sent.id,
+    type: sent.type,
+    callId: sent.call_id,
+    name: sent.name,
+  });
+  if (item.callId !== undefined && item.type === "tool_call") check.callIds.add(item.callId);
+  for (const block of sent.block_list ?? []) item.blocks.push(partOf(block, check.index));
+  for (const entry of sent.summary ?? []) item.summary.push(partOf(entry, check.index));
+  if (item.type === "reasoning") {
+    for (const text of sent.content ?? []) item.content.push(partOf(text, check.index));
+  }
+  if (sent.arguments) {
+    item.arguments.push(newPart("text", sent.arguments_status === undefined, sent.arguments));
+  }
+  return item;
+}
+
+function checkIds(check: Check, task: TaskState, sent: SentItem): void {
+  if (task.itemById.has(sent.id)) {
+    report(check, "A9", `the task has an item ${show(sent.id)} already`);
+  }
+  if (sent.type === "tool_call" && check.callIds.has(sent.call_id ?? "")) {
+    report(check, "A9", `the call id ${show(sent.call_id)} was used before`);
+  }
+}
+
+/** The wire shows what people see: the model's side stays behind. */
+function checkProjection(check: Check, sent: SentItem): void {
+  if ((sent.type === "tool_result" || sent.type === "message") && sent.content !== undefined) {
+    report(check, "I10", `a ${sent.type} carries the model's content`);
+  }
+}
+
+function checkItemDone(
+  check: Check,
+  task: TaskState,
+  item: ItemState,
+  event: OutputItemDone,
+): void {
+  const sent: SentItem = event.item;
+  item.state = "done";
+  if (sent.type !== item.type) {
+    report(check, "I3", `${show(item.id)} is a ${show(item.type)}, not ${show(sent.type)}`);
+    return;
+  }
+  if (sent.call_id !== item.callId) {
+    report(check, "I3", `the call of ${show(item.id)} is ${show(item.callId)}`);
+  }
+  if (sent.name !== undefined && sent.name !== item.name) {
+    report(check, "I3", `${show(item.id)} calls ${show(item.name)}, not ${show(sent.name)}`);
+  }
+  checkProjection(check, sent);
+  if (!check.options.legacy && (sent.status === undefined || sent.status === "in_progress")) {
+    report(check, "A23", "an item closes as completed, incomplete, failed or cancelled");
+  }
+  checkOutlived(check, item);
+  const finished = sent.status === undefined || sent.status === "completed";
+  if (sent.type === "tool_call") {
+    const text =
+      sent.arguments === undefined ? undefined : [{ type: "text", text: sent.arguments }];
+    checkWhole(check, "arguments", item.arguments, text, finished);
+  } else if (sent.type === "reasoning") {
+    checkWhole(check, "summary", item.summary, sent.summary, finished);
+    if (item.content.length > 0) {
+      checkWhole(check, "content", item.content, sent.content, finished);
+    }
+  } else if (sent.type === "tool_result" || sent.type === "message") {
+    checkContainer(check, item, sent);
+    const holdsChild = item.childId !== undefined || holdsUnlinked(check, task, item);
+    if (sent.block_list !== undefined || !holdsChild) {
+      checkWhole(check, "block_list", item.blocks, sent.block_list, finished);
+    }
+    checkBlocks(check, task, item, sent.block_list ?? []);
+  }
+}
+
+/** A child of a producer that sends no links, or of a stream that leaves its start out. */
+function holdsUnlinked(check: Check, task: TaskState, item: ItemState): boolean {
+  if (item.callId === undefined) return false;
+  if (check.lenient) return true;
+  return check.options.legacy === true && item.callId !== task.id && check.tasks.has(item.callId);
+}
+
+/** An item that holds a child names it at its end, and does not repeat what the child did. */
+function checkContainer(check: Check, item: ItemState, sent: SentItem): void {
+  if (sent.type !== "tool_result" || check.options.legacy) return;
+  if (item.childId !== undefined && sent.child_task_id !== item.childId) {
+    report(check, "I11", `${show(item.id)} ends without the child_task_id ${show(item.childId)}`);
+  } else if (sent.child_task_id !== undefined && item.childId === undefined && !check.lenient) {
+    report(check, "link", `${show(sent.child_task_id)} was not started on ${show(item.id)}`);
+  }
+  const nested = ["reasoning", "tool_call", "tool_result", "message"];
+  if (sent.block_list?.some((block) => nested.includes(block.type))) {
+    report(check, "I11", `${show(item.id)} repeats its child's output`);
+  }
+}
+
+/** What done says of a list must be complete and agree with what was built. */
+function checkWhole(
+  check: Check,
+  name: string,
+  parts: readonly PartState[],
+  sent: readonly SentBlock[] | undefined,
+  finished: boolean,
+): void {
+  const open = parts.findIndex((part) => part.open && (part.deltas > 0 || name !== "arguments"));
+  if (open >= 0 && finished) report(check, "L3", `${name} ${open} was opened and never done`);
+  if (sent === undefined) {
+    report(check, "I6", `done has no ${name}`);
+    return;
+  }
+  if (parts.length > 0 && sent.length !== parts.length) {
+    report(check, "I6", `done has ${sent.length} of ${name}, ${parts.length} were sent`);
+    return;
+  }
+  for (const [at, part] of parts.entries()) {
+    if (!agrees(part, sent[at] as SentBlock)) {
+      report(check, "I6", `${name} ${at} is not what its own events said`);
+    }
+  }
+}
+
+/** A part that was interrupted ends with its item, which may say no more than the deltas did. */
+function agrees(part: PartState, block: SentBlock): boolean {
+  if (part.open) return part.deltas === 0 || valueIn(block) === part.text;
+  const { annotations = [] } = block;
+  return (
+    blockKind(block.type) === part.kind &&
+    valueIn(block) === part.text &&
+    annotations.length === part.annotations.length &&
+    part.annotations.every((known, at) =>
+      sameAnnotation(known.annotation, annotations[at] as Annotation),
+    )
+  );
+}
+
+/** What a closing item's blocks cite and stand for; they are in memory from now on, as others may cite them. */
+function checkBlocks(
+  check: Check,
+  task: TaskState,
+  item: ItemState,
+  blocks: readonly SentBlock[],
+): void {
+  for (const [at, block] of blocks.entries()) {
+    const part = item.blocks[at];
+    checkForm(check, block);
+    checkTaskBlock(check, task, block);
+    checkAnnotations(check, task, block, part?.open ? part.annotations : []);
+    item.blocks[at] = partOf(block, check.index);
+  }
+}

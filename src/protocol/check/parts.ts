@@ -1,0 +1,219 @@
+import type { LogEvent } from "../event.ts";
+import { checkAdded, checkAnnotations } from "./annotations.ts";
+import type { SentBlock } from "./shape.ts";
+import { blockKind } from "./shape.ts";
+import type { Check, ItemState, PartState, TaskState } from "./state.ts";
+import { endsInHalf, newPart, report, show } from "./state.ts";
+
+/** The events that build an item's parts. */
+export type PartEvent = Extract<
+  LogEvent,
+  {
+    readonly type:
+      | "task.reasoning_summary_item.added"
+      | "task.reasoning_summary_text.delta"
+      | "task.reasoning_summary_item.done"
+      | "task.reasoning_text.delta"
+      | "task.reasoning_text.done"
+      | "task.tool_call_arguments.delta"
+      | "task.tool_call_arguments.done"
+      | "task.text.added"
+      | "task.text.delta"
+      | "task.text.annotation.added"
+      | "task.text.done"
+      | "task.image.added"
+      | "task.image.delta"
+      | "task.image.done"
+      | "task.block.done";
+  }
+>;
+
+/** The parts of an open item: each is opened at most once, grows, and is closed once. */
+export function checkPart(check: Check, task: TaskState, item: ItemState, event: PartEvent): void {
+  switch (event.type) {
+    case "task.reasoning_summary_item.added":
+      openPart(check, item.summary, event.summary_index, newPart("text", true, event.item.text));
+      return;
+    case "task.reasoning_summary_text.delta":
+      append(check, item.summary, event.summary_index, event.delta);
+      return;
+    case "task.reasoning_summary_item.done":
+      closePart(check, item.summary, event.summary_index, "text", event.item.text);
+      return;
+    case "task.reasoning_text.delta":
+      openSilently(item.content, event.content_index, "reasoning_text");
+      append(check, item.content, event.content_index, event.delta);
+      return;
+    case "task.reasoning_text.done":
+      closePart(check, item.content, event.content_index, "reasoning_text", event.text);
+      return;
+    case "task.tool_call_arguments.delta":
+      openSilently(item.arguments, 0, "text");
+      append(check, item.arguments, 0, event.delta);
+      return;
+    case "task.tool_call_arguments.done":
+      closePart(check, item.arguments, 0, "text", event.arguments);
+      return;
+    default:
+      checkBlock(check, task, item.blocks, event);
+      return;
+  }
+}
+
+function checkBlock(
+  check: Check,
+  task: TaskState,
+  blocks: PartState[],
+  event: Extract<PartEvent, { readonly block_index: number }>,
+): void {
+  const at = event.block_index;
+  switch (event.type) {
+    case "task.text.added":
+    case "task.image.added":
+      checkForm(check, event.item);
+      openPart(check, blocks, at, newPart(blockKind(event.item.type), true, valueIn(event.item)));
+      return;
+    case "task.text.delta":
+      append(check, blocks, at, event.delta);
+      return;
+    case "task.text.annotation.added":
+      checkAdded(check, blocks[at], event);
+      return;
+    case "task.image.delta":
+      checkForm(check, event.item);
+      replace(check, blocks, at, event.partial_image_index, valueIn(event.item));
+      return;
+    default: {
+      const { item } = event;
+      const added = blocks[at]?.annotations ?? [];
+      checkForm(check, item);
+      checkTaskBlock(check, task, item);
+      const kind = blockKind(item.type);
+      if (kind === "image" && valueIn(item) === "") report(check, "I9", "an image without a url");
+      closePart(check, blocks, at, kind, valueIn(item), item);
+      checkAnnotations(check, task, item, added);
+    }
+  }
+}
+
+/** How a block says what it is: one name for images, strings as ids. */
+export function checkForm(check: Check, block: SentBlock): void {
+  if (check.options.legacy) return;
+  if (block.type === "image_url") report(check, "A3", 'the wire\'s name of an image is "image"');
+  if (block.id !== undefined && typeof block.id !== "string") {
+    report(check, "A16", "a block's id is a string; the number to cite is its reference_id");
+  }
+}
+
+/** A block that gives a child its place must name a child of this very task. */
+export function checkTaskBlock(check: Check, task: TaskState, block: SentBlock): void {
+  if (block.type !== "task" || check.lenient) return;
+  const id = block.task_id ?? "";
+  const parentId = check.children.get(id)?.parentId ?? check.tasks.get(id)?.parentId;
+  if (parentId !== task.id) {
+    report(check, "I12", `the block stands for ${show(id)}, which is no child of this task`);
+  }
+}
+
+/** What two mentions of the same block must agree on: its text, or the url of an image. */
+export function valueIn(block: SentBlock): string {
+  return (blockKind(block.type) === "image" ? block.image_url?.url : block.text) ?? "";
+}
+
+function openPart(check: Check, parts: PartState[], at: number, part: PartState): void {
+  if (at > parts.length) report(check, "I2", `index ${at}, but ${parts.length} is next`);
+  else if (at === parts.length) parts.push(part);
+  else {
+    report(check, "A5", `the part at ${at} is opened again`);
+    // What follows belongs to the second one: reporting each of its events would only repeat this.
+    if (!parts[at]?.open) parts[at] = part;
+  }
+}
+
+/** Raw reasoning and arguments have no event that opens them. */
+function openSilently(parts: PartState[], at: number, kind: string): void {
+  if (at === parts.length) parts.push(newPart(kind, true, ""));
+}
+
+function append(check: Check, parts: PartState[], at: number, delta: string): void {
+  const part = parts[at];
+  if (part === undefined) {
+    report(check, "I8", `a delta for ${at}, which was not opened`);
+    return;
+  }
+  if (!part.open) {
+    report(check, "I4", `a delta for ${at}, which is already done`);
+    return;
+  }
+  if (part.kind === "image") {
+    report(check, "I4", `a text delta for the image at ${at}`);
+    return;
+  }
+  if (delta === "") return;
+  if (part.endsInHalf && startsInHalf(delta)) {
+    report(check, "surrogate", "the delta begins in the middle of a character");
+  }
+  part.endsInHalf = endsInHalf(delta);
+  part.text += delta;
+  part.deltas++;
+}
+
+function replace(check: Check, parts: PartState[], at: number, partial: number, url: string): void {
+  const part = parts[at];
+  if (part === undefined) {
+    report(check, "I8", `a preview for ${at}, which was not opened`);
+    return;
+  }
+  if (!part.open) {
+    report(check, "I4", `a preview for ${at}, which is already done`);
+    return;
+  }
+  if (part.kind !== "image") {
+    report(check, "I4", `a preview for the ${part.kind} at ${at}`);
+    return;
+  }
+  if (partial <= part.lastPartial) {
+    report(check, "I9", `partial_image_index ${partial} does not come after ${part.lastPartial}`);
+  }
+  if (url === "") report(check, "I9", "a preview without a url");
+  part.lastPartial = partial;
+}
+
+function closePart(
+  check: Check,
+  parts: PartState[],
+  at: number,
+  kind: string,
+  text: string,
+  block?: SentBlock,
+): void {
+  const known = parts[at];
+  if (at > parts.length) {
+    report(check, "I2", `index ${at}, but ${parts.length} is next`);
+    return;
+  }
+  parts[at] = block === undefined ? newPart(kind, false, text) : partOf(block, check.index);
+  if (known === undefined) return;
+  if (!known.open) report(check, "A5", `the part at ${at} is already done`);
+  else if (known.kind !== kind) {
+    report(check, "I4", `a ${kind} ends what began as ${known.kind} at ${at}`);
+  } else if (known.deltas > 0 && known.text !== text) {
+    report(check, "I5", `the deltas make ${show(known.text)}, done says ${show(text)}`);
+  }
+}
+
+/** A part as a block shows it, seen at the given place. */
+export function partOf(block: SentBlock, index: number): PartState {
+  const part = newPart(blockKind(block.type), block.status === "in_progress", valueIn(block));
+  // The first form wrote the number to cite into `id`.
+  const number = block.reference_id ?? block.id;
+  if (typeof number === "number") part.referenceId = number;
+  part.lastPartial = block.partial_image_index ?? -1;
+  part.annotations = (block.annotations ?? []).map((annotation) => ({ annotation, index }));
+  return part;
+}
+
+function startsInHalf(text: string): boolean {
+  const unit = text.charCodeAt(0);
+  return unit >= 0xdc00 && unit <= 0xdfff;
+}

@@ -1,0 +1,154 @@
+import { describe, expect, it } from "vitest";
+import { type ParsedText, ReferenceParser } from "./reference-parser.ts";
+import type { BlockAddress } from "./task.ts";
+
+const targetOf = (n: number): BlockAddress => ({
+  task_id: "call_r1",
+  item_id: `fco_${n}`,
+  block_index: 0,
+});
+/** Numbers below 100 are known. */
+const lookup = { target: (n: number) => (n < 100 ? targetOf(n) : undefined) };
+
+function parse(deltas: readonly string[]): ParsedText[] {
+  const parser = new ReferenceParser(lookup);
+  return [...deltas.map((delta) => parser.push(delta)), parser.end()];
+}
+
+/** The numbers cited in a text. */
+function cited(text: string): number[] {
+  return parse([text]).flatMap(({ annotations }) => annotations.map((a) => a.reference_id));
+}
+
+describe("ReferenceParser", () => {
+  it("finds a marker, with its range and its target", () => {
+    const text = "The weather in Paris is sunny with a temperature of 15C.[^1]";
+    expect(parse([text])).toEqual([
+      {
+        text,
+        annotations: [
+          {
+            type: "reference_to_block",
+            reference_id: 1,
+            start_index: 56,
+            end_index: 60,
+            marker: "[^1]",
+            target: targetOf(1),
+          },
+        ],
+      },
+      { text: "", annotations: [] },
+    ]);
+  });
+
+  it("counts in UTF-16 units", () => {
+    const text = "🌦 é\u{1F468}\u200D\u{1F469} 晴[^2]";
+    const [annotation] = parse([text])[0]?.annotations ?? [];
+    expect(text.slice(annotation?.start_index, annotation?.end_index)).toBe("[^2]");
+  });
+
+  it("keeps back what may become a marker, and nothing else", () => {
+    const shown = parse(["It is 15C", ".[", "^", "1", "2] and [", "x [^", "a", " [^1"]);
+    expect(shown.map(({ text }) => text)).toEqual([
+      "It is 15C",
+      ".",
+      "",
+      "",
+      "[^12] and ",
+      "[x ",
+      "[^a",
+      " ",
+      "[^1",
+    ]);
+    expect(shown.map(({ annotations }) => annotations.length)).toEqual([0, 0, 0, 0, 1, 0, 0, 0, 0]);
+  });
+
+  it("keeps back no more than a number can need", () => {
+    const parser = new ReferenceParser(lookup);
+    expect(parser.push("[^123456789").text).toBe("");
+    expect(parser.push("0").text).toBe("[^1234567890");
+    expect(parser.push("]").text).toBe("]");
+  });
+
+  it("keeps the halves of a surrogate pair together", () => {
+    const [high, low] = ["\ud83c", "\udf26"];
+    const texts = (deltas: string[]) => parse(deltas).map(({ text }) => text);
+    expect(texts([`a${high}`, `${low}b`])).toEqual(["a", "🌦b", ""]);
+    expect(texts([high, "", low])).toEqual(["", "", "🌦", ""]);
+    expect(texts([high, "b"])).toEqual(["", `${high}b`, ""]);
+    expect(texts([high, high, low])).toEqual(["", high, "🌦", ""]);
+    expect(texts([`[${high}`, low])).toEqual(["[", "🌦", ""]);
+    expect(texts([`a${high}`])).toEqual(["a", high]);
+    expect(texts([`a${low}`])).toEqual([`a${low}`, ""]);
+  });
+
+  it("hands on a delta with nothing in it as it is", () => {
+    expect(parse(["plain words", ""])).toEqual([
+      { text: "plain words", annotations: [] },
+      { text: "", annotations: [] },
+      { text: "", annotations: [] },
+    ]);
+  });
+
+  it.each([
+    ["unknown numbers", "[^100] [^999999999]"],
+    ["zero and leading zeros", "[^0] [^01]"],
+    ["other brackets", "[1] [^] [^ 1] [^1 ] [^a] [^-1] [^1 [^\n1] ^[1] [^1\n] [^１]"],
+    ["an inline code span", "see `a[^1]` and ``b ` [^2]``"],
+    ["a code span over two lines", "see `a[^1]\nb[^2]` there"],
+    ["a code span that a line's start closes", "see ``a[^1]\n``"],
+    ["a fenced block", "```js\na[^1]\n\n[^2]\n```"],
+    ["a fenced block of tildes", "~~~ `x` ~~~ [^1]\n[^2]\n```\n[^3]\n~~~"],
+    ["an indented fence", "   ```\n[^1]\n   ```"],
+    ["a fence's info", "``` [^1]\n```"],
+    ["a fence's info at the end", "```[^1]"],
+    ["a fence that nothing closes", "a\n\n```\n[^1]\n\n[^2]\n"],
+    ["a fence closed by too few", "````\n[^1]\n```\n[^2]"],
+    ["a fence closed by the other kind", "```\n[^1]\n~~~\n[^2]"],
+    ["a closing fence with words", "```\n[^1]\n``` js\n[^2]"],
+    ["a closing fence too far in", "```\n[^1]\n    ```\n[^2]"],
+    ["CRLF", "```\r\n[^1]\r\n\r\n```"],
+  ])("finds none in %s", (_, text) => {
+    expect(cited(text)).toEqual([]);
+  });
+
+  it.each([
+    ["several", "[^1][^22] [^3]", [1, 22, 3]],
+    ["brackets around and before", "[[^1]] [^[^2] [[^3]", [1, 2, 3]],
+    ["a footnote's definition", "[^1]: source", [1]],
+    ["after a code span", "`a` [^1]", [1]],
+    ["after a backtick that nothing closes", "a ` b [^1]", [1]],
+    ["between runs of different length", "a ` b [^1] `` c [^2]", [1, 2]],
+    ["before a pair after an open run", "``` a [^1] `[^2]` [^3] ``[^4]`` [^5]", [1, 3, 5]],
+    ["a paragraph's end ends an open run", "a ` [^1]\n\n [^2] ` [^3]", [1, 2, 3]],
+    ["a line of white space ends a paragraph", "a ` [^1]\n \t\r\n [^2] ` [^3]", [1, 2, 3]],
+    ["a fence ends an open run", "a ``` [^1]\n```\n[^2]\n```\n[^3]", [1, 3]],
+    ["a fence of tildes does", "a ` [^1]\n~~~\n` [^2]\n~~~\n[^3]", [1, 3]],
+    ["after a fenced block", "```\n[^1]\n```  \t\n[^2]", [2]],
+    ["after a longer closing fence", "```\n[^1]\n`````\n[^2]", [2]],
+    ["after a CRLF fenced block", "```\r\n[^1]\r\n```\r\n[^2]", [2]],
+    ["a fence's line with a backtick in it", "``` a [^1] ` b [^2]\n[^3]", [1, 2, 3]],
+    ["a code span of three at a line's start", "``` [^1] ``` [^2]", [2]],
+    ["not at a line's start", "a ```\n[^1]", [1]],
+    ["a fence too far in", "    ```\n[^1]", [1]],
+    ["a tab before the fence", "\t```\n[^1]", [1]],
+    ["two tildes", "~~[^1]~~\n~~\n[^2]", [1, 2]],
+    ["tildes within a line", "a ~~~\n[^1]", [1]],
+  ])("finds %s", (_, text, numbers) => {
+    expect(cited(text)).toEqual(numbers);
+  });
+
+  it("shows the text after an open backtick at once and its citations when they are certain", () => {
+    const shown = parse(["a ` b[^1]", " c", "\n\n", "d"]);
+    expect(shown.map(({ text }) => text)).toEqual(["a ` b[^1]", " c", "\n\n", "d", ""]);
+    expect(shown.map(({ annotations }) => annotations.length)).toEqual([0, 0, 1, 0, 0]);
+  });
+
+  it("never reads a text again, also when backticks stay open", { timeout: 10_000 }, () => {
+    const runs = Array.from({ length: 1500 }, (_, i) => `${"`".repeat(i + 1)}[^1] `).join("");
+    const text = runs + "a".repeat(2_000_000);
+    const parser = new ReferenceParser(lookup);
+    for (let at = 0; at < text.length; at += 20) parser.push(text.slice(at, at + 20));
+    expect(parser.end().annotations).toHaveLength(1500);
+  });
+});

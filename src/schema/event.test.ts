@@ -1,0 +1,123 @@
+import { Validator } from "@cfworker/json-schema";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { taskEventTypes } from "../protocol/event.ts";
+import {
+  changed,
+  type Example,
+  examples,
+  freeFields,
+  measureFields,
+  nullableFields,
+  optionalFields,
+  type Place,
+  placesOf,
+  wordFields,
+} from "./examples.ts";
+import { controlFrames, streamFrame } from "./frame.ts";
+import { jsonSchema, streamDefinitions } from "./json-schema.ts";
+
+const validator = new Validator(jsonSchema, "2020-12");
+
+/** What both validators say of a value; they have to say the same. */
+function accepts(value: unknown, what: string): boolean {
+  const zod = streamFrame.safeParse(value).success;
+  const json = validator.validate(value).valid;
+  expect(json, `JSON Schema, where zod says ${zod}: ${what}`).toBe(zod);
+  return zod;
+}
+
+function wrong(value: unknown): unknown {
+  if (Array.isArray(value)) return {};
+  if (typeof value === "object" && value !== null) return [];
+  return typeof value === "boolean" ? "yes" : true;
+}
+
+const cases: readonly (readonly [string, Example, readonly Place[]])[] = examples.map(
+  (example, index) => [`${index + 1} ${example.type}`, example, placesOf(example)],
+);
+
+describe("the examples", () => {
+  it("show every type of frame", () => {
+    const types = new Set(examples.map((example) => example.type));
+    expect([...types].sort()).toEqual([...taskEventTypes, ...Object.keys(controlFrames)].sort());
+  });
+
+  it("show every field that a schema names", () => {
+    const named = new Set<string>();
+    JSON.stringify(streamDefinitions, (key, value: unknown) => {
+      if (key === "properties") for (const name of Object.keys(value as object)) named.add(name);
+      return value;
+    });
+    for (const [, , places] of cases) {
+      for (const { path } of places) named.delete(String(path[path.length - 1]));
+    }
+    expect([...named]).toEqual([]);
+  });
+});
+
+describe.each(cases)("example %s", (_name, example, places) => {
+  it("comes out of the schema as it went in, unknown fields and all", () => {
+    const extended = { ...example, later: { version: 2 } };
+    expect(streamFrame.parse(extended)).toEqual(extended);
+    expect(accepts(extended, "an unknown field")).toBe(true);
+  });
+
+  it("needs each required field, and no optional one", () => {
+    for (const place of places) {
+      if (typeof place.path[place.path.length - 1] === "number") continue;
+      const optional = optionalFields.some((pattern) => pattern.test(place.name));
+      const free = freeFields.test(place.name) && place.name !== "task.custom value";
+      const what = `without ${place.name}`;
+      expect(accepts(changed(example, place), what), what).toBe(optional || free);
+    }
+  });
+
+  it("holds each field to its type", () => {
+    for (const place of places) {
+      const free = freeFields.test(place.name);
+      const what = `wrong ${place.name}`;
+      expect(accepts(changed(example, place, wrong(place.value)), what), what).toBe(free);
+      const nullable = free || nullableFields.test(place.name);
+      expect(accepts(changed(example, place, null), `null ${place.name}`), what).toBe(nullable);
+    }
+  });
+
+  it("holds numbers, ids and words to their range", () => {
+    for (const place of places) {
+      const bad: unknown[] = [];
+      const field = place.path.findLast((key) => typeof key === "string") ?? "";
+      if (typeof place.value === "number" && !measureFields.test(place.name)) {
+        bad.push(-2, 0.5, 2 ** 53);
+      }
+      if (isId(field) && typeof place.value === "string" && place.value !== "") {
+        bad.push("", "x".repeat(129), "__proto__");
+      }
+      if (wordFields.test(place.name)) bad.push("nonsense");
+      for (const value of bad) {
+        const what = `${place.name} = ${String(value).slice(0, 20)}`;
+        expect(accepts(changed(example, place, value), what), what).toBe(false);
+      }
+    }
+  });
+});
+
+function isId(field: string): boolean {
+  if (field === "provider_call_id") return false;
+  return /(^id|_id|_ids|Id|waiting_on)$/.test(field);
+}
+
+it("agrees with JSON Schema on anything anywhere", () => {
+  const place = fc
+    .nat(cases.length - 1)
+    .map((index) => cases[index] as (typeof cases)[number])
+    .chain(([, example, places]) =>
+      fc.nat(places.length - 1).map((at) => ({ example, place: places[at] as Place })),
+    );
+  fc.assert(
+    fc.property(place, fc.jsonValue(), ({ example, place }, value) => {
+      accepts(changed(example, place, value), place.name);
+    }),
+    { numRuns: process.env.RIVULET_DEEP === "1" ? 100_000 : 2_000 },
+  );
+});

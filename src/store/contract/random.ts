@@ -1,0 +1,229 @@
+import fc from "fast-check";
+import { describe, expect } from "vitest";
+import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
+import type { TaskStatus } from "../../protocol/task.ts";
+import {
+  type ContractTest,
+  type CreateStore,
+  childRecord,
+  deep,
+  deltas,
+  ids,
+  message,
+  numberOf,
+  postRow,
+  range,
+  record,
+  type StillClock,
+  textOfEvent,
+} from "./fixture.ts";
+import { type ModelStore, modelStore } from "./model.ts";
+
+// Few of each, so that random commands meet.
+const roots = ["sess_1", "sess_2"] as const;
+const sessions = [...roots, "sub-1"] as const;
+const logs = ["task_1", "task_2"] as const;
+const statuses: readonly TaskStatus[] = [
+  "queued",
+  "in_progress",
+  "suspended",
+  "completed",
+  "cancelled",
+];
+const templates: readonly TaskRecord[] = [
+  record(),
+  record({ taskId: "task_2", sessionId: "sess_2" }),
+  childRecord(),
+];
+
+const session = fc.constantFrom(...sessions);
+const ttlMs = fc.integer({ min: 0, max: 50 });
+/** Counted from the newest: mostly one of the two that may still hold. */
+const lease = fc.oneof({ arbitrary: fc.nat(1), weight: 4 }, fc.nat(20));
+const postId = fc.nat(4).map((n) => `post_${n}`);
+const post: fc.Arbitrary<Post> = fc
+  .record({
+    id: postId,
+    kind: fc.constantFrom("answer", "hint", "input", "cancel"),
+    sessionId: session,
+    rootTaskId: fc.option(fc.constantFrom(...logs), { nil: undefined }),
+  })
+  .map(({ rootTaskId, ...rest }) =>
+    postRow({ ...rest, ...(rootTaskId !== undefined && { rootTaskId }) }),
+  );
+const task = fc
+  .tuple(fc.constantFrom(...templates), fc.constantFrom(...statuses), fc.nat(3))
+  .map(([template, status, committedOutput]) => ({ ...template, status, committedOutput }));
+/** `off` is how far an append is from the right place: mostly 0. */
+const append = fc.record({
+  sessionId: session,
+  off: fc.oneof({ arbitrary: fc.constant(0), weight: 6 }, fc.constantFrom(-1, 1)),
+  count: fc.nat(2),
+});
+
+const command = fc.oneof(
+  fc.record({
+    type: fc.constant("acquire" as const),
+    sessionId: fc.constantFrom(...roots),
+    owner: fc.constantFrom("a", "b"),
+    ttlMs,
+  }),
+  fc.record({
+    type: fc.constant("renew" as const),
+    leases: fc.array(lease, { maxLength: 3 }),
+    ttlMs,
+  }),
+  fc.record({ type: fc.constant("release" as const), lease }),
+  fc.record({ type: fc.constant("advance" as const), ms: fc.integer({ min: 1, max: 40 }) }),
+  fc.record({ type: fc.constant("post" as const), post }),
+  {
+    arbitrary: fc.record({
+      type: fc.constant("commit" as const),
+      lease,
+      log: fc.constantFrom(...logs),
+      events: fc.nat(3),
+      appends: fc.array(append, { maxLength: 2 }),
+      tasks: fc.array(task, { maxLength: 2 }),
+      posts: fc.array(post, { maxLength: 1 }),
+      taken: fc.oneof(
+        { arbitrary: fc.constant([]), weight: 3 },
+        fc.array(postId, { maxLength: 2 }),
+      ),
+    }),
+    weight: 5,
+  },
+);
+type Command = typeof command extends fc.Arbitrary<infer C> ? C : never;
+
+async function codeOf(attempt: () => unknown): Promise<string> {
+  try {
+    await attempt();
+    return "done";
+  } catch (error) {
+    return String((error as { code?: unknown }).code ?? error);
+  }
+}
+
+/** Runs commands on both, compares what each says and, after every one, all that they hold. */
+async function compare(
+  store: Store,
+  model: ModelStore,
+  clock: StillClock,
+  commands: readonly Command[],
+): Promise<void> {
+  /** Pairs, because fences need only grow: a store may leave some out. */
+  const granted: { real: Lease; model: Lease }[] = [];
+  const pick = (n: number) => granted.at(-1 - (n % Math.max(1, granted.length)));
+  let made = 0;
+
+  async function run(step: Command): Promise<void> {
+    switch (step.type) {
+      case "acquire": {
+        const real = await store.acquire(step.sessionId, step.owner, step.ttlMs);
+        const expected = model.acquire(step.sessionId, step.owner, step.ttlMs);
+        expect(real && { ...real, fence: 0 }).toEqual(expected && { ...expected, fence: 0 });
+        if (!real || !expected) return;
+        const before = granted.filter((one) => one.real.sessionId === step.sessionId);
+        for (const one of before) expect(real.fence).toBeGreaterThan(one.real.fence);
+        granted.push({ real, model: expected });
+        return;
+      }
+      case "renew": {
+        const leases = step.leases.flatMap((n) => pick(n) ?? []);
+        const expected = leases.filter((one) => model.renew(one.model, step.ttlMs));
+        const expiresAt = clock.now() + step.ttlMs;
+        const renewed = await store.renew(
+          leases.map((one) => one.real),
+          step.ttlMs,
+        );
+        expect(renewed).toEqual(expected.map((one) => ({ ...one.real, expiresAt })));
+        return;
+      }
+      case "release": {
+        const lease = pick(step.lease);
+        if (!lease) return;
+        model.release(lease.model);
+        await store.release(lease.real);
+        return;
+      }
+      case "advance":
+        clock.advance(step.ms);
+        return;
+      case "post":
+        expect(await store.post(step.post)).toEqual(model.post(step.post));
+        return;
+      case "commit": {
+        const lease = pick(step.lease);
+        if (!lease) return;
+        const lengths = new Map<string, number>();
+        const appends = step.appends.map(({ sessionId, off, count }) => {
+          const length = lengths.get(sessionId) ?? model.session(sessionId).length;
+          lengths.set(sessionId, length + count);
+          const messages = range(0, count).map(() => message(String(made++)));
+          return { sessionId, at: length + off, messages };
+        });
+        const events = deltas(step.events, made);
+        made += step.events;
+        const { log, tasks, posts, taken } = step;
+        const commit = (lease: Lease): Commit => ({
+          lease,
+          log,
+          events,
+          appends,
+          tasks,
+          posts,
+          taken,
+        });
+        const expected = await codeOf(() => model.commit(commit(lease.model)));
+        expect(await codeOf(() => store.commit(commit(lease.real)))).toBe(expected);
+      }
+    }
+  }
+
+  for (const step of commands) {
+    await run(step);
+    for (const log of logs) {
+      const events = await store.read(log, -1, 1000);
+      expect(events.map(textOfEvent)).toEqual(model.log(log));
+      expect(events.map(numberOf)).toEqual(range(0, events.length));
+      expect(await store.last(log)).toBe(events.length - 1);
+    }
+    for (const id of sessions) {
+      expect(ids(await store.session(id))).toEqual(model.session(id));
+      const mine = model.posts().filter((row) => row.sessionId === id);
+      expect(await store.posts({ sessionId: id })).toEqual(mine);
+      const tasks = model.tasks().filter((task) => task.sessionId === id);
+      expect(await store.tasks({ sessionId: id })).toEqual(tasks);
+    }
+    expect(await store.posts({})).toEqual(model.posts());
+    expect(await store.tasks({})).toEqual(model.tasks());
+    const listed = await store.sessions({ limit: 10 });
+    expect(listed.map(({ sessionId, messages }) => ({ sessionId, messages }))).toEqual(
+      model.sessions(),
+    );
+    expect(await store.expired(10)).toEqual(model.expired());
+  }
+}
+
+/** Random commands on the store and on its model. */
+export function randomCases(it: ContractTest, create: CreateStore): void {
+  describe("any sequence of commands", () => {
+    it("does to the store what it does to the model", { timeout: deep ? 600_000 : 60_000 }, async ({
+      clock,
+    }) => {
+      const commands = fc.array(command, { maxLength: deep ? 200 : 60, size: "max" });
+      await fc.assert(
+        fc.asyncProperty(commands, async (steps) => {
+          const opened = await create({ clock });
+          try {
+            await compare(opened.store, modelStore(clock.now), clock, steps);
+          } finally {
+            await opened.store.close();
+            await opened.dispose?.();
+          }
+        }),
+        { numRuns: deep ? 1000 : 150 },
+      );
+    });
+  });
+}

@@ -1,0 +1,50 @@
+import type { TaskEvent } from "../protocol/event.ts";
+
+/** One log in memory. */
+export interface EventLog {
+  /** The conversation that writes it. */
+  readonly sessionId: string;
+  /** All but the last are full, so that a number names its place and nothing is ever moved. */
+  readonly segments: TaskEvent[][];
+  length: number;
+}
+
+const segmentSize = 1024;
+
+/** An empty log of one conversation. */
+export function createEventLog(sessionId: string): EventLog {
+  return { sessionId, segments: [], length: 0 };
+}
+
+/** Numbers the events in place and appends them. */
+export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void {
+  // All numbers first: a frozen event throws here, while the log is still as it was.
+  let number = log.length;
+  for (const event of events as readonly unknown[] as { sequence_number: number }[]) {
+    event.sequence_number = number++;
+  }
+  let segment = log.segments.at(-1);
+  for (const event of events) {
+    if (segment === undefined || segment.length === segmentSize) {
+      segment = [];
+      log.segments.push(segment);
+    }
+    segment.push(event);
+  }
+  log.length = number;
+}
+
+/** At most `limit` events with a number above `after`, in order; costs what it returns. */
+export function readEvents(log: EventLog, after: number, limit: number): TaskEvent[] {
+  const events: TaskEvent[] = [];
+  let next = Math.max(0, after + 1);
+  const end = Math.min(log.length, next + limit);
+  while (next < end) {
+    const segment = log.segments[Math.floor(next / segmentSize)] as TaskEvent[];
+    const from = next % segmentSize;
+    const piece = segment.slice(from, from + end - next);
+    events.push(...piece);
+    next += piece.length;
+  }
+  return events;
+}

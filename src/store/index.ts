@@ -1,0 +1,2 @@
+export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
+export { openStore } from "./open.ts";

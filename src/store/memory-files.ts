@@ -1,0 +1,91 @@
+import type { Clock } from "../protocol/clock.ts";
+import type { FileInfo, Files, StoredFile } from "../protocol/store.ts";
+import { conflict } from "./store-error.ts";
+
+/** Versioned blobs in memory; `assertOpen` throws when the store is closed. */
+export function memoryFiles(clock: Pick<Clock, "now">, assertOpen: () => void): Files {
+  const files = new Map<string, StoredFile>();
+  // One counter for all paths: a path that is deleted and written again never repeats a version.
+  let version = 0;
+  let paths: readonly string[] | undefined;
+
+  return {
+    async get(path) {
+      assertOpen();
+      const file = files.get(path);
+      return file && { ...file, data: new Uint8Array(file.data) };
+    },
+    async put(path, data, options = {}) {
+      assertOpen();
+      const old = files.get(path);
+      if (options.ifVersion !== undefined && options.ifVersion !== (old?.version ?? 0)) {
+        throw conflict(
+          `${path} is at version ${old?.version ?? 0}, not at version ${options.ifVersion}.`,
+        );
+      }
+      if (!old) paths = undefined;
+      version += 1;
+      const modifiedAt = clock.now();
+      files.set(path, {
+        path,
+        size: data.byteLength,
+        version,
+        modifiedAt,
+        data: new Uint8Array(data),
+      });
+      return version;
+    },
+    async delete(path) {
+      assertOpen();
+      const existed = files.delete(path);
+      if (existed) paths = undefined;
+      return existed;
+    },
+    async list(prefix, { limit = Number.POSITIVE_INFINITY, after } = {}) {
+      assertOpen();
+      paths ??= [...files.keys()].sort(compareCodePoints);
+      let next = firstFrom(paths, prefix);
+      if (after !== undefined && compareCodePoints(after, prefix) >= 0) {
+        next = firstFrom(paths, after);
+        if (paths[next] === after) next += 1;
+      }
+      const found: FileInfo[] = [];
+      for (; found.length < limit; next++) {
+        const path = paths[next];
+        if (path === undefined || !path.startsWith(prefix)) break;
+        const { data: _, ...info } = files.get(path) as StoredFile;
+        found.push(info);
+      }
+      return found;
+    },
+  };
+}
+
+/** The index of the first path that is not before the key. */
+function firstFrom(sorted: readonly string[], key: string): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareCodePoints(sorted[middle] as string, key) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The order of the UTF-8 bytes, as databases have it; `<` on strings differs above U+FFFF. */
+function compareCodePoints(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
+    if (left !== right) return rank(left) - rank(right);
+  }
+  return a.length - b.length;
+}
+
+/** Puts the surrogates, which stand for code points above U+FFFF, above the rest. */
+function rank(unit: number): number {
+  if (unit < 0xd800) return unit;
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
+}

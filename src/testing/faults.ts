@@ -1,0 +1,181 @@
+import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import { untilAborted } from "./until-aborted.ts";
+
+/** What may go wrong anywhere; calls are counted from 0. */
+interface Faults {
+  /** These calls are refused before anything arrives. */
+  readonly failCalls?: readonly number[];
+  /** The calls that the other faults strike; every call when absent. */
+  readonly onCalls?: readonly number[];
+  /** How a cut ends: with an error (the default), or as if all had been said. */
+  readonly cutWith?: "error" | "end";
+  /** What a refused call and a cut fail with; a connection error when absent. */
+  readonly error?: unknown;
+}
+
+/** What goes wrong around a model. */
+export interface ModelFaults extends Faults {
+  /** The stream is cut after so many parts, `stream-start` included. */
+  readonly cutAfterChunks?: number;
+  /** After so many parts nothing comes any more, until the call is aborted. */
+  readonly stallAfterChunks?: number;
+}
+
+/** What goes wrong around `fetch`. */
+export interface FetchFaults extends Faults {
+  /** The body is cut after so many bytes. */
+  readonly cutAfterBytes?: number;
+  /** After so many bytes nothing comes any more, until the request is aborted. */
+  readonly stallAfterBytes?: number;
+  /** The byte at this offset arrives as NUL, which no JSON survives. */
+  readonly malformAtByte?: number;
+  /** The server answers with this status and an error body, and is not asked. */
+  readonly status?: number;
+  /** Headers of that answer, such as `retry-after`. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The same model on a bad line. A call that does not stream loses all of its answer to a cut or a stall. */
+export function withFaults(model: LanguageModelV4, faults: ModelFaults): LanguageModelV4 {
+  let calls = 0;
+  const strike = () => {
+    const call = calls++;
+    if (faults.failCalls?.includes(call)) throw faults.error ?? connectionError();
+    return faults.onCalls?.includes(call) ?? true;
+  };
+  const fault = breakOf(faults, faults.cutAfterChunks, faults.stallAfterChunks);
+
+  return {
+    specificationVersion: "v4",
+    provider: model.provider,
+    modelId: model.modelId,
+    supportedUrls: model.supportedUrls,
+    async doGenerate(options: LanguageModelV4CallOptions) {
+      const struck = strike();
+      const result = await model.doGenerate(options);
+      if (!struck || fault === undefined || fault.ending === "end") return result;
+      if (fault.ending === "stall") return untilAborted(options.abortSignal);
+      throw fault.error;
+    },
+    async doStream(options: LanguageModelV4CallOptions) {
+      const struck = strike();
+      const result = await model.doStream(options);
+      if (!struck || fault === undefined) return result;
+      return { ...result, stream: broken(result.stream, fault, options.abortSignal, onePart) };
+    },
+  };
+}
+
+/** The same `fetch` on a bad line, or before a bad server. */
+export function faultyFetch(
+  fetch: typeof globalThis.fetch,
+  faults: FetchFaults,
+): typeof globalThis.fetch {
+  let calls = 0;
+  const fault = breakOf(faults, faults.cutAfterBytes, faults.stallAfterBytes);
+
+  return async (input, init) => {
+    const call = calls++;
+    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    signal?.throwIfAborted();
+    if (faults.failCalls?.includes(call)) throw faults.error ?? connectionError("fetch failed");
+    if (!(faults.onCalls?.includes(call) ?? true)) return fetch(input, init);
+    if (faults.status !== undefined) {
+      const error = { message: `Injected status ${faults.status}.`, type: "injected_fault" };
+      return Response.json({ error }, { status: faults.status, headers: faults.headers ?? {} });
+    }
+    const response = await fetch(input, init);
+    let { body } = response;
+    if (body === null) return response;
+    if (faults.malformAtByte !== undefined) {
+      body = body.pipeThrough(malform(faults.malformAtByte));
+    }
+    if (fault !== undefined) body = broken(body, fault, signal, someBytes);
+    const { status, statusText, headers } = response;
+    return new Response(body, { status, statusText, headers });
+  };
+}
+
+/** Where a stream breaks, and how. */
+interface Break {
+  readonly after: number;
+  readonly ending: "error" | "end" | "stall";
+  readonly error: unknown;
+}
+
+function breakOf(
+  faults: Faults,
+  cutAfter: number | undefined,
+  stallAfter: number | undefined,
+): Break | undefined {
+  const error = faults.error ?? connectionError();
+  if (cutAfter !== undefined && cutAfter <= (stallAfter ?? cutAfter)) {
+    return { after: cutAfter, ending: faults.cutWith ?? "error", error };
+  }
+  return stallAfter === undefined ? undefined : { after: stallAfter, ending: "stall", error };
+}
+
+/** How much of a chunk fits into what is left. */
+type Measure<T> = (chunk: T, left: number) => { readonly chunk: T; readonly size: number };
+
+function onePart<T>(chunk: T): { readonly chunk: T; readonly size: number } {
+  return { chunk, size: 1 };
+}
+
+const someBytes: Measure<Uint8Array<ArrayBuffer>> = (chunk, left) => {
+  const fitting = chunk.length <= left ? chunk : chunk.subarray(0, left);
+  return { chunk: fitting, size: fitting.length };
+};
+
+/** The stream up to the break. */
+function broken<T>(
+  source: ReadableStream<T>,
+  fault: Break,
+  signal: AbortSignal | null | undefined,
+  measure: Measure<T>,
+): ReadableStream<T> {
+  const reader = source.getReader();
+  const released = new AbortController();
+  let left = fault.after;
+
+  return new ReadableStream<T>({
+    async pull(controller) {
+      if (left === 0) {
+        // The source's own end does not matter any more, nor whether it likes being left.
+        if (fault.ending !== "stall") reader.cancel().catch(() => {});
+        if (fault.ending === "end") return controller.close();
+        if (fault.ending === "error") return controller.error(fault.error);
+        return untilAborted(signal, released.signal);
+      }
+      const { done, value } = await reader.read();
+      if (done) return controller.close();
+      const { chunk, size } = measure(value, left);
+      left -= size;
+      controller.enqueue(chunk);
+    },
+    cancel(reason) {
+      released.abort();
+      return reader.cancel(reason);
+    },
+  });
+}
+
+function malform(
+  offset: number,
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+  let start = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      const copy = chunk.slice();
+      copy[offset - start] = 0; // outside of the chunk it does nothing
+      start += chunk.length;
+      controller.enqueue(copy);
+    },
+  });
+}
+
+/** What `fetch` and its bodies fail with when the other side goes away. */
+function connectionError(message = "terminated"): TypeError {
+  const cause = Object.assign(new Error("other side closed"), { code: "ECONNRESET" });
+  return new TypeError(message, { cause });
+}

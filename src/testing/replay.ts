@@ -1,0 +1,196 @@
+import { RivuletError } from "../protocol/error.ts";
+import type { RecordedRequest, RecordedResponse, RecordingPlace } from "./recording.ts";
+import { keyOf, openRecording } from "./recording.ts";
+import type { Redactor } from "./secrets.ts";
+import { createRedactor, safePath, secretsOf } from "./secrets.ts";
+
+/** Where recordings are, and whether the network may be used. */
+export type RecordReplayOptions = RecordingPlace & {
+  /**
+   * `"replay"` (the default): from the recordings only, never the network. `"record"`: from the network
+   * only, replacing what was recorded. `"auto"`: from the recordings, and what they lack from the network.
+   */
+  readonly mode?: "record" | "replay" | "auto";
+  /** What asks the network; the global `fetch` when absent. */
+  readonly fetch?: typeof globalThis.fetch;
+  /** Further texts that must not be written; the keys that a request carries are masked without being named. */
+  readonly secrets?: readonly (string | undefined)[];
+};
+
+/** Response headers that mean something to a client and nothing to a thief. */
+const keptHeaders = ["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
+
+/** The responses to one request, and which of them comes next; a slot stays empty until its body has ended. */
+interface Track {
+  readonly responses: (RecordedResponse | undefined)[];
+  next: number;
+}
+
+/**
+ * A `fetch` for a provider's `fetch` option that writes real traffic down and plays it back, exact and
+ * offline. A request is known by method, path and body, so host and headers may change; the same request
+ * made again gets the next of its responses. What broke off halfway is not kept.
+ */
+export function recordReplay(options: RecordReplayOptions): typeof globalThis.fetch {
+  const { mode = "replay", fetch = globalThis.fetch, secrets = [] } = options;
+  const recording = openRecording(options);
+  const tracks = new Map<string, Promise<Track>>();
+
+  async function openTrack(key: string, request: RecordedRequest): Promise<Track> {
+    const exchange = mode === "record" ? undefined : await recording.load(key, request);
+    return { responses: [...(exchange?.responses ?? [])], next: 0 };
+  }
+
+  return async (input, init) => {
+    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    signal?.throwIfAborted();
+    // Without the signal: a Request would leave its own listener on it.
+    const request = new Request(input, { ...init, signal: null });
+    const body = await request.arrayBuffer();
+    const redactor = createRedactor([
+      ...secrets.filter((secret) => secret !== undefined && secret !== ""),
+      ...secretsOf(request),
+    ] as string[]);
+    const asked = describe(request, body, redactor);
+    const key = keyOf(asked);
+    let opening = tracks.get(key);
+    if (opening === undefined) {
+      opening = openTrack(key, asked);
+      tracks.set(key, opening);
+    }
+    const track = await opening;
+    const slot = track.next++;
+    const known = track.responses[slot];
+    if (known !== undefined) return replayed(known, signal);
+    if (mode === "replay") throw miss(asked, key, track, options);
+
+    const response = await fetch(request.url, {
+      ...init,
+      method: request.method,
+      headers: request.headers,
+      ...(body.byteLength > 0 && { body }),
+      ...(signal && { signal }),
+    });
+    return recorded(response, async (chunks) => {
+      track.responses[slot] = {
+        status: response.status,
+        headers: headersOf(response, redactor),
+        chunks: redactor.chunks(chunks).map(encodeChunk),
+      };
+      const responses = track.responses.filter((ended) => ended !== undefined);
+      await recording.save(key, { request: asked, responses });
+    });
+  };
+}
+
+function describe(request: Request, body: ArrayBuffer, redactor: Redactor): RecordedRequest {
+  const text = Buffer.from(body).toString();
+  return {
+    method: request.method,
+    path: redactor.text(safePath(request.url)),
+    body: redactor.json(parseJson(text) ?? text),
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function headersOf(response: Response, redactor: Redactor): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const name of keptHeaders) {
+    const value = response.headers.get(name);
+    if (value !== null) headers[name] = redactor.text(value);
+  }
+  return headers;
+}
+
+/** The live response; `onEnd` has all chunks and is through before the reader sees the end. */
+async function recorded(
+  response: Response,
+  onEnd: (chunks: readonly Uint8Array[]) => Promise<void>,
+): Promise<Response> {
+  if (response.body === null) {
+    await onEnd([]);
+    return response;
+  }
+  const reader = response.body.getReader();
+  const chunks: Uint8Array[] = [];
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await reader.read();
+      if (done) {
+        await onEnd(chunks);
+        controller.close();
+      } else {
+        chunks.push(value.slice()); // the reader may transfer or reuse its own
+        controller.enqueue(value);
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+  return new Response(body, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: response.headers,
+  });
+}
+
+/** The response as it was, one recorded chunk per read; an abort breaks it off like a real one. */
+function replayed(response: RecordedResponse, signal: AbortSignal | undefined): Response {
+  const { status, headers, chunks } = response;
+  if (chunks.length === 0) return new Response(null, { status, headers });
+  let next = 0;
+  let onAbort: () => void;
+  const release = () => signal?.removeEventListener("abort", onAbort);
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      onAbort = () => controller.error(signal?.reason);
+      signal?.addEventListener("abort", onAbort, { once: true });
+    },
+    pull(controller) {
+      const chunk = chunks[next++];
+      if (chunk !== undefined) return controller.enqueue(decodeChunk(chunk));
+      release();
+      controller.close();
+    },
+    cancel: release,
+  });
+  return new Response(body, { status, headers });
+}
+
+function encodeChunk(bytes: Uint8Array): string | { readonly base64: string } {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return { base64: Buffer.from(bytes).toString("base64") }; // binary, or a character cut in two
+  }
+}
+
+function decodeChunk(chunk: string | { readonly base64: string }): Uint8Array {
+  return typeof chunk === "string" ? Buffer.from(chunk) : Buffer.from(chunk.base64, "base64");
+}
+
+function miss(
+  request: RecordedRequest,
+  key: string,
+  track: Track,
+  options: RecordReplayOptions,
+): RivuletError<"replay_miss"> {
+  const known = track.responses.length;
+  const times =
+    known === 0 ? "is not recorded" : `was made ${track.next} times, but recorded ${known} times`;
+  const body = JSON.stringify(request.body);
+  const excerpt = body.length > 300 ? `${body.slice(0, 300)}…` : body;
+  return new RivuletError(
+    "replay_miss",
+    `${request.method} ${request.path} (${key.slice(0, 16)}) ${times}. Its body: ${excerpt}`,
+    {
+      hint: `Run once with mode "record" or "auto" and the network to write it to ${options.file ?? options.directory}.`,
+    },
+  );
+}

@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, it } from "vitest";
+import { layers } from "../../scripts/import-direction.ts";
+import { documents } from "../../scripts/repository-files.ts";
+
+const manifest = JSON.parse(readFileSync("package.json", "utf8")) as {
+  name: string;
+  license: string;
+  engines: { node: string };
+  scripts: Record<string, string>;
+  exports: Record<string, string>;
+};
+const textOf = (path: string) => readFileSync(path, "utf8");
+
+it("links lead somewhere", () => {
+  const broken = documents().flatMap(({ path, text }) =>
+    Array.from(text.matchAll(/\]\((?!https?:|#)([^)#]+)/g), ([, link = ""]) => link)
+      .filter((link) => !existsSync(join(dirname(path), link)))
+      .map((link) => `${path}: ${link}`),
+  );
+  expect(broken).toEqual([]);
+});
+
+it("npm scripts that are named exist", () => {
+  const unknown = documents().flatMap(({ path, text }) =>
+    Array.from(
+      text.matchAll(/\bnpm (?:run )?(start|test|(?<=run )[\w:-]+)/g),
+      ([, name = ""]) => name,
+    )
+      .filter((name) => manifest.scripts[name] === undefined)
+      .map((name) => `${path}: ${name}`),
+  );
+  expect(unknown).toEqual([]);
+});
+
+it("the Node that is named is the one of package.json", () => {
+  const least = manifest.engines.node.replace(">=", "");
+  for (const path of ["README.md", "CONTRIBUTING.md"])
+    expect(textOf(path).match(/Node >= ([\d.]+\d)/)?.[1], path).toBe(least);
+});
+
+it("README says of every export that it works, and of nothing else", () => {
+  const works = textOf("README.md")
+    .split("\n")
+    .filter((line) => line.endsWith("| works |"))
+    .flatMap((line) =>
+      Array.from((line.split("|")[1] ?? "").matchAll(/`([^`]+)`/g), ([, name]) => name),
+    );
+  const exported = Object.keys(manifest.exports)
+    .filter((key) => key !== "./package.json")
+    .map((key) => manifest.name + key.slice(1));
+  expect(works.sort()).toEqual(exported.sort());
+});
+
+it("ARCHITECTURE.md has a row for every layer, with what it may import", () => {
+  const rows = new Map(
+    Array.from(textOf("ARCHITECTURE.md").matchAll(/^\| `(\w+)` \| (.*?) \| (.*?) \|$/gm), (row) => [
+      row[1],
+      {
+        mayImport: Array.from(row[2]?.matchAll(/`(\w+)`/g) ?? [], ([, name]) => name),
+        today: row[3],
+      },
+    ]),
+  );
+  expect([...rows.keys()]).toEqual(Object.keys(layers));
+  for (const [name, below] of Object.entries(layers)) {
+    const row = rows.get(name);
+    if (name !== "cli") expect(row?.mayImport, name).toEqual(below);
+    if (row?.today === "yes") expect(existsSync(join("src", name)), name).toBe(true);
+    if (row?.today === "no") expect(existsSync(join("src", name)), name).toBe(false);
+  }
+});

@@ -1,0 +1,39 @@
+import { existsSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import ts from "typescript";
+import { expect, it } from "vitest";
+
+const { name, exports } = JSON.parse(readFileSync("package.json", "utf8")) as {
+  name: string;
+  exports: Record<string, string>;
+};
+
+it("every export is built from the source that its name means here", () => {
+  const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
+  const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, resolve("."));
+  for (const [key, file] of Object.entries(exports)) {
+    if (!file.startsWith("./dist/")) continue;
+    const source = file.replace("./dist/", "src/").replace(/\.js$/, ".ts");
+    expect(existsSync(source), `${source}, for ${key}`).toBe(true);
+    const { resolvedModule } = ts.resolveModuleName(
+      name + key.slice(1),
+      resolve("test/house/package.test.ts"),
+      options,
+      ts.sys,
+    );
+    expect(resolvedModule?.resolvedFileName, key).toBe(resolve(source));
+  }
+});
+
+it("the lockfile has every platform's packages, or `npm ci` refuses it", () => {
+  const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
+    packages: Record<string, { optionalDependencies?: Record<string, string> }>;
+  };
+  const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies).filter(
+      (optional) =>
+        !packages[`node_modules/${optional}`] && !packages[`${path}/node_modules/${optional}`],
+    ),
+  );
+  expect(missing).toEqual([]);
+});

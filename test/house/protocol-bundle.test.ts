@@ -1,0 +1,47 @@
+import { readFileSync } from "node:fs";
+import { runInNewContext } from "node:vm";
+import type { InlineConfig } from "tsdown";
+import { build } from "tsdown";
+import { expect, it } from "vitest";
+import type * as protocol from "../../src/protocol/index.ts";
+
+const browser: InlineConfig = {
+  config: false,
+  platform: "browser",
+  format: "iife",
+  globalName: "bundled",
+  dts: false,
+  clean: false,
+  write: false,
+  logLevel: "silent",
+};
+
+async function bundle(entry: string) {
+  const [built] = await build({ ...browser, entry: [entry] });
+  const chunks = built?.chunks.filter((chunk) => chunk.type === "chunk") ?? [];
+  return {
+    code: chunks.map((chunk) => chunk.code).join("\n"),
+    imports: chunks.flatMap((chunk) => [...chunk.imports, ...chunk.dynamicImports]),
+  };
+}
+
+it("protocol is one script that needs nothing", async () => {
+  const { code, imports } = await bundle("src/protocol/index.ts");
+  expect(imports).toEqual([]);
+  // Only what the language has, and the few globals that browsers share with Node.
+  const globals = { crypto, TextEncoder, TextDecoder, setTimeout, clearTimeout };
+  const bundled: typeof protocol = runInNewContext(`${code}; bundled`, { ...globals });
+  const events = readFileSync("examples/recorded-run.jsonl", "utf8").trim().split("\n");
+  const tree = bundled.reduce(
+    bundled.emptyTree(),
+    events.map((line) => JSON.parse(line)),
+  );
+  expect(bundled.rootTask(tree)?.status).toBe("completed");
+  expect(bundled.encodeSse(JSON.parse(events[0] as string))).toContain("event: task.created");
+  expect(bundled.createIds().next("task")).toMatch(/^task_/);
+});
+
+it("would notice an import", async () => {
+  const { imports } = await bundle("src/cli/replay.ts");
+  expect(imports).toEqual(["node:fs"]);
+});

@@ -1,0 +1,38 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { expect, it } from "vitest";
+import { readRecording } from "../../src/cli/replay.ts";
+import { checkStream, emptyTree, materialize, reduce } from "../../src/protocol/index.ts";
+
+const events = readRecording("examples/recorded-run.jsonl");
+
+it("the recorded run is a legal stream that folds without a rest", () => {
+  expect(checkStream(events)).toEqual([]);
+  const tree = reduce(emptyTree(), events);
+  expect(tree).toMatchObject({ gaps: [], ahead: [], unknown: 0, ignored: 0 });
+  expect(tree.safeCursor).toBe(events.length - 1);
+  expect(Object.values(tree.tasks).map(({ status }) => status)).toEqual(Array(4).fill("completed"));
+});
+
+it("`npm start` plays it without a terminal", () => {
+  const output = execFileSync(process.execPath, ["src/cli/main.ts"], { encoding: "utf8" });
+  expect(output).toContain("        fact-checker sess-rivers/researcher/fact-checker completed\n");
+  expect(output).toContain("  asks   May I write rivers.md? → approve, says ann\n");
+  expect(output).toMatch(/\nsess-rivers\/researcher\/fact-checker in +893 {2}out +57\n/);
+});
+
+it("`npm start -- --json` prints its document", () => {
+  const output = execFileSync(process.execPath, ["src/cli/main.ts", "--json"], {
+    encoding: "utf8",
+  });
+  expect(JSON.parse(output)).toEqual(materialize(reduce(emptyTree(), events)));
+});
+
+it("a recording that is not there is a sentence, not a stack", () => {
+  const { status, stderr } = spawnSync(process.execPath, ["src/cli/main.ts", "nowhere.jsonl"], {
+    encoding: "utf8",
+  });
+  expect(status).toBe(1);
+  expect(stderr).toBe(
+    "rivulet: Cannot read nowhere.jsonl. A recording is a file with one event per line.\n",
+  );
+});

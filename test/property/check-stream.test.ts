@@ -1,0 +1,154 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { checkStream } from "../../src/protocol/check.ts";
+import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
+import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
+import { snapshotOf } from "../../src/protocol/snapshot.ts";
+import { reconnects, withDuplicates } from "../support/deliveries.ts";
+import { generateTree, treeArbitrary } from "../support/generate-tree.ts";
+import { lens } from "../support/lens.ts";
+import { annotationMutations } from "../support/mutations/annotation-mutations.ts";
+import { envelopeMutations } from "../support/mutations/envelope-mutations.ts";
+import { itemMutations } from "../support/mutations/item-mutations.ts";
+import type { Mutation } from "../support/mutations/mutate.ts";
+import { taskMutations } from "../support/mutations/task-mutations.ts";
+import { seededRandom } from "../support/random.ts";
+
+const deep = process.env.RIVULET_DEEP === "1";
+const maxEvents = deep ? 500 : 100;
+const numRuns = deep ? 20_000 : 300;
+
+describe("a legal log", () => {
+  it("is legal at every cut, as a stream that has not ended", () => {
+    const property = fc.property(treeArbitrary({ maxEvents }), fc.double(), ({ events }, at) => {
+      const prefix = events.slice(0, Math.abs(at) * events.length);
+      expect(checkStream(prefix, { partial: true })).toEqual([]);
+    });
+    fc.assert(property, { numRuns });
+  });
+
+  it("is not legal when it stops before its last event", () => {
+    const property = fc.property(treeArbitrary({ maxEvents }), ({ events }) => {
+      expect(checkStream(events.slice(0, -1)).map(({ rule }) => rule)).toContain("L3");
+    });
+    fc.assert(property, { numRuns });
+  });
+
+  it("is legal through every lens", () => {
+    const property = fc.property(treeArbitrary({ maxEvents }), fc.nat(3), ({ events }, depth) => {
+      const path = events.at(-1)?.source?.path;
+      const lenses = [
+        { depth },
+        { exclude: ["reasoning"] as const },
+        { include: ["message"] as const },
+        { depth, exclude: ["tool_call", "tool_result"] as const },
+        ...(path === undefined ? [] : [{ path }]),
+      ];
+      for (const through of lenses) {
+        expect(checkStream(lens(events, through), { filtered: true })).toEqual([]);
+      }
+    });
+    fc.assert(property, { numRuns });
+  });
+
+  it("is legal as snapshots and the tail after them", () => {
+    const property = fc.property(treeArbitrary({ maxEvents }), fc.nat(), ({ events }, at) => {
+      const cut = at % events.length;
+      const tree = reduce(emptyTree(), events.slice(0, cut + 1));
+      const through = { sequenceNumber: cut, createdAt: 0 };
+      const snapshots = Object.keys(tree.tasks).flatMap(
+        (id) => snapshotOf(tree, id, through) ?? [],
+      );
+      const frames: StreamFrame[] = [...snapshots, ...events.slice(cut + 1)];
+      expect(checkStream(frames)).toEqual([]);
+    });
+    fc.assert(property, { numRuns });
+  });
+
+  it("shows every repetition as one, and nothing else", () => {
+    const property = fc.property(treeArbitrary({ maxEvents }), fc.nat(), ({ events }, seed) => {
+      const random = seededRandom(seed);
+      for (const delivered of [withDuplicates(random, events), reconnects(random, events).flat()]) {
+        expect(checkStream(delivered)).toEqual(repetitions(delivered));
+      }
+    });
+    fc.assert(property, { numRuns });
+  });
+});
+
+function repetitions(events: readonly LogEvent[]) {
+  const seen = new Set<LogEvent>();
+  return events.flatMap((event, index) => {
+    if (!seen.has(event)) {
+      seen.add(event);
+      return [];
+    }
+    return [{ index, rule: "duplicate", message: expect.any(String) }];
+  });
+}
+
+describe("a log with one mistake", () => {
+  const mutations: readonly Mutation[] = [
+    ...envelopeMutations,
+    ...itemMutations,
+    ...annotationMutations,
+    ...taskMutations,
+  ];
+  const times = deep ? 500 : 15;
+
+  it.each(mutations)("$name breaks $rule", ({ apply, rule }) => {
+    let applied = 0;
+    for (let seed = 0; applied < times && seed < 20_000; seed++) {
+      const { events } = generateTree(seededRandom(seed), { maxEvents });
+      const spoilt = apply(seededRandom(seed), events);
+      if (spoilt === undefined) continue;
+      applied++;
+      const found = new Set(checkStream(spoilt).map((problem) => problem.rule));
+      expect(found, `generateTree(seededRandom(${seed}), { maxEvents: ${maxEvents} })`).toContain(
+        rule,
+      );
+    }
+    expect(applied).toBe(times);
+  });
+});
+
+describe("anything else", () => {
+  it("never makes it throw", () => {
+    const property = fc.property(fc.array(fc.anything()), (events) => {
+      for (const options of [{}, { legacy: true }, { filtered: true }, { partial: true }]) {
+        expect(checkStream(events, options).length).toBeGreaterThanOrEqual(events.length);
+      }
+    });
+    fc.assert(property, { numRuns: deep ? 50_000 : 500 });
+  });
+
+  it("a log whose fields were replaced by anything never makes it throw", () => {
+    const property = fc.property(
+      treeArbitrary({ maxEvents: 60 }),
+      fc.array(fc.tuple(fc.nat(), fc.nat(), fc.anything()), { minLength: 1, maxLength: 5 }),
+      fc.constantFrom({}, { legacy: true }, { filtered: true }),
+      ({ events }, damages, options) => {
+        const damaged: unknown[] = structuredClone([...events]);
+        for (const [at, where, value] of damages)
+          damage(damaged[at % damaged.length], where, value);
+        checkStream(damaged, options);
+      },
+    );
+    fc.assert(property, { numRuns: deep ? 50_000 : 1000 });
+  });
+});
+
+/** Replaces one value somewhere inside an event. */
+function damage(event: unknown, where: number, value: unknown): void {
+  const places: [Record<string, unknown>, string][] = [];
+  const collect = (inside: unknown): void => {
+    if (typeof inside !== "object" || inside === null) return;
+    for (const key of Object.keys(inside)) {
+      places.push([inside as Record<string, unknown>, key]);
+      collect((inside as Record<string, unknown>)[key]);
+    }
+  };
+  collect(event);
+  const place = places[where % places.length];
+  if (place !== undefined) place[0][place[1]] = value;
+}
