@@ -1,89 +1,19 @@
 import { describe, expect, it } from "vitest";
-import type { CheckOptions } from "./check.ts";
+import type { Fields } from "../../test/support/hand-log.ts";
+import {
+  begin,
+  block,
+  end,
+  found,
+  log,
+  message,
+  numbered,
+  open,
+  task,
+  text,
+  withChild,
+} from "../../test/support/hand-log.ts";
 import { checkStream } from "./check.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
-
-type Entry = readonly [type: string, fields?: Fields];
-
-function log(...events: readonly Entry[]): Fields[] {
-  return numbered(events);
-}
-
-/** Numbers events that name their task in `task_id`, or belong to the root. */
-function numbered(events: readonly Entry[]): Fields[] {
-  const sent = new Map<unknown, number>();
-  return events.map(([type, fields = {}], sequence_number) => {
-    const { task_id = "task_r", ...rest } = fields;
-    const task_seq = sent.get(task_id) ?? 0;
-    sent.set(task_id, task_seq + 1);
-    return { type: `task.${type}`, task_id, sequence_number, task_seq, created_at: 0, ...rest };
-  });
-}
-
-const task = (status: string, more: Fields = {}) => ({
-  task: { id: "task_r", object: "task", status, ...more },
-});
-const begin = [
-  ["created", task("queued", { session_id: "sess-1" })],
-  ["in_progress", task("in_progress")],
-] as const;
-const end = ["completed", task("completed")] as const;
-const at = { item_id: "msg_1", output_index: 0 };
-const block = { ...at, block_index: 0 };
-const message = (status: string, ...block_list: readonly unknown[]) => ({
-  output_index: 0,
-  item: { type: "message", id: "msg_1", role: "assistant", status, block_list },
-});
-const open = ["output_item.added", message("in_progress")] as const;
-const text = (value: string, more: Fields = {}) => ({ type: "text", text: value, ...more });
-
-const sourceOf = (taskId: string) => ({
-  agentKey: "agent:helper:1",
-  agentId: "helper",
-  sessionId: "sub-1",
-  parentSessionId: "sess-1",
-  taskId,
-  depth: 1,
-  path: "sess-1/helper",
-});
-/** A synchronous child of the root, from the call's result to its end. */
-function withChild(id: string, links: Fields = {}): (readonly [string, Fields?])[] {
-  const source = sourceOf(id);
-  const result = { type: "tool_result", id: "fco_1", call_id: id };
-  const child = { child_task_id: id, call_id: id, item_id: "fco_1", output_index: 0 };
-  const own = (status: string) => ({
-    task_id: id,
-    source,
-    task: { id, object: "task", status, ...(status === "queued" && { ...parent, ...links }) },
-  });
-  const parent = {
-    parent_task_id: "task_r",
-    parent_call_id: id,
-    parent_item_id: "fco_1",
-    mode: "sync",
-  };
-  return [
-    ...begin,
-    [
-      "output_item.added",
-      { output_index: 0, item: { ...result, status: "in_progress", block_list: [] } },
-    ],
-    ["child.started", { ...child, mode: "sync", agent: { id: "helper", key: "agent:helper:1" } }],
-    ["created", own("queued")],
-    ["in_progress", own("in_progress")],
-    ["completed", own("completed")],
-    ["child.finished", { ...child, status: "completed" }],
-    [
-      "output_item.done",
-      { output_index: 0, item: { ...result, status: "completed", child_task_id: id } },
-    ],
-    end,
-  ];
-}
-
-const found = (events: Iterable<unknown>, options?: CheckOptions) =>
-  checkStream(events, options).map(({ index, rule }) => [index, rule]);
 
 describe("checkStream", () => {
   it("finds nothing in a log that is in order, whatever holds it", () => {
@@ -230,6 +160,18 @@ describe("checkStream", () => {
     expect(deltas("a\ud83d", "b", "\ude00")).toEqual([]);
   });
 
+  it("takes a remote child's links from its parent alone", () => {
+    const events = withChild("call_1", {
+      parent_task_id: undefined,
+      parent_call_id: undefined,
+      parent_item_id: undefined,
+      mode: undefined,
+    });
+    expect(found(log(...events))).toEqual([[4, "link"]]);
+    const [type, started] = events[3] ?? ["child.started"];
+    expect(found(log(...events.with(3, [type, { ...started, remote: true }])))).toEqual([]);
+  });
+
   it("follows links: self, cycles, strangers, a second child for one call", () => {
     expect(found(log(...withChild("call_1", { parent_task_id: "call_1" })))).toContainEqual([
       4,
@@ -253,79 +195,6 @@ describe("checkStream", () => {
       { type: "task.created", task_id: "b", task: lonely("b", "a") },
     ];
     expect(checkStream(circle).map(({ message }) => message)).toContain('"a" is its own ancestor');
-  });
-
-  it("starts again from a snapshot", () => {
-    const snapshot = {
-      type: "task.snapshot",
-      task_id: "task_r",
-      through_sequence_number: 41,
-      through_task_seq: 30,
-      created_at: 0,
-      task: {
-        ...task("in_progress").task,
-        output: [
-          { ...message("in_progress").item, block_list: [text("Hel", { status: "in_progress" })] },
-        ],
-      },
-    };
-    const tail: Fields[] = log(
-      ["text.delta", { ...block, delta: "lo" }],
-      ["text.done", { ...block, item: text("Hello") }],
-      ["output_item.done", message("completed", text("Hello"))],
-      end,
-    ).map((event, nth) => ({ ...event, sequence_number: 42 + nth, task_seq: 31 + nth }));
-    expect(found([snapshot, ...tail])).toEqual([]);
-    expect(found([snapshot, ...tail.with(0, { ...tail[0], delta: "p" })])).toEqual([[2, "I5"]]);
-    expect(found([snapshot, ...tail.slice(1)])).toContainEqual([1, "sequence"]);
-  });
-});
-
-describe("checkStream with frames", () => {
-  const opened = {
-    type: "stream.opened",
-    protocol: "rivulet.task-stream/1",
-    root_task_id: "task_r",
-    oldest_sequence_number: 0,
-    last_sequence_number: 1,
-    heartbeat_ms: 15_000,
-  };
-  const closed = (reason: string, final: boolean) => ({
-    type: "stream.closed",
-    reason,
-    final,
-    last_sequence_number: 2,
-  });
-  const error = { type: "error", code: "cursor_expired", message: "gone", retryable: true };
-
-  it("lets them through where they belong", () => {
-    const [created, running, completed] = log(...begin, end);
-    const frames = [
-      opened,
-      error,
-      created,
-      closed("slow_consumer", false),
-      opened,
-      running,
-      { type: "stream.heartbeat", created_at: 0, last_sequence_number: 1 },
-      completed,
-      closed("terminal", true),
-    ];
-    expect(found(frames)).toEqual([]);
-  });
-
-  it("finds a stream that goes on after its end, or is not as final as it says", () => {
-    const events = log(...begin, end);
-    expect(found([closed("idle", false), ...events])).toEqual([
-      [1, "frame"],
-      [2, "frame"],
-      [3, "frame"],
-    ]);
-    expect(found([...events, closed("idle", true)])).toEqual([[3, "frame"]]);
-    expect(found([...log(...begin), closed("terminal", true)], { partial: true })).toEqual([
-      [2, "frame"],
-    ]);
-    expect(found([{ ...opened, protocol: 1 }])).toEqual([[0, "shape"]]);
   });
 });
 

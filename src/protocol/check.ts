@@ -1,6 +1,7 @@
 import { checkApproval, checkChild, checkInside } from "./check/children.ts";
 import { checkEnd } from "./check/end.ts";
 import { checkNumbers, checkSource } from "./check/envelope.ts";
+import { checkControl } from "./check/frame.ts";
 import { checkItem } from "./check/items.ts";
 import { checkBegun, checkLifecycle, checkUsage } from "./check/lifecycle.ts";
 import type { Problem } from "./check/rule.ts";
@@ -8,7 +9,7 @@ import { isId, isKnownType, isRecord, shapeFault } from "./check/shape.ts";
 import { takeSnapshot } from "./check/snapshot.ts";
 import type { Check, CheckOptions, TaskState } from "./check/state.ts";
 import { report, show, taskState } from "./check/state.ts";
-import type { ControlFrame, LogEvent, StreamError, TaskSnapshot } from "./event.ts";
+import type { ControlFrame, LogEvent, TaskSnapshot } from "./event.ts";
 
 export type { Problem, Rule } from "./check/rule.ts";
 export type { CheckOptions } from "./check/state.ts";
@@ -44,48 +45,48 @@ export function checkStream(
 }
 
 function checkFrame(check: Check, frame: unknown): void {
-  if (!isRecord(frame)) {
-    report(check, "I1", `${show(frame)} is not an event`);
+  if (!isRecord(frame) || !isId(frame.type)) {
+    report(check, "I1", isRecord(frame) ? "no type" : `${show(frame)} is not an event`);
     return;
   }
-  const { type, task_id: taskId } = frame;
-  if (!isId(type)) {
-    report(check, "I1", "the event has no type");
-    return;
-  }
+  const { type } = frame;
   const fault = isKnownType(type) ? shapeFault(frame, type) : undefined;
   if (fault !== undefined) report(check, "shape", `${type}: ${fault}`);
-
   if (type.startsWith("stream.")) {
     if (fault === undefined) checkControl(check, frame as unknown as ControlFrame);
     return;
   }
   if (check.closed) report(check, "frame", `${show(type)} after stream.closed`);
-  if (type === "error" && taskId === undefined) return;
-  if (!isId(taskId)) {
-    report(check, "I1", `${show(type)} has no task_id`);
-    return;
-  }
-  if (type === "error") return;
-  if (type === "task.snapshot") {
+  if (type === "error" && frame.task_id === undefined) return;
+  if (!isId(frame.task_id)) report(check, "I1", `${show(type)} has no task_id`);
+  else if (type === "task.snapshot") {
     if (fault !== undefined) return;
     checkSource(check, takeSnapshot(check, frame as unknown as TaskSnapshot), frame);
-    return;
+  } else if (type !== "error") {
+    checkTask(check, taskState(check, frame.task_id), frame, fault === undefined);
   }
-  const task = taskState(check, taskId);
+}
+
+/** An event of a log; its contents are looked at only when their shape is in order. */
+function checkTask(
+  check: Check,
+  task: TaskState,
+  event: Readonly<Record<string, unknown>>,
+  inShape: boolean,
+): void {
+  const type = event.type as string;
+  const { legacy } = check.options;
   task.lastIndex = check.index;
-  if (!check.options.legacy) {
-    if (!checkNumbers(check, task, frame)) return;
+  if (!legacy) {
+    if (!checkNumbers(check, task, event)) return;
     if (task.ended) {
-      report(check, "L3", `${show(type)} after the end of ${show(taskId)}`);
+      report(check, "L3", `${show(type)} after the end of ${show(task.id)}`);
       return;
     }
     checkBegun(check, task, type);
   }
-  if (fault === undefined && isKnownType(type)) {
-    checkEvent(check, task, frame as unknown as LogEvent);
-  }
-  if (!check.options.legacy) checkSource(check, task, frame);
+  if (inShape && isKnownType(type)) checkEvent(check, task, event as unknown as LogEvent);
+  if (!legacy) checkSource(check, task, event);
   checkInside(check, task);
 }
 
@@ -99,7 +100,7 @@ function checkEvent(check: Check, task: TaskState, event: LogEvent): void {
     case "task.failed":
     case "task.cancelled":
     case "task.incomplete":
-      checkLifecycle(check, task, event);
+      if (!check.options.legacy) checkLifecycle(check, task, event);
       return;
     case "task.child.started":
     case "task.child.finished":
@@ -120,19 +121,4 @@ function checkEvent(check: Check, task: TaskState, event: LogEvent): void {
       checkItem(check, task, event);
       return;
   }
-}
-
-function checkControl(check: Check, frame: Exclude<ControlFrame, StreamError>): void {
-  if (frame.type === "stream.opened") {
-    check.closed = false;
-    return;
-  }
-  if (check.closed) report(check, "frame", `${frame.type} after stream.closed`);
-  if (frame.type !== "stream.closed") return;
-  check.closed = true;
-  if (frame.final !== (frame.reason === "terminal")) {
-    report(check, "frame", `a stream closed as ${frame.reason} is not final: ${frame.final}`);
-  }
-  const running = frame.final && [...check.tasks.values()].find((task) => !task.ended);
-  if (running) report(check, "frame", `the stream is final, but ${show(running.id)} has not ended`);
 }

@@ -50,7 +50,15 @@ export type {
 } from "./message.ts";
 export { assistantMessage, textOf, userMessage } from "./message.ts";
 export { emptyTree, reduce, TaskTree } from "./reduce.ts";
+export type { Citation, ParsedText, ReferenceLookup } from "./reference-parser.ts";
 export { ReferenceParser } from "./reference-parser.ts";
+export type {
+  CitableResult,
+  EmbeddedResult,
+  NumberedResult,
+  ReferenceEntry,
+  ReferencePoolRecord,
+} from "./references.ts";
 export { ReferencePool } from "./references.ts";
 export type { PlacedItem, WaitingApproval } from "./select.ts";
 export {
@@ -64,7 +72,8 @@ export {
 export { snapshotOf } from "./snapshot.ts";
 export type { Source, SourceRef } from "./source.ts";
 export { prependSource, sourceRef } from "./source.ts";
-export { decodeSse, encodeComment, encodeSse, SseDecoder } from "./sse.ts";
+export type { SseDecodeOptions, SseEncodeOptions, SseErrorCode, SseMessage } from "./sse.ts";
+export { decodeSse, encodeComment, encodeRetry, encodeSse, SseDecoder } from "./sse.ts";
 export type {
   Commit,
   FileInfo,

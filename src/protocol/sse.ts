@@ -44,7 +44,9 @@ function idOf(frame: StreamFrame, options: SseEncodeOptions): number | undefined
 /** JSON has no raw line ends and escapes lone surrogates, so nothing in a payload can leave its line. */
 function toJson(frame: StreamFrame): string {
   const { source } = frame as { source?: SourceRef };
-  const short = source && frame.type !== "task.created" ? sourceRef(source) : source;
+  // Where a reader first meets a task, it learns the whole source.
+  const isFirst = frame.type === "task.created" || frame.type === "task.snapshot";
+  const short = source && !isFirst ? sourceRef(source) : source;
   try {
     return JSON.stringify(short === source ? frame : { ...frame, source: short });
   } catch (cause) {

@@ -66,6 +66,7 @@ function unshown(
     itemId,
     index: check.index,
     mode: "sync",
+    remote: false,
     finished: false,
   };
   check.children.set(id, told);
@@ -83,6 +84,7 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
     itemId,
     index: check.index,
     mode: event.mode,
+    remote: event.remote === true,
     finished: false,
   });
   if (id === task.id) report(check, "link", `${show(id)} claims to be its own parent`);
@@ -111,20 +113,13 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
 export function checkInside(check: Check, task: TaskState): void {
   if (task.outsideReported) return;
   const item = containerOf(check, task);
-  if (item === undefined || item === "unknown") {
-    if (item === "unknown" && !check.lenient) {
-      task.outsideReported = true;
-      report(check, "I14", `the item that holds ${show(task.id)} has not been opened`);
-    }
-    return;
-  }
-  if (item.state === "open") return;
+  if (item === undefined || (item === "unknown" ? check.lenient : item.state === "open")) return;
   task.outsideReported = true;
-  report(
-    check,
-    "I14",
-    `${show(task.id)} goes on after ${show(item.id)}, which holds it, was closed`,
-  );
+  const problem =
+    item === "unknown"
+      ? `the item that holds ${show(task.id)} has not been opened`
+      : `${show(task.id)} goes on after ${show(item.id)}, which holds it, was closed`;
+  report(check, "I14", problem);
 }
 
 /** The item that must stay open as long as this task works; undefined when none must. */
@@ -160,24 +155,24 @@ export function checkApproval(
   if (event.type === "task.approval.requested") {
     if (known !== undefined) report(check, "approval", `${show(id)} was already requested`);
     else check.approvals.set(id, { taskId: task.id, resolved: false });
-    const item = event.output_index === undefined ? undefined : task.itemAt.get(event.output_index);
-    if (
-      item === undefined
-        ? event.output_index !== undefined && !check.lenient
-        : item.id !== event.item_id
-    ) {
-      report(check, "I3", `${show(event.item_id)} is not the item at ${show(event.output_index)}`);
-    }
-    return;
-  }
-  if (known === undefined) {
+    checkAskedItem(check, task, event);
+  } else if (known === undefined) {
     if (!check.lenient) report(check, "approval", `${show(id)} was never requested`);
-    return;
-  }
-  if (known.taskId !== task.id) {
+  } else if (known.taskId !== task.id) {
     report(check, "approval", `${show(id)} was requested by ${show(known.taskId)}`);
   } else if (known.resolved) {
     report(check, "approval", `${show(id)} was already resolved`);
+  } else {
+    known.resolved = true;
   }
-  known.resolved = true;
+}
+
+/** An approval may name the item it is about. */
+function checkAskedItem(check: Check, task: TaskState, event: ApprovalRequested): void {
+  if (event.output_index === undefined) return;
+  const item = task.itemAt.get(event.output_index);
+  if (item === undefined && check.lenient) return;
+  if (item?.id !== event.item_id) {
+    report(check, "I3", `${show(event.item_id)} is not the item at ${show(event.output_index)}`);
+  }
 }

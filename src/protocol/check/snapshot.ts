@@ -18,12 +18,13 @@ export function takeSnapshot(check: Check, event: TaskSnapshot): TaskState {
   task.parentId = sent.parent_task_id;
   task.parentItemId = sent.parent_item_id;
   task.mode = sent.mode;
-  if (sent.parent_task_id !== undefined) {
+  if (sent.parent_task_id !== undefined && sent.parent_item_id !== undefined) {
     check.children.set(task.id, {
       parentId: sent.parent_task_id,
-      itemId: sent.parent_item_id ?? "",
+      itemId: sent.parent_item_id,
       index: check.index,
       mode: sent.mode ?? "sync",
+      remote: sent.remote ?? false,
       finished: false,
     });
   }

@@ -66,6 +66,8 @@ export interface ChildState {
   readonly itemId: string;
   readonly index: number;
   mode: TaskMode;
+  /** Another server's task does not know its parent: the link is this side's word alone. */
+  readonly remote: boolean;
   finished: boolean;
 }
 

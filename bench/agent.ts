@@ -1,0 +1,135 @@
+// What the agent costs over its model: a turn of many chunks, and many iterations with a tool call, as ratios to a
+// bare `for await` over the same model's stream with one small JSON.stringify per chunk. Interleaved, in one run.
+import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { agentTool, jsonSchema, ReActAgent, tool } from "../src/index.ts";
+import type { ScriptedTurn } from "../src/testing/index.ts";
+import { scriptedModel } from "../src/testing/index.ts";
+
+const rounds = 7;
+const limit = 1.5;
+
+const chunk = "some words of text ";
+const long = (chunks: number): ScriptedTurn => ({ text: Array.from({ length: chunks }, () => chunk) });
+const prompt: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text", text: "go" }] }];
+
+/** The least anybody can do with a model's stream and still send it on. */
+async function bare(turn: ScriptedTurn): Promise<number> {
+  const { stream } = await scriptedModel([turn]).doStream({ prompt });
+  let bytes = 0;
+  for await (const part of stream) {
+    if (part.type === "text-delta") bytes += JSON.stringify({ delta: part.delta }).length;
+  }
+  return bytes;
+}
+
+/** The same turn through an agent, every event read; at depth n through n agents around it. */
+async function agent(turn: ScriptedTurn, depth: number): Promise<number> {
+  let inner = new ReActAgent({ name: "worker", model: scriptedModel([turn]) });
+  for (let level = 0; level < depth; level++) {
+    const script: ScriptedTurn[] = [{ call: inner.name, input: { prompt: "go" } }, "done"];
+    const tools = [agentTool(inner)];
+    inner = new ReActAgent({ name: `lead_${level}`, model: scriptedModel(script), tools });
+  }
+  let events = 0;
+  for await (const _ of inner.run("go")) events++;
+  return events;
+}
+
+/** Many iterations: each calls a tool once. */
+async function iterations(count: number): Promise<void> {
+  const script: ScriptedTurn[] = Array.from({ length: count }, (_, index) => [
+    { call: "count", input: { index } },
+  ]);
+  const count_ = tool({
+    name: "count",
+    description: "Counts.",
+    input: jsonSchema<{ index: number }>({
+      type: "object",
+      properties: { index: { type: "number" } },
+    }),
+    execute: ({ index }) => `That was ${index}.`,
+  });
+  const worker = new ReActAgent({
+    name: "worker",
+    model: scriptedModel([...script, "done"]),
+    tools: [count_],
+    maxIters: count + 1,
+  });
+  for await (const _ of worker.run("go"));
+}
+
+/** The model's part of the same iterations, with prompts that grow in the same way. */
+async function bareIterations(count: number): Promise<void> {
+  const script: ScriptedTurn[] = Array.from({ length: count }, (_, index) => [
+    { call: "count", input: { index } },
+  ]);
+  const model = scriptedModel(script);
+  const grown: LanguageModelV4Prompt = [...prompt];
+  for (let index = 0; index < count; index++) {
+    const { stream } = await model.doStream({ prompt: grown });
+    for await (const part of stream) JSON.stringify({ type: part.type });
+    const toolCallId = `call_${index}`;
+    grown.push({
+      role: "assistant",
+      content: [{ type: "tool-call", toolCallId, toolName: "count", input: { index } }],
+    });
+    const output = { type: "text", value: `That was ${index}.` } as const;
+    grown.push({
+      role: "tool",
+      content: [{ type: "tool-result", toolCallId, toolName: "count", output }],
+    });
+  }
+}
+
+/** Milliseconds of the best of several interleaved rounds. */
+async function best(work: Record<string, () => Promise<unknown>>): Promise<Record<string, number>> {
+  const times: Record<string, number> = {};
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, run] of Object.entries(work)) {
+      const start = performance.now();
+      await run();
+      times[name] = Math.min(times[name] ?? Infinity, performance.now() - start);
+    }
+  }
+  return times;
+}
+
+let held = true;
+const claim = (what: string, ratio: number, most: number) => {
+  const ok = ratio <= most;
+  held &&= ok;
+  console.log(`  ${what}: ${ratio.toFixed(2)} (at most ${most}) ${ok ? "ok" : "TOO MUCH"}`);
+};
+
+const perChunk: number[] = [];
+for (const chunks of [20_000, 100_000]) {
+  const turn = long(chunks);
+  const depths = chunks === 20_000 ? [0, 1, 2, 3] : [0];
+  const times = await best({
+    bare: () => bare(turn),
+    ...Object.fromEntries(depths.map((depth) => [`depth ${depth}`, () => agent(turn, depth)])),
+  });
+  console.log(`one turn of ${chunks.toLocaleString("en")} text chunks`);
+  for (const [name, ms] of Object.entries(times)) {
+    console.log(`  ${name}: ${((ms * 1_000) / chunks).toFixed(2)} µs per chunk`);
+  }
+  for (const depth of depths) {
+    claim(`depth ${depth} over bare`, (times[`depth ${depth}`] ?? 0) / (times.bare ?? 1), limit);
+  }
+  perChunk.push((times["depth 0"] ?? 0) / chunks);
+}
+claim("per chunk, 100,000 over 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1), limit);
+
+console.log("iterations with one tool call each");
+const perIteration: number[] = [];
+for (const count of [50, 200, 800]) {
+  const times = await best({ bare: () => bareIterations(count), agent: () => iterations(count) });
+  const each = ((times.agent ?? 0) * 1_000) / count;
+  const over = (times.agent ?? 0) / (times.bare ?? 1);
+  perIteration.push(each - ((times.bare ?? 0) * 1_000) / count);
+  console.log(
+    `  ${count}: ${each.toFixed(0)} µs per iteration, ${over.toFixed(2)} times the model alone`,
+  );
+}
+claim("the agent's own cost per iteration, 800 over 50", (perIteration[2] ?? 0) / (perIteration[0] ?? 1), limit);
+process.exitCode = held ? 0 : 1;
