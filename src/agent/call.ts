@@ -16,6 +16,7 @@ import { executeTool, executionOf, externalReason } from "./tool/execute.ts";
 import { decide } from "./tool/permission.ts";
 import type { ToolDefinition } from "./tool/tool.ts";
 import { toolContext } from "./tool-context.ts";
+import { traceToolCall } from "./trace.ts";
 
 /** A call's result, for the model and for people. */
 export interface CallResult {
@@ -117,11 +118,11 @@ async function checkAndRun(
   if (!read.ok) return failed("invalid_arguments", read.message);
   const rule = decide(task.permissions, call.name, read.input);
   if (rule === "deny") return denied(`A rule forbids ${call.name} with this input.`);
-  if (!isAnswered && rule !== "allow" && !isAlwaysAllowed(task.messages, call.name)) {
+  if (!isAnswered && rule !== "allow") {
     const asks = definition.needsApproval;
     const context = toolContext(task, call, shown, { attempt: 1, signal: task.controller.signal });
     const isNeeded = typeof asks === "function" ? await asks(read.input, context) : asks;
-    if (rule === "ask" || isNeeded) {
+    if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
       return { type: "suspend", kind: "approval", reason: `Allow ${call.name}?` };
     }
   }
@@ -140,23 +141,25 @@ async function execute(
 ): Promise<CallOutcome> {
   const { settings } = task;
   let childWaits = false;
-  const outcome = await executeTool(definition, input, {
-    execution: executionOf(definition, settings.toolkit.execution, settings.execution),
-    signal: task.controller.signal,
-    clock: settings.clock,
-    random: Math.random,
-    makeContext: (attempt, signal, suspend) =>
-      toolContext(task, call, shown, {
-        attempt,
-        signal,
-        suspend,
-        onChunk: (chunk) => tellChunk(task, call, chunk),
-        onChildWaits: () => {
-          childWaits = true;
-          return suspend("A child of this call waits.");
-        },
-      }),
-  });
+  const outcome = await traceToolCall(task, call, () =>
+    executeTool(definition, input, {
+      execution: executionOf(definition, settings.toolkit.execution, settings.execution),
+      signal: task.controller.signal,
+      clock: settings.clock,
+      random: Math.random,
+      makeContext: (attempt, signal, suspend) =>
+        toolContext(task, call, shown, {
+          attempt,
+          signal,
+          suspend,
+          onChunk: (chunk) => tellChunk(task, call, chunk),
+          onChildWaits: () => {
+            childWaits = true;
+            return suspend("A child of this call waits.");
+          },
+        }),
+    }),
+  );
   if (childWaits && outcome.state === "suspended") return { type: "child_waits" };
   if (outcome.state === "suspended") {
     return { type: "suspend", kind: "question", reason: outcome.reason };

@@ -12,6 +12,7 @@ import type { AgentSettings } from "./settings.ts";
 import { settingsBehind } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
 import type { ChildOptions, ChildOutcome } from "./tool/context.ts";
+import { traceTask } from "./trace.ts";
 
 /**
  * Runs an agent as a child task of a call, in the same log. Get or create by call id: a child that has ended gives its
@@ -125,7 +126,7 @@ async function drive(parent: TaskRun, child: TaskRun, signal: AbortSignal): Prom
   signal.addEventListener("abort", onAbort, { once: true });
   parent.children.add(child);
   try {
-    return await driveTask(child);
+    return await traceTask(child, () => driveTask(child));
   } finally {
     parent.children.delete(child);
     signal.removeEventListener("abort", onAbort);

@@ -18,6 +18,7 @@ import type { TaskRun } from "./task-run.ts";
 import { commitStep, findTool } from "./task-run.ts";
 import { layerContext } from "./tool/context.ts";
 import { denyRules } from "./tool/permission.ts";
+import { openTrace } from "./trace.ts";
 
 const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
@@ -88,6 +89,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     ),
     permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
     children: new Set(),
+    trace: openTrace(settings, record, parent?.trace),
   };
 }
 

@@ -13,6 +13,7 @@ import { blankReplyPrompt, summaryPrompt } from "./prompts.ts";
 import { structuredTool, structuredWay } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { commitStep, controlMessage, iterationOf } from "./task-run.ts";
+import { traceModelCall } from "./trace.ts";
 
 /**
  * One model call: hooks may change what it sees and what becomes of it, the turn is shown as it streams, and the
@@ -34,12 +35,14 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
     ready: () => (task.log.isBehind ? task.log.flush() : undefined),
   });
   try {
-    const turn = await runTurn(settings.models, request(task, call, purpose), sink, {
-      ids: settings.ids,
-      clock: settings.clock,
-      random: Math.random,
-      execution: { ...modelExecution, ...settings.modelExecution },
-    });
+    const turn = await traceModelCall(task, () =>
+      runTurn(settings.models, request(task, call, purpose), sink, {
+        ids: settings.ids,
+        clock: settings.clock,
+        random: Math.random,
+        execution: { ...modelExecution, ...settings.modelExecution },
+      }),
+    );
     sink.end("completed");
     const message = assistantMessage(task, turn.content, turn.usage, turn.finishReason, purpose);
     await settle(task, sink, message, purpose);

@@ -13,6 +13,7 @@ import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
 import { controlMessage } from "./task-run.ts";
 import { toJsonSchema } from "./tool/schema.ts";
+import { traceTask } from "./trace.ts";
 import { type WaitingTask, waitingTasks } from "./waiting.ts";
 
 /** What the driver of a root task tells its run. */
@@ -66,7 +67,7 @@ async function driveRoot(
     const conversation = await Conversation.enter(store, sessionId, clock);
     try {
       const task = await prepareRoot(settings, conversation, read, options, onStarted);
-      return await runRoot(task, stop.signal, read.messages);
+      return await traceTask(task, () => runRoot(task, stop.signal, read.messages));
     } finally {
       await conversation.leave();
     }

@@ -47,9 +47,10 @@ export type StructuredState =
 /** Finds and validates the answer that the last reply of this task gave. */
 export async function structuredState(task: TaskRun): Promise<StructuredState> {
   const way = structuredWay(task);
+  if (way === undefined) return { type: "none" };
   const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
   const reply = mine.findLast((message) => message.role === "assistant");
-  if (way === undefined || reply === undefined) return { type: "none" };
+  if (reply === undefined) return { type: "none" };
   if (way === "native") {
     if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
     return validated(task, reply, parse(textOf(reply.content)));
@@ -75,6 +76,7 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
 
 /** How many tries this task has used; an error once there are none left. */
 export function refuseTooManyTries(task: TaskRun): void {
+  if (task.record.outputSchema === undefined) return;
   const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
   const wrong = mine.filter(
     (message) =>

@@ -12,6 +12,7 @@ import type { AgentSettings } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { Permissions } from "./tool/permission.ts";
 import { definitionOf, type ToolDefinition } from "./tool/tool.ts";
+import type { TaskTrace } from "./trace.ts";
 
 /** One task while this process drives it. What must outlive the process is in the record and the messages. */
 export interface TaskRun {
@@ -41,6 +42,7 @@ export interface TaskRun {
   readonly permissions: readonly Permissions[];
   /** Children that this process drives, to cancel them with their parent. */
   readonly children: Set<TaskRun>;
+  readonly trace: TaskTrace;
 }
 
 /** What one step writes besides its events. */

@@ -60,7 +60,7 @@ function apply(draft: Draft, event: LogEvent, options: FoldOptions): void {
   const verdict = ended ? "ignored" : applyRule(draft, event, options);
   if (verdict === "ignored") draft.ignored++;
   else if (verdict === "unknown") draft.unknown++;
-  if (isNew) chooseRoot(draft, event.task_id);
+  if (isNew || event.type === "task.child.started") chooseRoot(draft, event.task_id);
 }
 
 function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict {

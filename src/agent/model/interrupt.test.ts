@@ -53,7 +53,9 @@ async function interrupted(reply: FakeReply | "stuck request", reason: unknown =
   const sink = recordingSink();
   const model = fakeModel("v4", [reply === "stuck request" ? [] : reply]);
   if (reply === "stuck request") model.doStream = () => new Promise<never>(() => {});
-  const turn = runTurn([model], emptyRequest({ signal: counted.signal }), sink, dependencies).then(
+  const spare = fakeModel("v4", [[finishV4]]);
+  const request = emptyRequest({ signal: counted.signal });
+  const turn = runTurn([model, spare], request, sink, dependencies).then(
     () => undefined,
     (error: unknown) => error,
   );
@@ -63,6 +65,7 @@ async function interrupted(reply: FakeReply | "stuck request", reason: unknown =
   const error = await turn;
   expect(counted.listeners()).toBe(0);
   expect(dependencies.clock.pending).toBe(0);
+  expect(spare.requests).toHaveLength(0);
   return { error, sink, model };
 }
 
@@ -84,7 +87,7 @@ describe("an abort", () => {
   it("is not taken for the model's failure when its reason is one of our errors", async () => {
     const { error, sink } = await interrupted(
       [...begun, "hang"],
-      new RivuletError("cancelled", "Cancelled.", { retryable: true }),
+      new RivuletError("cancelled", "Cancelled."),
     );
     expect(error).toBeInstanceOf(TurnInterrupted);
     expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
@@ -107,6 +110,24 @@ describe("an abort", () => {
     );
     await expect(turn).rejects.toMatchObject({ cause: "now", partial });
     expect(sink.lines.join()).not.toContain("never shown");
+  });
+
+  it("is the end also for a stream that cannot be cancelled", async () => {
+    const controller = new AbortController();
+    const dependencies = stillDependencies();
+    const sink = recordingSink();
+    const next = Promise.withResolvers<{ done: false; value: StreamPart }>();
+    const reader = { read: () => next.promise, cancel: async () => {}, releaseLock() {} };
+    const model = fakeModel("v4", []);
+    model.doStream = async () => ({ stream: { getReader: () => reader } }) as never;
+    const request = emptyRequest({ signal: controller.signal });
+    const turn = runTurn([model], request, sink, dependencies);
+    await dependencies.clock.advance(10);
+    controller.abort("enough");
+    await expect(turn).rejects.toMatchObject({ cause: "enough", partial: [] });
+    next.resolve({ done: false, value: { type: "text-delta", id: "t", delta: "late" } });
+    await dependencies.clock.advance(10);
+    expect(sink.lines).toEqual([]);
   });
 
   it("before the turn asks nobody", async () => {

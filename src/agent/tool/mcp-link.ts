@@ -75,27 +75,19 @@ async function openOnce(
 ): Promise<Link> {
   const { Client } = await import("@modelcontextprotocol/client");
   let isAlive = true;
-  const wire = await wireOf(server, () => {
+  const onLost = () => {
     isAlive = false;
-  });
+  };
+  const wire = await ("url" in server ? httpWire(server, onLost) : stdioWire(server, onLost));
   const onChanged = (_: Error | null, tools: Tool[] | null) => tools && onList(tools);
   const client = new Client(
     { name: "rivulet", version: "1" },
     { versionNegotiation: { mode }, listChanged: { tools: { debounceMs: 50, onChanged } } },
   );
-  const ended = new Promise<void>((resolve) => {
-    client.onclose = () => {
-      isAlive = false;
-      resolve();
-    };
-  });
   const close = async () => {
     isAlive = false;
-    await within(farewellMs, wire.farewell());
-    await within(
-      closeMs,
-      client.close().then(() => ended),
-    );
+    await wire.close();
+    await client.close().catch(() => {});
   };
   try {
     await client.connect(wire.transport, { timeout, signal });
@@ -105,9 +97,7 @@ async function openOnce(
     throw unavailable(server, error, wire.lastWords());
   }
   // On the newest revision changes of the list come through a stream of their own.
-  client.autoOpenedSubscription?.closed.then((cause) => {
-    if (cause !== "local") isAlive = false;
-  });
+  client.autoOpenedSubscription?.closed.then(onLost);
   return {
     isAlive: () => isAlive,
     lastWords: wire.lastWords,
@@ -139,21 +129,35 @@ async function openOnce(
 interface Wire {
   readonly transport: Transport;
   lastWords(): string;
-  /** Tells the server that we leave, where that is a message of its own. */
-  farewell(): Promise<void>;
+  /** Returns when the other side is gone, or has had the time to go. Never throws. */
+  close(): Promise<void>;
 }
 
-async function wireOf(server: McpServer, onLost: () => void): Promise<Wire> {
-  if ("url" in server) {
-    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
-    const transport = new StreamableHTTPClientTransport(new URL(server.url), {
-      requestInit: { headers: { ...server.headers } },
+async function httpWire({ url, headers }: McpAddress, onLost: () => void): Promise<Wire> {
+  const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+  if (!URL.canParse(url)) {
+    throw new RivuletError("invalid_mcp_server", `${url} is not a URL.`, {
+      hint: "Give the whole address, such as https://example.com/mcp.",
     });
-    answerLostRequests(transport, onLost);
-    return { transport, lastWords: () => "", farewell: () => transport.terminateSession() };
   }
+  const transport = new StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers: { ...headers } },
+  });
+  transport.onclose = onLost;
+  answerLostRequests(transport, onLost);
+  return {
+    transport,
+    lastWords: () => "",
+    async close() {
+      await within(farewellMs, transport.terminateSession());
+      await within(closeMs, transport.close());
+    },
+  };
+}
+
+async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire> {
   const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
-  const { command, args = [], env, cwd } = server;
+  const { command, args = [], env, cwd } = program;
   const transport = new StdioClientTransport({
     command,
     args: [...args],
@@ -165,7 +169,28 @@ async function wireOf(server: McpServer, onLost: () => void): Promise<Wire> {
   transport.stderr?.on("data", (chunk: Buffer) => {
     words = (words + chunk.toString()).slice(-lastWordsLength);
   });
-  return { transport, lastWords: () => words.trim(), farewell: async () => {} };
+  let ended = Promise.resolve();
+  const start = transport.start.bind(transport);
+  transport.start = async () => {
+    await start();
+    ended = new Promise((resolve) => {
+      const onclose = transport.onclose;
+      transport.onclose = () => {
+        onLost();
+        resolve();
+        onclose?.();
+      };
+    });
+  };
+  return {
+    transport,
+    lastWords: () => words.trim(),
+    close: () =>
+      within(
+        closeMs,
+        transport.close().then(() => ended),
+      ),
+  };
 }
 
 /**
@@ -213,13 +238,14 @@ export function isUnknownSession(error: unknown): boolean {
   return status === 404 || (status === 400 && /session/i.test(String(message)));
 }
 
-function unavailable({ name }: McpServer, error: unknown, lastWords: string): RivuletError {
-  const message = `The MCP server ${name} cannot be reached: ${reasonOf(error)}`;
-  return new RivuletError("mcp_unavailable", message, {
-    retryable: true,
-    cause: error,
-    ...(lastWords !== "" && { hint: `The server's last words: ${lastWords}` }),
-  });
+function unavailable(server: McpServer, error: unknown, lastWords: string): RivuletError {
+  const message = `The MCP server ${server.name} cannot be reached: ${reasonOf(error)}`;
+  const question =
+    "url" in server
+      ? `Is a server running at ${new URL(server.url).origin}?`
+      : `Is ${server.command} installed?`;
+  const hint = lastWords === "" ? question : `The server's last words: ${lastWords}`;
+  return new RivuletError("mcp_unavailable", message, { retryable: true, cause: error, hint });
 }
 
 /** Waits for a promise, but no longer than this, and does not care how it ends. */
