@@ -133,6 +133,20 @@ async function drive(parent: TaskRun, child: TaskRun, signal: AbortSignal): Prom
   }
 }
 
+/** Cancels the children that nobody drives right now, those that wait; the ones that run are told by their call. */
+export async function cancelChildren(parent: TaskRun): Promise<void> {
+  const { store } = parent.conversation;
+  const records = await store.tasks({ rootTaskId: parent.ref.rootTaskId, status: ["suspended"] });
+  for (const record of records.filter(({ parentTaskId }) => parentTaskId === parent.ref.taskId)) {
+    // Nothing of it runs any more, so all that is needed of its agent is the name.
+    const settings = { ...parent.settings, name: record.agentName, agentId: record.agentId };
+    const messages = await store.session(record.sessionId);
+    const child = await open(parent, settings, record, messages);
+    child.controller.abort(parent.controller.signal.reason);
+    await driveTask(child);
+  }
+}
+
 /** Whether somebody has answered this child, or a descendant of it. */
 async function isAnswered(parent: TaskRun, child: TaskRecord): Promise<boolean> {
   const { store } = parent.conversation;

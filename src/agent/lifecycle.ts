@@ -71,7 +71,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
           : [],
       ),
     ),
-    childCalls: new Set(),
+    childCalls: new Set(folded?.children),
     controller: new AbortController(),
     context: contextOf(settings, caller, parent),
     caller,
@@ -89,6 +89,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     ),
     permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
     children: new Set(),
+    isResting: false,
     trace: openTrace(settings, record, parent?.trace),
   };
 }
@@ -124,6 +125,7 @@ export async function resumeTask(
   reason: string,
   messages: readonly Message[] = [],
 ): Promise<void> {
+  task.isResting = false;
   const wasLost = task.record.status === "in_progress" || task.record.status === "queued";
   task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
   if (wasLost) await recover(task);
@@ -131,13 +133,14 @@ export async function resumeTask(
 }
 
 /** Drives a task until it rests, and writes how. */
-export async function driveTask(task: TaskRun): Promise<Ending> {
-  const ending = await runLoop(task);
+export async function driveTask(task: TaskRun, prepare?: () => Promise<void>): Promise<Ending> {
+  const ending = await runLoop(task, prepare);
   await endTask(task, ending);
   return ending;
 }
 
 async function endTask(task: TaskRun, ending: Ending): Promise<void> {
+  task.isResting = true;
   const { taskId } = task.ref;
   if (ending.status === "suspended") {
     const { suspension, generateReason } = ending;

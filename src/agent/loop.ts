@@ -1,5 +1,6 @@
 import { RivuletError } from "../protocol/error.ts";
 import { act } from "./act.ts";
+import { cancelChildren } from "./child.ts";
 import type { Ending } from "./ending.ts";
 import { cancelled, completed, failed, incomplete, suspended } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
@@ -15,10 +16,12 @@ import { iterationOf } from "./task-run.ts";
 
 /**
  * The agent. It looks at the transcript, does what comes next, and looks again, until there is nothing left to do or
- * nothing that can move. It keeps no state of its own: started anew on the same transcript, it goes on.
+ * nothing that can move. It keeps no state of its own: started anew on the same transcript, it goes on. What `prepare`
+ * throws ends the task as anything else does.
  */
-export async function runLoop(task: TaskRun): Promise<Ending> {
+export async function runLoop(task: TaskRun, prepare?: () => Promise<void>): Promise<Ending> {
   try {
+    await prepare?.();
     for (;;) {
       const ending = await step(task);
       if (ending !== undefined) return ending;
@@ -33,8 +36,8 @@ export async function runLoop(task: TaskRun): Promise<Ending> {
 }
 
 async function step(task: TaskRun): Promise<Ending | undefined> {
-  if (task.controller.signal.aborted) return cancel(task);
   await takeInbox(task, "step");
+  if (task.controller.signal.aborted) return cancel(task);
   const next = nextStep(task.messages, task.settings.name);
   switch (next.type) {
     case "wait":
@@ -85,6 +88,7 @@ async function done(task: TaskRun): Promise<Ending | undefined> {
 }
 
 async function cancel(task: TaskRun): Promise<Ending> {
+  await cancelChildren(task);
   await settlePending(task, "interrupted", interruptedResult);
   return cancelled(task);
 }

@@ -85,6 +85,7 @@ async function runRoot(
   const { hooks } = task.settings;
   const { lost } = task.conversation;
   const onStop = () => {
+    if (task.isResting) return;
     task.emitter.emit({
       type: "task.cancelling",
       reason: String((stop.reason as Error)?.message ?? stop.reason),
@@ -96,8 +97,9 @@ async function runRoot(
   stop.addEventListener("abort", onStop, { once: true });
   lost.signal.addEventListener("abort", onLost, { once: true });
   try {
-    await callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(task.hookContext, input));
-    const ending = await driveTask(task);
+    const ending = await driveUntilIdle(task, () =>
+      callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(task.hookContext, input)),
+    );
     if (ending.status === "failed") throw ending.error;
     const reply = await replyOf(task, ending);
     await callHooks(hooks, "postCall", undefined, (hook) =>
@@ -115,6 +117,23 @@ async function runRoot(
     stop.removeEventListener("abort", onStop);
     lost.signal.removeEventListener("abort", onLost);
   }
+}
+
+/**
+ * Drives the task until it rests and nothing has been posted meanwhile: who answers as soon as an approval is asked
+ * for may be faster than the suspension.
+ */
+async function driveUntilIdle(task: TaskRun, prepare: () => Promise<void>): Promise<Ending> {
+  let ending = await driveTask(task, prepare);
+  const { store } = task.conversation;
+  const { rootTaskId } = task.ref;
+  while (ending.status === "suspended") {
+    const posts = await store.posts({ rootTaskId });
+    if (!posts.some(({ kind }) => kind === "answer" || kind === "cancel")) break;
+    await resumeTask(task, "approval_resolved");
+    ending = await driveTask(task);
+  }
+  return ending;
 }
 
 /** Finds or makes the task that this call is about; input that does not fit is an error that changes nothing. */

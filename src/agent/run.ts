@@ -3,7 +3,7 @@ import type { TaskEvent } from "../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import { userMessage } from "../protocol/message.ts";
 import { followLog } from "./follow.ts";
-import type { RootWork } from "./root.ts";
+import { type RootWork, startRoot } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
 
 /** The live handle on a root task in this process: a cursor on its log, not the owner of the work. */
@@ -39,7 +39,15 @@ export class RootRun<O> implements Run<O> {
 
   async cancel(reason?: string): Promise<void> {
     this.#work.cancel(reason);
-    await this.#work.reply.catch(() => {});
+    const reply = await this.#work.reply.catch(() => undefined);
+    if (reply === undefined) return;
+    const { store } = this.#settings;
+    const { taskId, sessionId } = reply.task;
+    if ((await store.task(taskId))?.status !== "suspended") return;
+    // It rests and waits for somebody: it is driven once more, to its end.
+    const work = startRoot(this.#settings, undefined, { sessionId });
+    work.cancel(reason);
+    await work.reply.catch(() => {});
   }
 
   async steer(message: string | Message): Promise<void> {

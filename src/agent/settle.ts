@@ -115,6 +115,7 @@ export async function settleCall(
     status: itemStatus[state],
     display: content.map(toWireBlock),
     error: problem(state, content),
+    ...(task.childCalls.has(call.id) && { childTaskId: call.id }),
   });
   task.openResults.delete(call.id);
   await commitStep(task, { messages: [toolMessage(task, call, state, content)] });

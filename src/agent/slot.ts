@@ -40,7 +40,12 @@ export async function takeSlot(
 
 async function untilAborted(turn: Promise<void>, signal: AbortSignal): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
+  const onAbort = () =>
+    reject(
+      new RivuletError("cancelled", "Cancelled while it waited for its turn.", {
+        cause: signal.reason,
+      }),
+    );
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   try {

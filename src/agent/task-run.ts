@@ -42,6 +42,8 @@ export interface TaskRun {
   readonly permissions: readonly Permissions[];
   /** Children that this process drives, to cancel them with their parent. */
   readonly children: Set<TaskRun>;
+  /** Set with the event that ends or suspends it: nothing may follow that. */
+  isResting: boolean;
   readonly trace: TaskTrace;
 }
 
