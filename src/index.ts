@@ -9,6 +9,7 @@ export type {
   LanguageModel,
   Model,
   ModelCall,
+  Money,
   Permissions,
   ReActAgentOptions,
   ReasoningVerdict,

@@ -9,6 +9,7 @@ export class BudgetMeter {
   readonly #parent: BudgetMeter | undefined;
   readonly #startedAt: number;
   #tokens = 0;
+  #cost = 0;
   #iterations = 0;
 
   constructor(budget: Budget, clock: Pick<Clock, "now">, parent?: BudgetMeter) {
@@ -19,17 +20,19 @@ export class BudgetMeter {
   }
 
   /** Counts one model call. */
-  add(usage: Usage): void {
+  add(usage: Usage, cost: number): void {
     this.#tokens += usage.total_tokens;
+    this.#cost += cost;
     this.#iterations += 1;
-    this.#parent?.add(usage);
+    this.#parent?.add(usage, cost);
   }
 
   /** Whether the next model call would go beyond a limit. */
   get isUsedUp(): boolean {
-    const { tokens, iterations, wallMs } = this.#budget;
+    const { tokens, cost, iterations, wallMs } = this.#budget;
     return (
       (tokens !== undefined && this.#tokens >= tokens) ||
+      (cost !== undefined && this.#cost >= cost) ||
       (iterations !== undefined && this.#iterations >= iterations) ||
       (wallMs !== undefined && this.#clock.now() - this.#startedAt >= wallMs) ||
       (this.#parent?.isUsedUp ?? false)

@@ -2,6 +2,7 @@ import type { ErrorShape } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
 import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../protocol/task.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import { halfAtEnd } from "./half-at-end.ts";
 import { toWireBlock } from "./tool/result.ts";
 
 /** How a result is closed. */
@@ -18,8 +19,8 @@ export interface ResultEnd {
 export class ResultEmitter {
   readonly place: ItemPlace;
   readonly #emitter: TaskEmitter;
-  readonly #blocks: WireBlock[] = [];
-  /** Blocks of an earlier attempt stand before ours. */
+  /** Those of an earlier attempt stand before ours. */
+  readonly #blocks: WireBlock[];
   readonly #before: number;
   #open: "text" | "image" | undefined;
   #held = "";
@@ -32,12 +33,13 @@ export class ResultEmitter {
     this.#emitter = emitter;
     this.place = place;
     this.#callId = callId;
-    this.#before = place.blocks ?? 0;
+    this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
+    this.#before = this.#blocks.length;
   }
 
   /** Whether anything was streamed. */
   get hasShown(): boolean {
-    return this.#blocks.length > 0 || this.#open !== undefined;
+    return this.#blocks.length > this.#before;
   }
 
   emit(chunk: string | Block): void {
@@ -51,7 +53,7 @@ export class ResultEmitter {
   pause(): ItemPlace {
     this.#close();
     this.#ended = true;
-    return { ...this.place, blocks: this.#before + this.#blocks.length };
+    return { ...this.place, blocks: this.#blocks };
   }
 
   progress({ progress, total, message }: Progress): void {
@@ -74,16 +76,17 @@ export class ResultEmitter {
     const cited = referenceId === undefined ? {} : { reference_id: referenceId };
     for (const shown of display) {
       const block = { ...shown, ...cited };
-      this.#emitter.block(this.place, this.#before + this.#blocks.length, block);
+      this.#emitter.block(this.place, this.#blocks.length, block);
       this.#blocks.push(block);
     }
     const done = { type: "tool_result", id: this.place.id, call_id: this.#callId, status } as const;
     this.#emitter.closeItem(this.place, {
       ...done,
       ...(error && { error }),
-      // What was assembled stays: a child's work, or what an earlier attempt has shown.
-      ...(childTaskId === undefined && this.#before === 0 && { block_list: this.#blocks }),
-      ...(childTaskId !== undefined && { child_task_id: childTaskId }),
+      // A child's work is not repeated: what was assembled stays.
+      ...(childTaskId === undefined
+        ? { block_list: this.#blocks.map((block) => ({ ...block, ...cited })) }
+        : { child_task_id: childTaskId }),
     });
   }
 
@@ -91,8 +94,7 @@ export class ResultEmitter {
     if (this.#open === "image") this.#close();
     const whole = this.#held + text;
     // Half a surrogate pair waits for its other half.
-    const last = whole.charCodeAt(whole.length - 1);
-    const cut = last >= 0xd800 && last <= 0xdbff ? whole.length - 1 : whole.length;
+    const cut = whole.length - halfAtEnd(whole);
     this.#held = whole.slice(cut);
     const delta = whole.slice(0, cut);
     if (delta === "") return;
@@ -105,13 +107,13 @@ export class ResultEmitter {
     }
     const block = this.#blocks[index] as WireBlock & { type: "text" };
     this.#blocks[index] = { ...block, text: block.text + delta };
-    this.#emitter.textDelta(this.place, this.#before + index, delta);
+    this.#emitter.textDelta(this.place, index, delta);
   }
 
   #block(block: WireBlock): void {
     if (block.type !== "image") {
       this.#close();
-      this.#emitter.block(this.place, this.#before + this.#blocks.length, block);
+      this.#emitter.block(this.place, this.#blocks.length, block);
       this.#blocks.push(block);
       return;
     }
@@ -140,15 +142,11 @@ export class ResultEmitter {
     const cited = referenceId === undefined ? {} : { reference_id: referenceId };
     const block = { ...(this.#blocks[index] as WireBlock), ...cited };
     this.#blocks[index] = block;
-    this.#emitter.block(this.place, this.#before + index, block);
+    this.#emitter.block(this.place, index, block);
     this.#open = undefined;
   }
 
   #at(index: number) {
-    return {
-      item_id: this.place.id,
-      output_index: this.place.index,
-      block_index: this.#before + index,
-    };
+    return { item_id: this.place.id, output_index: this.place.index, block_index: index };
   }
 }

@@ -10,6 +10,7 @@ import type {
   WireBlock,
 } from "../protocol/task.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import { halfAtEnd } from "./half-at-end.ts";
 import type { TurnPart, TurnSink } from "./model/turn.ts";
 import { toWireBlock } from "./tool/result.ts";
 
@@ -31,6 +32,8 @@ interface OpenPart {
   readonly parser?: ReferenceParser;
   readonly annotations: Annotation[];
   text: string;
+  /** Half a character, which is shown with its other half. */
+  held: string;
 }
 
 /** How a turn is shown. */
@@ -69,7 +72,7 @@ export class TurnEmitter implements TurnSink {
       item.blocks.push(empty);
       emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
       const parser = new ReferenceParser(references);
-      this.#parts.set(part.key, { item, index, parser, annotations: [], text: "" });
+      this.#parts.set(part.key, { item, index, parser, annotations: [], text: "", held: "" });
     } else if (part.kind === "thinking") {
       const index = item.summary.length;
       item.summary.push(empty);
@@ -81,35 +84,23 @@ export class TurnEmitter implements TurnSink {
           item: empty,
         });
       }
-      this.#parts.set(part.key, { item, index, annotations: [], text: "" });
+      this.#parts.set(part.key, { item, index, annotations: [], text: "", held: "" });
     } else {
-      this.#parts.set(part.key, { item, index: 0, annotations: [], text: "" });
+      this.#parts.set(part.key, { item, index: 0, annotations: [], text: "", held: "" });
     }
   }
 
   delta(key: number, text: string): void {
     const part = this.#parts.get(key);
     if (part === undefined || text === "") return;
-    const { item, index, parser } = part;
-    if (parser !== undefined) {
-      this.#showText(part, parser.push(text));
+    if (part.parser !== undefined) {
+      this.#showText(part, part.parser.push(text));
       return;
     }
-    part.text += text;
-    const at = { item_id: item.place.id, output_index: item.place.index };
-    const { emitter, rawReasoning } = this.#options;
-    if (item.kind === "tool_call") {
-      emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta: text });
-    } else if (rawReasoning) {
-      emitter.emit({ type: "task.reasoning_text.delta", ...at, content_index: index, delta: text });
-    } else {
-      emitter.emit({
-        type: "task.reasoning_summary_text.delta",
-        ...at,
-        summary_index: index,
-        delta: text,
-      });
-    }
+    const whole = part.held + text;
+    const cut = whole.length - halfAtEnd(whole);
+    part.held = whole.slice(cut);
+    this.#showDelta(part, whole.slice(0, cut));
   }
 
   close(key: number): void {
@@ -118,6 +109,7 @@ export class TurnEmitter implements TurnSink {
     this.#parts.delete(key);
     const { item, index, parser } = part;
     if (parser !== undefined) this.#showText(part, parser.end());
+    else this.#showDelta(part, part.held);
     const { emitter, rawReasoning } = this.#options;
     const at = { item_id: item.place.id, output_index: item.place.index };
     if (item.kind === "tool_call") {
@@ -213,6 +205,23 @@ export class TurnEmitter implements TurnSink {
   end(status: ItemStatus): void {
     for (const key of [...this.#parts.keys()]) this.close(key);
     for (const item of this.#items) this.#closeItem(item, status);
+  }
+
+  /** Thinking or arguments as they grow. */
+  #showDelta(part: OpenPart, delta: string): void {
+    if (delta === "") return;
+    part.text += delta;
+    const { item, index } = part;
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    const { emitter, rawReasoning } = this.#options;
+    if (item.kind === "tool_call") {
+      emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta });
+    } else if (rawReasoning) {
+      emitter.emit({ type: "task.reasoning_text.delta", ...at, content_index: index, delta });
+    } else {
+      const place = { ...at, summary_index: index };
+      emitter.emit({ type: "task.reasoning_summary_text.delta", ...place, delta });
+    }
   }
 
   #showText(part: OpenPart, shown: { text: string; annotations: readonly Annotation[] }): void {

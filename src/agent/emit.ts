@@ -15,8 +15,8 @@ export type EventBody = LogEvent extends infer Event
 export interface ItemPlace {
   readonly id: string;
   readonly index: number;
-  /** How many blocks it had when this process, or this attempt, took it over. */
-  readonly blocks?: number;
+  /** What it held when this process, or this attempt, took it over. */
+  readonly blocks?: readonly WireBlock[];
 }
 
 /** Where a task's numbers go on: 0 and 0 for a new one, from the fold of its log for a resumed one. */

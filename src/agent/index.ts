@@ -11,7 +11,7 @@ export type {
 } from "./hook.ts";
 export type { LanguageModel, Model } from "./model/resolve.ts";
 export { ReActAgent } from "./react-agent.ts";
-export type { ReActAgentOptions } from "./settings.ts";
+export type { Money, ReActAgentOptions } from "./settings.ts";
 export type { ChildOptions, ChildOutcome, ContextValues, ToolContext } from "./tool/context.ts";
 export { ContextStore } from "./tool/context.ts";
 export type { ToolGroup, ToolGroups } from "./tool/groups.ts";

@@ -62,12 +62,13 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     messages: own,
     record,
     usage: folded?.usage ?? noUsage,
+    cost: folded?.cost && { ...folded.cost, amount: Number(folded.cost.amount) },
     pool: ReferencePool.from({ taskId, entries }),
     storedReferences: entries.length,
     openResults: new Map(
       folded?.output.flatMap((item, index) =>
         item.type === "tool_result" && item.status === "in_progress"
-          ? [[item.call_id, { id: item.id, index, blocks: item.block_list.length }] as const]
+          ? [[item.call_id, { id: item.id, index, blocks: item.block_list }] as const]
           : [],
       ),
     ),

@@ -7,7 +7,7 @@ import { modelExecution } from "./execution.ts";
 import type { ModelCall, ReasoningVerdict } from "./hook.ts";
 import { callHooks, tellHooks } from "./hook.ts";
 import { runTurn } from "./model/model.ts";
-import { type FinishReason, TurnInterrupted } from "./model/turn.ts";
+import { type Turn, TurnInterrupted } from "./model/turn.ts";
 import { stopCallId } from "./next.ts";
 import { blankReplyPrompt, summaryPrompt } from "./prompts.ts";
 import { structuredTool, structuredWay } from "./structured-output.ts";
@@ -44,7 +44,7 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
       }),
     );
     sink.end("completed");
-    const message = assistantMessage(task, turn.content, turn.usage, turn.finishReason, purpose);
+    const message = assistantMessage(task, turn, purpose);
     await settle(task, sink, message, purpose);
   } catch (error) {
     if (!(error instanceof TurnInterrupted)) {
@@ -54,8 +54,12 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
     sink.discardHalfCalls();
     sink.end("cancelled");
     if (error.partial.length > 0) {
-      const usage = error.usage ?? noUsage;
-      await commitTurn(task, assistantMessage(task, error.partial, usage, "other", purpose));
+      const turn = {
+        content: error.partial,
+        usage: error.usage ?? noUsage,
+        finishReason: "other",
+      } as const;
+      await commitTurn(task, assistantMessage(task, turn, purpose));
     }
     throw error;
   }
@@ -162,8 +166,15 @@ function shown(sink: TurnEmitter, original: Message, edited: Message): Message {
 async function commitTurn(task: TaskRun, message: Message, more: readonly Message[] = []) {
   const usage = message.usage ?? noUsage;
   task.usage = addUsage(task.usage, usage);
-  task.budget.add(usage);
-  task.emitter.emit({ type: "task.usage", cumulative: true, usage: task.usage });
+  const cost = task.settings.price?.(usage, String(message.metadata?.model ?? ""));
+  if (cost) task.cost = { ...cost, amount: cost.amount + (task.cost?.amount ?? 0) };
+  task.budget.add(usage, cost?.amount ?? 0);
+  task.emitter.emit({
+    type: "task.usage",
+    cumulative: true,
+    usage: task.usage,
+    ...(task.cost && { cost: { ...task.cost, amount: String(task.cost.amount) } }),
+  });
   await commitStep(task, {
     messages: [message, ...more],
     record: { committedOutput: task.emitter.outputLength },
@@ -172,11 +183,10 @@ async function commitTurn(task: TaskRun, message: Message, more: readonly Messag
 
 function assistantMessage(
   task: TaskRun,
-  content: readonly Block[],
-  usage: Usage,
-  finish: FinishReason,
+  turn: Pick<Turn, "content" | "usage" | "finishReason"> & Partial<Pick<Turn, "model">>,
   purpose: "reply" | "summary",
 ): Message {
+  const { content, usage, finishReason: finish, model } = turn;
   return {
     id: task.settings.ids.next("msg"),
     role: "assistant",
@@ -186,6 +196,7 @@ function assistantMessage(
     metadata: {
       taskId: task.ref.taskId,
       iteration: iterationOf(task) + 1,
+      ...(model && { model: `${model.provider}/${model.modelId}` }),
       ...((finish === "length" || finish === "content-filter") && { finish }),
       ...(purpose === "summary" && { summary: true }),
     },

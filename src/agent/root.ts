@@ -8,7 +8,7 @@ import type { Ending } from "./ending.ts";
 import { callHooks } from "./hook.ts";
 import { type ReadInput, readInput } from "./input.ts";
 import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
-import type { AgentSettings } from "./settings.ts";
+import { type AgentSettings, checkBudget } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
 import { controlMessage } from "./task-run.ts";
@@ -58,6 +58,7 @@ async function driveRoot(
   const { store, clock, ids } = settings;
   const sessionId = options.sessionId ?? ids.next("sess");
   checkSessionId(sessionId);
+  checkBudget(options.budget, settings.price !== undefined);
   const read = readInput(input, ids);
   const onAbort = () => stop.abort(options.signal?.reason);
   if (options.signal?.aborted) onAbort();

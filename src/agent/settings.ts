@@ -6,6 +6,7 @@ import { RivuletError } from "../protocol/error.ts";
 import type { IdSource } from "../protocol/id.ts";
 import { createIds } from "../protocol/id.ts";
 import type { Store } from "../protocol/store.ts";
+import type { Usage } from "../protocol/task.ts";
 import { openStore } from "../store/index.ts";
 import type { Execution } from "./execution.ts";
 import type { Hook } from "./hook.ts";
@@ -16,6 +17,12 @@ import type { ContextValues } from "./tool/context.ts";
 import type { Permissions } from "./tool/permission.ts";
 import type { Tool } from "./tool/tool.ts";
 import { Toolkit } from "./tool/toolkit.ts";
+
+/** An amount in one currency. */
+export interface Money {
+  readonly amount: number;
+  readonly currency: string;
+}
 
 /** What a ReActAgent is made of. */
 export interface ReActAgentOptions {
@@ -46,6 +53,8 @@ export interface ReActAgentOptions {
   /** True: thinking is shown as it is, not as a summary. */
   readonly rawReasoning?: boolean;
   readonly budget?: Budget;
+  /** What a model call costs, for `budget.cost` and the usage on the wire; `model` is `provider/id`. */
+  readonly price?: (usage: Usage, model: string) => Money;
   readonly context?: ContextValues;
   readonly tracer?: Tracer;
   readonly clock?: Clock;
@@ -71,6 +80,7 @@ export interface AgentSettings {
   readonly references: boolean;
   readonly rawReasoning: boolean;
   readonly budget: Budget;
+  readonly price: ReActAgentOptions["price"];
   readonly context: ContextValues | undefined;
   readonly tracer: Tracer | undefined;
   readonly clock: Clock;
@@ -92,6 +102,7 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
       "Put the tools into the toolkit.",
     );
   }
+  checkBudget(options.budget, options.price !== undefined);
   const models = Array.isArray(options.model)
     ? (options.model as readonly Model[])
     : [options.model];
@@ -118,11 +129,18 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     references: options.references ?? false,
     rawReasoning: options.rawReasoning ?? false,
     budget: options.budget ?? {},
+    price: options.price,
     context: options.context,
     tracer: options.tracer,
     clock,
     ids: options.ids ?? createIds({ clock }),
   });
+}
+
+/** A limit that could never be reached, because nothing counts towards it, would be a trap. */
+export function checkBudget(budget: Budget | undefined, hasPrice: boolean): void {
+  if (budget?.cost === undefined || hasPrice) return;
+  throw invalid("A budget of cost needs prices.", "Give the agent price: (usage, model) => …");
 }
 
 function invalid(message: string, hint: string): RivuletError {

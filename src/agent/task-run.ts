@@ -8,7 +8,7 @@ import type { BudgetMeter } from "./budget.ts";
 import type { Conversation, LogWriter } from "./conversation.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
 import type { HookContext } from "./hook.ts";
-import type { AgentSettings } from "./settings.ts";
+import type { AgentSettings, Money } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { Permissions } from "./tool/permission.ts";
 import { definitionOf, type ToolDefinition } from "./tool/tool.ts";
@@ -26,6 +26,7 @@ export interface TaskRun {
   readonly messages: Message[];
   record: TaskRecord;
   usage: Usage;
+  cost: Money | undefined;
   readonly pool: ReferencePool;
   /** How many entries of the pool the transcript holds. */
   storedReferences: number;

@@ -201,7 +201,11 @@ describe("with a context manager", () => {
           return "ok";
         },
       });
-    const script = [[{ call: "a" }, { call: "b" }], () => (mine("inside chat"), "done")];
+    const traced = () => {
+      mine("inside chat");
+      return "done";
+    };
+    const script = [[{ call: "a" }, { call: "b" }], traced];
     const agent = new ReActAgent({
       name: "lead",
       model: scriptedModel(script),
@@ -457,7 +461,7 @@ describe("errors", () => {
     const model = scriptedModel([callEcho, ["half", { hang: true }]]);
     const run = new ReActAgent({ name: "lead", tracer, model, tools: [echo] }).run("go");
     for await (const event of run) {
-      if (event.type === "task.output_text.delta") void run.cancel();
+      if (event.type === "task.text.delta") void run.cancel();
     }
     await run.result();
     expect(paths()).toHaveLength(4);
@@ -476,10 +480,11 @@ describe("errors", () => {
         tool({
           ...echoLike("wait"),
           execute: (_, { signal }) => {
-            void agentRun.cancel();
-            return new Promise((_resolve, reject) => {
+            const stopped = new Promise<string>((_resolve, reject) => {
               signal.addEventListener("abort", () => reject(signal.reason));
             });
+            void agentRun.cancel();
+            return stopped;
           },
         }),
       ],
@@ -505,7 +510,9 @@ describe("cost", () => {
       ids,
       ...(own && { tracer: own }),
     });
-    return Array.fromAsync(agent.run("go"));
+    const events: TaskEvent[] = [];
+    for await (const event of agent.run("go")) events.push(event);
+    return events;
   };
 
   it("runs the same with a tracer, without one, and with nothing registered", async () => {

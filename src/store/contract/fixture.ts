@@ -160,6 +160,7 @@ export function record(changes: Partial<TaskRecord> = {}): TaskRecord {
     taskId,
     rootTaskId: taskId,
     agentId: "assistant",
+    agentName: "assistant",
     agentKey: `agent:assistant:${taskId}`,
     sessionId: "sess_1",
     depth: 0,
