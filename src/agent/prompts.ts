@@ -20,3 +20,7 @@ export const tooLateResult = "Not run: the task has reached its maximum number o
 export function repeatedResult(name: string): string {
   return `You have called ${name} with the same input three times and got the same result each time. Do something else: another call like this ends the task.`;
 }
+
+/** What the model reads once there is something to cite. */
+export const citationPrompt =
+  "Tool results between <referencable-item> and </referencable-item> can be cited. Put [^n], with the item's ID for n, right after each statement that rests on one. Cite only items that you were given.";

@@ -1,5 +1,5 @@
 import { RivuletError } from "../protocol/error.ts";
-import type { Block, Message } from "../protocol/message.ts";
+import type { Message } from "../protocol/message.ts";
 import { addUsage } from "../protocol/select.ts";
 import type { Usage } from "../protocol/task.ts";
 import { TurnEmitter } from "./emit-turn.ts";
@@ -9,7 +9,7 @@ import { callHooks, tellHooks } from "./hook.ts";
 import { runTurn } from "./model/model.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
 import { stopCallId } from "./next.ts";
-import { blankReplyPrompt, summaryPrompt } from "./prompts.ts";
+import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
 import { structuredTool, structuredWay } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { commitStep, controlMessage, iterationOf } from "./task-run.ts";
@@ -73,7 +73,9 @@ async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<Mod
   if (purpose === "reply" && structured) tools.push(structured);
   const call: ModelCall = {
     messages: [...task.messages, ...(purpose === "summary" ? [asked(task, summaryPrompt)] : [])],
-    system: settings.systemPrompt,
+    system: [settings.systemPrompt, task.storedReferences > 0 ? citationPrompt : ""]
+      .filter((text) => text !== "")
+      .join("\n\n"),
     tools,
     options: { ...settings.modelOptions },
   };

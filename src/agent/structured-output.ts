@@ -10,7 +10,7 @@ import { type Tool, tool } from "./tool/tool.ts";
 /** How often a model may get its structured answer wrong. */
 const maxTries = 3;
 /** The tool that takes the answer of a model which cannot keep to a schema by itself. */
-export const structuredToolName = "generate_response";
+const structuredToolName = "generate_response";
 
 const tools = new WeakMap<TaskRun, Tool>();
 

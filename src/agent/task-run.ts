@@ -45,7 +45,8 @@ export interface TaskRun {
   readonly children: Set<TaskRun>;
   /** Set with the event that ends or suspends it: nothing may follow that. */
   isResting: boolean;
-  readonly trace: TaskTrace;
+  /** Undefined when nobody listens. */
+  readonly trace: TaskTrace | undefined;
 }
 
 /** What one step writes besides its events. */

@@ -1,8 +1,7 @@
 import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
-import { context, isSpanContextValid, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { context, ProxyTracerProvider, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { type ErrorShape, RivuletError } from "../protocol/error.ts";
 import type { TaskRecord } from "../protocol/store.ts";
-import type { Usage } from "../protocol/task.ts";
 import type { ToolCall } from "./hook.ts";
 import { flattenModels, type LanguageModel, providerOf } from "./model/resolve.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
@@ -24,14 +23,19 @@ export interface TaskTrace {
   readonly calls: Map<string, Context>;
 }
 
-/** The trace of a task. A child is put under the call that runs it, and has its parent's tracer unless it has its own. */
+/**
+ * The trace of a task; undefined when nobody listens. A child is put under the call that runs it, and has its parent's
+ * tracer unless it has its own.
+ */
 export function openTrace(
   settings: AgentSettings,
   record: TaskRecord,
   parent: TaskTrace | undefined,
-): TaskTrace {
+): TaskTrace | undefined {
+  const tracer = settings.tracer ?? parent?.tracer ?? registeredTracer();
+  if (tracer === undefined) return undefined;
   return {
-    tracer: settings.tracer ?? parent?.tracer ?? trace.getTracer("rivulet"),
+    tracer,
     attributes: {
       "gen_ai.agent.id": record.agentId,
       "gen_ai.agent.name": record.agentName,
@@ -44,15 +48,25 @@ export function openTrace(
   };
 }
 
+/** The API's own tracer does nothing until a provider is registered; to have none makes not even an empty span. */
+function registeredTracer(): Tracer | undefined {
+  const provider = trace.getTracerProvider();
+  return provider instanceof ProxyTracerProvider
+    ? provider.getDelegateTracer("rivulet")
+    : provider.getTracer("rivulet");
+}
+
 /** Drives a task inside its span. */
 export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T> {
-  const { name, description } = task.settings;
+  const { trace: own, settings } = task;
+  if (own === undefined) return drive();
+  const { name, description } = settings;
   const attributes = {
     "gen_ai.operation.name": "invoke_agent",
     ...(description !== undefined && { "gen_ai.agent.description": description }),
   };
-  return inSpan(task, `invoke_agent ${name}`, { attributes }, async (span, inner) => {
-    task.trace.context = inner;
+  return inSpan(own, `invoke_agent ${name}`, { attributes }, async (span, inner) => {
+    own.context = inner;
     try {
       return await drive();
     } finally {
@@ -65,7 +79,9 @@ export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T>
 
 /** Asks the model inside a span: one for all its attempts. */
 export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise<Turn> {
-  const [first] = flattenModels(task.settings.models);
+  const { trace: own, settings } = task;
+  if (own === undefined) return ask();
+  const [first] = flattenModels(settings.models);
   const asked = modelOf(first as LanguageModel | string);
   const attributes = {
     "gen_ai.operation.name": "chat",
@@ -74,63 +90,56 @@ export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise
     "gen_ai.request.stream": true,
   };
   const options = { kind: SpanKind.CLIENT, attributes };
-  return inSpan(task, `chat ${asked.modelId}`, options, async (span) => {
-    try {
-      const turn = await ask();
-      span.setAttributes({
-        // A fallback may have answered.
-        "gen_ai.provider.name": providerName(turn.model.provider),
-        "gen_ai.response.model": turn.model.modelId,
-        "gen_ai.response.finish_reasons": [turn.finishReason.replace("-", "_")],
-        ...usageAttributes(turn.usage),
-      });
-      return turn;
-    } catch (error) {
-      if (error instanceof TurnInterrupted && error.usage) {
-        span.setAttributes(usageAttributes(error.usage));
-      }
-      throw error;
-    }
+  return inSpan(own, `chat ${asked.modelId}`, options, async (span) => {
+    const turn = await ask();
+    span.setAttributes({
+      // A fallback may have answered.
+      "gen_ai.provider.name": providerName(turn.model.provider),
+      "gen_ai.response.model": turn.model.modelId,
+      "gen_ai.response.finish_reasons": [turn.finishReason.replace("-", "_")],
+      "gen_ai.usage.input_tokens": turn.usage.input_tokens,
+      "gen_ai.usage.output_tokens": turn.usage.output_tokens,
+      "gen_ai.usage.cache_read.input_tokens": turn.usage.cached_input_tokens,
+      "gen_ai.usage.reasoning.output_tokens": turn.usage.reasoning_tokens,
+    });
+    return turn;
   });
 }
 
 /** Executes a tool inside a span: one for all its attempts, and for each time that a suspended call goes on. */
 export function traceToolCall(
-  task: TaskRun,
+  { trace: own }: TaskRun,
   { id, name }: ToolCall,
   execute: () => Promise<ToolOutcome>,
 ): Promise<ToolOutcome> {
+  if (own === undefined) return execute();
   const attributes = {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.name": name,
     "gen_ai.tool.call.id": id,
   };
-  return inSpan(task, `execute_tool ${name}`, { attributes }, async (span, inner) => {
-    const { calls } = task.trace;
-    calls.set(id, inner);
+  return inSpan(own, `execute_tool ${name}`, { attributes }, async (span, inner) => {
+    own.calls.set(id, inner);
     try {
       const outcome = await execute();
       span.setAttribute("rivulet.tool.state", outcome.state);
       if (outcome.state === "error" && outcome.error) setError(span, outcome.error);
       return outcome;
     } finally {
-      calls.delete(id);
+      own.calls.delete(id);
     }
   });
 }
 
 /** Runs something inside a new span, which is also the active one for whoever asks a context manager. */
 async function inSpan<T>(
-  task: TaskRun,
+  { tracer, attributes: common, context: outer }: TaskTrace,
   name: string,
   { kind, attributes }: SpanOptions,
   run: (span: Span, inner: Context) => Promise<T>,
 ): Promise<T> {
-  const { tracer, attributes: common, context: outer } = task.trace;
   const options = { kind: kind ?? SpanKind.INTERNAL, attributes: { ...common, ...attributes } };
   const span = tracer.startSpan(name, options, outer);
-  // Nothing is registered: there is no trace to keep together either.
-  if (!span.isRecording() && !isSpanContextValid(span.spanContext())) return run(span, outer);
   const inner = trace.setSpan(outer, span);
   try {
     return await context.with(inner, run, undefined, span, inner);
@@ -149,15 +158,6 @@ async function inSpan<T>(
 function setError(span: Span, { code, message }: Pick<ErrorShape, "code" | "message">): void {
   span.setAttribute("error.type", code);
   span.setStatus({ code: SpanStatusCode.ERROR, message });
-}
-
-function usageAttributes(usage: Usage): Attributes {
-  return {
-    "gen_ai.usage.input_tokens": usage.input_tokens,
-    "gen_ai.usage.output_tokens": usage.output_tokens,
-    "gen_ai.usage.cache_read.input_tokens": usage.cached_input_tokens,
-    "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
-  };
 }
 
 function modelOf(model: LanguageModel | string): Turn["model"] {

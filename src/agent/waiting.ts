@@ -24,7 +24,7 @@ export async function waitingTasks(
 }
 
 /** What waits in one task's transcript. */
-export function waitingIn(record: TaskRecord, messages: readonly Message[]): WaitingTask {
+function waitingIn(record: TaskRecord, messages: readonly Message[]): WaitingTask {
   const step = nextStep(messages, record.agentName);
   const calls = step.type === "act" || step.type === "wait" ? step.calls : [];
   const approvals = calls.flatMap(({ call, suspension, answer }) =>
