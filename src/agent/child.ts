@@ -5,7 +5,8 @@ import { textOf } from "../protocol/message.ts";
 import type { Source } from "../protocol/source.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import type { Ending } from "./ending.ts";
+import { type Ending, failed } from "./ending.ts";
+import { driveHooked } from "./hooked.ts";
 import { readInput } from "./input.ts";
 import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -37,10 +38,11 @@ export async function runChild(
   const known = await store.task(callId);
   if (known && isTerminal(known.status)) return recorded(known);
   if (known?.status === "suspended" && !(await isAnswered(parent, known))) return waiting(known);
+  const asked = readInput(input, settings.ids).messages;
   const child = known
     ? await reopen(parent, settings, known)
-    : await create(parent, callId, settings, readInput(input, settings.ids).messages, options);
-  const ending = await drive(parent, child, options.signal);
+    : await create(parent, callId, settings, asked, options);
+  const ending = await drive(parent, child, known ? [] : asked, options.signal);
   if (ending.status === "suspended") return waiting(child.record);
   parent.emitter.emit({
     type: "task.child.finished",
@@ -120,13 +122,23 @@ function open(
 }
 
 /** Drives a child under its parent: a cancel of the call reaches it, also one that came before it began. */
-async function drive(parent: TaskRun, child: TaskRun, signal: AbortSignal): Promise<Ending> {
+async function drive(
+  parent: TaskRun,
+  child: TaskRun,
+  input: readonly Message[],
+  signal: AbortSignal,
+): Promise<Ending> {
   const onAbort = () => child.controller.abort(signal.reason);
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   parent.children.add(child);
   try {
-    return await traceTask(child, () => driveTask(child));
+    const { ending } = await traceTask(child, () => driveHooked(child, input, driveTask));
+    return ending;
+  } catch (error) {
+    // A child's failure is its own: the parent reads of it, unless nobody may write any more.
+    if (parent.conversation.lost.signal.aborted) throw error;
+    return failed(error);
   } finally {
     parent.children.delete(child);
     signal.removeEventListener("abort", onAbort);

@@ -65,13 +65,13 @@ export function failed(error: unknown): Ending {
 }
 
 /** Nothing in the task can move until somebody answers. */
-export function suspended(task: TaskRun, step: Step & { type: "act" | "wait" }): Ending {
+export function suspended(task: TaskRun, step: Step & { type: "act" | "wait" }): Extract<Ending, { status: "suspended" }> {
   const stop = openStop(task.messages);
   if (stop !== undefined) {
     const acting = stop.reason === "acting";
     const generateReason = acting ? "acting_stop_requested" : "reasoning_stop_requested";
     const message = acting ? lastToolMessage(task) : step.message;
-    const suspension = { reason: "stop_requested", approval_ids: [stop.approvalId] } as const;
+    const suspension = { reason: "stop_requested" } as const;
     return { status: "suspended", generateReason, message, suspension };
   }
   const waiting = step.calls.flatMap(({ suspension, answer }) =>

@@ -1,5 +1,6 @@
 import type { Message } from "../protocol/message.ts";
 import type { Post } from "../protocol/store.ts";
+import { stopCallId } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
 import { commitStep } from "./task-run.ts";
 
@@ -27,6 +28,7 @@ function arrive(task: TaskRun, post: Post): Message[] {
   if (post.message === undefined) return [];
   for (const block of post.message.content) {
     if (block.type === "answer") {
+      if (block.callId === stopCallId) continue; // nobody was asked
       task.emitter.emit({
         type: "task.approval.resolved",
         approval_id: block.approvalId,

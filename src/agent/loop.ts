@@ -78,6 +78,7 @@ async function reasonWithin(task: TaskRun): Promise<Ending | undefined> {
 /** The model has said its last word: it counts, unless it was cut off or has not the form that was asked for. */
 async function done(task: TaskRun): Promise<Ending | undefined> {
   const message = task.messages.findLast((one) => one.role === "assistant");
+  if (message?.metadata?.summary) return incomplete(task, "max_iterations");
   if (message?.metadata?.finish === "length") return incomplete(task, "max_output_tokens");
   if (message?.metadata?.finish === "content-filter") return incomplete(task, "content_filter");
   const answer = await structuredState(task);

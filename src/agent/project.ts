@@ -200,7 +200,8 @@ class Projection {
     if (entry.item.type !== "tool_result") return;
     const { call_id, block_list, status, error } = entry.item;
     const output = block_list.flatMap(blockOf);
-    const text = textOf(output) || (error?.message ?? entry.text);
+    const child = entry.item.child_task_id && this.#tasks.get(entry.item.child_task_id);
+    const text = textOf(output) || (error?.message ?? (child ? child.last.text : entry.text));
     const state =
       status === "completed"
         ? "success"
@@ -296,7 +297,8 @@ class Projection {
     generateReason: GenerateReason | undefined,
     out: AgentEvent[],
   ): void {
-    if (seen.source === undefined) {
+    // The root's end comes with the reply, so that all doors agree; a failed root has none.
+    if (seen.source === undefined && status !== "failed") {
       this.#rootStatus = status;
       return;
     }
@@ -306,7 +308,7 @@ class Projection {
       text: seen.last.text,
       message: seen.last,
       status,
-      generateReason: generateReason ?? "interrupted",
+      generateReason: generateReason ?? "failed",
       approvals: [...seen.approvals.values()],
       ...from(seen),
     });

@@ -1,17 +1,16 @@
 import type { Answer, Approval, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
-import type { Message, Reply, TaskRef } from "../protocol/message.ts";
-import { textOf } from "../protocol/message.ts";
+import type { AnswerBlock, Message, Reply, TaskRef } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { Conversation } from "./conversation.ts";
-import type { Ending } from "./ending.ts";
-import { callHooks } from "./hook.ts";
+import { type Ending, suspended } from "./ending.ts";
+import { driveHooked, replyOf } from "./hooked.ts";
 import { type ReadInput, readInput } from "./input.ts";
 import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
+import { nextStep } from "./next.ts";
 import { type AgentSettings, checkBudget } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
-import { controlMessage } from "./task-run.ts";
 import { toJsonSchema } from "./tool/schema.ts";
 import { traceTask } from "./trace.ts";
 import { type WaitingTask, waitingTasks } from "./waiting.ts";
@@ -56,15 +55,16 @@ async function driveRoot(
   onStarted: (started: Started) => void,
 ): Promise<Reply<unknown>> {
   const { store, clock, ids } = settings;
-  const sessionId = options.sessionId ?? ids.next("sess");
-  checkSessionId(sessionId);
   checkBudget(options.budget, settings.price !== undefined);
   const read = readInput(input, ids);
+  const sessionId = options.sessionId ?? (await sessionOf(store, read)) ?? ids.next("sess");
+  checkSessionId(sessionId);
   const onAbort = () => stop.abort(options.signal?.reason);
   if (options.signal?.aborted) onAbort();
   options.signal?.addEventListener("abort", onAbort, { once: true });
-  const release = await takeSlot(store, sessionId, options.onBusy ?? "queue", stop.signal);
+  let release: (() => void) | undefined;
   try {
+    release = await takeSlot(store, sessionId, options.onBusy ?? "queue", stop.signal);
     const conversation = await Conversation.enter(store, sessionId, clock);
     try {
       const task = await prepareRoot(settings, conversation, read, options, onStarted);
@@ -73,9 +73,15 @@ async function driveRoot(
       await conversation.leave();
     }
   } finally {
-    release();
+    release?.();
     options.signal?.removeEventListener("abort", onAbort);
   }
+}
+
+/** Answers know which task they are for, so they find its session by themselves. */
+async function sessionOf(store: Store, { answers }: ReadInput): Promise<string | undefined> {
+  const [answer] = answers;
+  return answer && (await store.task(answer.rootTaskId))?.sessionId;
 }
 
 async function runRoot(
@@ -83,7 +89,8 @@ async function runRoot(
   stop: AbortSignal,
   input: readonly Message[],
 ): Promise<Reply<unknown>> {
-  const { hooks } = task.settings;
+  const waiting = stop.aborted ? undefined : stillWaiting(task);
+  if (waiting) return replyOf(task, waiting);
   const { lost } = task.conversation;
   const onStop = () => {
     if (task.isResting) return;
@@ -98,26 +105,19 @@ async function runRoot(
   stop.addEventListener("abort", onStop, { once: true });
   lost.signal.addEventListener("abort", onLost, { once: true });
   try {
-    const ending = await driveUntilIdle(task, () =>
-      callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(task.hookContext, input)),
-    );
-    if (ending.status === "failed") throw ending.error;
-    const reply = await replyOf(task, ending);
-    await callHooks(hooks, "postCall", undefined, (hook) =>
-      hook.postCall?.(task.hookContext, reply),
-    );
+    const { reply } = await driveHooked(task, input, driveUntilIdle);
     return reply;
-  } catch (error) {
-    const failure = error instanceof Error ? error : new Error(String(error));
-    // What a hook makes of the error must not hide it.
-    await callHooks(hooks, "onError", undefined, (hook) =>
-      hook.onError?.(task.hookContext, failure),
-    ).catch(() => {});
-    throw error;
   } finally {
     stop.removeEventListener("abort", onStop);
     lost.signal.removeEventListener("abort", onLost);
   }
+}
+
+/** How a suspended task rests that nothing new was said to: it is not driven, and nothing is written. */
+function stillWaiting(task: TaskRun): Exclude<Ending, { status: "failed" }> | undefined {
+  if (task.record.status !== "suspended") return undefined;
+  const step = nextStep(task.messages, task.settings.name);
+  return step.type === "act" || step.type === "wait" ? suspended(task, step) : undefined;
 }
 
 /**
@@ -175,21 +175,12 @@ async function prepareRoot(
   });
   onStarted({ ref: task.ref, after: await store.last(unfinished.rootTaskId) });
   await postAnswers(store, task, answers, waiting);
-  const stop = waiting.find(({ record }) => record.taskId === unfinished.taskId)?.stop;
-  const more = stop
-    ? [
-        controlMessage(task, {
-          type: "answer",
-          approvalId: stop.approvalId,
-          callId: stop.callId,
-          decision: "approve",
-        }),
-      ]
-    : [];
-  const resumed = stop ? "stop_answered" : "approval_resolved";
-  if (unfinished.status !== "suspended" || answers.length > 0 || stop) {
-    await resumeTask(task, resumed, [...more, ...asInput(read.messages, task.ref.taskId)]);
-  }
+  const posts = await store.posts({ rootTaskId: unfinished.rootTaskId });
+  const isNewsless = posts.length === 0 && read.messages.length === 0;
+  if (unfinished.status === "suspended" && isNewsless) return task;
+  const isStopped = waiting.some(({ stop }) => stop !== undefined);
+  const resumed = isStopped ? "stop_answered" : "approval_resolved";
+  await resumeTask(task, resumed, asInput(read.messages, task.ref.taskId));
   return task;
 }
 
@@ -232,56 +223,39 @@ async function postAnswers(
   answers: readonly Answer[],
   waiting: readonly WaitingTask[],
 ): Promise<void> {
-  for (const answer of answers) {
-    const task = waiting.find(({ approvals }) =>
-      approvals.some(({ id }) => id === answer.approvalId),
-    );
-    const approval = task?.approvals.find(({ id }) => id === answer.approvalId);
-    if (task === undefined || approval === undefined) continue;
-    const { decision, input, output, reason, always, approvalId } = answer;
+  const post = async ({ record }: WaitingTask, block: AnswerBlock) => {
+    const { taskId, sessionId, rootTaskId } = record;
     const message: Message = {
       id: root.settings.ids.next("msg"),
       role: "user",
-      content: [
-        {
-          type: "answer",
-          approvalId,
-          callId: approval.call.id,
-          decision,
-          ...(input !== undefined && { input }),
-          ...(output !== undefined && { output }),
-          ...(reason !== undefined && { reason }),
-          ...(always !== undefined && { always }),
-        },
-      ],
-      metadata: { taskId: task.record.taskId },
+      content: [block],
+      metadata: { taskId },
     };
-    const { sessionId, rootTaskId } = task.record;
-    await store.post({
-      id: `answer:${approvalId}`,
-      kind: "answer",
-      sessionId,
-      rootTaskId,
-      message,
+    const id = `answer:${block.approvalId}`;
+    await store.post({ id, kind: "answer", sessionId, rootTaskId, message });
+  };
+  for (const answer of answers) {
+    const { decision, input, output, reason, always, approvalId } = answer;
+    const task = waiting.find(({ approvals }) => approvals.some(({ id }) => id === approvalId));
+    const approval = task?.approvals.find(({ id }) => id === approvalId);
+    if (task === undefined || approval === undefined) continue;
+    await post(task, {
+      type: "answer",
+      approvalId,
+      callId: approval.call.id,
+      decision,
+      ...(input !== undefined && { input }),
+      ...(output !== undefined && { output }),
+      ...(reason !== undefined && { reason }),
+      ...(always !== undefined && { always }),
     });
   }
-}
-
-async function replyOf(
-  task: TaskRun,
-  ending: Exclude<Ending, { status: "failed" }>,
-): Promise<Reply<unknown>> {
-  const { store } = task.conversation;
-  const waiting =
-    ending.status === "suspended" ? await waitingTasks(store, task.ref.rootTaskId) : [];
-  return {
-    ...ending.message,
-    text: textOf(ending.message.content),
-    generateReason: ending.generateReason,
-    structured: ending.status === "suspended" ? undefined : ending.structured,
-    approvals: waiting.flatMap(({ approvals }) => approvals),
-    task: task.ref,
-  };
+  // A stop, at any depth, was for the caller to look: that it calls again is the answer.
+  for (const task of waiting) {
+    if (task.stop === undefined) continue;
+    const { approvalId, callId } = task.stop;
+    await post(task, { type: "answer", approvalId, callId, decision: "approve" });
+  }
 }
 
 function newRecord(
@@ -329,6 +303,6 @@ function checkSessionId(sessionId: string): void {
 
 function unknownApproval(ids: readonly string[]): RivuletError {
   return new RivuletError("unknown_approval", `Nothing waits for ${ids.join(", ")}.`, {
-    hint: "agent.approvals({ sessionId }) lists what waits.",
+    hint: "agent.approvals({ sessionId }) lists what waits; answers belong to the session that asked.",
   });
 }

@@ -44,7 +44,7 @@ export interface ReActAgentOptions {
   /** False: the calls of a batch run one after the other. */
   readonly parallel?: boolean;
   readonly execution?: Execution;
-  readonly modelExecution?: Execution & { readonly stallMs?: number };
+  readonly modelExecution?: Execution & { readonly stallMs?: number | null };
   /** Call options for the model: temperature, maxOutputTokens, providerOptions and so on. */
   readonly modelOptions?: Readonly<Record<string, unknown>>;
   readonly permissions?: Permissions;
@@ -74,7 +74,7 @@ export interface AgentSettings {
   readonly maxIters: number;
   readonly parallel: boolean;
   readonly execution: Execution;
-  readonly modelExecution: Execution & { readonly stallMs?: number };
+  readonly modelExecution: Execution & { readonly stallMs?: number | null };
   readonly modelOptions: Readonly<Record<string, unknown>>;
   readonly permissions: Permissions;
   readonly references: boolean;

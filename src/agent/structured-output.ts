@@ -32,7 +32,12 @@ export function structuredTool(task: TaskRun): Tool | undefined {
     description:
       "Hands in the final answer, in the form that the caller asked for. Call it once you have everything.",
     input: jsonSchema(isObjectSchema(schema) ? schema : wrapped(schema)),
-    execute: () => "The answer was accepted.",
+    async execute(input) {
+      const sent = input as { response?: unknown };
+      const answer = await validated(task, isObjectSchema(schema) ? sent : sent.response);
+      if (answer.type === "wrong") throw new Error(answer.problem);
+      return "The answer was accepted.";
+    },
   });
   tools.set(task, made);
   return made;
@@ -53,7 +58,9 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
   if (reply === undefined) return { type: "none" };
   if (way === "native") {
     if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
-    return validated(task, reply, parse(textOf(reply.content)));
+    const parsed = parse(textOf(reply.content));
+    if ("problem" in parsed) return { type: "wrong", problem: parsed.problem };
+    return found(reply, await validated(task, parsed.value));
   }
   const call = reply.content.findLast(
     (block) => block.type === "tool_use" && block.name === structuredToolName,
@@ -71,7 +78,11 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
   if (result?.type !== "tool_result" || result.state !== "success") return { type: "none" };
   const schema = task.record.outputSchema as JsonSchema;
   const sent = call.input as { response?: unknown };
-  return validated(task, reply, { value: isObjectSchema(schema) ? sent : sent.response });
+  return found(reply, await validated(task, isObjectSchema(schema) ? sent : sent.response));
+}
+
+function found(message: Message, answer: Awaited<ReturnType<typeof validated>>): StructuredState {
+  return answer.type === "wrong" ? answer : { type: "found", value: answer.value, message };
 }
 
 /** How many tries this task has used; an error once there are none left. */
@@ -96,16 +107,15 @@ export function refuseTooManyTries(task: TaskRun): void {
   );
 }
 
+/** What the caller's schema says of an answer; in another process than the caller's, its JSON Schema has to do. */
 async function validated(
   task: TaskRun,
-  message: Message,
-  parsed: { readonly value: unknown } | { readonly problem: string },
-): Promise<StructuredState> {
-  if ("problem" in parsed) return { type: "wrong", problem: parsed.problem };
+  answer: unknown,
+): Promise<{ type: "right"; value: unknown } | { type: "wrong"; problem: string }> {
   const schema: StandardSchema =
     task.caller.output ?? jsonSchema(task.record.outputSchema as JsonSchema);
-  const result = await schema["~standard"].validate(parsed.value);
-  if (result.issues === undefined) return { type: "found", value: result.value, message };
+  const result = await schema["~standard"].validate(answer);
+  if (result.issues === undefined) return { type: "right", value: result.value };
   const problems = result.issues.map(({ path = [], message: text }) => {
     const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
     return `${keys.join(".") || "the answer"}: ${text}`;

@@ -160,18 +160,6 @@ describe("checkStream", () => {
     expect(deltas("a\ud83d", "b", "\ude00")).toEqual([]);
   });
 
-  it("takes a remote child's links from its parent alone", () => {
-    const events = withChild("call_1", {
-      parent_task_id: undefined,
-      parent_call_id: undefined,
-      parent_item_id: undefined,
-      mode: undefined,
-    });
-    expect(found(log(...events))).toEqual([[4, "link"]]);
-    const [type, started] = events[3] ?? ["child.started"];
-    expect(found(log(...events.with(3, [type, { ...started, remote: true }])))).toEqual([]);
-  });
-
   it("follows links: self, cycles, strangers, a second child for one call", () => {
     expect(found(log(...withChild("call_1", { parent_task_id: "call_1" })))).toContainEqual([
       4,

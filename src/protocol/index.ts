@@ -79,6 +79,7 @@ export type {
   FileInfo,
   Files,
   Lease,
+  LogSnapshot,
   Post,
   SessionAppend,
   SessionInfo,

@@ -124,7 +124,8 @@ export type GenerateReason =
   | "budget"
   | "no_progress"
   | "max_output_tokens"
-  | "content_filter";
+  | "content_filter"
+  | "failed";
 
 /** Names one task and the tree and session it belongs to. */
 export interface TaskRef {

@@ -1,5 +1,5 @@
 import type { ErrorShape } from "./error.ts";
-import type { TaskEvent } from "./event.ts";
+import type { TaskEvent, TaskSnapshot } from "./event.ts";
 import type { Message } from "./message.ts";
 import type { TaskStatus } from "./task.ts";
 
@@ -27,11 +27,21 @@ export interface Store {
   post(post: Post): Promise<Post>;
   /** Inbox rows that are not yet taken. */
   posts(query: { sessionId?: string; rootTaskId?: string }): Promise<readonly Post[]>;
+  /** Events above number `after`; rejects with `cursor_expired` when some of them were trimmed. */
   read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]>;
   /** The last number of a log; -1 when it is empty. */
   last(log: string): Promise<number>;
+  /** Forgets the events that the snapshot stands for from then on; the numbers of the others stay. */
+  trim(log: string, snapshot: LogSnapshot): Promise<void>;
+  /** What stands for the events that were trimmed; undefined while the log is whole. */
+  snapshot(log: string): Promise<LogSnapshot | undefined>;
   session(id: string, from?: number): Promise<readonly Message[]>;
   sessions(query: SessionQuery): Promise<readonly SessionInfo[]>;
+  /**
+   * Forgets a conversation: the transcripts, records, inbox rows and logs of its root session and of all descendants.
+   * False when there is none; rejects with `conflict` while it has a live owner, and for the session of a child.
+   */
+  deleteSession(id: string): Promise<boolean>;
   task(id: string): Promise<TaskRecord | undefined>;
   tasks(query: TaskQuery): Promise<readonly TaskRecord[]>;
   /** A hint only: reread after it. Returns the way to stop watching. */
@@ -90,6 +100,12 @@ export interface Post {
   readonly sessionId: string;
   readonly rootTaskId?: string;
   readonly message?: Message;
+}
+
+/** The tasks of a log as they stood after its event number `through`. */
+export interface LogSnapshot {
+  readonly through: number;
+  readonly tasks: readonly TaskSnapshot[];
 }
 
 /** What a store keeps of a task besides its log and its transcript. */

@@ -16,6 +16,7 @@ export const approvalKind = z.enum(["tool_call", "question", "external", "form",
 /** Twin of `GenerateReason`. */
 export const generateReason = z.enum([
   "model_stop",
+  "failed",
   "tool_suspended",
   "approval_required",
   "reasoning_stop_requested",

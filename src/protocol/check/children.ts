@@ -66,7 +66,6 @@ function unshown(
     itemId,
     index: check.index,
     mode: "sync",
-    remote: false,
     finished: false,
   };
   check.children.set(id, told);
@@ -84,7 +83,6 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
     itemId,
     index: check.index,
     mode: event.mode,
-    remote: event.remote === true,
     finished: false,
   });
   if (id === task.id) report(check, "link", `${show(id)} claims to be its own parent`);

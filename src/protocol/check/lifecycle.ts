@@ -82,7 +82,7 @@ function checkCreated(check: Check, task: TaskState, event: TaskCreated): void {
   task.sessionId = session_id;
   task.linkedAt = check.index;
   if (parent_task_id === undefined) {
-    checkParentless(check, task);
+    checkRoot(check, task);
     return;
   }
   task.parentId = parent_task_id;
@@ -111,14 +111,8 @@ function checkCreated(check: Check, task: TaskState, event: TaskCreated): void {
   }
 }
 
-/** A task that names no parent is the root, or runs on another server that was not told. */
-function checkParentless(check: Check, task: TaskState): void {
-  const told = check.children.get(task.id);
-  if (told?.remote) {
-    task.parentId = told.parentId;
-    task.parentItemId = told.itemId;
-    task.mode = told.mode;
-  } else if (told !== undefined) {
+function checkRoot(check: Check, task: TaskState): void {
+  if (check.children.has(task.id)) {
     report(check, "link", `the child ${show(task.id)} does not name its parent`);
   } else if (check.rootId !== undefined && !check.lenient) {
     report(check, "link", `a second task without a parent; the root is ${show(check.rootId)}`);

@@ -24,7 +24,6 @@ export function takeSnapshot(check: Check, event: TaskSnapshot): TaskState {
       itemId: sent.parent_item_id,
       index: check.index,
       mode: sent.mode ?? "sync",
-      remote: sent.remote ?? false,
       finished: false,
     });
   }

@@ -66,8 +66,6 @@ export interface ChildState {
   readonly itemId: string;
   readonly index: number;
   mode: TaskMode;
-  /** Another server's task does not know its parent: the link is this side's word alone. */
-  readonly remote: boolean;
   finished: boolean;
 }
 
