@@ -187,9 +187,9 @@ export class TurnEmitter implements TurnSink {
     this.end("completed");
   }
 
-  /** Takes back calls that were never finished: nobody may take half of one for a call. */
-  discardHalfCalls(): void {
-    for (const item of this.#items.filter((one) => one.kind === "tool_call" && !one.closed)) {
+  /** Takes back every call: none of an interrupted turn may run. */
+  discardCalls(): void {
+    for (const item of this.#items.filter(({ kind }) => kind === "tool_call")) {
       this.#options.emitter.emit({
         type: "task.output_item.discarded",
         output_index: item.place.index,
@@ -199,6 +199,19 @@ export class TurnEmitter implements TurnSink {
       item.closed = true;
       for (const [key, part] of this.#parts) if (part.item === item) this.#parts.delete(key);
     }
+  }
+
+  /** Whether the calls shown are the calls of the finished turn: none cut off, none with other arguments. */
+  showsCallsOf(content: readonly Block[]): boolean {
+    const calls = content.filter((block) => block.type === "tool_use");
+    const shown = this.#items.filter(({ kind }) => kind === "tool_call");
+    return (
+      calls.length === shown.length &&
+      calls.every((call) => {
+        const item = shown.find((one) => one.call?.id === call.id);
+        return item !== undefined && isSameInput(item.arguments, call);
+      })
+    );
   }
 
   /** Closes whatever is open. */
@@ -307,5 +320,15 @@ export class TurnEmitter implements TurnSink {
         rawReasoning ? { ...done, summary: [], content } : { ...done, summary: item.summary },
       );
     }
+  }
+}
+
+/** Whether streamed arguments are what the model sent in the end, however it is written. */
+function isSameInput(streamed: string, call: Block & { type: "tool_use" }): boolean {
+  if (call.raw !== undefined) return call.raw === streamed;
+  try {
+    return JSON.stringify(JSON.parse(streamed || "{}")) === JSON.stringify(call.input ?? {});
+  } catch {
+    return false;
   }
 }

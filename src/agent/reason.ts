@@ -43,7 +43,13 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
         execution: { ...modelExecution, ...settings.modelExecution },
       }),
     );
-    sink.end("completed");
+    if (sink.showsCallsOf(turn.content)) {
+      sink.end("completed");
+    } else {
+      // A call was cut off, or came to other arguments than it had streamed: what counts is shown in its place.
+      sink.discard("provider_retry");
+      sink.showWhole(turn.content);
+    }
     const message = assistantMessage(task, turn, purpose);
     await settle(task, sink, message, purpose);
   } catch (error) {
@@ -51,7 +57,7 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
       sink.discard("provider_retry");
       throw error;
     }
-    sink.discardHalfCalls();
+    sink.discardCalls();
     sink.end("cancelled");
     if (error.partial.length > 0) {
       const turn = {

@@ -72,6 +72,7 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
     case "task.resumed":
       task.status = "in_progress";
       delete task.suspension;
+      delete task.generateReason;
       return "applied";
     case "task.cancelling":
       task.cancelling = true;

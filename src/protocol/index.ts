@@ -16,6 +16,7 @@ export type {
   StandardSchema,
   StreamOptions,
 } from "./agent.ts";
+export type { CheckOptions, Problem, Rule } from "./check.ts";
 export { checkStream } from "./check.ts";
 export type { Clock } from "./clock.ts";
 export { systemClock } from "./clock.ts";

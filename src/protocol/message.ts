@@ -24,6 +24,8 @@ export interface TextBlock {
   readonly type: "text";
   readonly text: string;
   readonly tags?: readonly string[];
+  /** What the provider wants back with it, opaque. */
+  readonly signature?: string;
 }
 /** What the model thought before it spoke, with the provider's signature where it gives one. */
 export interface ThinkingBlock {
@@ -51,6 +53,8 @@ export interface ToolUseBlock {
   /** The model's arguments as text, when they did not parse. */
   readonly raw?: string;
   readonly providerCallId?: string;
+  /** What the provider wants back with it, opaque. */
+  readonly signature?: string;
 }
 /** How a tool call ended. */
 export type ToolResultState = "success" | "error" | "denied" | "interrupted";

@@ -38,6 +38,11 @@ const tools: Record<string, ServedTool> = {
     inputSchema: anything,
     call: () => say(String(cancelled)),
   },
+  session: {
+    description: "Which session this is.",
+    inputSchema: anything,
+    call: (_, { sessionId = "none" }) => say(sessionId),
+  },
   pid: { inputSchema: anything, call: () => say(String(process.pid)) },
   fail: {
     description: "Fails.",

@@ -73,6 +73,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
   let finish: ReturnType<Collector["finish"]>;
 
   function begin(passages: Map<string, Passage>, kind: Passage["kind"], id: string): Passage {
+    end(passages, id); // in case the provider forgot to
     const passage = { kind, key: notShown, text: "", metadata: undefined };
     passages.set(id, passage);
     return passage;

@@ -79,6 +79,11 @@ describe("an abort", () => {
     expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
   });
 
+  it("after the model has finished knows what was used", async () => {
+    const { error } = await interrupted([...begun, finishV4, "hang"]);
+    expect(error).toMatchObject({ partial, usage: { total_tokens: 17 } });
+  });
+
   it("ends a request that hangs", async () => {
     const { error } = await interrupted("stuck request");
     expect(error).toMatchObject({ cause: "enough", partial: [] });

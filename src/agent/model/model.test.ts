@@ -292,17 +292,21 @@ describe("runTurn", () => {
   });
 
   it("begins a new block when an id is used again", async () => {
-    const { turn } = await run([
+    const { turn, lines } = await run([
       ...text("t", "a"),
-      ...text("t", "b"),
-      { type: "text-delta", id: "t", delta: "c" },
+      { type: "text-start", id: "t" },
+      { type: "text-delta", id: "t", delta: "b" },
+      ...text("t", "c"),
+      { type: "text-delta", id: "t", delta: "d" },
       finishV4,
     ]);
-    expect(turn.content).toEqual([
-      { type: "text", text: "a" },
-      { type: "text", text: "b" },
-      { type: "text", text: "c" },
+    expect(turn.content.map((block) => (block as { text: string }).text)).toEqual([
+      "a",
+      "b",
+      "c",
+      "d",
     ]);
+    expect(lines.filter((line) => line.startsWith("close"))).toHaveLength(4);
   });
 
   it("keeps what the provider wants back, piece by piece, and wordless thinking for its sake", async () => {

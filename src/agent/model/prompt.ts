@@ -68,8 +68,7 @@ export function toPrompt(messages: readonly Message[], system: string, version: 
   if (assembly === undefined || !isPrefix(assembly.messages, messages)) assembly = newAssembly();
   const compaction = lastCompaction(messages, assembly.messages.length);
   if (compaction !== undefined) {
-    assembly = newAssembly();
-    assembly.messages.push(...messages.slice(0, compaction.keepFrom));
+    assembly = newAssembly(messages.slice(0, compaction.keepFrom));
     assembly.prompt.push(userText(compaction.summary));
   }
 
@@ -103,8 +102,8 @@ function newCache(): Cache {
   return { views: new WeakMap(), assemblies: new WeakMap() };
 }
 
-function newAssembly(): Assembly {
-  return { messages: [], systems: [], prompt: [] };
+function newAssembly(messages: Message[] = []): Assembly {
+  return { messages, systems: [], prompt: [] };
 }
 
 function isPrefix(prefix: readonly Message[], messages: readonly Message[]): boolean {

@@ -19,7 +19,8 @@ export function* work(world: World, actor: Actor): Generator<Step, void, void> {
     type: "task.in_progress",
     task: { id: actor.id, object: "task", status: "in_progress" },
   };
-  for (let turns = random.int(0, 4); turns > 0; turns--) yield* turn(world, actor);
+  for (let turns = random.int(actor.parent === undefined ? 1 : 0, 4); turns > 0; turns--)
+    yield* turn(world, actor);
   yield* end(world, actor);
 }
 

@@ -60,7 +60,7 @@ export function chunks(random: Random, text: string): string[] {
   const points = [...text];
   const pieces: string[] = [];
   for (let from = 0; from < points.length; ) {
-    const to = from + random.int(1, Math.max(1, Math.ceil(points.length / 3)));
+    const to = from + random.int(1, Math.max(1, Math.ceil(points.length / 2)));
     pieces.push(points.slice(from, to).join(""));
     from = to;
   }

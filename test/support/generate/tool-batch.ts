@@ -16,7 +16,7 @@ type Outcome = (item: OpenItem) => Generator<Step, void, void>;
 export function* toolBatch(world: World, actor: Actor): Generator<Step, void, void> {
   const { random } = world;
   const calls: { readonly callId: string; readonly outcome: Outcome }[] = [];
-  const wanted = Math.min(world.maxFanOut, random.pick([1, 1, 2, 2, 3, 4, 8]));
+  const wanted = Math.min(world.maxFanOut, random.pick([1, 1, 1, 2, 2, 3, 8]));
   for (let nth = 0; nth < wanted; nth++) {
     const callId = mint(world, "call");
     const child = actor.depth < world.maxDepth && random.chance(world.temper.delegates);
@@ -62,7 +62,7 @@ function toolOutcome(
     if (random.chance(0.3)) moves.push(() => progressDraft(item(), callId, index, blocks));
     moves.push(...blockMoves(world, actor, item, index, { reference }));
   }
-  const asks = random.chance(0.25);
+  const asks = random.chance(0.4);
   if (!charge(world, before + moves.length + 1 + (asks ? 2 : 0))) return undefined;
   return function* (opened) {
     holder.item = opened;
