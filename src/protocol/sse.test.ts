@@ -88,12 +88,12 @@ describe("encodeSse", () => {
     expect(encodeSse(delta, { id: 7 })).toMatch(/^id: 44\n/);
   });
 
-  it("sends the whole source with task.created and a short one with everything else", () => {
+  it("sends the whole source where a reader first meets a task, and a short one with everything else", () => {
     expect(decodeSse(encodeSse(created))).toEqual([created]);
     const short = { agentId: "WeatherAgent", depth: 1, path: "sess-main-001/WeatherAgent" };
     const child = { ...delta, task_id: "call_r1", source };
     expect(decodeSse(encodeSse(child))).toEqual([{ ...child, source: short }]);
-    expect(decodeSse(encodeSse({ ...snapshot, source }))).toEqual([{ ...snapshot, source: short }]);
+    expect(decodeSse(encodeSse({ ...snapshot, source }))).toEqual([{ ...snapshot, source }]);
     expect(child.source).toBe(source);
   });
 

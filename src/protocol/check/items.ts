@@ -108,7 +108,8 @@ export function rememberItem(check: Check, task: TaskState, at: number, sent: Se
   if (item.type === "reasoning") {
     for (const text of sent.content ?? []) item.content.push(partOf(text, check.index));
   }
-  if (sent.arguments) {
+  // An item of an unknown type may hold anything under this name.
+  if (item.type === "tool_call" && sent.arguments) {
     item.arguments.push(newPart("text", sent.arguments_status === undefined, sent.arguments));
   }
   return item;
