@@ -9,7 +9,8 @@ import type { TaskEvent } from "../protocol/event.ts";
 import type { Block, GenerateReason, Message, Reply } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import type { Source } from "../protocol/source.ts";
-import type { Item, TaskObject, TerminalStatus, WireBlock } from "../protocol/task.ts";
+import type { Item, TaskObject, TerminalStatus } from "../protocol/task.ts";
+import { blockOf, contentOf, parsed } from "./project-content.ts";
 import type { AgentSettings } from "./settings.ts";
 import { approvalOf } from "./tool/approval.ts";
 
@@ -322,38 +323,4 @@ class Projection {
 
 function from(seen: Seen): { readonly source?: Source } {
   return seen.source === undefined ? {} : { source: seen.source };
-}
-
-function contentOf(item: Item): readonly Block[] {
-  switch (item.type) {
-    case "reasoning": {
-      const parts = item.summary.length > 0 ? item.summary : (item.content ?? []);
-      return parts.map(({ text }) => ({ type: "thinking", text }));
-    }
-    case "tool_call":
-      return [
-        { type: "tool_use", id: item.call_id, name: item.name, input: parsed(item.arguments) },
-      ];
-    case "message":
-      return item.block_list.flatMap(blockOf);
-    default:
-      return [];
-  }
-}
-
-function blockOf(block: WireBlock): readonly Block[] {
-  if (block.type === "text") return [{ type: "text", text: block.text }];
-  if (block.type === "image") return [{ type: "image", source: { url: block.image_url.url } }];
-  if (block.type === "file" || block.type === "audio" || block.type === "video") {
-    return [{ type: block.type, source: { url: block.url } }];
-  }
-  return [];
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
