@@ -18,6 +18,7 @@ export const messageBlock = define(
       type: z.literal("text"),
       text: z.string(),
       tags: z.array(z.string()).exactOptional(),
+      signature: z.string().exactOptional(),
     }),
     z.looseObject({
       type: z.literal("thinking"),
@@ -40,6 +41,7 @@ export const messageBlock = define(
       input: z.unknown(),
       raw: z.string().exactOptional(),
       providerCallId: z.string().exactOptional(),
+      signature: z.string().exactOptional(),
     }),
     z.looseObject({
       type: z.literal("tool_result"),
