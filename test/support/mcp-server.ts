@@ -1,6 +1,9 @@
 // A real MCP server for tests: `node mcp-server.ts stdio`, or `http PORT`, or `http-2026 PORT` (the stateless revision).
+
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo, Server as Listener } from "node:net";
 import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   type CallToolResult,
@@ -175,26 +178,39 @@ function serveRequests(): (request: Request) => Promise<Response> {
   return handler.fetch;
 }
 
+/** Answers that are still being sent. */
+const sending = new Set<ServerResponse>();
+
 function listen(port: number, answer: (request: Request) => Promise<Response>): void {
   createServer(async (incoming, outgoing) => {
     if (incoming.headers["x-token"] !== "secret") return void outgoing.writeHead(401).end();
+    const body = incoming.method === "POST" ? await text(incoming) : undefined;
+    // A server need not answer a call that was cancelled: the stream just ends.
+    if (body?.includes("notifications/cancelled")) for (const open of sending) open.end();
     const gone = new AbortController();
-    outgoing.on("close", () => gone.abort());
-    const response = await answer(requestOf(incoming, gone.signal));
-    await send(response, outgoing);
-  }).listen(port, "127.0.0.1", function (this: import("node:net").Server) {
-    const { port: actual } = this.address() as import("node:net").AddressInfo;
+    outgoing.on("close", () => {
+      sending.delete(outgoing);
+      gone.abort();
+    });
+    if (body !== undefined) sending.add(outgoing);
+    await send(await answer(requestOf(incoming, body, gone.signal)), outgoing);
+  }).listen(port, "127.0.0.1", function (this: Listener) {
+    const { port: actual } = this.address() as AddressInfo;
     console.log(`http://127.0.0.1:${actual}/mcp`);
   });
 }
 
-function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request {
+function requestOf(
+  incoming: IncomingMessage,
+  body: string | undefined,
+  signal: AbortSignal,
+): Request {
   const { method = "GET", url = "/" } = incoming;
-  const body = method === "POST" ? { body: Readable.toWeb(incoming), duplex: "half" } : {};
   const headers = Object.entries(incoming.headersDistinct).flatMap(([name, values = []]) =>
     values.map((value): [string, string] => [name, value]),
   );
-  return new Request(`http://127.0.0.1${url}`, { method, headers, signal, ...body } as RequestInit);
+  const init = { method, headers, signal, ...(body !== undefined && { body }) };
+  return new Request(`http://127.0.0.1${url}`, init);
 }
 
 async function send(response: Response, outgoing: ServerResponse): Promise<void> {

@@ -28,15 +28,12 @@ export interface ToolContext extends ContextLookup {
 /** How a child is run. */
 export interface ChildOptions {
   readonly agentId: string;
-  readonly mode?: "sync" | "background";
   readonly label?: string;
-  readonly timeoutMs?: number;
 }
 
 /** What a child came to, or where it stands. */
 export interface ChildOutcome {
-  /** `promoted`: its time was over and it goes on in the background; `accepted`: it runs there from the start. */
-  readonly status: TerminalStatus | "suspended" | "promoted" | "accepted";
+  readonly status: TerminalStatus | "suspended";
   readonly taskId: string;
   readonly sessionId: string;
   readonly agentKey: string;

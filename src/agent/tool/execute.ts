@@ -49,7 +49,7 @@ export function executionOf(
 export const externalReason = "[Awaiting external execution]";
 
 const maxErrorMessage = 2_000;
-const longestTimer = 2 ** 31 - 1; // a longer one would fire at once
+const longestTimer = 2 ** 31 - 1; // 24 days; a longer one would fire at once
 
 /**
  * Runs one call to its outcome: attempts, time limits, cancel and suspension. Whatever the tool does, it neither throws
@@ -113,7 +113,7 @@ async function runAttempt(
   };
   const end = await new Promise<AttemptEnd>((resolve) => {
     const endAfter = (ms: number, end: () => AttemptFailure) =>
-      clock.sleep(Math.min(ms, longestTimer), over.signal).then(
+      clock.sleep(ms, over.signal).then(
         () => resolve(end()),
         () => {},
       );
@@ -123,7 +123,7 @@ async function runAttempt(
     };
     signal.addEventListener("abort", onAbort, { signal: over.signal });
     const { timeoutMs } = execution;
-    if (timeoutMs !== null) {
+    if (timeoutMs !== null && timeoutMs <= longestTimer) {
       endAfter(timeoutMs, () => {
         const error = timeoutError(timeoutMs);
         stop.abort(error);
@@ -161,8 +161,9 @@ function returned(value: unknown, metadata: Metadata, maxCharacters?: number): T
   const result = readResult(value, maxCharacters);
   if (!result.ok) {
     return unsuccessful("error", `Tool execution failed: ${result.message}`, {
-      error: { code: "invalid_result", message: result.message, retryable: false },
+      error: shapeOf("invalid_result", result.message),
       metadata,
+      maxCharacters,
     });
   }
   const { content, display, cutFrom } = result;
@@ -182,9 +183,7 @@ function failed(
 
 function interrupted(when: string): ToolOutcome {
   const message = `Tool execution was interrupted ${when}.`;
-  return unsuccessful("interrupted", message, {
-    error: { code: "interrupted", message, retryable: false },
-  });
+  return unsuccessful("interrupted", message, { error: shapeOf("interrupted", message) });
 }
 
 function unsuccessful(

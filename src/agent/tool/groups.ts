@@ -68,7 +68,8 @@ function lastChoice(
       }
     }
   }
-  return last === undefined ? undefined : new Set((last as { groups: readonly string[] }).groups);
+  const { groups } = (last ?? {}) as { groups?: unknown };
+  return Array.isArray(groups) ? new Set(groups) : undefined;
 }
 
 function describeActive(groups: ToolGroups, active: ReadonlySet<string>): string {

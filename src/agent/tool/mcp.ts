@@ -101,7 +101,9 @@ class ServerConnection implements McpConnection {
     this.#reopening ??= this.#reopen().finally(() => {
       this.#reopening = undefined;
     });
-    return this.#reopening;
+    return this.#reopening.catch((error) => {
+      throw this.#closing.signal.aborted ? closed(this.#server) : error;
+    });
   }
 
   async #reopen(): Promise<Link> {

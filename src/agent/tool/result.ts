@@ -19,7 +19,7 @@ export type ToolReturn =
 type ContentBlock = TextBlock | MediaBlock;
 
 /** The longest text that a tool result brings before the model. */
-export const maxResultCharacters = 80_000;
+const maxResultCharacters = 80_000;
 
 const noOutput: readonly ContentBlock[] = [{ type: "text", text: "(no output)" }];
 

@@ -1,0 +1,268 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { textOf } from "../../protocol/message.ts";
+import { readResult, reasonOf, textResult, toWireBlock } from "./result.ts";
+
+const png = { data: "aW1hZ2U=", mimeType: "image/png" };
+const dataUrl = "data:image/png;base64,aW1hZ2U=";
+const shown = (returned: unknown, max?: number) => {
+  const result = readResult(returned, max);
+  if (!result.ok) throw new Error(result.message);
+  return result;
+};
+const modelText = (returned: unknown, max?: number) => textOf(shown(returned, max).content);
+
+describe("the model reads", () => {
+  it.each([
+    ["a string", "sunny", "sunny"],
+    ["a number", 3, "3"],
+    ["a truth", false, "false"],
+    ["null", null, "null"],
+    ["an object", { a: [1, { b: null }] }, '{"a":[1,{"b":null}]}'],
+    [
+      "a list that is not of blocks",
+      [1, { type: "text", text: "a" }],
+      '[1,{"type":"text","text":"a"}]',
+    ],
+    ["a date", new Date(0), '"1970-01-01T00:00:00.000Z"'],
+    ["an object with more than content", { content: "a", size: 1 }, '{"content":"a","size":1}'],
+    ["a block that only the harness may write", { type: "answer" }, '{"type":"answer"}'],
+    ["a text without text", { type: "text" }, '{"type":"text"}'],
+    ["an empty object", {}, "{}"],
+  ])("%s", (_, returned, text) => {
+    expect(shown(returned)).toEqual({
+      ok: true,
+      content: [{ type: "text", text }],
+      display: [{ type: "text", text }],
+    });
+  });
+
+  it.each([
+    ["nothing", undefined],
+    ["an empty string", ""],
+    ["blanks", " \n"],
+    ["no blocks", []],
+    ["blank blocks", [{ type: "text", text: "" }]],
+    ["empty content", { content: "" }],
+  ])("a word in place of %s", (_, returned) => {
+    expect(modelText(returned)).toBe("(no output)");
+  });
+
+  it("blocks as they are, without what only the harness may add", () => {
+    const content = [
+      { type: "text", text: "here" },
+      { type: "image", source: png },
+    ];
+    const tagged = [{ ...content[0], tags: ["added_by_reference_manager"], id: 1 }, content[1]];
+    expect(shown(tagged).content).toEqual(content);
+    expect(shown(content[1]).content).toEqual([content[1]]);
+  });
+});
+
+describe("people see", () => {
+  it("what the model reads, when nothing else is said", () => {
+    const source = { url: "https://example.com/a.pdf", mimeType: "application/pdf" };
+    const returned = [
+      { type: "text", text: "here" },
+      { type: "image", source: png },
+      { type: "image", source: { url: "https://example.com/a.png" } },
+      { type: "file", source },
+      { type: "audio", source: { data: "c291bmQ=", mimeType: "audio/wav" } },
+    ];
+    expect(shown(returned).display).toEqual([
+      { type: "text", text: "here" },
+      { type: "image", image_url: { url: dataUrl }, mime_type: "image/png" },
+      { type: "image", image_url: { url: "https://example.com/a.png" } },
+      { type: "file", url: source.url, mime_type: source.mimeType },
+      { type: "audio", url: "data:audio/wav;base64,c291bmQ=", mime_type: "audio/wav" },
+    ]);
+  });
+
+  it("something else, when it is said", () => {
+    expect(shown({ content: "3 rows", display: "a table" })).toMatchObject({
+      content: [{ type: "text", text: "3 rows" }],
+      display: [{ type: "text", text: "a table" }],
+    });
+    expect(shown({ content: { rows: 3 }, display: [] })).toMatchObject({
+      content: [{ type: "text", text: '{"rows":3}' }],
+      display: [],
+    });
+  });
+
+  it("the place of a child, and what a file is called", () => {
+    const display = [
+      { type: "task", task_id: "call_1" },
+      { type: "file", url: "https://example.com/a", filename: "a.csv", secret: "no" },
+      { type: "image_url", image_url: { url: dataUrl }, width: 3, height: 4 },
+      { rows: 3 },
+    ];
+    expect(shown({ content: "x", display }).display).toEqual([
+      { type: "task", task_id: "call_1" },
+      { type: "file", url: "https://example.com/a", filename: "a.csv" },
+      {
+        type: "image",
+        image_url: { url: dataUrl },
+        mime_type: "image/png",
+        width: 3,
+        height: 4,
+      },
+      { type: "text", text: '{"rows":3}' },
+    ]);
+  });
+});
+
+describe("the wire's words", () => {
+  it("mean the same as ours", () => {
+    const text = { type: "text", text: '{"temperature":"15C"}', id: 1 };
+    const image = { type: "image_url", image_url: { url: dataUrl }, id: 1 };
+    expect(shown({ message_content: [text, image], block_list: [image] })).toMatchObject({
+      content: [
+        { type: "text", text: text.text },
+        { type: "image", source: png },
+      ],
+      display: [{ type: "image", image_url: { url: dataUrl } }],
+    });
+  });
+
+  it("keep an address an address and read any data URL", () => {
+    const read = (url: string) => shown([{ type: "image", image_url: { url } }]).content[0];
+    expect(read("https://example.com/a.png")).toEqual({
+      type: "image",
+      source: { url: "https://example.com/a.png" },
+    });
+    expect(read("data:image/svg+xml;charset=utf-8,%3Csvg%2F%3E")).toEqual({
+      type: "image",
+      source: { data: btoa("<svg/>"), mimeType: "image/svg+xml" },
+    });
+    expect(read("data:;base64,YQ==")).toMatchObject({ source: { mimeType: "text/plain" } });
+    expect(shown([{ type: "file", url: "https://a.b/c", mime_type: "text/csv" }]).content).toEqual([
+      { type: "file", source: { url: "https://a.b/c", mimeType: "text/csv" } },
+    ]);
+  });
+});
+
+describe("what is not JSON is an error in words", () => {
+  const loop: { self?: object } = {};
+  loop.self = loop;
+  const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`);
+  async function* chunks() {
+    yield 1;
+  }
+  it.each<[string, unknown, RegExp]>([
+    ["a loop", loop, /circular/i],
+    ["a loop in content", { content: loop }, /circular/i],
+    ["a loop in display", { content: "a", display: [loop] }, /circular/i],
+    ["a BigInt", 1n, /BigInt/],
+    ["a BigInt inside", { a: [1n] }, /BigInt/],
+    ["a function", () => 1, /a function/],
+    ["a symbol", Symbol("a"), /a symbol/],
+    ["a Map", new Map([[1, 2]]), /a Map/],
+    ["an Error", new Error("a"), /an? Error/],
+    ["bytes", new Uint8Array(3), /block/],
+    ["a generator", chunks(), /JSON/],
+    ["too deep", deep, /stack/],
+    [
+      "a trap",
+      {
+        toJSON: () => {
+          throw undefined;
+        },
+      },
+      /undefined/,
+    ],
+  ])("%s", (_, returned, message) => {
+    expect(readResult(returned)).toEqual({
+      ok: false,
+      message: expect.stringMatching(message),
+    });
+  });
+});
+
+describe("what is too long", () => {
+  it("keeps its head and its tail, and says what is missing", () => {
+    const { content, display, cutFrom } = shown(`head${"-".repeat(100_000)}tail`);
+    const read = textOf(content);
+    expect(read.length).toBeLessThanOrEqual(80_000);
+    expect(read).toMatch(/^head-+\n\n\[\d+ of 100008 characters left out\]\n\n-+tail$/);
+    const left = Number(/\[(\d+)/.exec(read)?.[1]);
+    expect(read.replaceAll(/[^-]/g, "").length + 8 + left).toBe(100_008);
+    expect(display).toEqual(content);
+    expect(cutFrom).toBe(100_008);
+  });
+
+  it("is cut for people too, where they see something else", () => {
+    const { content, display } = shown({ content: "short", display: "x".repeat(200) }, 100);
+    expect(content).toEqual([{ type: "text", text: "short" }]);
+    expect(JSON.stringify(display)).toContain("of 200 characters left out");
+  });
+
+  it("is left whole when somebody else takes care of it", () => {
+    expect(shown("x".repeat(100_000), Number.POSITIVE_INFINITY)).not.toHaveProperty("cutFrom");
+    expect(shown("x".repeat(80_000))).not.toHaveProperty("cutFrom");
+  });
+
+  it("is never cut through a letter", () => {
+    expect(modelText("😀".repeat(100), 101).isWellFormed()).toBe(true);
+  });
+
+  it("is cut over all blocks together; images stay", () => {
+    const text = fc
+      .string({ minLength: 1, maxLength: 60 })
+      .map((word) => ({ type: "text", text: word }));
+    const image = fc.constant({ type: "image", source: png });
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(text, image), { minLength: 5 }),
+        fc.integer({ min: 60, max: 200 }),
+        (blocks, max) => {
+          const { content, cutFrom } = shown(blocks, max);
+          const images = (list: readonly { type: string }[]) =>
+            list.filter(({ type }) => type === "image").length;
+          expect(images(content)).toBe(images(blocks));
+          expect(textOf(content).length).toBeLessThanOrEqual(max);
+          const notices = textOf(content).split("characters left out").length - 1;
+          expect(notices).toBe(cutFrom === undefined ? 0 : 1);
+        },
+      ),
+    );
+  });
+});
+
+it("a text is a result", () => {
+  expect(textResult("no")).toEqual({
+    content: [{ type: "text", text: "no" }],
+    display: [{ type: "text", text: "no" }],
+  });
+});
+
+it("a block that people have no place for is shown as text", () => {
+  const use = { type: "tool_use", id: "call_1", name: "a", input: {} } as const;
+  expect(toWireBlock(use)).toEqual({ type: "text", text: JSON.stringify(use) });
+  expect(toWireBlock({ type: "hint", text: "a" })).toEqual({ type: "text", text: "a" });
+});
+
+describe("the reason of", () => {
+  const unreadable = {
+    get message() {
+      throw new Error("no");
+    },
+  };
+  const revoked = Proxy.revocable({}, {});
+  revoked.revoke();
+  it.each<[string, unknown, string]>([
+    ["an error", new Error("disk full"), "disk full"],
+    ["an error without words", new TypeError(""), "TypeError"],
+    ["a string", "disk full", "disk full"],
+    ["an empty string", "", " was thrown"],
+    ["undefined", undefined, "undefined was thrown"],
+    ["null", null, "null was thrown"],
+    ["a number", 3, "3 was thrown"],
+    ["a symbol", Symbol("a"), "Symbol(a) was thrown"],
+    ["an object", { code: 3 }, '{"code":3}'],
+    ["a frozen object", Object.freeze({ message: "cold" }), "cold"],
+    ["an object that cannot be read", unreadable, "what was thrown cannot be read"],
+    ["an object that is gone", revoked.proxy, "what was thrown cannot be read"],
+  ])("%s", (_, thrown, reason) => {
+    expect(reasonOf(thrown)).toBe(reason);
+  });
+});

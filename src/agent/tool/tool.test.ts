@@ -1,0 +1,194 @@
+import { type } from "arktype";
+import * as v from "valibot";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import type { ToolContext } from "./context.ts";
+import { jsonSchema } from "./schema.ts";
+import { definitionOf, type Tool, tool } from "./tool.ts";
+
+const weather = tool({
+  name: "get_weather",
+  description: "The weather in a city.",
+  input: z.object({ city: z.string(), days: z.number().default(1) }),
+  execute: ({ city }) => city,
+});
+
+describe("a tool", () => {
+  it("shows its name, its description and its schema, and nothing else", () => {
+    expect(Object.keys(weather)).toEqual(["name", "description", "inputSchema"]);
+    expect(weather.inputSchema).toMatchObject({
+      type: "object",
+      properties: { city: { type: "string" }, days: { type: "number", default: 1 } },
+      required: ["city"],
+    });
+  });
+
+  it("is frozen, with its schema", () => {
+    expect(Object.isFrozen(weather)).toBe(true);
+    expect(() => Object.assign(weather.inputSchema, { extra: 1 })).toThrow(TypeError);
+    const { properties } = weather.inputSchema as { properties: object };
+    expect(() => Object.assign(properties, { extra: 1 })).toThrow(TypeError);
+  });
+
+  it("has settings that hold when nothing is said", () => {
+    expect(definitionOf(weather)).toMatchObject({
+      tool: weather,
+      preset: {},
+      idempotent: false,
+      exclusive: false,
+      citable: false,
+      execution: {},
+      needsApproval: false,
+    });
+  });
+
+  it("without a schema takes nothing from the model", () => {
+    const now = tool({ name: "now", description: "The time.", execute: () => 1 });
+    expect(now.inputSchema).toEqual({
+      type: "object",
+      properties: {},
+      additionalProperties: false,
+    });
+  });
+
+  it("without execute is external", () => {
+    const { execute } = definitionOf(tool({ name: "ask", description: "Asks." }));
+    expect(execute).toBeUndefined();
+  });
+
+  it("calls a method on the options that it was given", () => {
+    const options = {
+      name: "counter",
+      description: "Counts.",
+      start: 7,
+      execute() {
+        return this.start;
+      },
+    };
+    expect(definitionOf(tool(options)).execute?.({}, {} as ToolContext)).toBe(7);
+  });
+
+  it("hides its presets from the model", () => {
+    const input = z.object({ city: z.string(), key: z.string(), unit: z.string().optional() });
+    const made = tool({ name: "a", description: "A.", input, preset: { key: "k", unit: "C" } });
+    expect(made.inputSchema).toMatchObject({
+      properties: { city: { type: "string" } },
+      required: ["city"],
+    });
+    expect(JSON.stringify(made.inputSchema)).not.toMatch(/key|unit/);
+  });
+
+  it("takes presets that only an open schema has room for", () => {
+    const input = z.looseObject({ city: z.string() });
+    expect(() => tool({ name: "a", description: "A.", input, preset: { key: 1 } })).not.toThrow();
+  });
+});
+
+describe("what cannot work is refused when the tool is made", () => {
+  const input = z.object({ city: z.string() });
+  const refused: readonly [what: string, make: () => Tool, code: string, message: RegExp][] = [
+    ["no name", () => tool({ name: "", description: "A." }), "invalid_tool", /name/],
+    ["a space", () => tool({ name: "a b", description: "A." }), "invalid_tool", /name/],
+    ["a digit first", () => tool({ name: "1a", description: "A." }), "invalid_tool", /name/],
+    [
+      "65 characters",
+      () => tool({ name: "a".repeat(65), description: "A." }),
+      "invalid_tool",
+      /name/,
+    ],
+    ["a line end", () => tool({ name: "a\n", description: "A." }), "invalid_tool", /name/],
+    ["no description", () => tool({ name: "a", description: " " }), "invalid_tool", /description/],
+    [
+      "an input that is a string",
+      () => tool({ name: "a", description: "A.", input: z.string() }),
+      "invalid_tool",
+      /not an object/,
+    ],
+    [
+      "an input that is a choice",
+      () => tool({ name: "a", description: "A.", input: z.union([input, input]) }),
+      "invalid_tool",
+      /not an object/,
+    ],
+    [
+      "a preset without a field",
+      () => tool({ name: "a", description: "A.", input, preset: { town: "x" } }),
+      "invalid_tool",
+      /presets "town"/,
+    ],
+    [
+      "a date",
+      () => tool({ name: "a", description: "A.", input: z.object({ day: z.date() }) }),
+      "schema_not_convertible",
+      /zod/,
+    ],
+    [
+      "a valibot schema on its own",
+      () => tool({ name: "a", description: "A.", input: v.object({ city: v.string() }) }),
+      "schema_not_convertible",
+      /valibot/,
+    ],
+  ];
+  it.each(refused)("%s", (_, make, code, message) => {
+    expect(make).toThrow(
+      expect.objectContaining({
+        code,
+        message: expect.stringMatching(message),
+        hint: expect.stringMatching(/\w/),
+      }),
+    );
+  });
+
+  it("something that only looks like a tool", () => {
+    for (const fake of [{ ...weather }, undefined, null, "get_weather"]) {
+      expect(() => definitionOf(fake as Tool)).toThrow(
+        expect.objectContaining({ code: "invalid_tool" }),
+      );
+    }
+  });
+
+  it("but the longest name is fine", () => {
+    expect(tool({ name: "a".repeat(64), description: "A." }).name).toHaveLength(64);
+  });
+});
+
+describe("types", () => {
+  it("execute and needsApproval get what the schema yields", () => {
+    tool({
+      name: "a",
+      description: "A.",
+      input: z.object({ text: z.string().transform((text) => text.length) }),
+      needsApproval: (input) => {
+        expectTypeOf(input).toEqualTypeOf<{ text: number }>();
+        return true;
+      },
+      execute: (input, context) => {
+        expectTypeOf(input).toEqualTypeOf<{ text: number }>();
+        expectTypeOf(context).toEqualTypeOf<ToolContext>();
+      },
+    });
+    tool({
+      name: "a",
+      description: "A.",
+      input: type({ city: "string", "days?": "number" }),
+      execute: (input) => expectTypeOf(input).toEqualTypeOf<{ city: string; days?: number }>(),
+    });
+    tool({
+      name: "a",
+      description: "A.",
+      input: jsonSchema<{ city: string }>({ type: "object" }),
+      execute: (input) => expectTypeOf(input).toEqualTypeOf<{ city: string }>(),
+    });
+    tool({
+      name: "a",
+      description: "A.",
+      execute: (input) => expectTypeOf(input).toEqualTypeOf<Readonly<Record<string, unknown>>>(),
+    });
+  });
+
+  it("tools of different inputs stand in one list", () => {
+    const other = tool({ name: "b", description: "B.", input: type({ n: "number" }) });
+    expectTypeOf([weather, other]).toEqualTypeOf<Tool[]>();
+    expectTypeOf(weather).toEqualTypeOf<Tool>();
+  });
+});

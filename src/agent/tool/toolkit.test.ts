@@ -1,0 +1,234 @@
+import { describe, expect, it } from "vitest";
+import type { Block, Message, ToolResultState } from "../../protocol/message.ts";
+import { readArguments } from "./arguments.ts";
+import type { ToolContext } from "./context.ts";
+import { definitionOf, type Tool, tool } from "./tool.ts";
+import { Toolkit } from "./toolkit.ts";
+
+const make = (name: string) => tool({ name, description: `Does ${name}.`, execute: () => name });
+const [now, browse, click, query] = ["now", "browse", "click", "query"].map(make) as [
+  Tool,
+  Tool,
+  Tool,
+  Tool,
+];
+const toolkit = new Toolkit({
+  tools: [now],
+  groups: {
+    web: { description: "For pages.", tools: [browse, click] },
+    data: { description: "For tables.", tools: [query], active: true },
+  },
+});
+const names = (tools: readonly Tool[]) => tools.map(({ name }) => name);
+const reset = "reset_equipped_tools";
+
+let ids = 0;
+const message = (role: Message["role"], name: string, ...content: Block[]): Message => ({
+  id: `msg_${ids++}`,
+  role,
+  name,
+  content,
+});
+/** A call that chose groups, what was said to it, and how it ended. */
+function chose(
+  groups: readonly string[],
+  options: { state?: ToolResultState; agent?: string; edited?: readonly string[] } = {},
+): readonly Message[] {
+  const { state = "success", agent = "lead", edited } = options;
+  const id = `call_${ids++}`;
+  const answer = {
+    type: "answer",
+    approvalId: "apr_1",
+    callId: id,
+    decision: "edit",
+    input: { groups: edited },
+  } as const;
+  return [
+    message("assistant", agent, { type: "tool_use", id, name: reset, input: { groups } }),
+    ...(edited ? [message("user", agent, answer)] : []),
+    message("tool", agent, { type: "tool_result", id, name: reset, output: [], state }),
+  ];
+}
+const active = (...messages: readonly (readonly Message[])[]) =>
+  names(toolkit.active(messages.flat(), "lead"));
+
+describe("a toolkit", () => {
+  it("finds its tools, active or not, and nothing else", () => {
+    expect(toolkit.find("now")).toBe(now);
+    expect(toolkit.find("click")).toBe(click);
+    expect(toolkit.find("constructor")).toBeUndefined();
+  });
+
+  it("is frozen", () => {
+    expect(Object.isFrozen(toolkit)).toBe(true);
+  });
+
+  it("does not see what its lists become", () => {
+    const tools = [now];
+    const kit = new Toolkit({ tools });
+    tools.push(query);
+    expect(names(kit.active([], "lead"))).toEqual(["now"]);
+  });
+
+  it("takes more tools, for a new one", () => {
+    expect(names(new Toolkit({ tools: [now] }).with([query]).active([], "a"))).toEqual([
+      "now",
+      "query",
+    ]);
+    expect(() => toolkit.with([browse])).toThrow(
+      expect.objectContaining({ code: "duplicate_tool" }),
+    );
+  });
+
+  it("keeps what holds for all its tools", () => {
+    const kit = new Toolkit({
+      execution: { timeoutMs: 5 },
+      context: { a: 1 },
+      extraInput: { now: { b: 2 } },
+    });
+    expect(kit).toMatchObject({ execution: { timeoutMs: 5 }, context: { a: 1 } });
+    expect(kit.extraInput.now).toEqual({ b: 2 });
+    expect(kit.extraInput.constructor).toBeUndefined();
+  });
+
+  it.each([
+    ["twice in the list", () => new Toolkit({ tools: [now, make("now")] })],
+    ["the same twice in the list", () => new Toolkit({ tools: [now, now] })],
+    [
+      "in the list and in a group",
+      () => new Toolkit({ tools: [now], groups: { a: { description: "A.", tools: [now] } } }),
+    ],
+    [
+      "different ones in two groups",
+      () =>
+        new Toolkit({
+          groups: {
+            a: { description: "A.", tools: [now] },
+            b: { description: "B.", tools: [make("now")] },
+          },
+        }),
+    ],
+    [
+      "the name of the tool that switches groups",
+      () =>
+        new Toolkit({ tools: [make(reset)], groups: { a: { description: "A.", tools: [now] } } }),
+    ],
+  ])("refuses one name %s", (_, build) => {
+    expect(build).toThrow(expect.objectContaining({ code: "duplicate_tool" }));
+  });
+
+  it("refuses what is not a tool", () => {
+    expect(() => new Toolkit({ tools: [{ ...now }] })).toThrow(
+      expect.objectContaining({ code: "invalid_tool" }),
+    );
+  });
+});
+
+describe("groups", () => {
+  it("start as they are declared", () => {
+    expect(active()).toEqual(["now", reset, "query"]);
+  });
+
+  it("without any there is no tool to switch them", () => {
+    expect(new Toolkit({ tools: [now] }).find(reset)).toBeUndefined();
+  });
+
+  it("are what the last successful call named, as a final set", () => {
+    expect(active(chose(["web"]))).toEqual(["now", reset, "browse", "click"]);
+    expect(active(chose(["web", "data"]))).toEqual(["now", reset, "browse", "click", "query"]);
+    expect(active(chose(["web"]), chose([]))).toEqual(["now", reset]);
+    expect(active(chose(["web"]), chose(["data"]))).toEqual(["now", reset, "query"]);
+  });
+
+  it("are not changed by a call that failed, was denied or has no result", () => {
+    const [call = message("assistant", "lead")] = chose(["data"]);
+    expect(active(chose(["web"]), [call])).toContain("browse");
+    for (const state of ["error", "denied", "interrupted"] as const) {
+      expect(active(chose(["web"]), chose(["data"], { state }))).toContain("browse");
+    }
+  });
+
+  it("are what a person made of the call", () => {
+    expect(active(chose(["data"], { edited: ["web"] }))).toContain("browse");
+  });
+
+  it("are each agent's own", () => {
+    expect(active(chose(["web"], { agent: "other" }))).not.toContain("browse");
+  });
+
+  it("that are no longer there are left out", () => {
+    expect(active(chose(["web", "gone"]))).toEqual(["now", reset, "browse", "click"]);
+  });
+
+  it("a tool in two groups is on offer once, when either is active", () => {
+    const shared = new Toolkit({
+      groups: {
+        a: { description: "A.", tools: [now], active: true },
+        b: { description: "B.", tools: [now], active: true },
+      },
+    });
+    expect(names(shared.active([], "lead"))).toEqual([reset, "now"]);
+    expect(names(shared.active(chose(["b"]), "lead"))).toEqual([reset, "now"]);
+    expect(names(shared.active(chose([]), "lead"))).toEqual([reset]);
+  });
+});
+
+describe("the tool that switches groups", () => {
+  const meta = toolkit.find(reset) as Tool;
+  const definition = definitionOf(meta);
+  const call = (groups: readonly string[]) => definition.execute?.({ groups }, {} as ToolContext);
+
+  it("offers the groups to the model", () => {
+    expect(meta.description).toContain("- web: For pages.");
+    expect(meta.inputSchema).toMatchObject({
+      properties: { groups: { items: { enum: ["web", "data"] } } },
+      required: ["groups"],
+    });
+  });
+
+  it("tells what is active now, with the groups' notes", () => {
+    expect(call(["web"])).toBe(
+      "Active groups of tools now:\n- web: For pages. Tools: browse, click.",
+    );
+    expect(call([])).toBe("No group of tools is active now.");
+  });
+
+  it("refuses a group that there is not", async () => {
+    const answer = await readArguments(definition, { input: { groups: ["web", "webb"] } });
+    expect(answer).toMatchObject({
+      ok: false,
+      message: expect.stringMatching(/groups\[1\]: .*"web","data"/),
+    });
+  });
+
+  it("runs alone, since the others depend on it", () => {
+    expect(definition.exclusive).toBe(true);
+  });
+});
+
+describe("a tool that is not on offer", () => {
+  it("is in a group that can be activated", () => {
+    expect(toolkit.explainMissing("click", [], "lead")).toBe(
+      "The tool click belongs to web, which is not active. Activate it with reset_equipped_tools first.",
+    );
+  });
+
+  it.each([
+    ["get_wether", /Did you mean get_weather\?/],
+    ["weather", /Did you mean get_weather\?/],
+    ["GET_WEATHER", /Did you mean get_weather\?/],
+    ["launch_rocket", /^There is no tool "launch_rocket"\. Tools on offer: get_weather, now\.$/],
+    ["", /^There is no tool ""\. Tools on offer/],
+  ])("may be a mistake: %s", (name, words) => {
+    const kit = new Toolkit({ tools: [make("get_weather"), now] });
+    expect(kit.explainMissing(name, [], "lead")).toMatch(words);
+  });
+
+  it("is told in few words, however many tools there are and however long its name is", () => {
+    const many = new Toolkit({
+      tools: Array.from({ length: 500 }, (_, index) => make(`tool_${index}`)),
+    });
+    expect(many.explainMissing("x".repeat(1_000_000), [], "lead").length).toBeLessThan(1_000);
+    expect(new Toolkit().explainMissing("a", [], "lead")).toContain("Tools on offer: none.");
+  });
+});
