@@ -14,6 +14,7 @@ import { isAlwaysAllowed } from "./tool/approval.ts";
 import { readArguments } from "./tool/arguments.ts";
 import { executeTool, executionOf, externalReason } from "./tool/execute.ts";
 import { decide } from "./tool/permission.ts";
+import { reasonOf } from "./tool/result.ts";
 import type { ToolDefinition } from "./tool/tool.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
@@ -36,6 +37,7 @@ export interface CallSuspension {
 }
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
 type EditableCall = ToolCall & { readonly raw?: string };
+const childWaiting = { type: "child_waits" } as const;
 
 /** Runs one call to its result, or to what it waits for. Every way it can end is something the model can read. */
 export async function runCall(
@@ -121,7 +123,12 @@ async function checkAndRun(
   if (!isAnswered && rule !== "allow") {
     const asks = definition.needsApproval;
     const context = toolContext(task, call, shown, { attempt: 1, signal: task.controller.signal });
-    const isNeeded = typeof asks === "function" ? await asks(read.input, context) : asks;
+    let isNeeded: boolean;
+    try {
+      isNeeded = typeof asks === "function" ? await asks(read.input, context) : asks;
+    } catch (error) {
+      return failed("tool_failed", `Tool execution failed: ${reasonOf(error)}`);
+    }
     if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
       return { type: "suspend", kind: "approval", reason: `Allow ${call.name}?` };
     }
@@ -140,6 +147,8 @@ async function execute(
   shown: ResultEmitter,
 ): Promise<CallOutcome> {
   const { settings } = task;
+  // A child that waits has to end before its call does: who cancels the task sees to both.
+  if (task.controller.signal.aborted && task.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
   const outcome = await traceToolCall(task, call, () =>
     executeTool(definition, input, {
@@ -160,7 +169,7 @@ async function execute(
         }),
     }),
   );
-  if (childWaits && outcome.state === "suspended") return { type: "child_waits" };
+  if (childWaits) return childWaiting; // also when it was interrupted meanwhile
   if (outcome.state === "suspended") {
     return { type: "suspend", kind: "question", reason: outcome.reason };
   }

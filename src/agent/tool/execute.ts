@@ -15,6 +15,8 @@ export type ToolOutcome =
       readonly content: readonly Block[];
       /** What people see. */
       readonly display: readonly WireBlock[];
+      /** True when the tool itself said what people see. */
+      readonly hasDisplay?: true;
       readonly error?: ErrorShape;
       readonly metadata?: Readonly<Record<string, unknown>>;
     }
@@ -166,9 +168,10 @@ function returned(value: unknown, metadata: Metadata, maxCharacters?: number): T
       maxCharacters,
     });
   }
-  const { content, display, cutFrom } = result;
+  const { content, display, hasDisplay, cutFrom } = result;
   const said = cutFrom === undefined ? metadata : { ...metadata, cutFrom };
-  return { state: "success", content, display, ...withMetadata(said) };
+  const shown = { content, display, ...(hasDisplay && { hasDisplay }) };
+  return { state: "success", ...shown, ...withMetadata(said) };
 }
 
 function failed(

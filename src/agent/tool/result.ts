@@ -7,6 +7,8 @@ export interface ShownResult {
   readonly content: readonly Block[];
   /** What people see. */
   readonly display: readonly WireBlock[];
+  /** True when the tool itself said what people see; else it is what the model reads. */
+  readonly hasDisplay?: true;
   /** How long the model's text was before it was cut; absent: it was not. */
   readonly cutFrom?: number;
 }
@@ -56,6 +58,7 @@ function show(
   return {
     content: read,
     display: display ? cut(display, maxCharacters).blocks : read.map(toWireBlock),
+    ...(display !== undefined && { hasDisplay: true }),
     ...(cutFrom !== undefined && { cutFrom }),
   };
 }
