@@ -1,6 +1,7 @@
 import { describe } from "vitest";
 import { closeCases } from "./contract/close.ts";
 import { commitCases } from "./contract/commit.ts";
+import { deleteCases } from "./contract/delete.ts";
 import { durableCases } from "./contract/durable.ts";
 import { expiredCases } from "./contract/expired.ts";
 import { fileCases } from "./contract/files.ts";
@@ -9,6 +10,7 @@ import { inboxCases } from "./contract/inbox.ts";
 import { leaseCases } from "./contract/lease.ts";
 import { logCases } from "./contract/log.ts";
 import { randomCases } from "./contract/random.ts";
+import { retentionCases } from "./contract/retention.ts";
 import { sessionCases } from "./contract/session.ts";
 import { taskCases } from "./contract/task.ts";
 import { watchCases } from "./contract/watch.ts";
@@ -22,7 +24,9 @@ export function storeContract(name: string, create: CreateStore): void {
     commitCases(it);
     logCases(it);
     inboxCases(it);
+    retentionCases(it);
     sessionCases(it);
+    deleteCases(it);
     taskCases(it);
     watchCases(it);
     fileCases(it);

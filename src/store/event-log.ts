@@ -1,4 +1,5 @@
 import type { TaskEvent } from "../protocol/event.ts";
+import type { LogSnapshot } from "../protocol/store.ts";
 
 /** One log in memory. */
 export interface EventLog {
@@ -7,9 +8,12 @@ export interface EventLog {
   /** All but the last are full, so that a number names its place and nothing is ever moved. */
   readonly segments: TaskEvent[][];
   length: number;
+  /** What stands for the events that are no longer there. */
+  snapshot?: LogSnapshot;
 }
 
 const segmentSize = 1024;
+const emptySegment: TaskEvent[] = [];
 
 /** An empty log of one conversation. */
 export function createEventLog(sessionId: string): EventLog {
@@ -32,6 +36,14 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
     segment.push(event);
   }
   log.length = number;
+}
+
+/** Lets go of the events that the snapshot stands for, whole segments at a time; the last one grows and stays. */
+export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
+  log.snapshot = snapshot;
+  const full = Math.floor((snapshot.through + 1) / segmentSize);
+  const gone = Math.min(full, log.segments.length - 1);
+  for (let i = 0; i < gone; i++) log.segments[i] = emptySegment;
 }
 
 /** At most `limit` events with a number above `after`, in order; costs what it returns. */

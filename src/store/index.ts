@@ -1,2 +1,4 @@
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
+export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
+export { trimLog } from "./trim-log.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { acquire, commitOnce, deltas, range } from "./contract/fixture.ts";
+import { acquire, commitOnce, deltas, range } from "./contract/samples.ts";
 import { storeContract } from "./contract.ts";
 import { memoryStore } from "./memory.ts";
 

@@ -1,43 +1,25 @@
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
-import type { Message } from "../protocol/message.ts";
-import type {
-  Commit,
-  Lease,
-  Post,
-  SessionInfo,
-  SessionQuery,
-  Store,
-  TaskRecord,
-} from "../protocol/store.ts";
+import type { Commit, Post, Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import { appendEvents, createEventLog, type EventLog, readEvents } from "./event-log.ts";
+import {
+  appendEvents,
+  createEventLog,
+  type EventLog,
+  readEvents,
+  trimEvents,
+} from "./event-log.ts";
 import { memoryFiles } from "./memory-files.ts";
+import { memoryLeases } from "./memory-leases.ts";
+import { listSessions, type MemorySession } from "./memory-sessions.ts";
 import { createRows } from "./rows.ts";
-import { sessionTitle } from "./session-title.ts";
-import { conflict, fenced, invalidCursor, storeClosed } from "./store-error.ts";
+import { conflict, cursorExpired, fenced, storeClosed } from "./store-error.ts";
 import { createWatchers } from "./watchers.ts";
 
 /** How a memory store is set up. */
 export interface MemoryStoreOptions {
   /** What leases and dates go by; the machine's time unless a test holds it. */
   readonly clock?: Pick<Clock, "now">;
-}
-
-/** Who may write a conversation. The entry outlives its leases, so that fences never repeat. */
-interface Ownership {
-  fence: number;
-  held: boolean;
-  /** When the last lease ends, or ended. */
-  until: number;
-}
-
-interface Session {
-  readonly messages: Message[];
-  readonly createdAt: number;
-  updatedAt: number;
-  /** The first task on this session: whose it is, and whether it is a child's. */
-  task?: TaskRecord;
 }
 
 /**
@@ -47,9 +29,9 @@ interface Session {
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const clock = options.clock ?? systemClock;
-  const ownerships = new Map<string, Ownership>();
+  const leases = memoryLeases(clock);
   const logs = new Map<string, EventLog>();
-  const sessions = new Map<string, Session>();
+  const sessions = new Map<string, MemorySession>();
   const tasks = createRows<TaskRecord, "sessionId" | "parentSessionId" | "rootTaskId">([
     "sessionId",
     "parentSessionId",
@@ -65,12 +47,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     if (closed) throw storeClosed();
   }
 
-  /** The ownership that this lease stands for, as long as nobody else has acquired it since. */
-  function heldBy(lease: Lease): Ownership | undefined {
-    const ownership = ownerships.get(lease.sessionId);
-    return ownership?.held && ownership.fence === lease.fence ? ownership : undefined;
-  }
-
   /** The root session that a task or a post belongs to: what its owner holds the lease on. */
   function conversationOf(row: { rootTaskId?: string; sessionId: string }): string {
     const rootTaskId = row.rootTaskId ?? sessions.get(row.sessionId)?.task?.rootTaskId;
@@ -80,7 +56,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
   /** Throws unless all of the commit can be written; changes nothing. */
   function check(commit: Commit): void {
-    if (!heldBy(commit.lease)) throw fenced(commit.lease.sessionId);
+    if (!leases.holds(commit.lease)) throw fenced(commit.lease.sessionId);
     const writer = logs.get(commit.log)?.sessionId;
     if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {
       throw conflict(`Log ${commit.log} belongs to conversation ${writer}.`);
@@ -112,7 +88,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     }
   }
 
-  function touchedSession(id: string): Session {
+  function touchedSession(id: string): MemorySession {
     const now = clock.now();
     let session = sessions.get(id);
     if (session) session.updatedAt = now;
@@ -153,42 +129,54 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     touchPost(posts.get(id) as Post);
   }
 
+  /** Forgets a conversation that nobody owns; whoever has owned it is fenced, so that nothing comes back. */
+  function forget(sessionId: string): boolean {
+    leases.end(sessionId);
+    const forgotten = new Map<string, TaskRecord>();
+    for (const task of tasks.match({ sessionId })) {
+      forgotten.set(task.taskId, task);
+      for (const child of tasks.match({ rootTaskId: task.taskId })) {
+        forgotten.set(child.taskId, child);
+      }
+    }
+    for (const id of forgotten.keys()) {
+      tasks.delete(id);
+      unfinished.delete(id);
+      watchers.touch("task", id);
+    }
+    const ids = new Set([sessionId, ...[...forgotten.values()].map((task) => task.sessionId)]);
+    let found = false;
+    for (const id of ids) {
+      found = sessions.delete(id) || found;
+      watchers.touch("session", id);
+    }
+    for (const post of posts.values()) {
+      if (!ids.has(post.sessionId) && !forgotten.has(post.rootTaskId ?? "")) continue;
+      posts.delete(post.id);
+      inbox.delete(post.id);
+    }
+    for (const [log, { sessionId: writer }] of logs) {
+      if (writer !== sessionId) continue;
+      logs.delete(log);
+      watchers.touch("log", log);
+    }
+    return found;
+  }
+
   return {
-    /** A live lease keeps its own owner out too: two loops of one process must not both write. */
     async acquire(sessionId, owner, ttlMs) {
       assertOpen();
-      const now = clock.now();
-      const ownership = ownerships.get(sessionId) ?? { fence: 0, held: false, until: 0 };
-      if (ownership.held && now < ownership.until) return undefined;
-      ownership.fence += 1;
-      ownership.held = true;
-      ownership.until = now + ttlMs;
-      ownerships.set(sessionId, ownership);
-      return { sessionId, owner, fence: ownership.fence, expiresAt: ownership.until };
+      return leases.acquire(sessionId, owner, ttlMs);
     },
 
-    /** An expired lease that nobody has taken over still holds. */
-    async renew(leases, ttlMs) {
+    async renew(held, ttlMs) {
       assertOpen();
-      const expiresAt = clock.now() + ttlMs;
-      const renewed: Lease[] = [];
-      for (const lease of leases) {
-        const ownership = heldBy(lease);
-        if (!ownership) continue;
-        ownership.until = expiresAt;
-        renewed.push({ ...lease, expiresAt });
-      }
-      return renewed;
+      return leases.renew(held, ttlMs);
     },
 
-    /** A lease that no longer holds releases nothing. */
     async release(lease) {
       assertOpen();
-      const ownership = heldBy(lease);
-      if (!ownership) return;
-      ownership.held = false;
-      ownership.until = Math.min(ownership.until, clock.now());
-      watchers.touch("session", lease.sessionId);
+      if (leases.release(lease)) watchers.touch("session", lease.sessionId);
     },
 
     /**
@@ -216,14 +204,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
           waiting.add(conversation);
         }
       }
-      const now = clock.now();
-      const ownerless: { id: string; since: number }[] = [];
-      for (const id of waiting) {
-        const ownership = ownerships.get(id);
-        if (ownership?.held && now < ownership.until) continue;
-        ownerless.push({ id, since: ownership?.until ?? 0 });
-      }
-      return ownerless
+      return [...waiting]
+        .filter((id) => !leases.isOwned(id))
+        .map((id) => ({ id, since: leases.ownedUntil(id) }))
         .sort((a, b) => a.since - b.since || (a.id < b.id ? -1 : 1))
         .slice(0, limit)
         .map(({ id }) => id);
@@ -263,7 +246,26 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     async read(log, after, limit) {
       assertOpen();
       const found = logs.get(log);
+      const through = found?.snapshot?.through ?? -1;
+      if (Math.max(after, -1) < through) throw cursorExpired(log, through);
       return found ? readEvents(found, after, limit) : [];
+    },
+
+    /** Who trims less than another has trimmed changes nothing. */
+    async trim(log, snapshot) {
+      assertOpen();
+      const found = logs.get(log);
+      const last = (found?.length ?? 0) - 1;
+      if (found === undefined || snapshot.through > last) {
+        throw conflict(`Log ${log} ends at ${last}, before ${snapshot.through}.`);
+      }
+      if (snapshot.through > (found.snapshot?.through ?? -1)) trimEvents(found, snapshot);
+      watchers.touch("log", log);
+    },
+
+    async snapshot(log) {
+      assertOpen();
+      return logs.get(log)?.snapshot;
     },
 
     async last(log) {
@@ -279,6 +281,16 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     async sessions(query) {
       assertOpen();
       return listSessions(sessions, query);
+    },
+
+    async deleteSession(id) {
+      assertOpen();
+      const conversation = conversationOf({ sessionId: id });
+      if (conversation !== id) {
+        throw conflict(`Session ${id} is part of conversation ${conversation}.`);
+      }
+      if (leases.isOwned(id)) throw conflict(`Session ${id} has a live owner.`);
+      return forget(id);
     },
 
     async task(id) {
@@ -308,31 +320,4 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       watchers.close();
     },
   };
-}
-
-/** The latest created first; a child's session is part of its conversation and not listed. */
-function listSessions(sessions: ReadonlyMap<string, Session>, query: SessionQuery): SessionInfo[] {
-  const listed = [...sessions]
-    .filter(([, { task }]) => task?.parentSessionId === undefined)
-    .filter(([, { task }]) => query.userId === undefined || task?.userId === query.userId)
-    .reverse();
-  let start = 0;
-  if (query.before !== undefined) {
-    start = listed.findIndex(([id]) => id === query.before) + 1;
-    if (start === 0) throw invalidCursor(query.before);
-  }
-  return listed
-    .slice(start, start + query.limit)
-    .map(([sessionId, { task, messages, createdAt, updatedAt }]) => {
-      const title = sessionTitle(messages);
-      return {
-        sessionId,
-        ...(task?.userId !== undefined && { userId: task.userId }),
-        ...(task && { agentId: task.agentId }),
-        ...(title !== undefined && { title }),
-        messages: messages.length,
-        createdAt,
-        updatedAt,
-      };
-    });
 }

@@ -19,6 +19,15 @@ export function invalidCursor(cursor: string): RivuletError<"invalid_cursor"> {
   });
 }
 
+/** A log was asked for events that it has forgotten. */
+export function cursorExpired(log: string, through: number): RivuletError<"cursor_expired"> {
+  return new RivuletError(
+    "cursor_expired",
+    `The events of log ${log} up to ${through} are no longer kept.`,
+    { hint: "Begin with the log's snapshot and read on after it." },
+  );
+}
+
 /** The store was used after `close()`. */
 export function storeClosed(): RivuletError<"store_closed"> {
   return new RivuletError("store_closed", "The store is closed.", {

@@ -5,6 +5,8 @@ export interface Watchers {
   watch(key: WatchKey, wake: () => void): () => void;
   /** To be called once the change is visible: wakes in the next microtask, each watcher once. */
   touch(kind: "log" | "session" | "task", id: string): void;
+  /** The same for everyone, when it is not known what changed. */
+  touchAll(): void;
   /** Wakes everyone a last time, so that whoever waits rereads and finds the store closed. */
   close(): void;
 }
@@ -44,6 +46,12 @@ export function createWatchers(): Watchers {
     }
   }
 
+  function touchAll(): void {
+    for (const byId of Object.values(watchers)) {
+      for (const group of byId.values()) for (const watcher of group) schedule(watcher);
+    }
+  }
+
   return {
     watch(key, wake) {
       const [byId, id] =
@@ -65,11 +73,10 @@ export function createWatchers(): Watchers {
       const group = watchers[kind].get(id);
       if (group) for (const watcher of group) schedule(watcher);
     },
+    touchAll,
     close() {
-      for (const byId of Object.values(watchers)) {
-        for (const group of byId.values()) for (const watcher of group) schedule(watcher);
-        byId.clear();
-      }
+      touchAll();
+      for (const byId of Object.values(watchers)) byId.clear();
     },
   };
 }

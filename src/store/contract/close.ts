@@ -1,16 +1,7 @@
 import { describe, expect } from "vitest";
 import type { Store } from "../../protocol/store.ts";
-import {
-  acquire,
-  type ContractTest,
-  type CreateStore,
-  commitOnce,
-  deltas,
-  message,
-  postRow,
-  record,
-  stillClock,
-} from "./fixture.ts";
+import { type ContractTest, type CreateStore, stillClock } from "./fixture.ts";
+import { acquire, commitOnce, deltas, message, postRow, record } from "./samples.ts";
 
 const lease = { sessionId: "sess_1", owner: "a", fence: 1, expiresAt: 0 };
 
@@ -24,8 +15,11 @@ const calls: Record<string, (store: Store) => unknown> = {
   posts: (store) => store.posts({}),
   read: (store) => store.read("task_1", -1, 1),
   last: (store) => store.last("task_1"),
+  trim: (store) => store.trim("task_1", { through: 0, tasks: [] }),
+  snapshot: (store) => store.snapshot("task_1"),
   session: (store) => store.session("sess_1"),
   sessions: (store) => store.sessions({ limit: 1 }),
+  deleteSession: (store) => store.deleteSession("sess_1"),
   task: (store) => store.task("task_1"),
   tasks: (store) => store.tasks({}),
   watch: (store) => store.watch({ log: "task_1" }, () => {}),

@@ -1,8 +1,8 @@
 import { describe, expect } from "vitest";
 import type { Commit, Store } from "../../protocol/store.ts";
+import type { ContractTest } from "./fixture.ts";
 import {
   acquire,
-  type ContractTest,
   childRecord,
   delta,
   deltas,
@@ -12,7 +12,7 @@ import {
   range,
   record,
   textOfEvent,
-} from "./fixture.ts";
+} from "./samples.ts";
 
 /** Everything that a commit could have changed in the conversations of these cases. */
 async function everything(store: Store) {

@@ -1,8 +1,8 @@
 import { describe, expect } from "vitest";
 import type { Store } from "../../protocol/store.ts";
+import type { ContractTest } from "./fixture.ts";
 import {
   acquire,
-  type ContractTest,
   childRecord,
   commitOnce,
   deep,
@@ -17,7 +17,7 @@ import {
   record,
   take,
   textOfEvent,
-} from "./fixture.ts";
+} from "./samples.ts";
 
 /** What outlives a process, for stores that do. */
 export function durableCases(it: ContractTest): void {

@@ -1,13 +1,6 @@
 import { describe, expect } from "vitest";
-import {
-  acquire,
-  type ContractTest,
-  childRecord,
-  commitOnce,
-  message,
-  postRow,
-  record,
-} from "./fixture.ts";
+import type { ContractTest } from "./fixture.ts";
+import { acquire, childRecord, commitOnce, message, postRow, record } from "./samples.ts";
 
 /** Conversations that have work left and nobody to do it. */
 export function expiredCases(it: ContractTest): void {

@@ -1,5 +1,6 @@
 import { describe, expect } from "vitest";
-import { type ContractTest, range } from "./fixture.ts";
+import type { ContractTest } from "./fixture.ts";
+import { range } from "./samples.ts";
 
 function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);

@@ -1,15 +1,7 @@
 import { describe, expect } from "vitest";
 import type { Post } from "../../protocol/store.ts";
-import {
-  acquire,
-  awkwardTexts,
-  type ContractTest,
-  commitOnce,
-  ids,
-  message,
-  postRow,
-  range,
-} from "./fixture.ts";
+import type { ContractTest } from "./fixture.ts";
+import { acquire, awkwardTexts, commitOnce, ids, message, postRow, range } from "./samples.ts";
 
 /** Rows that anyone posts and only the owner takes. */
 export function inboxCases(it: ContractTest): void {

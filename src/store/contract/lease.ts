@@ -1,5 +1,6 @@
 import { describe, expect } from "vitest";
-import { acquire, type ContractTest } from "./fixture.ts";
+import type { ContractTest } from "./fixture.ts";
+import { acquire } from "./samples.ts";
 
 /** One owner per conversation, and fences that only grow. */
 export function leaseCases(it: ContractTest): void {

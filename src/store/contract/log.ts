@@ -1,9 +1,9 @@
 import { describe, expect } from "vitest";
 import type { TaskEvent } from "../../protocol/event.ts";
+import type { ContractTest } from "./fixture.ts";
 import {
   acquire,
   awkwardTexts,
-  type ContractTest,
   commitOnce,
   deep,
   delta,
@@ -13,7 +13,7 @@ import {
   range,
   take,
   textOfEvent,
-} from "./fixture.ts";
+} from "./samples.ts";
 
 /** Logs that are numbered without a gap and read from any cursor. */
 export function logCases(it: ContractTest): void {

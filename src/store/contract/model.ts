@@ -3,7 +3,8 @@ import type { Commit, Lease, Post, TaskRecord } from "../../protocol/store.ts";
 /** What a store holds, as plainly as it can be said: lists, searched from the front. */
 interface State {
   owners: { sessionId: string; fence: number; held: boolean; until: number }[];
-  logs: { log: string; sessionId: string; texts: string[] }[];
+  /** `trimmed` is how many of the texts may no longer be read. */
+  logs: { log: string; sessionId: string; texts: string[]; trimmed: number }[];
   sessions: { sessionId: string; child?: boolean; messageIds: string[] }[];
   tasks: TaskRecord[];
   posts: { row: Post; taken: boolean }[];
@@ -42,7 +43,7 @@ export function modelStore(now: () => number) {
       let log = to.logs.find((one) => one.log === commit.log);
       if (log && log.sessionId !== commit.lease.sessionId) throw new Refused("conflict");
       if (!log) {
-        log = { log: commit.log, sessionId: commit.lease.sessionId, texts: [] };
+        log = { log: commit.log, sessionId: commit.lease.sessionId, texts: [], trimmed: 0 };
         to.logs.push(log);
       }
       log.texts.push(...commit.events.map((event) => (event as { delta?: string }).delta ?? ""));
@@ -104,6 +105,30 @@ export function modelStore(now: () => number) {
       write(next, commit);
       state = next;
     },
+    deleteSession(sessionId: string): boolean {
+      if (rootSession(sessionId) !== sessionId || isLive(sessionId)) throw new Refused("conflict");
+      const owner = ownerOf(sessionId);
+      if (owner) Object.assign(owner, { held: false, until: Math.min(owner.until, now()) });
+      const gone = state.tasks.filter(
+        (task) => rootSession(task.sessionId, task.rootTaskId) === sessionId,
+      );
+      const taskIds = gone.map((task) => task.taskId);
+      const sessionIds = [sessionId, ...gone.map((task) => task.sessionId)];
+      const found = state.sessions.some((one) => sessionIds.includes(one.sessionId));
+      state.tasks = state.tasks.filter((task) => !gone.includes(task));
+      state.sessions = state.sessions.filter((one) => !sessionIds.includes(one.sessionId));
+      state.posts = state.posts.filter(
+        ({ row }) => !sessionIds.includes(row.sessionId) && !taskIds.includes(row.rootTaskId ?? ""),
+      );
+      state.logs = state.logs.filter((one) => one.sessionId !== sessionId);
+      return found;
+    },
+    trim(log: string, through: number): void {
+      const found = state.logs.find((one) => one.log === log);
+      if (!found || through >= found.texts.length) throw new Refused("conflict");
+      found.trimmed = Math.max(found.trimmed, through + 1);
+    },
+    trimmed: (log: string) => state.logs.find((one) => one.log === log)?.trimmed ?? 0,
     post(row: Post): Post {
       const first = state.posts.find((post) => post.row.id === row.id);
       if (first) return first.row;

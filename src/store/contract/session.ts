@@ -1,17 +1,17 @@
 import { describe, expect } from "vitest";
 import type { Message } from "../../protocol/message.ts";
 import type { Store } from "../../protocol/store.ts";
+import type { ContractTest } from "./fixture.ts";
 import {
   acquire,
   awkwardTexts,
-  type ContractTest,
   childRecord,
   commitOnce,
   ids,
   message,
   range,
   record,
-} from "./fixture.ts";
+} from "./samples.ts";
 
 async function append(store: Store, sessionId: string, messages: readonly Message[]) {
   const at = (await store.session(sessionId)).length;

@@ -1,14 +1,8 @@
 import { describe, expect } from "vitest";
 import type { TaskRecord } from "../../protocol/store.ts";
 import type { TaskStatus } from "../../protocol/task.ts";
-import {
-  awkwardTexts,
-  type ContractTest,
-  childRecord,
-  commitOnce,
-  message,
-  record,
-} from "./fixture.ts";
+import type { ContractTest } from "./fixture.ts";
+import { awkwardTexts, childRecord, commitOnce, message, record } from "./samples.ts";
 
 function taskIds(records: readonly TaskRecord[]): string[] {
   return records.map((task) => task.taskId);

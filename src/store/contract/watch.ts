@@ -1,8 +1,8 @@
 import { describe, expect } from "vitest";
 import type { Store, WatchKey } from "../../protocol/store.ts";
+import type { ContractTest } from "./fixture.ts";
 import {
   acquire,
-  type ContractTest,
   childRecord,
   commitOnce,
   deltas,
@@ -10,7 +10,7 @@ import {
   postRow,
   range,
   record,
-} from "./fixture.ts";
+} from "./samples.ts";
 
 /** Counts the wakes of a key; `next` resolves with the first wake after it was asked for. */
 function counted(store: Store, key: WatchKey) {

@@ -1,0 +1,140 @@
+import type { Message } from "../../protocol/message.ts";
+import type { SessionInfo, SessionQuery, TaskRecord } from "../../protocol/store.ts";
+import { sessionTitle } from "../session-title.ts";
+import { conflict, invalidCursor } from "../store-error.ts";
+import type { Database, Value } from "./database.ts";
+
+/** An append with its messages as they are kept. */
+export interface EncodedAppend {
+  readonly sessionId: string;
+  readonly at: number;
+  readonly messages: readonly string[];
+  /** What the session is called if nothing before it names it. */
+  readonly title: string | undefined;
+}
+
+interface SessionRow {
+  readonly session_id: string;
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly messages: number;
+  readonly title: string | null;
+  readonly user_id: string | null;
+  readonly agent_id: string | null;
+}
+
+/** Encodes the messages of an append. */
+export function encodeAppend(append: {
+  readonly sessionId: string;
+  readonly at: number;
+  readonly messages: readonly Message[];
+}): EncodedAppend {
+  const { sessionId, at, messages } = append;
+  const encoded = messages.map((message) => JSON.stringify(message));
+  return { sessionId, at, messages: encoded, title: sessionTitle(messages) };
+}
+
+/** Adds messages at the end of a session; throws unless it is as long as the append says. */
+export function appendMessages(database: Database, append: EncodedAppend, now: number): void {
+  const { sessionId, at, messages, title } = append;
+  const session = touchSession(database, sessionId, now);
+  if (at !== session.messages) {
+    throw conflict(`Session ${sessionId} has ${session.messages} messages, not ${at}.`);
+  }
+  if (messages.length === 0) return;
+  for (const [index, message] of messages.entries()) {
+    database.run(
+      "INSERT INTO messages (session, position, message) VALUES (?, ?, ?)",
+      session.number,
+      at + index,
+      message,
+    );
+  }
+  database.run(
+    "UPDATE sessions SET messages = ?, title = coalesce(title, ?) WHERE number = ?",
+    at + messages.length,
+    title ?? null,
+    session.number,
+  );
+}
+
+/** Notes that a task is on a session, which belongs to its first one. */
+export function noteTask(database: Database, record: TaskRecord, now: number): void {
+  const { number } = touchSession(database, record.sessionId, now);
+  database.run(
+    `UPDATE sessions SET root_task_id = ?, parent_session_id = ?, user_id = ?, agent_id = ?
+     WHERE number = ? AND root_task_id IS NULL`,
+    record.rootTaskId,
+    record.parentSessionId ?? null,
+    record.userId ?? null,
+    record.agentId,
+    number,
+  );
+}
+
+function touchSession(
+  database: Database,
+  sessionId: string,
+  now: number,
+): { readonly number: number; readonly messages: number } {
+  return database.get(
+    `INSERT INTO sessions (session_id, created_at, updated_at) VALUES (?1, ?2, ?2)
+     ON CONFLICT (session_id) DO UPDATE SET updated_at = ?2
+     RETURNING number, messages`,
+    sessionId,
+    now,
+  ) as { number: number; messages: number };
+}
+
+/** The messages of a session from an index on. */
+export function readSession(database: Database, sessionId: string, from: number): Message[] {
+  const rows = database.all<{ message: string }>(
+    `SELECT message FROM messages
+     WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND position >= ?
+     ORDER BY position`,
+    sessionId,
+    from,
+  );
+  return rows.map((row) => JSON.parse(row.message));
+}
+
+/** The latest created first; a child's session is part of its conversation and not listed. */
+export function listSessions(database: Database, query: SessionQuery): SessionInfo[] {
+  const { userId, before, limit } = query;
+  let listed = "FROM sessions WHERE parent_session_id IS NULL";
+  const values: Value[] = [];
+  if (userId !== undefined) {
+    listed += " AND user_id = ?";
+    values.push(userId);
+  }
+  if (before !== undefined) {
+    const cursor = database.get<{ number: number }>(
+      `SELECT number ${listed} AND session_id = ?`,
+      ...values,
+      before,
+    );
+    if (cursor === undefined) throw invalidCursor(before);
+    listed += " AND number < ?";
+    values.push(cursor.number);
+  }
+  return database
+    .all<SessionRow>(
+      `SELECT session_id, created_at, updated_at, messages, title, user_id, agent_id ${listed}
+       ORDER BY number DESC LIMIT ?`,
+      ...values,
+      limit,
+    )
+    .map(infoOf);
+}
+
+function infoOf(row: SessionRow): SessionInfo {
+  return {
+    sessionId: row.session_id,
+    ...(row.user_id !== null && { userId: row.user_id }),
+    ...(row.agent_id !== null && { agentId: row.agent_id }),
+    ...(row.title !== null && { title: row.title }),
+    messages: row.messages,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}

@@ -1,0 +1,209 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { conflict } from "../store-error.ts";
+import type { Database } from "./database.ts";
+import { createWriteQueue } from "./write-queue.ts";
+
+const busy = Object.assign(new Error("database is locked"), { errcode: 5 });
+const full = Object.assign(new Error("database or disk is full"), { errcode: 13 });
+
+/** A database that only writes down what it is told, and fails where it is told to. */
+function fakeDatabase() {
+  const log: string[] = [];
+  const failures = new Map<string, { readonly error: Error; times: number; undoes: boolean }>();
+  let isInTransaction = false;
+  const database = {
+    run(sql: string) {
+      const failure = failures.get(sql);
+      if (failure && failure.times > 0) {
+        failure.times -= 1;
+        if (failure.undoes) isInTransaction = false;
+        log.push(`${sql} fails`);
+        throw failure.error;
+      }
+      log.push(sql);
+      if (sql.startsWith("BEGIN")) isInTransaction = true;
+      if (sql === "COMMIT" || sql === "ROLLBACK") isInTransaction = false;
+      return 0;
+    },
+    get isInTransaction() {
+      return isInTransaction;
+    },
+  } as unknown as Database;
+  return {
+    database,
+    log,
+    fail: (sql: string, error: Error, { times = 1, undoes = false } = {}) =>
+      failures.set(sql, { error, times, undoes }),
+    transactions: () => log.filter((line) => line.startsWith("BEGIN")).length,
+  };
+}
+
+function setUp() {
+  const fake = fakeDatabase();
+  const touched: string[] = [];
+  const queue = createWriteQueue(fake.database, (kind, id) => {
+    touched.push(`${kind} ${id}`);
+    fake.log.push(`told of ${id}`);
+  });
+  return { ...fake, queue, touched };
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe("writes of one turn", () => {
+  it("share a transaction with a savepoint each, in their order", async () => {
+    const { queue, log } = setUp();
+    const writes = ["a", "b"].map((name) =>
+      queue.write(() => {
+        log.push(name);
+        return name;
+      }, "now"),
+    );
+    await vi.runAllTimersAsync();
+    expect(await Promise.all(writes)).toEqual(["a", "b"]);
+    expect(log).toEqual([
+      "BEGIN IMMEDIATE",
+      "SAVEPOINT one",
+      "a",
+      "RELEASE one",
+      "SAVEPOINT one",
+      "b",
+      "RELEASE one",
+      "COMMIT",
+    ]);
+  });
+
+  it("fail one by one when they are refused, and the refused tells nobody of its changes", async () => {
+    const { queue, log, touched } = setUp();
+    const outcomes = Promise.allSettled([
+      queue.write((touch) => {
+        touch("log", "refused");
+        throw conflict("no");
+      }, "now"),
+      queue.write((touch) => touch("log", "kept"), "now"),
+    ]);
+    await vi.runAllTimersAsync();
+    expect(await outcomes).toMatchObject([
+      { status: "rejected", reason: { code: "conflict" } },
+      { status: "fulfilled" },
+    ]);
+    expect(log).toContain("ROLLBACK TO one");
+    expect(touched).toEqual(["log kept"]);
+  });
+});
+
+describe("what may wait", () => {
+  it("waits a few milliseconds for its neighbours", async () => {
+    const { queue, transactions } = setUp();
+    const writes = [queue.write(() => 1, "soon")];
+    await vi.advanceTimersByTimeAsync(1);
+    writes.push(queue.write(() => 2, "soon"));
+    expect(transactions()).toBe(0);
+    await vi.advanceTimersByTimeAsync(4);
+    expect(await Promise.all(writes)).toEqual([1, 2]);
+    expect(transactions()).toBe(1);
+  });
+
+  it("goes with what may not, before it", async () => {
+    const { queue, transactions } = setUp();
+    const order: string[] = [];
+    const soon = queue.write(() => order.push("soon"), "soon");
+    const now = queue.write(() => order.push("now"), "now");
+    await vi.advanceTimersByTimeAsync(0);
+    await Promise.all([soon, now]);
+    expect(order).toEqual(["soon", "now"]);
+    expect(transactions()).toBe(1);
+    await vi.runAllTimersAsync();
+    expect(transactions()).toBe(1);
+  });
+});
+
+describe("a write", () => {
+  it("is told of only after the transaction has ended", async () => {
+    const { queue, log } = setUp();
+    const write = queue.write((touch) => touch("log", "task_1"), "now");
+    void write.then(() => log.push("resolved"));
+    await vi.runAllTimersAsync();
+    expect(log.slice(-3)).toEqual(["COMMIT", "told of task_1", "resolved"]);
+  });
+
+  it("is tried again while another process holds the lock", async () => {
+    const { queue, fail, transactions } = setUp();
+    fail("BEGIN IMMEDIATE", busy, { times: 5 });
+    const first = queue.write(() => "first", "now");
+    await vi.advanceTimersByTimeAsync(15);
+    const second = queue.write(() => "second", "now");
+    await vi.runAllTimersAsync();
+    expect(await Promise.all([first, second])).toEqual(["first", "second"]);
+    expect(transactions()).toBeGreaterThan(5);
+  });
+
+  it("fails when the lock is held for too long, and the next one is tried anew", async () => {
+    const { queue, fail } = setUp();
+    fail("BEGIN IMMEDIATE", busy, { times: Number.POSITIVE_INFINITY });
+    const write = queue.write(() => {}, "now");
+    const outcome = expect(write).rejects.toMatchObject({ code: "store_failed", retryable: true });
+    await vi.advanceTimersByTimeAsync(11_000);
+    await outcome;
+    fail("BEGIN IMMEDIATE", busy, { times: 0 });
+    const next = queue.write(() => "done", "now");
+    await vi.runAllTimersAsync();
+    expect(await next).toBe("done");
+  });
+
+  it("fails with all its neighbours when the transaction cannot end, and none is told of", async () => {
+    const { queue, fail, log, touched } = setUp();
+    fail("COMMIT", full);
+    const writes = [1, 2].map((n) => queue.write((touch) => touch("log", String(n)), "now"));
+    const outcomes = Promise.allSettled(writes);
+    await vi.runAllTimersAsync();
+    for (const outcome of await outcomes) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "store_failed" } });
+    }
+    expect(log.at(-1)).toBe("ROLLBACK");
+    expect(touched).toEqual([]);
+  });
+
+  it("fails with all its neighbours when its failure has undone the transaction", async () => {
+    const { queue, fail, log, database } = setUp();
+    fail("INSERT", full, { undoes: true });
+    const outcomes = Promise.allSettled([
+      queue.write(() => "before", "now"),
+      queue.write(() => database.run("INSERT"), "now"),
+      queue.write(() => log.push("after"), "now"),
+    ]);
+    await vi.runAllTimersAsync();
+    const rejected = { status: "rejected", reason: { code: "store_failed" } };
+    expect(await outcomes).toMatchObject([rejected, rejected, rejected]);
+    expect(log).not.toContain("after");
+    expect(log.at(-1)).toBe("INSERT fails");
+  });
+});
+
+describe("draining", () => {
+  it("is over when everything was written", async () => {
+    const { queue, log } = setUp();
+    await queue.drain();
+    void queue.write(() => log.push("a"), "soon");
+    const drained = queue.drain().then(() => log.push("drained"));
+    await vi.runAllTimersAsync();
+    await drained;
+    expect(log.indexOf("a")).toBeGreaterThan(0);
+    expect(log.at(-1)).toBe("drained");
+  });
+
+  it("is over as well when it could not be", async () => {
+    const { queue, fail } = setUp();
+    fail("COMMIT", full);
+    const write = queue.write(() => {}, "now");
+    const outcome = expect(write).rejects.toMatchObject({ code: "store_failed" });
+    const drained = queue.drain();
+    await vi.runAllTimersAsync();
+    await Promise.all([drained, outcome]);
+  });
+});

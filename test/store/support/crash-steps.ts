@@ -1,0 +1,27 @@
+import type { Commit } from "../../../src/protocol/store.ts";
+import { delta, message, postRow, record } from "../../../src/store/contract/samples.ts";
+
+/** The conversation that is written and killed. */
+export const sessionId = "sess_1";
+/** Its log. */
+export const log = "task_1";
+
+type Part = Omit<Commit, "lease" | "log">;
+
+/** Some steps are large, so that the database writes pages before a commit and moves its log's content in between. */
+const large = "0123456789abcdef".repeat(20_000);
+
+/** What step `n` writes: two deltas on their own, and a commit in which every part says `n`. */
+export function stepCommits(n: number): { readonly deltas: Part; readonly step: Part } {
+  const text = n % 5 === 4 ? `${n} ${large}` : String(n);
+  return {
+    deltas: { events: [delta(`delta ${n} a`), delta(`delta ${n} b`)] },
+    step: {
+      events: [delta(`step ${n} a`), delta(`step ${n} b`), delta(`step ${n} c`)],
+      appends: [{ sessionId, at: n, messages: [message(text, `msg_${n}`)] }],
+      tasks: [record({ committedOutput: n + 1 })],
+      posts: [postRow({ id: `post_${n}`, kind: "hint" })],
+      taken: n === 0 ? [] : [`post_${n - 1}`],
+    },
+  };
+}

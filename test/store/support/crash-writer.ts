@@ -1,0 +1,52 @@
+// Writes steps to a database until it is killed or done, and says on standard output what was confirmed:
+// `deltas n` and `step n` for what is durable, `failed n code` for what was refused, which it then tries again.
+// node crash-writer.ts <path> <steps>
+import { writeSync } from "node:fs";
+import type { Lease, Store } from "../../../src/protocol/store.ts";
+import { sqliteStore } from "../../../src/store/sqlite.ts";
+import { log, sessionId, stepCommits } from "./crash-steps.ts";
+
+const [path = "", steps = "0"] = process.argv.slice(2);
+
+function say(line: string): void {
+  writeSync(1, `${line}\n`);
+}
+
+function codeOf(error: unknown): string {
+  return String((error as { code?: unknown }).code);
+}
+
+/** A failing disk may come back: whoever waits for it is told each time and gets through in the end. */
+async function persist<Result>(name: string, attempt: () => Result): Promise<Awaited<Result>> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      say(`failed ${name} ${codeOf(error)}`);
+      if (codeOf(error) !== "store_failed" || tries === 10_000) throw error;
+    }
+  }
+}
+
+const store: Store = await persist("open", () => sqliteStore(path));
+const acquire = async () => {
+  // Ends at once, so that whoever comes after a kill need not wait; it holds until then.
+  const lease = await store.acquire(sessionId, "writer", 0);
+  if (lease === undefined) throw new Error("somebody else owns the conversation");
+  return lease;
+};
+const lease: Lease = await persist("acquire", acquire);
+const done = (await store.session(sessionId)).length;
+say(`from ${done}`);
+for (let n = done; n < done + Number(steps); n++) {
+  const { deltas, step } = stepCommits(n);
+  // Both at once, so that they share a transaction.
+  await Promise.all([
+    persist(`deltas-${n}`, () => store.commit({ lease, log, ...deltas })).then(() =>
+      say(`deltas ${n}`),
+    ),
+    persist(`step-${n}`, () => store.commit({ lease, log, ...step })).then(() => say(`step ${n}`)),
+  ]);
+}
+await store.close();
+say("closed");

@@ -1,0 +1,50 @@
+// Writes to the same places as its rivals, `count` times each, and prints how often it had to try again.
+// node rival.ts <path> <name> <count>
+import type { Lease, Store } from "../../../src/protocol/store.ts";
+import { delta, message } from "../../../src/store/contract/samples.ts";
+import { sqliteStore } from "../../../src/store/sqlite.ts";
+
+const [path = "", name = "", count = "0"] = process.argv.slice(2);
+const store: Store = sqliteStore(path);
+let conflicts = 0;
+
+function countConflict(error: { readonly code?: string }): undefined {
+  if (error.code !== "conflict") throw error;
+  conflicts += 1;
+}
+
+/** Reads a number from a file and writes the next one, on condition that nobody else did. */
+async function increment(): Promise<void> {
+  for (;;) {
+    const file = await store.files.get("count");
+    const next = Number(new TextDecoder().decode(file?.data)) + 1;
+    const data = new TextEncoder().encode(String(next));
+    const options = { ifVersion: file?.version ?? 0 };
+    if (await store.files.put("count", data, options).catch(countConflict)) return;
+  }
+}
+
+async function own(sessionId: string): Promise<Lease> {
+  for (;;) {
+    const lease = await store.acquire(sessionId, name, 60_000);
+    if (lease) return lease;
+    conflicts += 1;
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+for (let n = 0; n < Number(count); n++) {
+  const text = `${name} ${n}`;
+  await increment();
+  const lease = await own("sess_shared");
+  const at = (await store.session("sess_shared")).length;
+  await store.commit({
+    lease,
+    log: "task_shared",
+    events: [delta(text)],
+    appends: [{ sessionId: "sess_shared", at, messages: [message(text)] }],
+  });
+  await store.release(lease);
+}
+await store.close();
+console.log(conflicts);

@@ -1,0 +1,39 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { TaskTree } from "../../src/protocol/reduce.ts";
+import type { Store } from "../../src/protocol/store.ts";
+import { acquire, deep } from "../../src/store/contract/samples.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import { trimLog } from "../../src/store/trim-log.ts";
+import { treeArbitrary } from "../support/generate-tree.ts";
+
+/** The tasks as a late reader folds them: the snapshot, then what comes after it. */
+async function tasksOf(store: Store) {
+  const snapshot = await store.snapshot("task_1");
+  const events = await store.read("task_1", snapshot?.through ?? -1, 10_000);
+  return new TaskTree().apply(snapshot?.tasks ?? []).apply(events).tree.tasks;
+}
+
+describe("trimLog", () => {
+  it("leaves what folds to the same tree, however often and wherever it cuts", async () => {
+    const property = fc.asyncProperty(
+      treeArbitrary({ maxEvents: 100 }),
+      fc.array(fc.nat(), { minLength: 1, maxLength: 3 }),
+      async ({ events }, cuts) => {
+        const store = memoryStore();
+        const lease = await acquire(store);
+        await store.commit({ lease, log: "task_1", events: structuredClone([...events]) });
+        const whole = await tasksOf(store);
+        for (const cut of cuts) {
+          await trimLog(store, "task_1", cut % events.length);
+          expect(await tasksOf(store)).toEqual(whole);
+        }
+      },
+    );
+    await fc.assert(property, { numRuns: deep ? 5_000 : 200 });
+  });
+
+  it("does not trim a log beyond its end", async () => {
+    await expect(trimLog(memoryStore(), "task_1", 5)).rejects.toMatchObject({ code: "conflict" });
+  });
+});

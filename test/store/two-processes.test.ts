@@ -1,0 +1,150 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { textOf } from "../../src/protocol/message.ts";
+import {
+  acquire,
+  deep,
+  delta,
+  follow,
+  numberOf,
+  postRow,
+  range,
+  take,
+  textOfEvent,
+} from "../../src/store/contract/samples.ts";
+import { sqliteStore } from "../../src/store/sqlite.ts";
+import { log, sessionId } from "./support/crash-steps.ts";
+import { createFolder, removeFolder } from "./support/folder.ts";
+import { startWriter } from "./support/run-writer.ts";
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = createFolder();
+  path = join(folder, "store.db");
+});
+afterEach(() => removeFolder(folder));
+
+/** Runs a program of the support folder; resolves with what it printed. */
+function run(program: string, ...args: readonly string[]): Promise<string> {
+  const file = fileURLToPath(new URL(`./support/${program}`, import.meta.url));
+  const child = spawn(process.execPath, [file, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  let problems = "";
+  child.stdout.setEncoding("utf8").on("data", (piece: string) => {
+    output += piece;
+  });
+  child.stderr.setEncoding("utf8").on("data", (piece: string) => {
+    problems += piece;
+  });
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) =>
+      code === 0 ? resolve(output) : reject(new Error(`exit code ${code}: ${problems}`)),
+    );
+  });
+}
+
+describe("two processes on one database", () => {
+  it("lose no update of 1,000 that they write in turn", async () => {
+    const rivals = ["ann", "bob"];
+    const each = deep ? 2_000 : 250;
+    const conflicts = await Promise.all(
+      rivals.map((name) => run("rival.ts", path, name, String(each))),
+    );
+    const store = sqliteStore(path);
+    const file = await store.files.get("count");
+    expect(new TextDecoder().decode(file?.data)).toBe(String(rivals.length * each));
+    const said = (await store.session("sess_shared")).map((message) => textOf(message.content));
+    const logged = (await store.read("task_shared", -1, 1_000_000)).map(textOfEvent);
+    await store.close();
+    for (const texts of [said, logged]) {
+      expect(texts).toHaveLength(rivals.length * each);
+      for (const name of rivals) {
+        const own = texts.filter((text) => text.startsWith(name));
+        expect(own).toEqual(range(0, each).map((n) => `${name} ${n}`));
+      }
+    }
+    console.info(`tried again: ${rivals.map((name, i) => `${name} ${conflicts[i]?.trim()}`)}`);
+  });
+
+  it("may create it at the same time", async () => {
+    for (const round of range(0, deep ? 50 : 3)) {
+      const fresh = join(folder, `${round}.db`);
+      const names = range(0, 4).map((i) => `rival${i}`);
+      await Promise.all(names.map((name) => run("rival.ts", fresh, name, "1")));
+      const store = sqliteStore(fresh);
+      expect(await store.session("sess_shared")).toHaveLength(names.length);
+      await store.close();
+    }
+  });
+
+  it("see what the other writes, once each and in order, while it is written", async () => {
+    const steps = deep ? 500 : 40;
+    const store = sqliteStore(path);
+    const writer = startWriter(path, { steps });
+    const readers = [-1, 7].map((after) =>
+      take(follow(store, log, { after, limit: 13 }), steps * 5 - 1 - after),
+    );
+    const [all, most] = (await Promise.all(readers)).map((events) => events.map(numberOf));
+    expect(all).toEqual(range(0, steps * 5));
+    expect(most).toEqual(range(8, steps * 5));
+    expect(await writer.ended).toMatchObject({ code: 0, problems: "" });
+    await store.close();
+  });
+
+  it("refuse the one that was stopped for longer than its lease", async () => {
+    const store = sqliteStore(path);
+    const writer = startWriter(path, { steps: 1_000_000 });
+    await writer.said(10);
+    await stopBetweenWrites(writer.process.pid as number);
+    const lease = await acquire(store, sessionId);
+    await store.commit({ lease, log, events: [delta("taken over")] });
+    writer.process.kill("SIGCONT");
+    const { lines, code } = await writer.ended;
+    expect(code).toBe(1);
+    expect(lines.at(-1)).toMatch(/^failed .* fenced$/);
+    const events = await store.read(log, -1, 1_000_000);
+    expect(events.at(-1)).toMatchObject({ delta: "taken over" });
+    await store.close();
+  });
+
+  /** Stops a process at a moment at which it does not hold the lock. */
+  async function stopBetweenWrites(pid: number): Promise<void> {
+    const probe = new DatabaseSync(path, { timeout: 0 });
+    for (;;) {
+      process.kill(pid, "SIGSTOP");
+      try {
+        probe.exec("BEGIN IMMEDIATE; ROLLBACK");
+        probe.close();
+        return;
+      } catch {
+        process.kill(pid, "SIGCONT");
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    }
+  }
+
+  it("wait for each other's lock while the event loop goes on", async () => {
+    const store = sqliteStore(path);
+    const other = new DatabaseSync(path);
+    other.exec("BEGIN IMMEDIATE");
+    let turns = 0;
+    const ticking = setInterval(() => {
+      turns += 1;
+    }, 1);
+    const posted = store.post(postRow());
+    const second = store.files.put("a", new Uint8Array([1]));
+    await new Promise((resolve) => setTimeout(resolve, 800));
+    other.exec("COMMIT");
+    other.close();
+    expect(await posted).toEqual(postRow());
+    expect(await second).toBeGreaterThan(0);
+    clearInterval(ticking);
+    expect(turns).toBeGreaterThan(20);
+    await store.close();
+  });
+});
