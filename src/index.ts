@@ -59,4 +59,5 @@ export type {
   TaskRef,
 } from "./protocol/index.ts";
 export { assistantMessage, RivuletError, userMessage } from "./protocol/index.ts";
-export { memoryStore } from "./store/index.ts";
+export type { MemoryStoreOptions, SqliteStoreOptions } from "./store/index.ts";
+export { memoryStore, sqliteStore } from "./store/index.ts";

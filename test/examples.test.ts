@@ -10,6 +10,7 @@ const endings: Readonly<Record<string, string>> = {
   "03-hooks.ts": "secretary says after 2 tool calls: I have asked Ann. Yours, secretary",
   "04-approval.ts": "Done, as far as I was allowed to. Left: notes.md, draft.md",
   "05-structured-output.ts": "  cheese   9.00 €",
+  "06-resume.ts": "The electricity is paid, and the receipt is in the post.",
 };
 
 function node(...args: readonly string[]) {

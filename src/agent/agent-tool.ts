@@ -33,5 +33,7 @@ export function childResult(outcome: ChildOutcome): { content: readonly Block[] 
   if (status === "failed") throw new Error(error?.message ?? "The agent failed.");
   const note =
     status === "completed" ? [] : [{ type: "text" as const, text: `status: ${status}\n` }];
-  return { content: [...note, ...cited, ...(reply?.content ?? [])] };
+  // Its thoughts and its calls are its own.
+  const said = reply?.content.filter((block) => block.type === "text" || "source" in block) ?? [];
+  return { content: [...note, ...cited, ...said] };
 }

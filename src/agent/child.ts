@@ -4,7 +4,7 @@ import type { Message } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import type { Source } from "../protocol/source.ts";
 import type { TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { isTerminal, type TerminalStatus } from "../protocol/task.ts";
 import { type Ending, failed } from "./ending.ts";
 import { driveHooked } from "./hooked.ts";
 import { readInput } from "./input.ts";
@@ -33,24 +33,21 @@ export async function runChild(
       hint: "Pass a ReActAgent.",
     });
   }
+  const asked = readInput(input, settings.ids).messages;
   parent.childCalls.add(callId);
   const { store } = parent.conversation;
   const known = await store.task(callId);
-  if (known && isTerminal(known.status)) return recorded(known);
+  if (known && isTerminal(known.status)) {
+    return outcome(parent, await openKnown(parent, settings, known));
+  }
   if (known?.status === "suspended" && !(await isAnswered(parent, known))) return waiting(known);
-  const asked = readInput(input, settings.ids).messages;
   const child = known
     ? await reopen(parent, settings, known)
     : await create(parent, callId, settings, asked, options);
   const ending = await drive(parent, child, known ? [] : asked, options.signal);
   if (ending.status === "suspended") return waiting(child.record);
-  parent.emitter.emit({
-    type: "task.child.finished",
-    ...childPlace(parent, callId),
-    status: ending.status,
-    usage: child.usage,
-  });
-  return outcome(parent, child, ending);
+  tellFinished(parent, child, ending.status);
+  return outcome(parent, child);
 }
 
 async function create(
@@ -81,13 +78,14 @@ async function create(
     status: "queued",
     committedOutput: 0,
   };
+  const child = await open(parent, settings, record, []);
+  // With nothing to wait for in between, this is written together with the child's own beginning.
   parent.emitter.emit({
     type: "task.child.started",
     ...childPlace(parent, callId),
     mode: "sync",
     agent: { id: agentId, name: settings.name, key: record.agentKey },
   });
-  const child = await open(parent, settings, record, []);
   const metadata = { input: true, taskId: callId } as const;
   await beginTask(
     child,
@@ -97,10 +95,14 @@ async function create(
 }
 
 async function reopen(parent: TaskRun, settings: AgentSettings, record: TaskRecord) {
-  const messages = await parent.conversation.store.session(record.sessionId);
-  const child = await open(parent, settings, record, messages);
+  const child = await openKnown(parent, settings, record);
   await resumeTask(child, "approval_resolved");
   return child;
+}
+
+async function openKnown(parent: TaskRun, settings: AgentSettings, record: TaskRecord) {
+  const messages = await parent.conversation.store.session(record.sessionId);
+  return open(parent, settings, record, messages);
 }
 
 function open(
@@ -152,10 +154,10 @@ export async function cancelChildren(parent: TaskRun): Promise<void> {
   for (const record of records.filter(({ parentTaskId }) => parentTaskId === parent.ref.taskId)) {
     // Nothing of it runs any more, so all that is needed of its agent is the name.
     const settings = { ...parent.settings, name: record.agentName, agentId: record.agentId };
-    const messages = await store.session(record.sessionId);
-    const child = await open(parent, settings, record, messages);
+    const child = await openKnown(parent, settings, record);
     child.controller.abort(parent.controller.signal.reason);
-    await driveTask(child);
+    const { status } = await driveTask(child);
+    if (status !== "suspended") tellFinished(parent, child, status);
   }
 }
 
@@ -181,45 +183,24 @@ async function isAnswered(parent: TaskRun, child: TaskRecord): Promise<boolean> 
   });
 }
 
-/** What a child came to, with what it cites taken into the parent's pool. */
-function outcome(
-  parent: TaskRun,
-  child: TaskRun,
-  ending: Exclude<Ending, { status: "suspended" }>,
-): ChildOutcome {
-  const { taskId, sessionId, agentKey } = child.record;
-  const identity = { taskId, sessionId, agentKey, usage: child.usage, cited: [] };
-  if (ending.status === "failed") {
-    return { ...identity, status: "failed", error: ending.error.toJSON() };
-  }
-  const { message, status, structured } = ending;
-  const { pool, message: content } = parent.pool.embed(child.pool, message.content);
-  return {
-    ...identity,
-    status,
-    reply: { ...message, content, text: textOf(content) },
-    cited: pool,
-    ...(structured !== undefined && { structured }),
-  };
+function tellFinished(parent: TaskRun, child: TaskRun, status: TerminalStatus): void {
+  const place = childPlace(parent, child.ref.taskId);
+  parent.emitter.emit({ type: "task.child.finished", ...place, status, usage: child.usage });
 }
 
-/** The same for a child that had ended before; what it cited is in the parent's transcript already. */
-function recorded({
-  taskId,
-  sessionId,
-  agentKey,
-  status,
-  result,
-  structured,
-  error,
-}: TaskRecord): ChildOutcome {
+/** What a child that has ended came to, with what it cites taken into the parent's pool. */
+function outcome(parent: TaskRun, child: TaskRun): ChildOutcome {
+  const { taskId, sessionId, agentKey, status, result, structured, error } = child.record;
+  const embedded = result && parent.pool.embed(child.pool, result.content);
+  const content = embedded?.message ?? [];
   return {
-    status: status as ChildOutcome["status"],
+    status: status as TerminalStatus,
     taskId,
     sessionId,
     agentKey,
-    cited: [],
-    ...(result && { reply: { ...result, text: textOf(result.content) } }),
+    usage: child.usage,
+    cited: embedded?.pool ?? [],
+    ...(result && { reply: { ...result, content, text: textOf(content) } }),
     ...(structured !== undefined && { structured }),
     ...(error && { error }),
   };

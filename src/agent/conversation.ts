@@ -3,7 +3,10 @@ import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
 
-const leaseMs = 30_000;
+/** How long a conversation stays with a process that has died. */
+const leaseMs = 10_000;
+/** How often a process looks whether another one's lease has ended. */
+const pollMs = 250;
 /** A fast model must not starve the writer: beyond this many events that are not yet durable, the loop yields. */
 const maxPending = 512;
 
@@ -37,19 +40,29 @@ export class Conversation {
     this.#renewal.unref?.();
   }
 
-  /** Opens the conversation, or enters the one that is open already. Entering happens before anything can close it. */
-  static async enter(store: Store, sessionId: string, clock: Clock): Promise<Conversation> {
+  /**
+   * Opens the conversation, or enters the one that is open already. While another process drives it, waits for its
+   * lease to end, or fails when it may not wait.
+   */
+  static async enter(
+    store: Store,
+    sessionId: string,
+    clock: Clock,
+    onBusy: "queue" | "fail",
+    signal: AbortSignal,
+  ): Promise<Conversation> {
     const here = open.get(store) ?? new Map<string, Promise<Conversation>>();
     open.set(store, here);
     for (;;) {
       const known = here.get(sessionId);
       if (known === undefined) {
-        const opening = Conversation.#open(store, sessionId, clock);
+        const opening = Conversation.#open(store, sessionId, clock, onBusy, signal);
         here.set(sessionId, opening);
         opening.catch(() => here.get(sessionId) === opening && here.delete(sessionId));
         return opening;
       }
       const conversation = await known;
+      // Entering happens here and now, before anything can close it.
       if (conversation.#inside > 0) {
         conversation.#inside += 1;
         return conversation;
@@ -58,13 +71,28 @@ export class Conversation {
     }
   }
 
-  static async #open(store: Store, sessionId: string, clock: Clock): Promise<Conversation> {
-    const lease = await store.acquire(sessionId, owner, leaseMs);
-    if (lease) return new Conversation(store, clock, lease);
-    throw new RivuletError("conversation_owned", `Another process drives session ${sessionId}.`, {
-      retryable: true,
-      hint: "Post to its inbox, read its log, or wait until its lease has ended.",
-    });
+  static async #open(
+    store: Store,
+    sessionId: string,
+    clock: Clock,
+    onBusy: "queue" | "fail",
+    signal: AbortSignal,
+  ): Promise<Conversation> {
+    for (;;) {
+      const lease = await store.acquire(sessionId, owner, leaseMs);
+      if (lease) return new Conversation(store, clock, lease);
+      if (onBusy === "fail") {
+        throw new RivuletError("agent_busy", `Another process drives session ${sessionId}.`, {
+          retryable: true,
+          hint: 'Post to its inbox, read its log, or call with onBusy: "queue" to wait for it.',
+        });
+      }
+      await clock.sleep(pollMs, signal).catch((cause: unknown) => {
+        throw new RivuletError("cancelled", "Cancelled while another process drove the session.", {
+          cause,
+        });
+      });
+    }
   }
 
   #closing: Promise<void> | undefined;

@@ -16,13 +16,15 @@ export type Ending =
       readonly incompleteReason?: IncompleteReason;
       readonly reason?: string;
     }
-  | {
-      readonly status: "suspended";
-      readonly generateReason: GenerateReason;
-      readonly message: Message;
-      readonly suspension: Suspension;
-    }
+  | Suspended
   | { readonly status: "failed"; readonly error: RivuletError };
+/** A task that goes on when somebody answers. */
+export interface Suspended {
+  readonly status: "suspended";
+  readonly generateReason: GenerateReason;
+  readonly message: Message;
+  readonly suspension: Suspension;
+}
 
 /** The task has its answer. */
 export function completed(
@@ -65,7 +67,10 @@ export function failed(error: unknown): Ending {
 }
 
 /** Nothing in the task can move until somebody answers. */
-export function suspended(task: TaskRun, step: Step & { type: "act" | "wait" }): Extract<Ending, { status: "suspended" }> {
+export function suspended(
+  task: TaskRun,
+  step: Step & { type: "act" | "wait" },
+): Extract<Ending, { status: "suspended" }> {
   const stop = openStop(task.messages);
   if (stop !== undefined) {
     const acting = stop.reason === "acting";

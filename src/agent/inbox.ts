@@ -1,4 +1,5 @@
 import type { Message } from "../protocol/message.ts";
+import { textOf } from "../protocol/message.ts";
 import type { Post } from "../protocol/store.ts";
 import { stopCallId } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
@@ -12,17 +13,18 @@ export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Pr
   const { store } = task.conversation;
   const posts = await store.posts({ sessionId: task.record.sessionId });
   if (posts.length === 0) return;
-  const due = posts.filter(
-    (post) => before === "reasoning" || post.kind === "answer" || post.kind === "cancel",
-  );
+  const due = posts.filter((post) => before === "reasoning" || isControl(post));
   const messages = due.flatMap((post) => arrive(task, post));
   if (due.length > 0) await commitStep(task, { messages, taken: due.map((post) => post.id) });
 }
 
 function arrive(task: TaskRun, post: Post): Message[] {
+  const isForAnother = post.rootTaskId !== undefined && post.rootTaskId !== task.ref.rootTaskId;
+  if (isForAnother && isControl(post)) return []; // for a task of this session that has ended
   if (post.kind === "cancel") {
-    const reason = post.message?.content.find((block) => block.type === "text")?.text;
-    task.controller.abort(new Error(reason ?? "cancelled"));
+    const reason = textOf(post.message?.content ?? []) || "cancelled";
+    task.emitter.emit({ type: "task.cancelling", reason });
+    task.controller.abort(new Error(reason));
     return [];
   }
   if (post.message === undefined) return [];
@@ -42,4 +44,9 @@ function arrive(task: TaskRun, post: Post): Message[] {
     }
   }
   return [post.message];
+}
+
+/** Whether a row is about a task, and not about what its model is to read. */
+export function isControl({ kind }: Post): boolean {
+  return kind === "answer" || kind === "cancel";
 }

@@ -3,8 +3,9 @@ import { RivuletError } from "../protocol/error.ts";
 import type { AnswerBlock, Message, Reply, TaskRef } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { Conversation } from "./conversation.ts";
-import { type Ending, suspended } from "./ending.ts";
+import { type Ending, type Suspended, suspended } from "./ending.ts";
 import { driveHooked, replyOf } from "./hooked.ts";
+import { isControl } from "./inbox.ts";
 import { type ReadInput, readInput } from "./input.ts";
 import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
 import { nextStep } from "./next.ts";
@@ -29,12 +30,11 @@ export interface Started {
   readonly after: number;
 }
 
+/** How a root task is run; `only` names the one to go on with, when no other will do. */
+type RootOptions = RunOptions<StandardSchema | undefined> & { readonly only?: string };
+
 /** Starts to drive a root task: a new one, or the one that the session has not finished. */
-export function startRoot(
-  settings: AgentSettings,
-  input: Input,
-  options: RunOptions<StandardSchema | undefined>,
-): RootWork {
+export function startRoot(settings: AgentSettings, input: Input, options: RootOptions): RootWork {
   const started = Promise.withResolvers<Started>();
   const stop = new AbortController();
   const reply = driveRoot(settings, input, options, stop, started.resolve);
@@ -50,7 +50,7 @@ export function startRoot(
 async function driveRoot(
   settings: AgentSettings,
   input: Input,
-  options: RunOptions<StandardSchema | undefined>,
+  options: RootOptions,
   stop: AbortController,
   onStarted: (started: Started) => void,
 ): Promise<Reply<unknown>> {
@@ -62,10 +62,11 @@ async function driveRoot(
   const onAbort = () => stop.abort(options.signal?.reason);
   if (options.signal?.aborted) onAbort();
   options.signal?.addEventListener("abort", onAbort, { once: true });
+  const onBusy = options.onBusy ?? "queue";
   let release: (() => void) | undefined;
   try {
-    release = await takeSlot(store, sessionId, options.onBusy ?? "queue", stop.signal);
-    const conversation = await Conversation.enter(store, sessionId, clock);
+    release = await takeSlot(store, sessionId, onBusy, stop.signal);
+    const conversation = await Conversation.enter(store, sessionId, clock, onBusy, stop.signal);
     try {
       const task = await prepareRoot(settings, conversation, read, options, onStarted);
       return await traceTask(task, () => runRoot(task, stop.signal, read.messages));
@@ -114,7 +115,7 @@ async function runRoot(
 }
 
 /** How a suspended task rests that nothing new was said to: it is not driven, and nothing is written. */
-function stillWaiting(task: TaskRun): Exclude<Ending, { status: "failed" }> | undefined {
+function stillWaiting(task: TaskRun): Suspended | undefined {
   if (task.record.status !== "suspended") return undefined;
   const step = nextStep(task.messages, task.settings.name);
   return step.type === "act" || step.type === "wait" ? suspended(task, step) : undefined;
@@ -128,9 +129,12 @@ async function driveUntilIdle(task: TaskRun, prepare: () => Promise<void>): Prom
   let ending = await driveTask(task, prepare);
   const { store } = task.conversation;
   const { rootTaskId } = task.ref;
+  let tried = new Set<string>();
   while (ending.status === "suspended") {
-    const posts = await store.posts({ rootTaskId });
-    if (!posts.some(({ kind }) => kind === "answer" || kind === "cancel")) break;
+    const posts = (await store.posts({ rootTaskId })).filter(isControl);
+    // What a drive knew of and did not take has to wait for something else.
+    if (posts.every(({ id }) => tried.has(id))) break;
+    tried = new Set(posts.map(({ id }) => id));
     await resumeTask(task, "approval_resolved");
     ending = await driveTask(task);
   }
@@ -142,7 +146,7 @@ async function prepareRoot(
   settings: AgentSettings,
   conversation: Conversation,
   read: ReadInput,
-  options: RunOptions<StandardSchema | undefined>,
+  options: RootOptions,
   onStarted: (started: Started) => void,
 ): Promise<TaskRun> {
   const { store, sessionId } = conversation;
@@ -151,6 +155,9 @@ async function prepareRoot(
     sessionId,
     status: ["queued", "in_progress", "suspended"],
   });
+  if (options.only !== undefined && options.only !== unfinished?.taskId) {
+    throw new RivuletError("task_ended", `Task ${options.only} has ended.`);
+  }
   if (unfinished === undefined) {
     if (read.answers.length > 0 || read.results.size > 0) {
       throw unknownApproval([
@@ -176,8 +183,8 @@ async function prepareRoot(
   onStarted({ ref: task.ref, after: await store.last(unfinished.rootTaskId) });
   await postAnswers(store, task, answers, waiting);
   const posts = await store.posts({ rootTaskId: unfinished.rootTaskId });
-  const isNewsless = posts.length === 0 && read.messages.length === 0;
-  if (unfinished.status === "suspended" && isNewsless) return task;
+  const hasNews = posts.length > 0 || read.messages.length > 0;
+  if (unfinished.status === "suspended" && !hasNews) return task;
   const isStopped = waiting.some(({ stop }) => stop !== undefined);
   const resumed = isStopped ? "stop_answered" : "approval_resolved";
   await resumeTask(task, resumed, asInput(read.messages, task.ref.taskId));

@@ -42,11 +42,12 @@ export class RootRun<O> implements Run<O> {
     const reply = await this.#work.reply.catch(() => undefined);
     if (reply === undefined) return;
     const { store } = this.#settings;
-    const { taskId, sessionId } = reply.task;
+    const { taskId, rootTaskId, sessionId } = reply.task;
     if ((await store.task(taskId))?.status !== "suspended") return;
-    // It rests and waits for somebody: it is driven once more, to its end.
-    const work = startRoot(this.#settings, undefined, { sessionId });
-    work.cancel(reason);
+    // It waits for somebody. Whoever drives it next takes this to its end: another call, or else we.
+    const message = userMessage(reason ?? "cancelled");
+    await store.post({ id: `cancel:${taskId}`, kind: "cancel", sessionId, rootTaskId, message });
+    const work = startRoot(this.#settings, undefined, { sessionId, only: taskId });
     await work.reply.catch(() => {});
   }
 

@@ -37,7 +37,7 @@ export interface ReActAgentOptions {
   readonly tools?: readonly Tool[];
   readonly toolkit?: Toolkit;
   readonly hooks?: readonly Hook[];
-  /** A store, or `"memory"`; in memory by default. */
+  /** A store, `"memory"` or `"sqlite:path"`; in memory by default. */
   readonly store?: Store | string;
   /** How many model calls a task may make before it has to sum up. */
   readonly maxIters?: number;

@@ -1,7 +1,9 @@
 import { RivuletError } from "../protocol/error.ts";
 import type { Store } from "../protocol/store.ts";
 
-const slots = new WeakMap<Store, Map<string, Promise<void>>>();
+/** Whoever waits for a session's slot, in order; there is an entry as long as somebody has the slot. */
+type Queue = (() => void)[];
+const slots = new WeakMap<Store, Map<string, Queue>>();
 
 /**
  * One task at a time per session: waits for its turn, or fails at once when it may not wait. Resolves to the function
@@ -13,44 +15,42 @@ export async function takeSlot(
   onBusy: "queue" | "fail",
   signal?: AbortSignal,
 ): Promise<() => void> {
-  const sessions = slots.get(store) ?? new Map<string, Promise<void>>();
+  const sessions = slots.get(store) ?? new Map<string, Queue>();
   slots.set(store, sessions);
-  const before = sessions.get(sessionId);
-  if (before && onBusy === "fail") {
+  const queue = sessions.get(sessionId);
+  if (queue === undefined) sessions.set(sessionId, []);
+  else if (onBusy === "queue") await turnIn(queue, signal);
+  else {
     throw new RivuletError("agent_busy", `Session ${sessionId} has a task running.`, {
       retryable: true,
       hint: 'Wait for it, steer it, or call with onBusy: "queue".',
     });
   }
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const queue = Promise.all([before, promise]).then(() => {});
-  sessions.set(sessionId, queue);
-  const release = () => {
-    if (sessions.get(sessionId) === queue) sessions.delete(sessionId);
-    resolve();
+  return () => {
+    // From hand to hand, so that nobody comes in between.
+    const next = sessions.get(sessionId)?.shift();
+    if (next === undefined) sessions.delete(sessionId);
+    else next();
   };
-  try {
-    await (before && signal ? untilAborted(before, signal) : before);
-  } catch (error) {
-    release();
-    throw error;
-  }
-  return release;
 }
 
-async function untilAborted(turn: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const onAbort = () =>
-    reject(
-      new RivuletError("cancelled", "Cancelled while it waited for its turn.", {
-        cause: signal.reason,
-      }),
-    );
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await Promise.race([turn, promise]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
+function turnIn(queue: Queue, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onTurn = () => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    };
+    const onAbort = () => {
+      const at = queue.indexOf(onTurn);
+      if (at >= 0) queue.splice(at, 1);
+      reject(
+        new RivuletError("cancelled", "Cancelled while it waited for its turn.", {
+          cause: signal?.reason,
+        }),
+      );
+    };
+    if (signal?.aborted) return onAbort();
+    queue.push(onTurn);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
 }
