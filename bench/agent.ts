@@ -9,7 +9,9 @@ const rounds = 7;
 const limit = 1.5;
 
 const chunk = "some words of text ";
-const long = (chunks: number): ScriptedTurn => ({ text: Array.from({ length: chunks }, () => chunk) });
+const long = (chunks: number): ScriptedTurn => ({
+  text: Array.from({ length: chunks }, () => chunk),
+});
 const prompt: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text", text: "go" }] }];
 
 /** The least anybody can do with a model's stream and still send it on. */
@@ -131,5 +133,9 @@ for (const count of [50, 200, 800]) {
     `  ${count}: ${each.toFixed(0)} µs per iteration, ${over.toFixed(2)} times the model alone`,
   );
 }
-claim("the agent's own cost per iteration, 800 over 50", (perIteration[2] ?? 0) / (perIteration[0] ?? 1), limit);
+claim(
+  "the agent's own cost per iteration, 800 over 50",
+  (perIteration[2] ?? 0) / (perIteration[0] ?? 1),
+  limit,
+);
 process.exitCode = held ? 0 : 1;

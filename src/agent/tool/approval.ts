@@ -1,11 +1,5 @@
 import type { Answer, Approval } from "../../protocol/agent.ts";
-import type {
-  Block,
-  Decision,
-  Message,
-  SuspensionBlock,
-  ToolUseBlock,
-} from "../../protocol/message.ts";
+import type { Decision, Message, SuspensionBlock, ToolUseBlock } from "../../protocol/message.ts";
 import { asBlocks } from "../../protocol/message.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 

@@ -25,7 +25,7 @@ type Outcome =
   | { readonly error: unknown };
 
 /** How long a write that may wait is held back, so that its neighbours share its transaction. */
-const soonMs = 3;
+const soonMs = 2;
 
 /** A queue on a connection that nobody else writes with. */
 export function createWriteQueue(database: Database, touch: Touch): WriteQueue {

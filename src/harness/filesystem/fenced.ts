@@ -1,0 +1,157 @@
+import { notADirectory, notAFile, notFound, notRegular, tooLarge } from "./file-error.ts";
+import {
+  type CutBy,
+  type FileLimits,
+  type Filesystem,
+  fileLimits,
+  type Listing,
+} from "./filesystem.ts";
+import { compileGlob } from "./glob.ts";
+import { grepFiles } from "./grep.ts";
+import { foldName } from "./name.ts";
+import type { Namespace } from "./namespace.ts";
+import { commonRoot, type Place, resolveForWriting, resolvePath, viewOf } from "./path.ts";
+import {
+  type Accepts,
+  byPath,
+  type FoundFile,
+  unreadBecause,
+  type Volume,
+  type Walk,
+} from "./volume.ts";
+
+/** What the filesystems have in common. */
+export interface FilesystemOptions {
+  /** Names at the root under which nothing can be written; absent: what steers the agent. */
+  readonly readOnly?: readonly string[];
+  /** Names at the root that every namespace reads; absent: what is the agent's and not a user's. */
+  readonly shared?: readonly string[];
+  readonly limits?: Partial<FileLimits>;
+  /** False: never use ripgrep; a string: the program to use; absent: the one that the package brings. */
+  readonly ripgrep?: string | false;
+}
+
+/** A volume behind the one path resolver: nothing else ever makes a place of a model's path. */
+export function fencedFilesystem(
+  volume: Volume,
+  options: FilesystemOptions,
+  namespace?: Namespace,
+): Filesystem {
+  const limits = { ...fileLimits, ...options.limits };
+  const plain = viewOf(options, namespace);
+  const view = { ...plain, absolute: volume.absolute?.(plain.own) ?? [] };
+
+  /** A directory in its parts: at the root of a namespace stands also what all share. */
+  function partsOf(place: Place): readonly { readonly place: Place; readonly accepts: Accepts }[] {
+    if (place.names.length > 0 || view.own.length === 0) return [{ place, accepts: () => true }];
+    const isShared: Accepts = (name) => view.shared.has(foldName(name));
+    return [
+      { place, accepts: (name) => !isShared(name) },
+      { place: commonRoot, accepts: isShared },
+    ];
+  }
+
+  async function walkParts(place: Place, walk: Omit<Walk, "accepts">): Promise<void> {
+    for (const part of partsOf(place)) {
+      if (!walk.isOver()) await volume.walk(part.place, { ...walk, accepts: part.accepts });
+    }
+  }
+
+  /** Where a search begins. */
+  async function findStart(path: string): Promise<{ place: Place; isFile: boolean }> {
+    const place = resolvePath(path, view);
+    const stat = await volume.stat(place);
+    if (!stat) throw notFound(place.path);
+    if (stat.type === "other") throw notRegular(place.path, false);
+    return { place, isFile: stat.type === "file" };
+  }
+
+  async function list(path: string): Promise<Listing> {
+    const place = resolvePath(path, view);
+    const entries = [];
+    let cut = false;
+    for (const part of partsOf(place)) {
+      const limit = limits.listEntries - entries.length;
+      const listing = await volume.list(part.place, { limit, accepts: part.accepts });
+      entries.push(...listing.entries);
+      cut ||= listing.cut;
+    }
+    return { entries: entries.sort(byPath), cut };
+  }
+
+  const glob: Filesystem["glob"] = async (pattern, { path = "", signal } = {}) => {
+    const { prefix, matches } = compileGlob(pattern);
+    const { place, isFile } = await findStart(path);
+    if (isFile) throw notADirectory(place.path);
+    const start = resolvePath([...place.names, ...prefix].join("/"), view);
+    if ((await volume.stat(start))?.type !== "directory") return { paths: [] };
+    const deadline = performance.now() + limits.globMs;
+    const paths: string[] = [];
+    let cutBy: CutBy | undefined;
+    const isOver = (): boolean => {
+      if (performance.now() > deadline) cutBy ??= "time";
+      return cutBy !== undefined || signal?.aborted === true;
+    };
+    const visit = async (files: readonly FoundFile[]) => {
+      for (const file of files) {
+        if (!matches(below(place, file.path)) || isOver()) continue;
+        if (paths.length === limits.globPaths) cutBy = "limit";
+        else paths.push(file.path);
+      }
+    };
+    await walkParts(start, { visit, isOver });
+    signal?.throwIfAborted();
+    return { paths: paths.sort(), ...(cutBy && { cutBy }) };
+  };
+
+  const grep: Filesystem["grep"] = async (query, { path = "", glob: only, signal } = {}) => {
+    const wanted = only === undefined ? undefined : compileGlob(only);
+    const { place, isFile } = await findStart(path);
+    const isWanted = ({ path }: FoundFile) => {
+      const name = only?.includes("/") ? below(place, path) : path.slice(path.lastIndexOf("/") + 1);
+      return wanted?.matches(name) ?? true;
+    };
+    return grepFiles(query, {
+      limits,
+      ripgrep: options.ripgrep ?? true,
+      signal,
+      walk: (visit, isOver) =>
+        isFile
+          ? visit([fileAt(volume, place)])
+          : walkParts(place, { visit: (files) => visit(files.filter(isWanted)), isOver }),
+    });
+  };
+
+  return {
+    within: (other) => fencedFilesystem(volume, options, other),
+    stat: async (path) => volume.stat(resolvePath(path, view)),
+    read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
+    async write(path, data, condition = {}) {
+      const place = fileOnly(resolveForWriting(path, view));
+      const bytes = typeof data === "string" ? Buffer.from(data) : data;
+      if (bytes.byteLength > limits.fileBytes) throw tooLarge(place.path, limits.fileBytes);
+      return volume.write(place, bytes, condition);
+    },
+    remove: async (path) => volume.remove(fileOnly(resolveForWriting(path, view))),
+    list,
+    glob,
+    grep,
+  };
+}
+
+function fileOnly(place: Place): Place {
+  if (place.names.length > 0) return place;
+  throw notAFile(place.path);
+}
+
+/** The path as it is seen from a directory above it. */
+function below(directory: Place, path: string): string {
+  return directory.path === "" ? path : path.slice(directory.path.length + 1);
+}
+
+function fileAt(volume: Volume, place: Place): FoundFile {
+  return {
+    path: place.path,
+    read: () => volume.read(place).then(({ data }) => data, unreadBecause),
+  };
+}
