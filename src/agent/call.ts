@@ -4,7 +4,7 @@ import { asBlocks } from "../protocol/message.ts";
 import type { WireBlock } from "../protocol/task.ts";
 import { ResultEmitter } from "./emit-result.ts";
 import type { ActingVerdict, ToolCall } from "./hook.ts";
-import { callHooks, tellHooks } from "./hook.ts";
+import { callHooks, tellAnyway, tellHooks } from "./hook.ts";
 import type { PendingCall } from "./next.ts";
 import { interruptedResult } from "./prompts.ts";
 import { finishCall, suspendCall } from "./settle.ts";
@@ -47,16 +47,24 @@ export async function runCall(
   const place = task.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
   const shown = new ResultEmitter(task.emitter, place, pending.call.id);
-  const call = await editCall(task, pending);
-  const outcome = "type" in call ? call : await answerCall(task, pending, call, shown);
-  if (outcome.type === "result") {
-    await finishCall(task, pending.call, outcome, shown);
+  try {
+    const call = await editCall(task, pending);
+    const outcome = "type" in call ? call : await answerCall(task, pending, call, shown);
+    if (outcome.type === "result") {
+      await finishCall(task, pending.call, outcome, shown);
+      return "moved";
+    }
+    task.openResults.set(pending.call.id, shown.pause());
+    if (outcome.type === "child_waits") return "child_waits";
+    await suspendCall(task, call as EditableCall, outcome);
     return "moved";
+  } catch (error) {
+    // Whoever settles the call goes on after what it has shown.
+    if (task.openResults.has(pending.call.id)) {
+      task.openResults.set(pending.call.id, shown.pause());
+    }
+    throw error;
   }
-  task.openResults.set(pending.call.id, shown.pause());
-  if (outcome.type === "child_waits") return "child_waits";
-  await suspendCall(task, call as EditableCall, outcome);
-  return "moved";
 }
 
 /** What an answer and hooks make of a call before anything is asked or run: another input, or a result. */
@@ -179,11 +187,7 @@ async function execute(
 function tellChunk(task: TaskRun, call: ToolCall, chunk: string | Block): void {
   const { hooks, toolkit } = task.settings;
   tellHooks(hooks, (hook) => hook.actingChunk?.(task.hookContext, call, chunk));
-  try {
-    toolkit.onChunk?.(call, chunk);
-  } catch {
-    // The user's own callback breaks nothing.
-  }
+  tellAnyway(() => toolkit.onChunk?.(call, chunk));
 }
 
 function denied(reason: string): CallResult {

@@ -111,12 +111,16 @@ function hookFailure(hook: Hook, point: string, error: unknown): RivuletError {
 }
 
 /** Tells chunk hooks; a failing one is left alone. */
-export function tellHooks(hooks: readonly Hook[], tell: (hook: Hook) => void): void {
-  for (const hook of hooks) {
-    try {
-      tell(hook);
-    } catch {
-      // A chunk hook must not break the loop.
-    }
+export function tellHooks(hooks: readonly Hook[], tell: (hook: Hook) => unknown): void {
+  for (const hook of hooks) tellAnyway(() => tell(hook));
+}
+
+/** Tells somebody who is not waited for and must not break the loop, neither now nor later. */
+export function tellAnyway(tell: () => unknown): void {
+  try {
+    const told = tell();
+    if (told instanceof Promise) told.catch(() => {});
+  } catch {
+    // Theirs to mind.
   }
 }

@@ -1,7 +1,7 @@
 import type { Answer, Input } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { IdSource } from "../protocol/id.ts";
-import type { Block, Message } from "../protocol/message.ts";
+import type { Block, Decision, Message } from "../protocol/message.ts";
 import { userMessage } from "../protocol/message.ts";
 
 /** What a caller sent, by what it is. */
@@ -42,6 +42,15 @@ export function readInput(input: Input, ids: IdSource): ReadInput {
   return { messages, answers, results };
 }
 
+const decisions = new Set<unknown>([
+  "approve",
+  "deny",
+  "edit",
+  "answer",
+  "expire",
+  "cancel",
+] satisfies readonly Decision[]);
+
 function isAnswer(value: unknown): value is Answer {
   const answer = value as Partial<Answer> | null;
   return (
@@ -50,7 +59,8 @@ function isAnswer(value: unknown): value is Answer {
     answer.type === "answer" &&
     typeof answer.approvalId === "string" &&
     typeof answer.taskId === "string" &&
-    typeof answer.decision === "string"
+    decisions.has(answer.decision) &&
+    (answer.output === undefined || Array.isArray(answer.output))
   );
 }
 
@@ -64,6 +74,7 @@ function isMessage(value: unknown): value is Message {
   );
 }
 
-function duplicate(message: string): RivuletError {
+/** Two of a kind, where one would be lost. */
+export function duplicate(message: string): RivuletError {
   return new RivuletError("duplicate_input", message, { hint: "Send each of them once." });
 }

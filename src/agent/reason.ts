@@ -10,6 +10,7 @@ import { runTurn } from "./model/model.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
 import { stopCallId } from "./next.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
+import { showResult } from "./settle.ts";
 import { structuredTool, structuredWay } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { commitStep, controlMessage, iterationOf } from "./task-run.ts";
@@ -133,10 +134,7 @@ async function settle(
   const kept = shown(sink, message, verdict.message);
   const more: Message[] = [];
   if (verdict.goto.length > 0) {
-    refuseOpenCalls(kept, verdict.goto);
-    more.push(
-      ...verdict.goto.map((one) => ({ ...one, metadata: { ...one.metadata, goto: true } })),
-    );
+    more.push(...goOnWith(task, kept, verdict.goto));
   } else if (isBlank(kept)) {
     more.push(asked(task, blankReplyPrompt));
   }
@@ -168,7 +166,7 @@ function shown(sink: TurnEmitter, original: Message, edited: Message): Message {
   if (edited === original) return original;
   sink.discard("edited");
   sink.showWhole(edited.content);
-  return { ...edited, id: original.id, metadata: original.metadata, usage: original.usage };
+  return { ...original, content: edited.content };
 }
 
 async function commitTurn(task: TaskRun, message: Message, more: readonly Message[] = []) {
@@ -237,19 +235,31 @@ function isBlank(message: Message): boolean {
 
 const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
-/** Messages to go on with must not leave a call of this reply without its result. */
-function refuseOpenCalls(reply: Message, messages: readonly Message[]): void {
-  const blocks = messages.flatMap((message) => message.content);
-  const open = reply.content.flatMap((block) =>
-    block.type === "tool_use" &&
-    !blocks.some((other) => other.type === "tool_result" && other.id === block.id)
-      ? [block.name]
-      : [],
-  );
-  if (open.length === 0) return;
-  throw new RivuletError(
+/** The messages that a hook goes on with: they have to bring one result for each call of the reply, and no other. */
+function goOnWith(task: TaskRun, reply: Message, messages: readonly Message[]): Message[] {
+  const results = messages
+    .flatMap((message) => message.content)
+    .filter((block) => block.type === "tool_result");
+  const calls = reply.content.filter((block) => block.type === "tool_use");
+  const wanted = new Set(calls.map(({ id }) => id));
+  for (const { id } of results) if (!wanted.delete(id)) throw notItsResult(id);
+  const open = calls.filter(({ id }) => wanted.has(id));
+  if (open.length > 0) throw withoutResult(open.map(({ name }) => name));
+  for (const { id, state, output } of results) showResult(task, id, state, output);
+  const metadata = { taskId: task.ref.taskId, goto: true };
+  return messages.map((one) => ({ ...one, metadata: { ...one.metadata, ...metadata } }));
+}
+
+function withoutResult(names: readonly string[]): RivuletError {
+  return new RivuletError(
     "pending_calls",
-    `gotoReasoning would leave calls without a result: ${open.join(", ")}.`,
+    `gotoReasoning would leave calls without a result: ${names.join(", ")}.`,
     { hint: "Put a tool_result for each of them into the messages, or let them run." },
   );
+}
+
+function notItsResult(callId: string): RivuletError {
+  return new RivuletError("pending_calls", `gotoReasoning has a result too many: ${callId}.`, {
+    hint: "Each call of the reply gets one result, and no other call gets any.",
+  });
 }

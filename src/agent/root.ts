@@ -6,7 +6,7 @@ import { Conversation } from "./conversation.ts";
 import { type Ending, type Suspended, suspended } from "./ending.ts";
 import { driveHooked, replyOf } from "./hooked.ts";
 import { isControl } from "./inbox.ts";
-import { type ReadInput, readInput } from "./input.ts";
+import { duplicate, type ReadInput, readInput } from "./input.ts";
 import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
 import { nextStep } from "./next.ts";
 import { type AgentSettings, checkBudget } from "./settings.ts";
@@ -209,8 +209,9 @@ function matchAnswers(
     ...answers,
     ...[...results].map(([callId, output]) => (byCall.get(callId) as Approval).answer(output)),
   ];
-  if (messages.length === 0) return given;
   const said = new Set(given.map(({ approvalId }) => approvalId));
+  if (said.size < given.length) throw duplicate("A call has an answer and a result.");
+  if (messages.length === 0) return given;
   const open = approvals.filter(({ id }) => !said.has(id));
   if (open.length === 0) return given;
   if (onSuspended === "deny") {

@@ -99,7 +99,13 @@ export async function settlePending(
 ): Promise<void> {
   const step = nextStep(task.messages, task.settings.name);
   if (step.type !== "act" && step.type !== "wait") return;
-  for (const { call } of step.calls) await settleCall(task, call, state, text);
+  for (const { call, suspension, answer } of step.calls) {
+    if (suspension && !answer) {
+      const { approvalId: approval_id } = suspension;
+      task.emitter.emit({ type: "task.approval.resolved", approval_id, decision: "cancel" });
+    }
+    await settleCall(task, call, state, text);
+  }
 }
 
 /** Gives one call a result that its tool did not make. */
@@ -110,15 +116,25 @@ export async function settleCall(
   text: string,
 ): Promise<void> {
   const content: readonly Block[] = [{ type: "text", text }];
-  const place = task.openResults.get(call.id) ?? addResultItem(task, call.id);
-  new ResultEmitter(task.emitter, place, call.id).end({
+  showResult(task, call.id, state, content);
+  await commitStep(task, { messages: [toolMessage(task, call, state, content)] });
+}
+
+/** Shows a result that no tool has streamed; the caller stores it. */
+export function showResult(
+  task: TaskRun,
+  callId: string,
+  state: ToolResultState,
+  content: readonly Block[],
+): void {
+  const place = task.openResults.get(callId) ?? addResultItem(task, callId);
+  new ResultEmitter(task.emitter, place, callId).end({
     status: itemStatus[state],
     display: content.map(toWireBlock),
-    error: problem(state, content),
-    ...(task.childCalls.has(call.id) && { childTaskId: call.id }),
+    ...(state !== "success" && { error: problem(state, content) }),
+    ...(task.childCalls.has(callId) && { childTaskId: callId }),
   });
-  task.openResults.delete(call.id);
-  await commitStep(task, { messages: [toolMessage(task, call, state, content)] });
+  task.openResults.delete(callId);
 }
 
 function cite(

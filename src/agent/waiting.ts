@@ -4,7 +4,7 @@ import type { Store, TaskRecord } from "../protocol/store.ts";
 import { nextStep, stopCallId } from "./next.ts";
 import { approvalOf } from "./tool/approval.ts";
 
-/** A suspended task of a tree, and what it waits for. */
+/** A task of a tree that has not ended, and what it waits for. */
 export interface WaitingTask {
   readonly record: TaskRecord;
   readonly approvals: readonly Approval[];
@@ -17,7 +17,8 @@ export async function waitingTasks(
   store: Store,
   rootTaskId: string,
 ): Promise<readonly WaitingTask[]> {
-  const records = await store.tasks({ rootTaskId, status: ["suspended"] });
+  // One that still works may have a call that waits beside those that run.
+  const records = await store.tasks({ rootTaskId, status: ["in_progress", "suspended"] });
   return Promise.all(
     records.map(async (record) => waitingIn(record, await store.session(record.sessionId))),
   );
@@ -30,7 +31,8 @@ function waitingIn(record: TaskRecord, messages: readonly Message[]): WaitingTas
   const approvals = calls.flatMap(({ call, suspension, answer }) =>
     suspension && !answer ? [approvalOf(record, call, suspension)] : [],
   );
-  const stop = step.type === "wait" ? openStop(messages) : undefined;
+  const isStopped = record.status === "suspended" && step.type === "wait";
+  const stop = isStopped ? openStop(messages) : undefined;
   return { record, approvals, ...(stop && { stop }) };
 }
 

@@ -18,7 +18,7 @@ import {
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import { log, sessionId } from "./support/crash-steps.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
-import { startWriter } from "./support/run-writer.ts";
+import { nodeCommand, startWriter } from "./support/run-writer.ts";
 
 let folder: string;
 let path: string;
@@ -31,7 +31,8 @@ afterEach(() => removeFolder(folder));
 /** Runs a program of the support folder; resolves with what it printed. */
 function run(program: string, ...args: readonly string[]): Promise<string> {
   const file = fileURLToPath(new URL(`./support/${program}`, import.meta.url));
-  const child = spawn(process.execPath, [file, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const [node, ...options] = nodeCommand;
+  const child = spawn(node, [...options, file, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   let problems = "";
   child.stdout.setEncoding("utf8").on("data", (piece: string) => {
@@ -94,6 +95,10 @@ describe("two processes on one database", () => {
     expect(most).toEqual(range(8, steps * 5));
     expect(await writer.ended).toMatchObject({ code: 0, problems: "" });
     await store.close();
+  });
+
+  it("may end while one only watches", async () => {
+    await run("watcher.ts", path);
   });
 
   it("refuse the one that was stopped for longer than its lease", async () => {

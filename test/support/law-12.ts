@@ -44,15 +44,16 @@ export function taskProblems(
   if (task.status !== record.status) {
     problems.push(`the log says ${task.status}, the record ${record.status}`);
   }
-  const blocks = messages
-    .filter((message) => message.metadata?.taskId === record.taskId)
-    .flatMap((message) => (message.metadata?.input ? [] : message.content));
+  const own = messages.filter((message) => message.metadata?.taskId === record.taskId);
+  const blocks = own.flatMap((message) => message.content);
+  // What a hook has put in between is not what the model said.
+  const said = own.filter(({ role, metadata }) => role === "assistant" && !metadata?.goto);
   const isAtRest = record.status !== "in_progress" && record.status !== "queued";
   // What a turn has shown is provisional until its message is written.
   const items = task.output.filter(
     (item, index) => item.type === "tool_result" || isAtRest || index < record.committedOutput,
   );
-  problems.push(...differences(items.flatMap(saidOnTheWire), blocks.flatMap(saidInTheTranscript)));
+  problems.push(...differences(items.flatMap(saidOnTheWire), said.flatMap(saidInTheTranscript)));
   problems.push(...resultProblems(task.output, blocks, isAtRest));
   return problems;
 }
@@ -89,7 +90,11 @@ function wireBlock(block: WireBlock): Said {
   return "url" in block ? ["media", block.url] : [block.type];
 }
 
-function saidInTheTranscript(block: Block): readonly Said[] {
+function saidInTheTranscript({ content }: Message): readonly Said[] {
+  return content.flatMap(transcriptBlock);
+}
+
+function transcriptBlock(block: Block): readonly Said[] {
   if (block.type === "thinking" || block.type === "text") return [[block.type, block.text]];
   if (block.type === "tool_use") {
     const text = block.raw ?? JSON.stringify(block.input);

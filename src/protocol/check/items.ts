@@ -48,6 +48,8 @@ export function checkItem(check: Check, task: TaskState, event: ItemEvent): void
     if (item.state === "discarded") report(check, "I4", `${show(item.id)} was already discarded`);
     checkOutlived(check, item);
     item.state = "discarded";
+    // A call that was taken back may be shown again, be it with other arguments.
+    if (item.type === "tool_call") check.callIds.delete(item.callId ?? "");
     return;
   }
   if (item.state !== "open") {

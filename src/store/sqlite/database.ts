@@ -6,7 +6,10 @@ import { RivuletError } from "../../protocol/error.ts";
 /** What a statement may be given. */
 export type Value = string | number | null | Uint8Array;
 
-/** One connection. A statement is prepared when it is first used and kept by its text. */
+/**
+ * One connection. A statement is prepared when it is first used and kept by its text. Its parameters are plain `?`:
+ * Node 22 does not bind numbered ones by their place.
+ */
 export interface Database {
   get<Row>(sql: string, ...values: readonly Value[]): Row | undefined;
   all<Row>(sql: string, ...values: readonly Value[]): Row[];

@@ -21,8 +21,8 @@ export function deleteSession(
 
   const tasks = database.all<{ task_id: string; session_id: string }>(
     `SELECT task_id, session_id FROM tasks
-     WHERE session_id = ?1
-       OR root_task_id IN (SELECT task_id FROM tasks WHERE session_id = ?1)`,
+     WHERE session_id = ? OR root_task_id IN (SELECT task_id FROM tasks WHERE session_id = ?)`,
+    sessionId,
     sessionId,
   );
   for (const { task_id } of tasks) {

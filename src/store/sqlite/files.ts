@@ -58,8 +58,9 @@ export function listFiles(
   if (limit <= 0) return found;
   const rows = database.each<FileRow>(
     `SELECT path, size, version, modified_at FROM files
-     WHERE path >= max(?1, coalesce(?2, ?1)) AND path IS NOT ?2 ORDER BY path`,
+     WHERE path >= max(?, ?) AND path IS NOT ? ORDER BY path`,
     prefix,
+    after ?? prefix,
     after ?? null,
   );
   for (const row of rows) {

@@ -18,8 +18,8 @@ export function acquireLease(
   if (isOwned(database, sessionId, now)) return undefined;
   const expiresAt = now + ttlMs;
   const row = database.get<Pick<LeaseRow, "fence">>(
-    `INSERT INTO leases (session_id, fence, held, until) VALUES (?1, 1, 1, ?2)
-     ON CONFLICT (session_id) DO UPDATE SET fence = fence + 1, held = 1, until = ?2
+    `INSERT INTO leases (session_id, fence, held, until) VALUES (?, 1, 1, ?)
+     ON CONFLICT (session_id) DO UPDATE SET fence = fence + 1, held = 1, until = excluded.until
      RETURNING fence`,
     sessionId,
     expiresAt,

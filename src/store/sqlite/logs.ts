@@ -126,10 +126,11 @@ export function trimEvents(
     throw conflict(`Log ${log} ends at ${row?.last ?? -1}, before ${through}.`);
   }
   const trimmed = database.run(
-    "UPDATE logs SET trimmed_through = ?1, snapshots = ?2 WHERE number = ?3 AND trimmed_through < ?1",
+    "UPDATE logs SET trimmed_through = ?, snapshots = ? WHERE number = ? AND trimmed_through < ?",
     through,
     snapshots,
     row.number,
+    through,
   );
   if (trimmed === 1) {
     database.run("DELETE FROM batches WHERE log = ? AND last <= ?", row.number, through);

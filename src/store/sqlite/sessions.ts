@@ -78,10 +78,11 @@ function touchSession(
   now: number,
 ): { readonly number: number; readonly messages: number } {
   return database.get(
-    `INSERT INTO sessions (session_id, created_at, updated_at) VALUES (?1, ?2, ?2)
-     ON CONFLICT (session_id) DO UPDATE SET updated_at = ?2
+    `INSERT INTO sessions (session_id, created_at, updated_at) VALUES (?, ?, ?)
+     ON CONFLICT (session_id) DO UPDATE SET updated_at = excluded.updated_at
      RETURNING number, messages`,
     sessionId,
+    now,
     now,
   ) as { number: number; messages: number };
 }

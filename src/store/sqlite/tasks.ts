@@ -21,9 +21,11 @@ export function putTask(database: Database, { record, text }: EncodedTask): void
   }
   database.run(
     `INSERT INTO tasks (task_id, root_task_id, session_id, parent_session_id, status, record)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+     VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (task_id) DO UPDATE
-     SET root_task_id = ?2, session_id = ?3, parent_session_id = ?4, status = ?5, record = ?6`,
+     SET root_task_id = excluded.root_task_id, session_id = excluded.session_id,
+       parent_session_id = excluded.parent_session_id, status = excluded.status,
+       record = excluded.record`,
     taskId,
     record.rootTaskId,
     record.sessionId,

@@ -18,6 +18,9 @@ export interface Writer {
   readonly ended: Promise<Written>;
 }
 
+/** How Node starts a program: on Node 22 `node:sqlite` warns that it is experimental, which is no problem here. */
+export const nodeCommand = [process.execPath, "--disable-warning=ExperimentalWarning"] as const;
+
 const program = fileURLToPath(new URL("./crash-writer.ts", import.meta.url));
 
 /** Starts a writer of `steps` steps; `strace` are options of the strace that it runs under. */
@@ -25,7 +28,7 @@ export function startWriter(
   path: string,
   { steps, strace }: { readonly steps: number; readonly strace?: readonly string[] },
 ): Writer {
-  const command = [process.execPath, program, path, String(steps)];
+  const command = [...nodeCommand, program, path, String(steps)];
   // --seccomp-bpf would make it faster, but does not deliver injected signals.
   if (strace) command.unshift("strace", "--follow-forks", "-qq", ...strace);
   const [file = "", ...args] = command;

@@ -1,0 +1,538 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import type { Answer, Approval, Input, ReActAgentOptions, Store } from "../../src/index.ts";
+import { agentTool, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
+import type { Message } from "../../src/protocol/message.ts";
+import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { collect } from "./support/collect.ts";
+import { readLog } from "./support/laws.ts";
+import { inShort, whatIsLeft } from "./support/run-script.ts";
+
+const path = z.object({ path: z.string() });
+
+/** A world with a tool that asks, one that runs outside, one that has a question and one that just runs. */
+function world(script: Script, options: Partial<ReActAgentOptions> = {}) {
+  const executed: string[] = [];
+  const store = (options.store as Store | undefined) ?? memoryStore();
+  const model = scriptedModel(script);
+  const tools = [
+    tool({
+      name: "remove",
+      description: "Removes a file.",
+      input: path,
+      needsApproval: true,
+      execute(given) {
+        executed.push(given.path);
+        return `removed ${given.path}`;
+      },
+    }),
+    tool({ name: "outside", description: "Runs elsewhere.", input: path }),
+    tool({
+      name: "question",
+      description: "Asks a question.",
+      execute: (_, context) => context.suspend("Which one?"),
+    }),
+    tool({ name: "look", description: "Looks.", execute: () => "seen" }),
+  ];
+  const make = () => new ReActAgent({ name: "lead", model, tools, ...options, store });
+  return { agent: make(), make, store, model, executed };
+}
+
+const remove = (name: string) => ({ call: "remove", input: { path: name } });
+const options = { sessionId: "s" };
+
+/** What must not change when something is refused. */
+async function stateOf(store: Store) {
+  const tasks = await store.tasks({ sessionId: "s" });
+  const [{ rootTaskId = "" } = {}] = tasks;
+  return JSON.stringify({
+    tasks,
+    messages: await store.session("s"),
+    last: await store.last(rootTaskId),
+    posts: await store.posts({}),
+  });
+}
+
+function only(approvals: readonly Approval[]): Approval {
+  expect(approvals).toHaveLength(1);
+  return approvals[0] as Approval;
+}
+
+describe("an approval", () => {
+  it("comes back in the reply, in the stream and from the agent, and nothing has run", async () => {
+    const { agent, executed, store } = world([[remove("a")], "done"]);
+    const reply = await agent.call("Go.", options);
+    expect(reply.generateReason).toBe("approval_required");
+    const approval = only(reply.approvals);
+    expect(approval).toMatchObject({
+      kind: "tool_call",
+      taskId: reply.task.taskId,
+      call: { name: "remove", input: { path: "a" } },
+      message: "Allow remove?",
+    });
+    expect(reply.content.some((block) => block.type === "tool_use")).toBe(true);
+    expect((await agent.approvals(options)).map(({ id }) => id)).toEqual([approval.id]);
+    expect(executed).toEqual([]);
+    const { tree, output } = await whatIsLeft(store, reply);
+    expect(tree.tasks[reply.task.taskId]).toMatchObject({ status: "suspended" });
+    expect(output.at(-1)).toMatchObject({ type: "tool_result", status: "in_progress" });
+  });
+
+  it.each([
+    ["approved", (a: Approval) => a.approve(), "success: removed a", ["a"]],
+    ["denied", (a: Approval) => a.deny("Not that one."), "denied: Not that one.", []],
+    ["edited", (a: Approval) => a.edit({ path: "b" }), "success: removed b", ["b"]],
+    ["edited badly", (a: Approval) => a.edit({ path: 7 }), expect.stringContaining("refused"), []],
+    ["answered", (a: Approval) => a.answer("already gone"), "success: already gone", []],
+    [
+      "expired",
+      (a: Approval) => ({ ...a.deny(), decision: "expire" }) as const,
+      expect.stringContaining("in time"),
+      [],
+    ],
+  ])("that is %s goes on with the same task", async (_, answer, result, ran) => {
+    const { agent, store, executed } = world([[remove("a")], "done"]);
+    const first = await agent.call("Go.", options);
+    const reply = await agent.call(answer(only(first.approvals)) as Answer, options);
+    expect(reply).toMatchObject({ text: "done", generateReason: "model_stop", approvals: [] });
+    expect(reply.task).toEqual(first.task);
+    expect(executed).toEqual(ran);
+    const { results, messages, events } = await whatIsLeft(store, reply);
+    expect(results.map(inShort)).toEqual([result]);
+    const blocks = messages.flatMap(({ content }) => content.map(({ type }) => type));
+    expect(blocks).toContain("answer");
+    const order = events.map(({ type }) => type);
+    const resumed = order.indexOf("task.resumed");
+    expect(resumed).toBeGreaterThan(order.indexOf("task.suspended"));
+    expect(order.indexOf("task.approval.resolved")).toBeGreaterThan(resumed);
+  });
+
+  it("is plain data: an answer that went through JSON is as good, and finds its session", async () => {
+    const { agent } = world([[remove("a")], "done"]);
+    const { approvals } = await agent.call("Go.", options);
+    const answer = JSON.parse(JSON.stringify(only(approvals).approve())) as Answer;
+    expect((await agent.call(answer)).text).toBe("done");
+  });
+
+  it("after a restart is answered by another agent object on the same store", async () => {
+    const { agent, make, executed } = world([[remove("a"), remove("b")], "done"]);
+    const { approvals } = await agent.call("Go.", options);
+    const other = make();
+    const waiting = await other.approvals(options);
+    expect(waiting.map(({ id }) => id)).toEqual(approvals.map(({ id }) => id));
+    const reply = await other.call(
+      waiting.map((one) => one.approve()),
+      options,
+    );
+    expect(reply.text).toBe("done");
+    expect(executed).toEqual(["a", "b"]);
+  });
+
+  it("that is not answered comes back, while those that are answered run", async () => {
+    const { agent, executed, store } = world([
+      [remove("a"), remove("b"), { call: "look" }],
+      "done",
+    ]);
+    const first = await agent.call("Go.", options);
+    expect(first.approvals).toHaveLength(2);
+    const second = await agent.call([(first.approvals[1] as Approval).approve()], options);
+    expect(executed).toEqual(["b"]);
+    expect(second.generateReason).toBe("approval_required");
+    expect(only(second.approvals).id).toBe(first.approvals[0]?.id);
+    await whatIsLeft(store, second);
+    const third = await agent.call(only(second.approvals).deny(), options);
+    expect(third.text).toBe("done");
+    const { results } = await whatIsLeft(store, third);
+    expect(results.map(({ name, state }) => [name, state])).toEqual([
+      ["look", "success"],
+      ["remove", "success"],
+      ["remove", "denied"],
+    ]);
+  });
+
+  it("asked for without input tells the same again, and writes nothing", async () => {
+    const { agent, store } = world([[remove("a")], "done"]);
+    const first = await agent.call("Go.", options);
+    const before = await stateOf(store);
+    const again = await agent.call(undefined, options);
+    expect(again.approvals.map(({ id }) => id)).toEqual(first.approvals.map(({ id }) => id));
+    expect(again).toMatchObject({ generateReason: "approval_required", task: first.task });
+    expect(await stateOf(store)).toBe(before);
+    const ends = await collect(agent.stream(undefined, options));
+    expect(ends).toMatchObject([{ type: "agent_result", status: "suspended" }]);
+  });
+
+  it('"always" holds for the session, and after a restart, and for nobody else', async () => {
+    const script = () => (request: { assistantCount: number }) =>
+      request.assistantCount % 2 === 0 ? [remove(`f${request.assistantCount}`)] : "done";
+    const { agent, make, executed } = world(script());
+    const { approvals } = await agent.call("One.", options);
+    await agent.call(only(approvals).approve({ always: true }), options);
+    expect((await agent.call("Two.", options)).generateReason).toBe("model_stop");
+    expect((await make().call("Three.", options)).generateReason).toBe("model_stop");
+    expect(executed).toEqual(["f0", "f2", "f4"]);
+    const other = await agent.call("One.", { sessionId: "other" });
+    expect(other.generateReason).toBe("approval_required");
+  });
+
+  it("is asked for by a rule, spared by one, and by a function of the input", async () => {
+    const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
+    const pay = tool({
+      name: "pay",
+      description: "Pays.",
+      input: z.object({ amount: z.number() }),
+      needsApproval: ({ amount }) => amount > 10,
+      execute: ({ amount }) => `paid ${amount}`,
+    });
+    const calls = [
+      { call: "look" },
+      { call: "pay", input: { amount: 5 } },
+      { call: "pay", input: { amount: 50 } },
+    ];
+    const tools = [look, pay];
+    const model = () => scriptedModel([calls, "done"]);
+    const asked = new ReActAgent({
+      name: "a",
+      model: model(),
+      tools,
+      permissions: { ask: ["l*"] },
+    });
+    const names = (await asked.call("Go.")).approvals.map(({ call }) => call);
+    expect(names).toMatchObject([{ name: "look" }, { name: "pay", input: { amount: 50 } }]);
+    const permissions = { allow: ["*"] };
+    const spared = new ReActAgent({ name: "a", model: model(), tools, permissions });
+    expect((await spared.call("Go.")).generateReason).toBe("model_stop");
+  });
+
+  it("of a call that a hook has changed says on the wire what would run", async () => {
+    const { agent } = world([[remove("a")], "done"], {
+      hooks: [
+        {
+          name: "elsewhere",
+          preActing: (_, call) => ({ ...call, input: { path: "b" } }),
+        },
+      ],
+    });
+    const events = await collect(agent.run("Go.", options));
+    const asked = events.find((event) => event.type === "task.approval.requested");
+    expect(asked).toMatchObject({ arguments: '{"path":"b"}' });
+  });
+});
+
+describe("what comes from outside", () => {
+  it("is asked for as such, and the result is what was answered", async () => {
+    const { agent, store } = world([
+      [{ call: "outside", input: { path: "x" } }, { call: "question" }],
+      "done",
+    ]);
+    const first = await agent.call("Go.", options);
+    expect(first.generateReason).toBe("tool_suspended");
+    expect(first.approvals.map(({ kind, message }) => [kind, message])).toEqual([
+      ["external", "[Awaiting external execution]"],
+      ["question", "Which one?"],
+    ]);
+    const [outside, question] = first.approvals as [Approval, Approval];
+    const reply = await agent.call(
+      [outside.answer("42"), question.answer("the left one")],
+      options,
+    );
+    const { results } = await whatIsLeft(store, reply);
+    expect(results.map(inShort)).toEqual(["success: 42", "success: the left one"]);
+  });
+
+  it("may come as tool results", async () => {
+    const call = { call: "outside", input: { path: "x" } };
+    const { agent, store } = world([[call, call], "done"]);
+    const { approvals } = await agent.call("Go.", options);
+    const results = approvals.map(
+      ({ call: { id } }, index): Message => ({
+        id: `r${index}`,
+        role: "tool",
+        content: [
+          {
+            type: "tool_result",
+            id,
+            name: "outside",
+            output: [{ type: "text", text: `r${index}` }],
+            state: "success",
+          },
+        ],
+      }),
+    );
+    const reply = await agent.call(results, options);
+    const left = await whatIsLeft(store, reply);
+    expect(left.results.map(inShort)).toEqual(["success: r0", "success: r1"]);
+  });
+
+  it("an approval of it does not run what cannot be run here", async () => {
+    const { agent } = world([[{ call: "outside", input: { path: "x" } }], "done"]);
+    const first = await agent.call("Go.", options);
+    const second = await agent.call(only(first.approvals).approve(), options);
+    expect(second.generateReason).toBe("tool_suspended");
+    expect((await agent.call(only(second.approvals).answer("ok"), options)).text).toBe("done");
+  });
+});
+
+describe("what does not fit is an error that changes nothing", () => {
+  async function refused(input: (approvals: readonly Approval[]) => Input, code: string) {
+    const { agent, store, executed } = world([[remove("a"), remove("b")], "done"]);
+    const { approvals } = await agent.call("Go.", options);
+    const before = await stateOf(store);
+    const error = await agent.call(input(approvals), options).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ name: "RivuletError", code, hint: expect.any(String) });
+    expect(await stateOf(store)).toBe(before);
+    // And everything can still be answered.
+    expect(
+      (
+        await agent.call(
+          approvals.map((one) => one.approve()),
+          options,
+        )
+      ).text,
+    ).toBe("done");
+    expect(executed).toEqual(["a", "b"]);
+    return error as Error;
+  }
+  const first = (approvals: readonly Approval[]) => (approvals[0] as Approval).approve();
+
+  it("an unknown approval id, also beside a known one", async () => {
+    await refused((all) => ({ ...first(all), approvalId: "apr_none" }), "unknown_approval");
+    await refused((all) => [first(all), { ...first(all), approvalId: "x" }], "unknown_approval");
+  });
+
+  it("the same id twice, also as an answer and as a result", async () => {
+    await refused((all) => [first(all), first(all)], "duplicate_input");
+    const result = (all: readonly Approval[]): Message => ({
+      id: "m",
+      role: "tool",
+      content: [
+        {
+          type: "tool_result",
+          id: all[0]?.call.id ?? "",
+          name: "remove",
+          output: [],
+          state: "success",
+        },
+      ],
+    });
+    const both = (all: readonly Approval[]) => [first(all), result(all)] as unknown as Input;
+    await refused(both, "duplicate_input");
+  });
+
+  it("a decision that nobody knows", async () => {
+    const odd = (all: readonly Approval[]) =>
+      ({ ...first(all), decision: "yes" }) as unknown as Answer;
+    await refused(odd, "invalid_input");
+  });
+
+  it("a result for a call that does not wait", async () => {
+    const content = [
+      { type: "tool_result", id: "call_none", name: "x", output: [], state: "success" } as const,
+    ];
+    await refused(() => ({ id: "m", role: "tool", content }), "unknown_approval");
+  });
+
+  it("text, or answers to some with text", async () => {
+    const error = await refused(() => "Never mind.", "session_suspended");
+    expect(error.message).toMatch(/remove \(apr_\w+\), remove \(apr_\w+\)/);
+    const mixed = (all: readonly Approval[]) =>
+      [first(all), userMessage("And?")] as unknown as Input;
+    await refused(mixed, "session_suspended");
+  });
+
+  it("what no agent can be called with", async () => {
+    await refused(() => 7 as unknown as Input, "invalid_input");
+    await refused(() => [{ role: "user" }] as unknown as Input, "invalid_input");
+    await refused(() => null as unknown as Input, "invalid_input");
+  });
+
+  it("an answer when nothing waits: before, and once more after", async () => {
+    const { agent, store } = world([[remove("a")], "done"]);
+    const { approvals } = await agent.call("Go.", options);
+    const answer = only(approvals).approve();
+    await agent.call(answer, options);
+    const before = await stateOf(store);
+    await expect(agent.call(answer, options)).rejects.toMatchObject({ code: "unknown_approval" });
+    await expect(agent.call(answer, { sessionId: "new" })).rejects.toMatchObject({
+      code: "unknown_approval",
+    });
+    expect(await stateOf(store)).toBe(before);
+    expect(await store.tasks({ sessionId: "new" })).toEqual([]);
+  });
+});
+
+describe("text on a session that waits", () => {
+  it('with onSuspended: "deny" denies what waits and goes on', async () => {
+    const { agent, store, executed, model } = world([
+      [remove("a"), { call: "outside", input: { path: "x" } }],
+      "fine",
+    ]);
+    await agent.call("Go.", options);
+    const reply = await agent.call("Never mind.", { ...options, onSuspended: "deny" });
+    expect(reply.text).toBe("fine");
+    expect(executed).toEqual([]);
+    const { results } = await whatIsLeft(store, reply);
+    expect(results.map(({ state }) => state)).toEqual(["denied", "denied"]);
+    const prompt = JSON.stringify(model.calls[1]?.prompt);
+    expect(prompt.indexOf("Never mind.")).toBeGreaterThan(prompt.indexOf("something else"));
+  });
+
+  it("together with answers to all that waits is fine", async () => {
+    const { agent, executed, model } = world([[remove("a")], "fine"]);
+    const { approvals } = await agent.call("Go.", options);
+    const both = [only(approvals).approve(), userMessage("And hurry.")] as unknown as Input;
+    expect((await agent.call(both, options)).text).toBe("fine");
+    expect(executed).toEqual(["a"]);
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("And hurry.");
+  });
+});
+
+describe("in a tree", () => {
+  function family(childScript: Script) {
+    const ask = world([]);
+    const helper = new ReActAgent({
+      name: "helper",
+      model: scriptedModel(childScript),
+      tools: [
+        tool({
+          name: "remove",
+          description: "Removes.",
+          input: path,
+          needsApproval: true,
+          execute: (given) => `removed ${given.path}`,
+        }),
+      ],
+    });
+    const store = memoryStore();
+    const calls = ["one", "two"].map((prompt) => ({ call: "helper", input: { prompt } }));
+    const model = scriptedModel([[...calls, { call: "look" }], "done"]);
+    const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
+    const agent = new ReActAgent({ name: "lead", model, tools: [agentTool(helper), look], store });
+    return { agent, store, ask };
+  }
+  const twice = (request: { assistantCount: number }) =>
+    request.assistantCount === 0 ? [remove("a")] : "helped";
+
+  it("an approval of a child has its path, and only the answered one goes on", async () => {
+    const { agent, store } = family(twice);
+    const first = await agent.call("Go.", options);
+    expect(first.generateReason).toBe("approval_required");
+    expect(first.approvals.map((one) => one.path)).toEqual(["s/helper", "s/helper"]);
+    const [one, two] = first.approvals as [Approval, Approval];
+    expect(one.taskId).not.toBe(two.taskId);
+    const before = await store.last(first.task.rootTaskId);
+    const second = await agent.call(one.approve(), options);
+    expect(second.approvals.map(({ id }) => id)).toEqual([two.id]);
+    const log = (await readLog(store, first.task.rootTaskId)).slice(before + 1);
+    expect(log.filter(({ task_id }) => task_id === two.taskId)).toEqual([]); // suspended siblings stay silent
+    const [lead, child] = log.filter(({ type }) => type === "task.resumed");
+    expect([lead?.task_id, child?.task_id]).toEqual([first.task.taskId, one.taskId]);
+    const third = await agent.call(two.deny("no"), options);
+    expect(third.text).toBe("done");
+    const { tree } = await whatIsLeft(store, third);
+    expect(Object.values(tree.tasks).map(({ status }) => status)).toEqual(
+      Array(3).fill("completed"),
+    );
+  });
+
+  it("the stream tells each descendant's approval and rest with its source", async () => {
+    const { agent } = family(twice);
+    const events = await collect(agent.stream("Go.", options));
+    const asked = events.filter((event) => event.type === "approval");
+    expect(asked.map(({ source }) => source?.path)).toEqual(["s/helper", "s/helper"]);
+    const rests = events.filter((event) => event.type === "agent_result");
+    expect(rests.map(({ source, status }) => [source?.depth, status])).toEqual([
+      [1, "suspended"],
+      [1, "suspended"],
+      [undefined, "suspended"],
+    ]);
+  });
+
+  it("deny rules hold for every descendant", async () => {
+    const tools = [tool({ name: "rm", description: "Removes.", execute: () => "gone" })];
+    const scout = new ReActAgent({
+      name: "scout",
+      model: scriptedModel([[{ call: "rm" }], "s"]),
+      tools,
+    });
+    const helper = new ReActAgent({
+      name: "helper",
+      model: scriptedModel([[{ call: "scout", input: { prompt: "x" } }], "h"]),
+      tools: [agentTool(scout)],
+      permissions: { allow: ["*"] },
+    });
+    const store = memoryStore();
+    const agent = new ReActAgent({
+      name: "lead",
+      model: scriptedModel([[{ call: "helper", input: { prompt: "x" } }], "l"]),
+      tools: [agentTool(helper)],
+      permissions: { deny: ["rm"] },
+      store,
+    });
+    const reply = await agent.call("Go.", options);
+    const records = await store.tasks({ rootTaskId: reply.task.rootTaskId });
+    const deepest = records.find(({ depth }) => depth === 2);
+    const blocks = (await store.session(deepest?.sessionId ?? "")).flatMap(
+      ({ content }) => content,
+    );
+    expect(blocks.find(({ type }) => type === "tool_result")).toMatchObject({ state: "denied" });
+  });
+});
+
+describe("an answer that comes early", () => {
+  it("is taken at once, while a sibling still runs", async () => {
+    const slow = Promise.withResolvers<string>();
+    const removed = Promise.withResolvers<void>();
+    const store = memoryStore();
+    const tools = [
+      tool({ name: "slow", description: "Is slow.", execute: () => slow.promise }),
+      tool({
+        name: "remove",
+        description: "Removes.",
+        needsApproval: true,
+        execute: () => removed.resolve(),
+      }),
+    ];
+    const model = scriptedModel([[{ call: "slow" }, { call: "remove" }], "done"]);
+    const agent = new ReActAgent({ name: "lead", model, tools, store });
+    const run = agent.run("Go.", options);
+    for await (const event of run) {
+      if (event.type !== "task.approval.requested") continue;
+      const { taskId, call, ...approval } = only(await agent.approvals(options));
+      expect(approval.id).toBe(event.approval_id);
+      await store.post({
+        id: `answer:${approval.id}`,
+        kind: "answer",
+        sessionId: "s",
+        rootTaskId: taskId,
+        message: {
+          id: "m",
+          role: "user",
+          content: [
+            { type: "answer", approvalId: approval.id, callId: call.id, decision: "approve" },
+          ],
+        },
+      });
+      await removed.promise;
+      slow.resolve("slow");
+    }
+    const reply = await run.result();
+    expect(reply.text).toBe("done");
+    const { results } = await whatIsLeft(store, reply);
+    expect(results.map(({ name }) => name)).toEqual(["remove", "slow"]);
+  });
+
+  it("is not lost when it is faster than the suspension", async () => {
+    const { agent, store, executed } = world([[remove("a")], "done"]);
+    const run = agent.run("Go.", options);
+    for await (const event of run) {
+      if (event.type !== "task.approval.requested") continue;
+      // In time or late: whoever answers finds the task waiting, or the task finds the answer.
+      const reply = await agent.call(only(await agent.approvals(options)).approve(), options);
+      expect(reply.text).toBe("done");
+    }
+    await run.result();
+    expect(executed).toEqual(["a"]);
+    await whatIsLeft(store, await run.result());
+  });
+});

@@ -1,0 +1,47 @@
+import { memoryStore, RivuletError, type Store } from "../../../src/index.ts";
+
+/** A store that its process loses for good. */
+export interface LosingStore extends Store {
+  /** How many commits were asked for. */
+  readonly commits: number;
+}
+
+/** Lets the first `at` commits pass; the next one fails before it is written, or after, and so does all that follows. */
+export function losingStore(store: Store, at: number, when: "before" | "after"): LosingStore {
+  let commits = 0;
+  const gone = () => new RivuletError("fenced", "The store is gone.");
+  return {
+    ...store,
+    get commits() {
+      return commits;
+    },
+    async commit(commit) {
+      const number = commits++;
+      if (number < at) return store.commit(commit);
+      if (number === at && when === "after") await store.commit(commit);
+      throw gone();
+    },
+    async post(post) {
+      if (commits > at) throw gone();
+      return store.post(post);
+    },
+    async release(lease) {
+      if (commits <= at) return store.release(lease);
+    },
+  };
+}
+
+/** A store whose leases end when the test says so. */
+export const expireLeases = {
+  newStore() {
+    let now = 0;
+    return {
+      store: memoryStore({ clock: { now: () => now } }),
+      clock: {
+        pass() {
+          now += 60_000;
+        },
+      },
+    };
+  },
+};
