@@ -39,6 +39,13 @@ export {
   tool,
 } from "./agent/index.ts";
 export type {
+  Filesystem,
+  IsolationScope,
+  LocalFilesystemOptions,
+  StoreFilesystemOptions,
+} from "./harness/index.ts";
+export { fileTools, localFilesystem, storeFilesystem } from "./harness/index.ts";
+export type {
   Agent,
   AgentEvent,
   Answer,

@@ -110,6 +110,8 @@ export class Conversation {
     try {
       for (const log of this.#logs.values()) await log.flush();
       await this.store.release(this.#lease);
+    } catch {
+      // The outcome stands: whoever had something to write was told, and a lease ends by itself.
     } finally {
       open.get(this.store)?.delete(this.sessionId);
     }

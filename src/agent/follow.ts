@@ -8,6 +8,8 @@ export interface FollowOptions {
   readonly after: number;
   /** Whether an event is the last one to show. */
   readonly isLast: (event: TaskEvent) => boolean;
+  /** True: what is written after `over` has settled is not shown. */
+  readonly endsWithWork: boolean;
   /** Settles when nothing more will be written; rejects with what the reader is to throw. */
   readonly over: Promise<unknown>;
 }
@@ -26,7 +28,9 @@ export function followLog(
   let batch: readonly TaskEvent[] = [];
   let at = 0;
   let ended = false;
+  let isLeft = false;
   let isOver = false;
+  let end = Number.POSITIVE_INFINITY;
   let wake = Promise.withResolvers<void>();
   const unwatch = store.watch({ log }, () => wake.resolve());
   options.over.then(
@@ -40,11 +44,13 @@ export function followLog(
 
   async function fill(): Promise<IteratorResult<TaskEvent>> {
     for (;;) {
-      if (ended) return stop();
+      if (isLeft) return { value: undefined, done: true };
       const over = isOver;
+      if (over && options.endsWithWork) end = Math.min(end, await store.last(log));
+      if (ended || after >= end) return stop();
       batch = await store.read(log, after, batchSize);
       at = 0;
-      if (batch.length > 0) return take();
+      if (batch.length > 0 && !isLeft) return take();
       if (over) return stop();
       await wake.promise;
       wake = Promise.withResolvers<void>();
@@ -72,9 +78,9 @@ export function followLog(
     next: () => (at < batch.length ? Promise.resolve(take()) : fill()),
     return() {
       unwatch();
-      ended = true;
+      isLeft = true;
       batch = [];
-      isOver = true;
+      wake.resolve(); // whoever waits for the next event waits no more
       return Promise.resolve({ value: undefined, done: true });
     },
     [Symbol.asyncIterator]() {

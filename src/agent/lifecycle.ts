@@ -5,7 +5,7 @@ import { type ReferenceEntry, ReferencePool } from "../protocol/references.ts";
 import type { Source } from "../protocol/source.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import type { Task, TaskObject, Usage } from "../protocol/task.ts";
-import { BudgetMeter } from "./budget.ts";
+import { BudgetMeter, type Used, usedBy } from "./budget.ts";
 import type { Conversation } from "./conversation.ts";
 import { TaskEmitter } from "./emit.ts";
 import type { Ending } from "./ending.ts";
@@ -37,7 +37,7 @@ export interface OpenTask {
 export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { settings, conversation, record, messages, caller, source, parent } = open;
   const log = conversation.log(record.rootTaskId);
-  const folded = await foldedTask(conversation, record);
+  const { task: folded, used } = await foldLog(conversation, record);
   const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
     taskSeq: (folded?.appliedSeq ?? -1) + 1,
     outputIndex: folded?.output.length ?? 0,
@@ -86,6 +86,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     budget: new BudgetMeter(
       { ...settings.budget, ...caller.budget },
       settings.clock,
+      used,
       parent?.budget,
     ),
     permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
@@ -180,24 +181,28 @@ async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   });
 }
 
-/** Where the log says a task stands. */
-async function foldedTask(
-  conversation: Conversation,
-  record: TaskRecord,
-): Promise<Task | undefined> {
-  const { store } = conversation;
+/** Where the log says a task stands, and what its subtree has used. */
+async function foldLog(
+  { store }: Conversation,
+  { taskId, rootTaskId }: TaskRecord,
+): Promise<{ readonly task: Task | undefined; readonly used: Used }> {
   const tree = new TaskTree();
+  const modelCalls = new Map<string, number>();
   for (let after = -1; ; ) {
-    const events = await store.read(record.rootTaskId, after, 1_000);
-    if (events.length === 0) return tree.tree.tasks[record.taskId];
+    const events = await store.read(rootTaskId, after, 1_000);
+    if (events.length === 0) break;
     tree.apply(events);
+    for (const { type, task_id } of events) {
+      if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
+    }
     after += events.length;
   }
+  return { task: tree.tree.tasks[taskId], used: usedBy(tree.tree, taskId, modelCalls) };
 }
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
 async function recover(task: TaskRun): Promise<void> {
-  const folded = await foldedTask(task.conversation, task.record);
+  const { task: folded } = await foldLog(task.conversation, task.record);
   const discard = (id: string, index: number) =>
     task.emitter.emit({
       type: "task.output_item.discarded",

@@ -63,7 +63,8 @@ async function reasonWithin(task: TaskRun): Promise<Ending | undefined> {
   if (task.controller.signal.aborted) return cancel(task);
   await takeInbox(task, "reasoning");
   refuseTooManyTries(task);
-  if ((lastRepeat(task.messages)?.times ?? 0) > 3) return incomplete(task, "no_progress");
+  if ((lastRepeat(task.messages, task.ref.taskId)?.times ?? 0) > 3)
+    return incomplete(task, "no_progress");
   if (task.budget.isUsedUp) return incomplete(task, "budget");
   const mayGoOn = task.messages.at(-1)?.metadata?.goto === true;
   if (iterationOf(task) >= task.settings.maxIters && !mayGoOn) {

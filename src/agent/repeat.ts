@@ -6,21 +6,22 @@ export interface Repeat {
   readonly times: number;
 }
 
-/** Counts this result with the ones right before it. */
+/** Counts this result with the ones right before it in the same task. */
 export function repeatOf(
   messages: readonly Message[],
+  taskId: string,
   call: { readonly name: string; readonly input: unknown },
   output: readonly Block[],
 ): Repeat {
   const fingerprint = hash(JSON.stringify([call.name, call.input, output]));
-  const last = lastRepeat(messages);
+  const last = lastRepeat(messages, taskId);
   return { fingerprint, times: last?.fingerprint === fingerprint ? last.times + 1 : 1 };
 }
 
-/** The count that the last tool result carries. */
-export function lastRepeat(messages: readonly Message[]): Repeat | undefined {
+/** The count that the last tool result carries, if that is this task's: another task asks for its own reasons. */
+export function lastRepeat(messages: readonly Message[], taskId: string): Repeat | undefined {
   const last = messages.findLast((message) => message.content[0]?.type === "tool_result");
-  const block = last?.content[0];
+  const block = last?.metadata?.taskId === taskId ? last.content[0] : undefined;
   return block?.type === "tool_result" ? (block.metadata?.repeat as Repeat | undefined) : undefined;
 }
 

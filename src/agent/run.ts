@@ -71,32 +71,37 @@ export class RootRun<O> implements Run<O> {
   #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
     const { reply, started } = this.#work;
     let events: AsyncIterator<TaskEvent> | undefined;
+    let isLeft = false;
     const open = async () => {
       const { ref, after: first } = await started;
       const start = after ?? first;
+      if (isLeft) return { value: undefined, done: true } as const;
       events = followLog(this.#settings.store, ref.rootTaskId, {
         after: start,
-        isLast: (event) => until === "root" && event.task_id === ref.taskId && isRest(event, first),
+        isLast: (event) => until === "root" && event.task_id === ref.taskId && isEnd(event),
+        endsWithWork: until === "root",
         over: reply,
       });
       return events.next();
     };
     return {
       next: () => events?.next() ?? open(),
-      return: async () => events?.return?.() ?? { value: undefined, done: true },
+      async return() {
+        isLeft = true;
+        return events?.return?.() ?? { value: undefined, done: true };
+      },
     };
   }
 }
 
-/** Whether a task rests after this event; a rest from before this run is not its end. */
-function isRest(event: TaskEvent, after: number): boolean {
+/** Whether a task ends with this event. A suspension is no end: an answer may be there already. */
+function isEnd(event: TaskEvent): boolean {
   switch (event.type) {
-    case "task.suspended":
     case "task.completed":
     case "task.failed":
     case "task.cancelled":
     case "task.incomplete":
-      return event.sequence_number > after;
+      return true;
     default:
       return false;
   }

@@ -60,7 +60,7 @@ export async function finishCall(
     },
   );
   const { state, output } = verdict.result;
-  const repeat = repeatOf(task.messages, call, output);
+  const repeat = repeatOf(task.messages, task.ref.taskId, call, output);
   const content: readonly Block[] =
     repeat.times === 3 ? [{ type: "text", text: repeatedResult(call.name) }] : output;
   const isOriginal = content === result.content;

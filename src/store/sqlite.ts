@@ -135,6 +135,16 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
   };
 }
 
+/**
+ * A commit is on the disk when it returns, even if the power fails then; what savepoints keep to be undone needs no
+ * file of its own; a write-ahead log that has once grown large does not stay so.
+ */
+const settings = `
+  PRAGMA synchronous = FULL;
+  PRAGMA temp_store = MEMORY;
+  PRAGMA journal_size_limit = ${64 * 1024 * 1024};
+`;
+
 /** Checks whose database it is before it changes anything in it. */
 function open(path: string): Database {
   if (path === "" || path === ":memory:") throw noLog(path);
@@ -144,8 +154,7 @@ function open(path: string): Database {
       const isOld = needsMigration(database);
       const mode = database.get<{ journal_mode: string }>("PRAGMA journal_mode = WAL");
       if (mode?.journal_mode !== "wal") throw noLog(path);
-      // Each commit is on the disk when it returns, also if the power fails then.
-      database.script("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY");
+      database.script(settings);
       if (isOld) migrate(database);
       database.script(`PRAGMA busy_timeout = ${lockMs}`);
     } catch (error) {

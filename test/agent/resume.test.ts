@@ -6,7 +6,7 @@ import type { TaskRecord } from "../../src/protocol/store.ts";
 import { callToEnd, castOf, type Story, storyOf } from "./support/cast.ts";
 import { deep } from "./support/deep.ts";
 import { expectLawful } from "./support/laws.ts";
-import { expireLeases, losingStore } from "./support/losing-store.ts";
+import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { generatePlan, type Plan, planArbitrary } from "./support/plan.ts";
 import { Executions } from "./support/tools.ts";
 
@@ -113,12 +113,12 @@ describe("a process that is lost", () => {
       const plan = generatePlan(seed, { ...size, depth: seed % 3 });
       const commits = await countCommits(plan);
       for (let at = 0; at < commits; at++) {
-        const { store, clock } = expireLeases.newStore();
+        const { store, expire } = expiringStore();
         const executions = new Executions();
         const hint = `seed ${seed}, lost ${when} commit ${at} of ${commits}`;
         const first = castOf(plan, { store: losingStore(store, at, when), executions });
         await callToEnd(first, "Go.", "session").catch(() => {});
-        clock.pass();
+        expire();
         const [unfinished] = await store.tasks({ sessionId: "session" });
         const second = castOf(plan, { store, executions });
         const input = unfinished === undefined ? "Go." : undefined;

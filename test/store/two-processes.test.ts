@@ -28,9 +28,11 @@ beforeEach(() => {
 });
 afterEach(() => removeFolder(folder));
 
-/** Runs a program of the support folder; resolves with what it printed. */
-function run(program: string, ...args: readonly string[]): Promise<string> {
-  const file = fileURLToPath(new URL(`./support/${program}`, import.meta.url));
+const rival = fileURLToPath(new URL("./support/rival.ts", import.meta.url));
+const watcher = fileURLToPath(new URL("./support/watcher.ts", import.meta.url));
+
+/** Runs a program; resolves with what it printed. */
+function run(file: string, ...args: readonly string[]): Promise<string> {
   const [node, ...options] = nodeCommand;
   const child = spawn(node, [...options, file, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
@@ -53,9 +55,7 @@ describe("two processes on one database", () => {
   it("lose no update of 1,000 that they write in turn", async () => {
     const rivals = ["ann", "bob"];
     const each = deep ? 2_000 : 250;
-    const conflicts = await Promise.all(
-      rivals.map((name) => run("rival.ts", path, name, String(each))),
-    );
+    const conflicts = await Promise.all(rivals.map((name) => run(rival, path, name, String(each))));
     const store = sqliteStore(path);
     const file = await store.files.get("count");
     expect(new TextDecoder().decode(file?.data)).toBe(String(rivals.length * each));
@@ -76,7 +76,7 @@ describe("two processes on one database", () => {
     for (const round of range(0, deep ? 50 : 3)) {
       const fresh = join(folder, `${round}.db`);
       const names = range(0, 4).map((i) => `rival${i}`);
-      await Promise.all(names.map((name) => run("rival.ts", fresh, name, "1")));
+      await Promise.all(names.map((name) => run(rival, fresh, name, "1")));
       const store = sqliteStore(fresh);
       expect(await store.session("sess_shared")).toHaveLength(names.length);
       await store.close();
@@ -98,7 +98,7 @@ describe("two processes on one database", () => {
   });
 
   it("may end while one only watches", async () => {
-    await run("watcher.ts", path);
+    await run(watcher, path);
   });
 
   it("refuse the one that was stopped for longer than its lease", async () => {

@@ -35,7 +35,7 @@ export async function law12(store: Store, rootTaskId: string): Promise<readonly 
 }
 
 /** The same for one task: its fold, its record and the messages of its session. */
-export function taskProblems(
+function taskProblems(
   task: Task,
   record: TaskRecord,
   messages: readonly Message[],

@@ -89,6 +89,7 @@ export async function openFile(
 
 /** Creates a file that must not be there yet, open for writing. The caller closes it. */
 export async function createFile(directory: Directory, name: string): Promise<FileHandle> {
+  if (!(await directory.holds())) throw notRegular(name, true);
   const { O_CREAT, O_EXCL, O_WRONLY } = constants;
   const handle = await open(directory.at(name), O_CREAT | O_EXCL | O_WRONLY | noFollow);
   const stats = await handle.stat({ bigint: true });

@@ -9,8 +9,7 @@ import {
 import { compileGlob } from "./glob.ts";
 import { grepFiles } from "./grep.ts";
 import { foldName } from "./name.ts";
-import type { Namespace } from "./namespace.ts";
-import { commonRoot, type Place, resolveForWriting, resolvePath, viewOf } from "./path.ts";
+import { type Place, resolveForWriting, resolvePath, type Viewpoint, viewOf } from "./path.ts";
 import {
   type Accepts,
   byPath,
@@ -35,19 +34,19 @@ export interface FilesystemOptions {
 export function fencedFilesystem(
   volume: Volume,
   options: FilesystemOptions,
-  namespace?: Namespace,
+  viewpoint: Viewpoint = {},
 ): Filesystem {
   const limits = { ...fileLimits, ...options.limits };
-  const plain = viewOf(options, namespace);
+  const plain = viewOf(options, viewpoint);
   const view = { ...plain, absolute: volume.absolute?.(plain.own) ?? [] };
 
   /** A directory in its parts: at the root of a namespace stands also what all share. */
   function partsOf(place: Place): readonly { readonly place: Place; readonly accepts: Accepts }[] {
-    if (place.names.length > 0 || view.own.length === 0) return [{ place, accepts: () => true }];
+    if (place.names.length > 0 || !viewpoint.namespace) return [{ place, accepts: () => true }];
     const isShared: Accepts = (name) => view.shared.has(foldName(name));
     return [
       { place, accepts: (name) => !isShared(name) },
-      { place: commonRoot, accepts: isShared },
+      { place: { ...place, base: view.common }, accepts: isShared },
     ];
   }
 
@@ -123,7 +122,11 @@ export function fencedFilesystem(
   };
 
   return {
-    within: (other) => fencedFilesystem(volume, options, other),
+    within: (namespace) => fencedFilesystem(volume, options, { ...viewpoint, namespace }),
+    below(path) {
+      const below = [...view.common, ...resolvePath(path, view).names];
+      return fencedFilesystem(volume, options, { ...viewpoint, below });
+    },
     stat: async (path) => volume.stat(resolvePath(path, view)),
     read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
     async write(path, data, condition = {}) {

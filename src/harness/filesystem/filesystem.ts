@@ -7,6 +7,8 @@ import type { Namespace } from "./namespace.ts";
 export interface Filesystem {
   /** The same files as one user, session or agent has them: its own, and what all share, which it may only read. */
   within(namespace: Namespace): Filesystem;
+  /** A directory as a root of its own, for an agent that lives there: nothing above it can be reached. */
+  below(path: string): Filesystem;
   /** Undefined when there is nothing. */
   stat(path: string): Promise<FileStat | undefined>;
   read(path: string): Promise<FileContent>;

@@ -1,6 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { RivuletError } from "../../protocol/error.ts";
 import { filesystemContract } from "./contract.ts";
 import { type LocalFilesystemOptions, localFilesystem } from "./local.ts";
 
@@ -18,3 +20,96 @@ function contractWith(name: string, own: LocalFilesystemOptions): void {
 
 contractWith("local", {});
 contractWith("local (without handles, without ripgrep)", { handles: false, ripgrep: false });
+
+describe("localFilesystem", () => {
+  let directory: string;
+  let root: string;
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), "rivulet-files-"));
+    root = join(directory, "root");
+    await mkdir(root);
+  });
+  afterEach(() => rm(directory, { recursive: true }));
+
+  it("takes the absolute path of what is in it, as a shell would print it", async () => {
+    const files = localFilesystem(root);
+    await files.write(join(root, "a/b"), "1");
+    expect(await readdir(join(root, "a"))).toEqual(["b"]);
+    expect(await files.stat(root)).toMatchObject({ path: "", type: "directory" });
+    await expect(files.read(`${root}-evil/a`)).rejects.toMatchObject({ code: "outside_workspace" });
+  });
+
+  it("may itself be reached through a link", async () => {
+    await symlink(root, join(directory, "link"));
+    await localFilesystem(join(directory, "link")).write("a", "1");
+    expect(await readdir(root)).toContain("a");
+  });
+
+  it("keeps the mode of a file that it replaces, without more rights than it had", async () => {
+    await writeFile(join(root, "run.sh"), "old");
+    await chmod(join(root, "run.sh"), 0o4750);
+    await localFilesystem(root).write("run.sh", "new");
+    expect((await stat(join(root, "run.sh"))).mode & 0o7777).toBe(0o750);
+  });
+
+  it("leaves nothing behind when a write is refused", async () => {
+    const files = localFilesystem(root);
+    await files.write("a", "1");
+    await expect(files.write("a", "2", { ifVersion: null })).rejects.toThrow("version");
+    await mkdir(join(root, "dir"));
+    await expect(files.write("dir", "2")).rejects.toThrow("directory");
+    expect(await readdir(root)).toEqual([".rivulet", "a", "dir"]);
+  });
+
+  it("does not show half-written files and names that no path can have", async () => {
+    for (const name of [".rivulet-0123", "a:b", "c ", "back\\slash", "fine"]) {
+      await writeFile(join(root, name), "find me");
+    }
+    const files = localFilesystem(root);
+    expect((await files.list("")).entries.map(({ path }) => path)).toEqual(["fine"]);
+    expect((await files.glob("**")).paths).toEqual(["fine"]);
+    expect((await files.grep({ pattern: "find" })).matches).toHaveLength(1);
+  });
+
+  it("says what the system refuses without naming a place of this machine", async () => {
+    const files = localFilesystem(join(root, "file"));
+    await writeFile(join(root, "file"), "in the way");
+    const error: RivuletError = await files.read("a").then(
+      () => undefined as never,
+      (error) => error,
+    );
+    expect(error.toJSON()).toEqual({
+      code: "file_failed",
+      message: '"a" could not be used: EEXIST.',
+      retryable: false,
+    });
+  });
+
+  it.skipIf(process.platform !== "linux")("closes everything that it opens", async () => {
+    const files = localFilesystem(root);
+    await symlink("/", join(root, "link"));
+    const work = async () => {
+      await files.write("a/b/c", "find me");
+      await Promise.allSettled([
+        files.read("a/b/c"),
+        files.read("a/none"),
+        files.read("a/b"),
+        files.read("link/etc/passwd"),
+        files.write("a/b", ""),
+        files.write("a/b/c", "", { ifVersion: "other" }),
+        files.list("a"),
+        files.list("link"),
+        files.glob("**"),
+        files.grep({ pattern: "find" }),
+        files.stat("a/b/c/d"),
+      ]);
+      await files.remove("a/b/c");
+    };
+    const count = async () => (await readdir("/proc/self/fd")).length;
+    await work();
+    const before = await count();
+    for (let times = 0; times < 20; times++) await work();
+    // The pipes of a program that has ended are closed a little later.
+    await expect.poll(count).toBeLessThanOrEqual(before + 3);
+  });
+});

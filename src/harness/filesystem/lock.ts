@@ -1,6 +1,7 @@
+import { lstat } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { createFile, ignoring, openDirectory, type Root } from "./directory.ts";
-import { fileError } from "./file-error.ts";
+import { fileError, notRegular } from "./file-error.ts";
 import { reservedPrefix } from "./name.ts";
 
 /** Runs one piece of work at a time, among all processes that work in the same root. */
@@ -38,8 +39,9 @@ async function acquire(root: Root): Promise<() => void> {
   try {
     // Not opened when it is there: to close it would give up a lock that this process has on it.
     await createFile(directory, lockFile).then((handle) => handle.close(), ignoring("EEXIST"));
+    if (!(await lstat(directory.at(lockFile))).isFile()) throw notRegular(lockFile, true);
     const url = pathToFileURL(directory.at(lockFile));
-    url.searchParams.set("mode", "rw"); // never creates, should somebody have put a link there
+    url.searchParams.set("mode", "rw"); // creates nothing, should somebody put a link there just now
     const until = performance.now() + patienceMs;
     for (;;) {
       const database = new DatabaseSync(url, { timeout: 0 });

@@ -4,9 +4,11 @@ import { type Namespace, namespaceDirectory } from "./namespace.ts";
 
 /** Which files a path can reach, and which of them can be written. */
 export interface View {
-  /** The names that lead from the root to what is the caller's own; none: the root is. */
+  /** The names that lead from the root of all files to what is the caller's own. */
   readonly own: readonly string[];
-  /** First names that lead to the root, for reading, when what is the caller's own is elsewhere; folded. */
+  /** The names that lead to what all namespaces share. */
+  readonly common: readonly string[];
+  /** First names of what is shared, for reading; folded. */
   readonly shared: ReadonlySet<string>;
   /** First names under which nothing can be written; folded. */
   readonly readOnly: ReadonlySet<string>;
@@ -26,10 +28,10 @@ export interface Place {
 }
 
 /** What steers the agent: its tools may read it and never write it. */
-export const controlFiles: readonly string[] = ["subagents", "skills", "tools.json", "agents"];
+const controlFiles: readonly string[] = ["subagents", "skills", "tools.json", "agents"];
 
 /** What every namespace reads from the root, because it is the agent's and not a user's. */
-export const sharedFiles: readonly string[] = [
+const sharedFiles: readonly string[] = [
   "AGENTS.md",
   "knowledge",
   "skills",
@@ -45,13 +47,21 @@ const neverWritable = ".git";
 const maxPathBytes = 4096;
 const maxDepth = 64;
 
-/** How a filesystem is looked at, from its options. */
+/** Whose files are looked at, and from which directory. */
+export interface Viewpoint {
+  readonly namespace?: Namespace;
+  readonly below?: readonly string[];
+}
+
+/** How a filesystem is looked at. */
 export function viewOf(
   options: { readonly readOnly?: readonly string[]; readonly shared?: readonly string[] },
-  namespace?: Namespace,
+  { namespace, below = [] }: Viewpoint = {},
 ): View {
+  const base = namespace === undefined ? [] : [...namespaces, namespaceDirectory(namespace)];
   return {
-    own: namespace === undefined ? [] : [...namespaces, namespaceDirectory(namespace)],
+    own: [...base, ...below],
+    common: below,
     shared: new Set(namespace && (options.shared ?? sharedFiles).map(foldName)),
     readOnly: new Set((options.readOnly ?? controlFiles).map(foldName)),
     absolute: [],
@@ -81,7 +91,7 @@ function placeOf(names: readonly string[], view: View): Place {
   const isShared = view.shared.has(first);
   return {
     path: names.join("/"),
-    base: isShared ? [] : view.own,
+    base: isShared ? view.common : view.own,
     names,
     writable:
       !isShared &&
@@ -89,9 +99,6 @@ function placeOf(names: readonly string[], view: View): Place {
       !names.some((name) => foldName(name) === neverWritable),
   };
 }
-
-/** The root that all namespaces have in common. */
-export const commonRoot: Place = { path: "", base: [], names: [], writable: false };
 
 /** The place, when something may be written there. */
 export function resolveForWriting(path: string, view: View): Place {

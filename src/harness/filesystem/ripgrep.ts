@@ -130,8 +130,8 @@ function countLines(data: Uint8Array): number {
   return last === data.length - 1 ? count : count + 1;
 }
 
-/** The sentence in what ripgrep writes about a wrong pattern. */
+/** The sentence in what ripgrep writes about a pattern that is wrong, or that leads nowhere. */
 function reasonIn(complaint: string): string {
-  const sentence = /^error: (.*)$/m.exec(complaint)?.[1] ?? complaint.trim().split("\n")[0];
-  return (sentence || "ripgrep refused it").replace(/\.$/, "");
+  const sentence = /^(?:error|rg: <stdin>): (.*)$/m.exec(complaint)?.[1] ?? "ripgrep refused it";
+  return sentence.replace(/\.$/, "");
 }

@@ -22,7 +22,7 @@ export function fileTools(
 const maxShown = 40_000;
 const maxLineShown = 2_000;
 const defaultLines = 2_000;
-const editAttempts = 5;
+const editAttempts = 20;
 
 const fileProperty = { type: "string", description: "The file, relative to the workspace." };
 const directoryProperty = {
@@ -133,7 +133,8 @@ const grepFiles = fileTool<{
     const query = { pattern, literal, ignoreCase: ignore_case };
     const { matches, tooLarge, cutBy } = await files.grep(query, { path, glob, signal });
     const lines = matches.map(({ path, line, text }) => `${path}:${line}: ${text}`);
-    const unread = tooLarge > 0 ? [`[${tooLarge} files were too large to be searched]`] : [];
+    const large = tooLarge === 1 ? "1 file was" : `${tooLarge} files were`;
+    const unread = tooLarge > 0 ? [`[${large} too large to be searched]`] : [];
     return [listed(lines, "matches", cutBy), ...unread].join("\n");
   },
 });

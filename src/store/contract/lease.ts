@@ -88,6 +88,16 @@ export function leaseCases(it: ContractTest): void {
       expect(await store.acquire("sess_1", "b", 1000)).toBeDefined();
     });
 
+    it("takes fractions of a millisecond", async ({ store, clock }) => {
+      clock.advance(0.25);
+      const lease = await acquire(store, "sess_1", { ttlMs: 100.5 });
+      expect(lease.expiresAt).toBe(clock.now() + 100.5);
+      clock.advance(100.25);
+      expect(await store.acquire("sess_1", "b", 1000)).toBeUndefined();
+      clock.advance(0.25);
+      expect(await store.acquire("sess_1", "b", 1000)).toBeDefined();
+    });
+
     it("renews an expired lease that nobody has taken", async ({ store, clock }) => {
       const lease = await acquire(store, "sess_1", { ttlMs: 1000 });
       clock.advance(5000);

@@ -7,12 +7,14 @@ const applicationId = 0x52697675;
 /** The step at index n brings version n to version n + 1. What is released is never changed, only followed. */
 const migrations: readonly string[] = [
   `
+  -- Times are milliseconds since the epoch, and REAL because a clock may have fractions of them.
+
   -- Who may write a conversation; a row outlives its leases, so that fences never repeat.
   CREATE TABLE leases (
     session_id TEXT PRIMARY KEY,
     fence INTEGER NOT NULL,
     held INTEGER NOT NULL,
-    until INTEGER NOT NULL
+    until REAL NOT NULL
   ) STRICT, WITHOUT ROWID;
 
   -- session_id is the conversation that writes the log; snapshots stand for the events up to trimmed_through.
@@ -39,8 +41,8 @@ const migrations: readonly string[] = [
   CREATE TABLE sessions (
     number INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL UNIQUE,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
     messages INTEGER NOT NULL DEFAULT 0,
     title TEXT,
     root_task_id TEXT,
@@ -90,7 +92,7 @@ const migrations: readonly string[] = [
     version INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL,
-    modified_at INTEGER NOT NULL,
+    modified_at REAL NOT NULL,
     data BLOB NOT NULL
   ) STRICT;
   `,

@@ -22,7 +22,7 @@ export async function expectLawful(store: Store, rootTaskId: string, hint = ""):
 }
 
 /** What breaks laws 3, 4 and 12 in the tree of a root task that rests. */
-export async function lawProblems(store: Store, rootTaskId: string): Promise<readonly string[]> {
+async function lawProblems(store: Store, rootTaskId: string): Promise<readonly string[]> {
   const events = await readLog(store, rootTaskId);
   const records = await store.tasks({ rootTaskId });
   const partial = records.some(({ status }) => status === "suspended");

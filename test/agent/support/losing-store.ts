@@ -32,16 +32,12 @@ export function losingStore(store: Store, at: number, when: "before" | "after"):
 }
 
 /** A store whose leases end when the test says so. */
-export const expireLeases = {
-  newStore() {
-    let now = 0;
-    return {
-      store: memoryStore({ clock: { now: () => now } }),
-      clock: {
-        pass() {
-          now += 60_000;
-        },
-      },
-    };
-  },
-};
+export function expiringStore(): { readonly store: Store; expire(): void } {
+  let now = 0;
+  return {
+    store: memoryStore({ clock: { now: () => now } }),
+    expire() {
+      now += 60_000;
+    },
+  };
+}

@@ -22,10 +22,13 @@ export interface ContractFixtures {
   second: Filesystem;
 }
 
+/** Searches that take long on a busy machine are not what most cases are about. */
+export const patient = { globMs: 60_000, grepMs: 60_000 };
+
 /** `it` with an empty filesystem for each case, removed after it. */
 export function contractTest(create: CreateFilesystem) {
   return it.extend<ContractFixtures>({
-    options: {},
+    options: { limits: patient },
     opened: async ({ options }, use) => {
       const opened = await create(options);
       await use(opened);

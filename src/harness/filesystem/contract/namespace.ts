@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import type { Filesystem } from "../filesystem.ts";
 import type { Namespace } from "../namespace.ts";
-import { type ContractTest, pathsOf, refusal, textOf } from "./fixture.ts";
+import { type ContractTest, pathsOf, patient, refusal, textOf } from "./fixture.ts";
 
 const user = (id: string): Namespace => ({ scope: "user", id });
 
@@ -94,7 +94,7 @@ export function namespaceCases(it: ContractTest): void {
       }
     });
 
-    const open = it.extend({ options: { readOnly: ["agents"] } });
+    const open = it.extend({ options: { readOnly: ["agents"], limits: patient } });
 
     open("reads what all share and never writes it", async ({ files }) => {
       await files.write("AGENTS.md", "persona");
@@ -120,6 +120,49 @@ export function namespaceCases(it: ContractTest): void {
         "mine.md",
       ]);
       expect((await ann.glob("*", { path: "knowledge" })).paths).toEqual(["knowledge/facts.md"]);
+    });
+  });
+
+  describe("a directory as a root", () => {
+    it("is all that there is, and can be read from above", async ({ files, second }) => {
+      await files.write("parent.md", "of the parent");
+      const child = files.below("agents/child/workspace");
+      expect(await child.list("")).toEqual({ entries: [], cut: false });
+      await child.write("notes.md", "of the child");
+      expect(await textOf(second, "agents/child/workspace/notes.md")).toBe("of the child");
+      expect(await textOf(second.below("agents/child/workspace"), "notes.md")).toBe("of the child");
+      const above = "agents/child/workspace/notes.md";
+      expect(await refusal(files.write(above, "x"))).toBe("read_only");
+      expect(await refusal(child.read("parent.md"))).toBe("not_found");
+      expect(await refusal(child.read("../../../parent.md"))).toBe("outside_workspace");
+      expect(await everything(child)).not.toContain("parent");
+      expect(await refusal(child.write("skills/x", "x"))).toBe("read_only");
+    });
+
+    it("is another one in every namespace, and shares what stands in it", async ({ files }) => {
+      const child = files.below("agents/child/workspace");
+      await child.write("AGENTS.md", "persona of the child");
+      await files.write("AGENTS.md", "persona of the parent");
+      const [ann, bob] = [user("ann"), user("bob")];
+      await child.within(ann).write("notes.md", "from ann");
+      expect(await textOf(files.within(ann), "agents/child/workspace/notes.md")).toBe("from ann");
+      expect(await textOf(files.within(ann).below("agents/child/workspace"), "notes.md")).toBe(
+        "from ann",
+      );
+      expect(await textOf(child.within(ann), "AGENTS.md")).toBe("persona of the child");
+      expect(await everything(child.within(bob))).not.toContain("from ann");
+      expect(await everything(child)).not.toContain("from ann");
+      expect(await everything(files.within(bob))).not.toContain("from ann");
+    });
+
+    it("may be in another such directory", async ({ files }) => {
+      const grandchild = files.below("a").below("b");
+      await grandchild.write("c", "1");
+      expect(await textOf(files, "a/b/c")).toBe("1");
+      expect(await refusal(grandchild.read("../c"))).toBe("outside_workspace");
+      expect(() => files.below("../x")).toThrow(
+        expect.objectContaining({ code: "outside_workspace" }),
+      );
     });
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { type ContractTest, pathsOf, refusal, writeAll } from "./fixture.ts";
+import { type ContractTest, pathsOf, patient, refusal, writeAll } from "./fixture.ts";
 
 /** Files found by their path and by what is in them. */
 export function searchCases(it: ContractTest): void {
@@ -149,7 +149,7 @@ export function searchCases(it: ContractTest): void {
   });
 
   describe("a search that finds too much", () => {
-    const limits = { globPaths: 5, grepMatches: 5, fileBytes: 100 };
+    const limits = { ...patient, globPaths: 5, grepMatches: 5 };
     const limited = it.extend({ options: { limits } });
 
     limited("is cut at the limit, and says so beyond it", async ({ files }) => {

@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import type { Message } from "../protocol/message.ts";
+import { lastRepeat, type Repeat, repeatOf } from "./repeat.ts";
+
+const output = [{ type: "text", text: "same" }] as const;
+const call = { name: "look", input: { a: 1 } };
+
+/** A stored result that carries its count. */
+function stored(repeat: Repeat, taskId = "t"): Message {
+  const metadata = { repeat };
+  const block = { type: "tool_result", id: "c", name: "look", output, state: "success" } as const;
+  return { id: "m", role: "tool", content: [{ ...block, metadata }], metadata: { taskId } };
+}
+
+it("counts the same call with the same result, one after the other", () => {
+  const messages: Message[] = [];
+  const times = [1, 2, 3].map(() => {
+    const repeat = repeatOf(messages, "t", call, output);
+    messages.push(stored(repeat), { id: "a", role: "assistant", content: [] });
+    return repeat.times;
+  });
+  expect(times).toEqual([1, 2, 3]);
+  expect(lastRepeat(messages, "t")?.times).toBe(3);
+});
+
+it("begins again with another tool, input, result or task", () => {
+  const messages = [stored(repeatOf([], "t", call, output))];
+  expect(repeatOf(messages, "t", call, output).times).toBe(2);
+  expect(repeatOf(messages, "t", { ...call, name: "see" }, output).times).toBe(1);
+  expect(repeatOf(messages, "t", { ...call, input: { a: 2 } }, output).times).toBe(1);
+  expect(repeatOf(messages, "t", call, [{ type: "text", text: "other" }]).times).toBe(1);
+  expect(repeatOf(messages, "another", call, output).times).toBe(1);
+  expect(lastRepeat([], "t")).toBeUndefined();
+});

@@ -1,0 +1,358 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import type { Block, ReActAgentOptions, Tool, ToolContext } from "../../src/index.ts";
+import { agentTool, ContextStore, ReActAgent, Toolkit, tool } from "../../src/index.ts";
+import type { ToolResultItem } from "../../src/protocol/task.ts";
+import { scriptedModel } from "../../src/testing/index.ts";
+import { collect } from "./support/collect.ts";
+import { inShort, runScript } from "./support/run-script.ts";
+import { turns } from "./support/tools.ts";
+
+function acting(
+  execute: (input: unknown, context: ToolContext) => unknown,
+  more: Partial<Parameters<typeof tool>[0]> = {},
+): Tool {
+  return tool({ name: "act", description: "Acts.", ...more, execute });
+}
+
+/** One call of the tool `act`, and what came of it on both sides. */
+async function result(act: Tool, more: Partial<ReActAgentOptions> = {}) {
+  const played = await runScript([[{ call: "act" }], "done"], { tools: [act], ...more });
+  const item = played.output.find((one) => one.type === "tool_result") as ToolResultItem;
+  return { ...played, item, model: played.results.map(inShort)[0] };
+}
+
+const png = (data: string): Block => ({ type: "image", source: { data, mimeType: "image/png" } });
+
+describe("a result has two audiences", () => {
+  it("one value serves both", async () => {
+    const { model, item } = await result(acting(() => "plain"));
+    expect(model).toBe("success: plain");
+    expect(item.block_list).toEqual([{ type: "text", text: "plain" }]);
+  });
+
+  it.each([
+    ["content and display", { content: "for the model", display: "for people" }],
+    ["the seed's names", { message_content: "for the model", block_list: "for people" }],
+  ])("two values serve one each: %s", async (_, returned) => {
+    const { model, item, events } = await result(acting(() => returned));
+    expect(model).toBe("success: for the model");
+    expect(item.block_list).toEqual([{ type: "text", text: "for people" }]);
+    expect(JSON.stringify(events)).not.toContain("for the model");
+  });
+
+  it("an object with other fields is a value like any other", async () => {
+    const { model } = await result(acting(() => ({ content: "a", pages: 3 })));
+    expect(model).toBe('success: {"content":"a","pages":3}');
+  });
+
+  it("the stream of agent events has people's view", async () => {
+    const act = acting(() => ({ content: "for the model", display: "for people" }));
+    const model = scriptedModel([[{ call: "act" }], "done"]);
+    const agent = new ReActAgent({ name: "lead", model, tools: [act] });
+    const events = await collect(agent.stream("Go.", { types: ["tool_result"] }));
+    expect(events).toMatchObject([{ last: true, text: "for people" }]);
+  });
+});
+
+describe("a tool that emits", () => {
+  it("text streams it, and what it returns is for the model only", async () => {
+    const act = acting(async (_, { emit }) => {
+      emit("One ");
+      await turns(2);
+      emit("two \ud83c");
+      emit("\udf0a");
+      return "for the model";
+    });
+    const { model, item, events } = await result(act);
+    expect(model).toBe("success: for the model");
+    expect(item.block_list).toEqual([{ type: "text", text: "One two 🌊" }]);
+    const deltas = events.flatMap((event) =>
+      event.type === "task.text.delta" && event.item_id === item.id ? [event.delta] : [],
+    );
+    expect(deltas).toEqual(["One ", "two ", "🌊"]);
+  });
+
+  it("text and returns something for people shows both", async () => {
+    const act = acting((_, { emit }) => {
+      emit("Working. ");
+      return { content: "for the model", display: "The table." };
+    });
+    const { item, model } = await result(act);
+    expect(model).toBe("success: for the model");
+    expect(item.block_list).toMatchObject([{ text: "Working. " }, { text: "The table." }]);
+  });
+
+  it("text and returns nothing says so to the model", async () => {
+    const { model, item } = await result(acting((_, { emit }) => emit("Seen.")));
+    expect(model).toBe("success: (no output)");
+    expect(item.block_list).toEqual([{ type: "text", text: "Seen." }]);
+  });
+
+  it("an image again and again: each is a better one", async () => {
+    const act = acting((_, { emit }) => {
+      emit("Look: ");
+      emit(png("AA=="));
+      emit(png("AAE="));
+      emit({ type: "image", source: { url: "https://example.com/last.png" } });
+      emit("There.");
+      return "painted";
+    });
+    const { item, events } = await result(act);
+    expect(item.block_list).toMatchObject([
+      { type: "text", text: "Look: " },
+      { type: "image", image_url: { url: "https://example.com/last.png" } },
+      { type: "text", text: "There." },
+    ]);
+    const partials = events.flatMap((event) =>
+      event.type === "task.image.delta" ? [event.partial_image_index] : [],
+    );
+    expect(partials).toEqual([0, 1, 2]);
+  });
+
+  it("files and blocks of text", async () => {
+    const act = acting((_, { emit }) => {
+      emit({ type: "text", text: "A file: " });
+      emit({ type: "file", source: { url: "https://example.com/a.csv", mimeType: "text/csv" } });
+      return "ok";
+    });
+    const { item } = await result(act);
+    expect(item.block_list).toMatchObject([
+      { type: "text", text: "A file: " },
+      { type: "file", url: "https://example.com/a.csv", mime_type: "text/csv" },
+    ]);
+  });
+
+  it("before it fails keeps what it has shown, and says why after it", async () => {
+    const act = acting((_, { emit }) => {
+      emit("So far. ");
+      throw new Error("disk full");
+    });
+    const { item, model } = await result(act);
+    expect(model).toBe("error: Tool execution failed: disk full");
+    expect(item.status).toBe("failed");
+    expect(item.block_list[0]).toMatchObject({ text: "So far. " });
+  });
+
+  it("after its end is not heard any more", async () => {
+    let emitLater = () => {};
+    const act = acting((_, { emit, progress }) => {
+      emitLater = () => {
+        emit("late");
+        progress({ progress: 1 });
+      };
+      return "ok";
+    });
+    const model = scriptedModel([
+      [{ call: "act" }],
+      () => {
+        emitLater();
+        return "done";
+      },
+    ]);
+    const { events } = await runScript([], { tools: [act], model });
+    expect(JSON.stringify(events)).not.toContain("late");
+  });
+
+  it("progress tells the last, and only while it runs", async () => {
+    const act = acting((_, { progress }) => {
+      progress({ progress: 1, total: 2, message: "half" });
+      progress({ progress: 2 });
+      return "ok";
+    });
+    const { events, item } = await result(act);
+    const told = events.filter((event) => event.type === "task.tool_result.progress");
+    expect(told).toMatchObject([{ progress: 1, total: 2, message: "half" }, { progress: 2 }]);
+    expect(item).not.toHaveProperty("progress");
+  });
+
+  it("is heard by the toolkit's own callback, with its call", async () => {
+    const heard: unknown[] = [];
+    const act = acting((_, { emit }) => {
+      emit("a");
+      emit(png("AA=="));
+      return "ok";
+    });
+    const toolkit = new Toolkit({
+      tools: [act],
+      onChunk: ({ name }, chunk) =>
+        heard.push([name, typeof chunk === "string" ? chunk : chunk.type]),
+    });
+    await runScript([[{ call: "act" }], "done"], { toolkit });
+    expect(heard).toEqual([
+      ["act", "a"],
+      ["act", "image"],
+    ]);
+  });
+
+  it("in two attempts shows both", async () => {
+    const act = acting(
+      (_, { emit, attempt }) => {
+        emit(`Attempt ${attempt}. `);
+        if (attempt === 1) throw Object.assign(new Error("reset"), { code: "ECONNRESET" });
+        return "ok";
+      },
+      { idempotent: true, execution: { initialBackoffMs: 1 } },
+    );
+    const { item } = await result(act);
+    expect(item.block_list.map((block) => (block.type === "text" ? block.text : ""))).toEqual([
+      "Attempt 1. Attempt 2. ",
+    ]);
+  });
+});
+
+describe("what a tool finds in its context", () => {
+  class Database {
+    readonly name: string;
+    constructor(name: string) {
+      this.name = name;
+    }
+  }
+
+  it("the call's values before the agent's before the toolkit's", async () => {
+    const act = acting((_, context) => [
+      context.get("who"),
+      context.get("where"),
+      context.get("what"),
+      context.get(Database)?.name,
+      context.get("database", Database)?.name ?? "none",
+    ]);
+    const toolkit = new Toolkit({
+      tools: [act],
+      context: { who: "kit", where: "kit", what: "kit" },
+    });
+    const agent = new ReActAgent({
+      name: "lead",
+      model: scriptedModel([[{ call: "act" }], "done"]),
+      toolkit,
+      context: { who: "agent", where: "agent" },
+    });
+    const context = new ContextStore({ who: "call" }).with(new Database("main"));
+    const run = agent.run("Go.", { context });
+    const events = await collect(run);
+    const item = events.findLast(
+      (event) => event.type === "task.text.done" && event.output_index === 1,
+    );
+    expect(item).toMatchObject({ item: { text: '["call","agent","kit","main","none"]' } });
+  });
+
+  it("who and where it is", async () => {
+    const act = acting((_, context) => ({
+      agent: context.agent,
+      user: context.userId,
+      attempt: context.attempt,
+      session: context.sessionId,
+      messages: context.messages.length,
+    }));
+    const model = scriptedModel([[{ call: "act" }], "done"]);
+    const agent = new ReActAgent({ name: "lead", agentId: "kind", model, tools: [act] });
+    const run = agent.run("Go.", { sessionId: "s", userId: "ann" });
+    const done = (await collect(run)).find((event) => event.type === "task.text.done");
+    expect(JSON.parse((done as { item: { text: string } }).item.text)).toEqual({
+      agent: { name: "lead", agentId: "kind" },
+      user: "ann",
+      attempt: 1,
+      session: "s",
+      messages: 2,
+    });
+  });
+
+  it("the caller's values reach the tools of children", async () => {
+    const act = acting((_, context) => `for ${context.get("who")}`);
+    const helper = new ReActAgent({
+      name: "helper",
+      model: scriptedModel([[{ call: "act" }], "helped"]),
+      tools: [act],
+    });
+    const model = scriptedModel([[{ call: "helper", input: { prompt: "x" } }], "done"]);
+    const agent = new ReActAgent({ name: "lead", model, tools: [agentTool(helper)] });
+    const events = await collect(agent.run("Go.", { context: { who: "ann" } }));
+    expect(JSON.stringify(events)).toContain("for ann");
+  });
+});
+
+describe("an agent as a tool", () => {
+  const child = (script: Parameters<typeof scriptedModel>[0]) =>
+    agentTool(
+      new ReActAgent({ name: "helper", description: "Helps.", model: scriptedModel(script) }),
+    );
+  const ask = { call: "helper", input: { prompt: "Help." } };
+
+  it("gives its last words to the model, and all it did to people", async () => {
+    const script = [[{ thinking: "Hm." }, "The answer."]];
+    const { results, tree, output } = await runScript([[ask], "done"], { tools: [child(script)] });
+    expect(results.map(inShort)).toEqual(["success: The answer."]);
+    const item = output.find(({ type }) => type === "tool_result") as ToolResultItem;
+    expect(item.child_task_id).toBe(item.call_id);
+    expect(item.block_list).toEqual([]);
+    expect(tree.tasks[item.call_id]?.output.map(({ type }) => type)).toEqual([
+      "reasoning",
+      "message",
+    ]);
+  });
+
+  it("that runs out of iterations says so", async () => {
+    const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
+    const helper = new ReActAgent({
+      name: "helper",
+      model: scriptedModel([[{ call: "look" }], "So far."]),
+      tools: [look],
+      maxIters: 1,
+    });
+    const { results } = await runScript([[ask], "done"], { tools: [agentTool(helper)] });
+    expect(results.map(inShort)).toEqual(["success: status: incomplete\nSo far."]);
+  });
+
+  it("that fails is an error to read, and the parent goes on", async () => {
+    const error = Object.assign(new Error("no"), { statusCode: 401 });
+    const { results, reply } = await runScript([[ask], "done"], { tools: [child([{ error }])] });
+    expect(results.map(inShort)).toEqual([
+      expect.stringMatching(/^error: Tool execution failed: /),
+    ]);
+    expect(reply.text).toBe("done");
+  });
+
+  it("twice in one batch is two children", async () => {
+    const script = ({ prompt }: { prompt: unknown }) =>
+      `heard ${JSON.stringify(prompt).includes("one") ? 1 : 2}`;
+    const asks = ["one", "two"].map((prompt) => ({ call: "helper", input: { prompt } }));
+    const { results, tree, events } = await runScript([asks, "done"], { tools: [child(script)] });
+    expect(results.map(inShort).sort()).toEqual(["success: heard 1", "success: heard 2"]);
+    const sources = events.flatMap((event) => {
+      const { source } = event as {
+        source?: { agentKey: string; sessionId: string; path: string };
+      };
+      return event.type === "task.created" && source ? [source] : [];
+    });
+    expect(new Set(sources.map(({ path }) => path))).toEqual(new Set(["s/helper"]));
+    expect(new Set(sources.map(({ agentKey }) => agentKey)).size).toBe(2);
+    expect(new Set(sources.map(({ sessionId }) => sessionId)).size).toBe(2);
+    expect(Object.keys(tree.tasks)).toHaveLength(3);
+  });
+
+  it("wants a prompt", async () => {
+    const { results } = await runScript([[{ call: "helper" }], "done"], { tools: [child(["x"])] });
+    expect(results.map(inShort)).toEqual([expect.stringMatching(/^error: .*prompt/s)]);
+  });
+
+  it("in a tool that does more shows its own words beside the child's work", async () => {
+    const helper = new ReActAgent({ name: "helper", model: scriptedModel(["The answer."]) });
+    const act = tool({
+      name: "act",
+      description: "Acts.",
+      input: z.object({}),
+      async execute(_, { emit, runChild }) {
+        emit("Asking. ");
+        const { reply, status } = await runChild(helper, "Help.", { agentId: "helper" });
+        return `${status}: ${reply?.text}`;
+      },
+    });
+    const { results, output } = await runScript([[{ call: "act" }], "done"], { tools: [act] });
+    expect(results.map(inShort)).toEqual(["success: completed: The answer."]);
+    const item = output.find(({ type }) => type === "tool_result");
+    expect(item).toMatchObject({
+      block_list: [{ text: "Asking. " }],
+      child_task_id: results[0]?.id,
+    });
+  });
+});

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import type { Store } from "../../src/index.ts";
+import { memoryStore, ReActAgent } from "../../src/index.ts";
+import { scriptedModel } from "../../src/testing/index.ts";
+import { collect } from "./support/collect.ts";
+
+const chunks = 100_000;
+
+/** An agent whose model says a great deal, as fast as it can; and a count of what was written, and when. */
+function talker() {
+  const inner = memoryStore();
+  const commits: number[] = [];
+  const store: Store = {
+    ...inner,
+    async commit(commit) {
+      commits.push(commit.events?.length ?? 0);
+      await inner.commit(commit);
+    },
+  };
+  const model = scriptedModel([{ text: Array<string>(chunks).fill("word ") }]);
+  return { agent: new ReActAgent({ name: "lead", model, store }), store, commits };
+}
+
+describe("a model without any delay", () => {
+  it("is written along the way, and a reader sees it long before the end", async () => {
+    const { agent, store, commits } = talker();
+    const run = agent.run("Go.");
+    const { rootTaskId } = await run.task;
+    const seenAt: number[] = []; // how far the log was when each ten thousandth event was read
+    let count = 0;
+    for await (const _ of run) {
+      if (++count % 10_000 === 0) seenAt.push(await store.last(rootTaskId));
+    }
+    const total = await store.last(rootTaskId);
+    expect(count).toBe(total + 1);
+    expect(total).toBeGreaterThan(chunks);
+    expect(seenAt[0]).toBeLessThan(total / 4);
+    expect(commits.length).toBeGreaterThan(100);
+    expect(Math.max(...commits)).toBeLessThan(2_000);
+  });
+});
+
+describe("a reader", () => {
+  it("that never reads holds nobody up, and finds everything when it comes back", async () => {
+    const { agent } = talker();
+    const run = agent.run("Go.");
+    const idle = run[Symbol.asyncIterator]();
+    const first = await idle.next();
+    const { text } = await run.result();
+    expect(text).toHaveLength(5 * chunks);
+    const rest = await collect({ [Symbol.asyncIterator]: () => idle });
+    const numbers = [first.value, ...rest].map((event) => event.sequence_number);
+    expect(numbers).toEqual(numbers.map((_, index) => index));
+    expect(rest.at(-1)?.type).toBe("task.completed");
+  });
+
+  it("that leaves does not cancel", async () => {
+    const { agent } = talker();
+    const run = agent.run("Go.");
+    for await (const event of run) if (event.type === "task.text.delta") break;
+    for await (const event of run) if (event.type === "task.text.delta") break;
+    expect((await run.result()).generateReason).toBe("model_stop");
+  });
+
+  it("may be one of many, each with its own place", async () => {
+    const { agent, store } = talker();
+    const run = agent.run("Go.");
+    const readers = Array.from({ length: 5 }, (_, index) =>
+      collect(run.events({ after: index * 1_000 })),
+    );
+    const { rootTaskId } = await run.task;
+    const lengths = (await Promise.all(readers)).map((events) => events.length);
+    const total = (await store.last(rootTaskId)) + 1;
+    expect(lengths).toEqual([0, 1, 2, 3, 4].map((index) => total - index * 1_000 - 1));
+  });
+});

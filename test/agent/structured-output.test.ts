@@ -1,0 +1,199 @@
+import { type } from "arktype";
+import * as v from "valibot";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import type { ReActAgentOptions, StandardSchema } from "../../src/index.ts";
+import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import type { ScriptedPart } from "../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { whatIsLeft } from "./support/run-script.ts";
+
+const options = { sessionId: "s" };
+const city = z.object({ name: z.string(), people: z.number().int().positive() });
+const rome = { name: "Rome", people: 2_800_000 };
+const hand = (input: unknown): ScriptedPart => ({ call: "generate_response", input });
+
+async function ask<S extends StandardSchema>(
+  script: Script,
+  output: S,
+  more: Partial<ReActAgentOptions> = {},
+) {
+  const store = memoryStore();
+  const model = scriptedModel(script);
+  const agent = new ReActAgent({ name: "lead", model, store, ...more });
+  const reply = await agent.call("Which city?", { ...options, output });
+  return { reply, model, agent, store, ...(await whatIsLeft(store, reply)) };
+}
+
+describe("a structured answer through a tool", () => {
+  it("is validated, typed, and its JSON is the text", async () => {
+    const { reply, model, tree } = await ask([[hand(rome)]], city);
+    expect(reply.structured).toEqual(rome);
+    expectTypeOf(reply.structured).toEqualTypeOf<{ name: string; people: number }>();
+    expect(JSON.parse(reply.text)).toEqual(rome);
+    expect(reply.generateReason).toBe("structured_output");
+    expect(tree.tasks[reply.task.taskId]?.structured).toEqual(rome);
+    expect(model.calls).toHaveLength(1);
+    expect(model.calls[0]?.tools).toMatchObject([{ name: "generate_response" }]);
+  });
+
+  it.each([
+    ["arktype", type({ name: "string", people: "number" })],
+    ["zod", city],
+  ])("takes a schema of %s", async (_, schema) => {
+    expect((await ask([[hand(rome)]], schema as StandardSchema)).reply.structured).toEqual(rome);
+  });
+
+  it("says how a schema that cannot be converted can be used all the same", async () => {
+    const schema = v.object({ name: v.string(), people: v.number() });
+    await expect(ask([[hand(rome)]], schema)).rejects.toMatchObject({
+      code: "schema_not_convertible",
+      hint: expect.stringContaining("toStandardJsonSchema"),
+    });
+  });
+
+  it("takes what is not an object as well", async () => {
+    const { reply } = await ask([[hand({ response: ["a", "b"] })]], z.array(z.string()));
+    expect(reply.structured).toEqual(["a", "b"]);
+    expect(reply.text).toBe('["a","b"]');
+  });
+
+  it("gives what the schema makes of it", async () => {
+    const schema = z.object({ name: z.string().transform((name) => name.toUpperCase()) });
+    expect((await ask([[hand({ name: "Rome" })]], schema)).reply.structured).toEqual({
+      name: "ROME",
+    });
+  });
+
+  it.each([1, 2])(
+    "goes back to the model with what is wrong: %i wrong, then right",
+    async (wrong) => {
+      const bad = [hand({ name: "Rome", people: "many" })];
+      const { reply, model, results } = await ask([...Array(wrong).fill(bad), [hand(rome)]], city);
+      expect(reply.structured).toEqual(rome);
+      expect(model.calls).toHaveLength(wrong + 1);
+      expect(results.map(({ state }) => state)).toEqual([...Array(wrong).fill("error"), "success"]);
+      expect(JSON.stringify(model.calls[1]?.prompt)).toContain("people");
+    },
+  );
+
+  it("goes back with what only the schema itself can see", async () => {
+    const schema = z
+      .object({ from: z.number(), to: z.number() })
+      .refine(({ from, to }) => from < to, {
+        message: "from must come before to",
+      });
+    const { reply, model } = await ask(
+      [[hand({ from: 2, to: 1 })], [hand({ from: 1, to: 2 })]],
+      schema,
+    );
+    expect(reply.structured).toEqual({ from: 1, to: 2 });
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("from must come before to");
+  });
+
+  it("asks for the tool when the model only talks", async () => {
+    const { reply, model } = await ask(["It is Rome.", [hand(rome)]], city);
+    expect(reply.structured).toEqual(rome);
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("generate_response");
+  });
+
+  it.each([
+    ["wrong", [hand({ name: 7 })]],
+    ["talk", "It is Rome."],
+  ])("fails after three tries (%s)", async (_, turn) => {
+    const store = memoryStore();
+    const model = scriptedModel(() => turn);
+    const agent = new ReActAgent({ name: "lead", model, store, maxIters: 20 });
+    const error = await agent.call("Which?", { ...options, output: city }).catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: "structured_output_invalid" });
+    expect(model.calls).toHaveLength(3);
+    const [task] = await store.tasks({ sessionId: "s" });
+    expect(task?.status).toBe("failed");
+    await whatIsLeft(store, { task: task as never });
+  });
+
+  it("works together with other tools, also in one reply", async () => {
+    const look = tool({
+      name: "look",
+      description: "Looks.",
+      execute: () => "Rome has 2,800,000.",
+    });
+    const script = [[{ call: "look" }], [{ call: "look" }, hand(rome)]];
+    const { reply, results } = await ask(script, city, { tools: [look] });
+    expect(reply.structured).toEqual(rome);
+    expect(results.map(({ name }) => name)).toEqual(["look", "look", "generate_response"]);
+  });
+
+  it("survives an approval and another process, which has the schema from the record", async () => {
+    const buy = tool({
+      name: "buy",
+      description: "Buys.",
+      needsApproval: true,
+      execute: () => "ok",
+    });
+    const store = memoryStore();
+    const script = [[{ call: "buy" }], [hand({ name: 7 })], [hand(rome)]];
+    const model = scriptedModel(script);
+    const make = () => new ReActAgent({ name: "lead", model, tools: [buy], store });
+    const first = await make().call("Go.", { ...options, output: city });
+    const second = await make().call(
+      first.approvals.map((one) => one.approve()),
+      options,
+    );
+    expect(second.generateReason).toBe("structured_output");
+    expect(second.structured).toEqual(rome);
+    await whatIsLeft(store, second);
+  });
+
+  it("is no longer on offer in the next task", async () => {
+    const { agent, model } = await ask([[hand(rome)], "Just talk."], city);
+    expect((await agent.call("And?", options)).text).toBe("Just talk.");
+    expect(model.calls[1]?.tools).toBeUndefined();
+  });
+
+  it("is the same through all doors", async () => {
+    const make = () => new ReActAgent({ name: "lead", model: scriptedModel([[hand(rome)]]) });
+    const run = make().run("Go.", { output: city });
+    for await (const event of run) {
+      if (event.type === "task.completed") expect(event.task.structured).toEqual(rome);
+    }
+    expect((await run.result()).structured).toEqual(rome);
+    for await (const event of make().stream("Go.", { output: city, types: ["agent_result"] })) {
+      expect(event).toMatchObject({
+        text: JSON.stringify(rome),
+        generateReason: "structured_output",
+      });
+    }
+  });
+});
+
+describe("a structured answer of a model that can do it itself", () => {
+  const native = (script: Script) => ({ ...scriptedModel(script), provider: "openai.responses" });
+
+  it("is the text, asked for with the schema", async () => {
+    const model = native([JSON.stringify(rome)]);
+    const { reply } = await ask([], city, { model: model as never });
+    expect(reply).toMatchObject({ structured: rome, text: JSON.stringify(rome) });
+    expect(model.calls[0]?.responseFormat).toMatchObject({
+      type: "json",
+      schema: { type: "object", required: ["name", "people"] },
+    });
+    expect(model.calls[0]?.tools).toBeUndefined();
+  });
+
+  it("goes back when it is not JSON, or does not fit", async () => {
+    const model = native(["Rome!", '{"name": "Rome"}', JSON.stringify(rome)]);
+    const { reply } = await ask([], city, { model: model as never });
+    expect(reply.structured).toEqual(rome);
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("not JSON");
+    expect(JSON.stringify(model.calls[2]?.prompt)).toContain("people");
+  });
+
+  it("fails after three tries", async () => {
+    const model = native(() => "Rome!");
+    await expect(ask([], city, { model: model as never })).rejects.toMatchObject({
+      code: "structured_output_invalid",
+    });
+    expect(model.calls).toHaveLength(3);
+  });
+});

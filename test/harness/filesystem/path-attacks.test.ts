@@ -1,0 +1,84 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { seededRandom } from "../../support/random.ts";
+import { attack } from "./support/attacks.ts";
+import { deep, temporaryDirectory } from "./support/temporary.ts";
+import { toolBox } from "./support/tool-box.ts";
+import { localWorld, secret, storeWorld, unguessable, type World } from "./support/worlds.ts";
+
+const seed = Number(process.env.SEED ?? (deep ? Date.now() % 2 ** 31 : 1));
+const count = deep ? 100_000 : 10_000;
+
+/** Every tool, with the hostile string as what names files; some take a part of the strings, since they cost more. */
+const uses: readonly (readonly [name: string, inputOf: (text: string) => object, every: number])[] =
+  [
+    ["read_file", (path) => ({ path }), 1],
+    ["write_file", (path) => ({ path, content: "attacked\n" }), 1],
+    ["edit_file", (path) => ({ path, old_string: "\n", new_string: "!\n", replace_all: true }), 1],
+    ["list_files", (path) => ({ path }), 1],
+    ["glob_files", (pattern) => ({ pattern }), 2],
+    ["glob_files", (path) => ({ path, pattern: "**" }), 4],
+    ["grep_files", (path) => ({ path, pattern: "S3cr[3]t" }), 10],
+    ["grep_files", (glob) => ({ glob, pattern: "S3cr[3]t" }), 40],
+  ];
+const together = 10;
+const resetEvery = 250;
+
+/** Attacks as one caller, and resolves with the part of the calls that were not refused. */
+async function attackAs(userId: string | undefined, world: World): Promise<number> {
+  const call = toolBox(world.filesystem);
+  const random = seededRandom(seed);
+  const before = await world.protectedFrom(userId);
+  const leaks: string[] = [];
+  let calls = 0;
+  let answered = 0;
+
+  async function attackWith(text: string, number: number): Promise<void> {
+    for (const [name, inputOf, every] of uses) {
+      if (number % every > 0) continue;
+      const said = await call(name, inputOf(text), userId === undefined ? {} : { userId });
+      calls += 1;
+      if (!said.startsWith("Error: ")) answered += 1;
+      if (said.includes(secret) || said.includes(unguessable) || said.includes("root:x:0:")) {
+        leaks.push(`${name} ${JSON.stringify(text)}: ${said.slice(0, 200)}`);
+      }
+    }
+  }
+  for (let done = 0; done < count / 2; ) {
+    const texts = Array.from({ length: together }, () => attack(random, world.targets));
+    await Promise.all(texts.map((text, index) => attackWith(text, done + index)));
+    done += together;
+    if (done % resetEvery > 0) continue;
+    const where = `after attack ${done} with seed ${seed}`;
+    expect(await world.protectedFrom(userId), where).toEqual(before);
+    await world.reset();
+  }
+  expect(leaks, `seed ${seed}`).toEqual([]);
+  return answered / calls;
+}
+
+describe.each([
+  ["local", async () => localWorld(await temporaryDirectory({ inMemory: true }))],
+  ["store", storeWorld],
+])("%s: hostile paths through every tool", (_, createWorld) => {
+  it.each([
+    ["somebody without a name", undefined],
+    ["a user", "ann"],
+  ])("get %s nowhere", async (_, userId) => {
+    const world = await createWorld();
+    const answered = await attackAs(userId, world);
+    // Some strings are harmless, and then the tools must work: else nothing was tested.
+    expect(answered).toBeGreaterThan(0.05);
+    expect(answered).toBeLessThan(0.5);
+  });
+});
+
+it("the secrets could be read by a tool that only looks at the letters of a path", async () => {
+  const { targets, filesystem } = await localWorld(await temporaryDirectory({ inMemory: true }));
+  for (const path of ["link-file", "link-up/canary.txt", "link-chain/canary.txt"]) {
+    expect(await readFile(join(targets.root, path), "utf8")).toContain(secret);
+    await expect(filesystem.read(path)).rejects.toMatchObject({ code: "not_regular" });
+  }
+  expect(await toolBox(filesystem)("read_file", { path: "notes.md" })).toContain("plain");
+});

@@ -1,0 +1,42 @@
+import type { ToolContext } from "../../../../src/agent/tool/context.ts";
+import { readResult, reasonOf } from "../../../../src/agent/tool/result.ts";
+import { definitionOf } from "../../../../src/agent/tool/tool.ts";
+import type { Filesystem } from "../../../../src/harness/filesystem/filesystem.ts";
+import type { IsolationScope } from "../../../../src/harness/filesystem/namespace.ts";
+import { fileTools } from "../../../../src/harness/tools/files.ts";
+import { textOf } from "../../../../src/protocol/message.ts";
+
+/** Who calls a tool. */
+export interface Caller {
+  readonly userId?: string;
+  readonly sessionId?: string;
+  readonly agentId?: string;
+}
+
+/** Calls a file tool and resolves with what the model reads, whether it is a result or an error. */
+export type ToolBox = (name: string, input: object, caller?: Caller) => Promise<string>;
+
+/** The file tools on a filesystem. */
+export function toolBox(filesystem: Filesystem, scope: IsolationScope = "user"): ToolBox {
+  const tools = new Map(
+    fileTools(filesystem, { scope }).map((made) => [made.name, definitionOf(made)]),
+  );
+  return async (name, input, { userId, sessionId = "sess_1", agentId = "assistant" } = {}) => {
+    const definition = tools.get(name);
+    if (!definition?.execute || !definition.input) throw new Error(`There is no tool ${name}.`);
+    const checked = await definition.input["~standard"].validate(input);
+    if (checked.issues) return `invalid input: ${JSON.stringify(checked.issues)}`;
+    const context = {
+      signal: new AbortController().signal,
+      sessionId,
+      agent: { name: agentId, agentId },
+      ...(userId !== undefined && { userId }),
+    } as unknown as ToolContext;
+    try {
+      const result = readResult(await definition.execute(checked.value, context));
+      return result.ok ? textOf(result.content) : result.message;
+    } catch (error) {
+      return `Error: ${reasonOf(error)}`;
+    }
+  };
+}

@@ -1,0 +1,50 @@
+// Run as a program: works on one file of a root, as one of several processes that do the same.
+import { localFilesystem } from "../../../../src/harness/filesystem/local.ts";
+import { toolBox } from "./tool-box.ts";
+
+const [, , root = "", task = "", own = "", count = "0"] = process.argv;
+const files = localFilesystem(root);
+
+/** Adds one to a number in a file, as often as it is told to; prints how often somebody else came first. */
+async function increment(): Promise<void> {
+  let conflicts = 0;
+  for (let left = Number(count); left > 0; ) {
+    const { data, version } = await files.read(own);
+    const next = String(Number(new TextDecoder().decode(data)) + 1);
+    try {
+      await files.write(own, next, { ifVersion: version });
+      left -= 1;
+    } catch (error) {
+      if ((error as { code?: string }).code !== "conflict") throw error;
+      conflicts += 1;
+    }
+  }
+  console.log(conflicts);
+}
+
+/** Replaces its own word in a file that others edit too, again and again. */
+async function edit(): Promise<void> {
+  const call = toolBox(files);
+  for (let number = 1; number <= Number(count); number++) {
+    const input = {
+      path: "shared",
+      old_string: `${own}=${number - 1};`,
+      new_string: `${own}=${number};`,
+    };
+    const said = await call("edit_file", input);
+    if (!said.startsWith("Replaced")) throw new Error(said);
+  }
+}
+
+/** Writes one long text after the other until it is killed. */
+async function writeForEver(): Promise<never> {
+  for (let number = 0; ; number++) {
+    const letter = "abcdefghij"[number % 10] as string;
+    await files.write(own, letter.repeat(300_000));
+    if (number === 0) console.log("started");
+  }
+}
+
+if (task === "increment") await increment();
+else if (task === "edit") await edit();
+else await writeForEver();
