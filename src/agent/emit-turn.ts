@@ -104,6 +104,11 @@ export class TurnEmitter implements TurnSink {
   }
 
   close(key: number): void {
+    this.#closePart(key, "completed");
+  }
+
+  /** Closes a part, and its item with this status when nothing more can come to it. */
+  #closePart(key: number, status: ItemStatus): void {
     const part = this.#parts.get(key);
     if (part === undefined) return;
     this.#parts.delete(key);
@@ -140,7 +145,7 @@ export class TurnEmitter implements TurnSink {
       }
     }
     item.open -= 1;
-    if (item !== this.#items.at(-1)) this.#closeItem(item, "completed");
+    if (item !== this.#items.at(-1)) this.#closeItem(item, status);
   }
 
   block(block: MediaBlock): void {
@@ -216,7 +221,7 @@ export class TurnEmitter implements TurnSink {
 
   /** Closes whatever is open. */
   end(status: ItemStatus): void {
-    for (const key of [...this.#parts.keys()]) this.close(key);
+    for (const key of [...this.#parts.keys()]) this.#closePart(key, status);
     for (const item of this.#items) this.#closeItem(item, status);
   }
 

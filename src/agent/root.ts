@@ -172,7 +172,7 @@ async function prepareRoot(
     return task;
   }
   const waiting = await waitingTasks(store, unfinished.rootTaskId);
-  const answers = matchAnswers(read, waiting, options.onSuspended ?? "fail");
+  const answers = matchAnswers(read, waiting, options.onSuspended ?? "fail", settings.clock.now());
   const task = await openTask({
     settings,
     conversation,
@@ -196,6 +196,7 @@ function matchAnswers(
   { messages, answers, results }: ReadInput,
   waiting: readonly WaitingTask[],
   onSuspended: "fail" | "deny",
+  now: number,
 ): readonly Answer[] {
   const approvals = waiting.flatMap((task) => task.approvals);
   const byId = new Map(approvals.map((approval) => [approval.id, approval]));
@@ -205,9 +206,16 @@ function matchAnswers(
     ...[...results.keys()].filter((callId) => !byCall.has(callId)),
   ];
   if (unknown.length > 0) throw unknownApproval(unknown);
-  const given = [
+  const sent = [
     ...answers,
     ...[...results].map(([callId, output]) => (byCall.get(callId) as Approval).answer(output)),
+  ];
+  // What has expired is denied, whatever is said about it now.
+  const expired = approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now);
+  const isExpired = new Set(expired.map(({ id }) => id));
+  const given = [
+    ...sent.filter(({ approvalId }) => !isExpired.has(approvalId)),
+    ...expired.map((one): Answer => ({ ...one.deny(), decision: "expire" })),
   ];
   const said = new Set(given.map(({ approvalId }) => approvalId));
   if (said.size < given.length) throw duplicate("A call has an answer and a result.");

@@ -48,6 +48,8 @@ export interface ReActAgentOptions {
   /** Call options for the model: temperature, maxOutputTokens, providerOptions and so on. */
   readonly modelOptions?: Readonly<Record<string, unknown>>;
   readonly permissions?: Permissions;
+  /** How long a question may wait for its answer; then it counts as denied. For ever by default. */
+  readonly approvalTimeoutMs?: number;
   /** True: every tool result may be cited. */
   readonly references?: boolean;
   /** True: thinking is shown as it is, not as a summary. */
@@ -77,6 +79,7 @@ export interface AgentSettings {
   readonly modelExecution: Execution & { readonly stallMs?: number | null };
   readonly modelOptions: Readonly<Record<string, unknown>>;
   readonly permissions: Permissions;
+  readonly approvalTimeoutMs: number | undefined;
   readonly references: boolean;
   readonly rawReasoning: boolean;
   readonly budget: Budget;
@@ -126,6 +129,7 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     modelExecution: options.modelExecution ?? {},
     modelOptions: options.modelOptions ?? {},
     permissions: options.permissions ?? {},
+    approvalTimeoutMs: options.approvalTimeoutMs,
     references: options.references ?? false,
     rawReasoning: options.rawReasoning ?? false,
     budget: options.budget ?? {},

@@ -26,7 +26,9 @@ export async function suspendCall(
   call: ToolCall & { readonly raw?: string },
   { kind, reason }: CallSuspension,
 ): Promise<void> {
-  const approvalId = task.settings.ids.next("apr");
+  const { ids, clock, approvalTimeoutMs } = task.settings;
+  const approvalId = ids.next("apr");
+  const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
   task.emitter.emit({
     type: "task.approval.requested",
     approval_id: approvalId,
@@ -36,9 +38,11 @@ export async function suspendCall(
     arguments: call.raw ?? JSON.stringify(call.input ?? {}),
     message: reason,
     options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
+    ...(expiresAt && { expires_at: expiresAt }),
   });
   const block = { type: "suspension", callId: call.id, kind, approvalId, reason } as const;
-  await commitStep(task, { messages: [controlMessage(task, block)] });
+  const message = controlMessage(task, { ...block, ...(expiresAt && { expiresAt }) });
+  await commitStep(task, { messages: [message] });
 }
 
 /** Stores a result: for the model in the transcript, for people on the wire, in one commit. */
