@@ -1,5 +1,5 @@
 import { type BigIntStats, constants, existsSync } from "node:fs";
-import { type FileHandle, lstat, mkdir, open } from "node:fs/promises";
+import { access, type FileHandle, lstat, mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 import { notADirectory, notAFile, notFound, notRegular } from "./file-error.ts";
 import type { Place } from "./path.ts";
@@ -152,6 +152,7 @@ function foundDirectory(path: string, way: readonly Step[]): Directory {
       const below = at(name);
       const stats = await lstat(below, { bigint: true }).catch(refusing(below, path));
       if (!stats.isDirectory()) throw asFound(stats, path);
+      await access(below, constants.R_OK);
       return foundDirectory(below, [...way, { at: below, stats }]);
     },
     async holds(opened) {

@@ -37,8 +37,9 @@ export async function grepFiles(query: GrepQuery, over: GrepOver): Promise<GrepR
       for (const [index, { path }] of batch.entries()) {
         const data = contents[index];
         if (data === "too large") tooLarge += 1;
-        if (typeof data !== "object" || isBinary(data) || isOver) continue;
+        if (typeof data !== "object" || isBinary(data)) continue;
         search ??= await startSearch(query, grepMatches + 1, over.ripgrep);
+        if (isOver) return search.stop(); // it came too late to be stopped with the rest
         isOver = !(await search.add(path, withoutMark(data))) || isOver;
       }
     }

@@ -4,6 +4,7 @@ import { type Directory, ignoring } from "./directory.ts";
 import { notRegular } from "./file-error.ts";
 import type { FileStat, Listing } from "./filesystem.ts";
 import { readLocal } from "./local-read.ts";
+import { maxDepth } from "./path.ts";
 import {
   type Accepts,
   type FoundFile,
@@ -14,7 +15,6 @@ import {
 } from "./volume.ts";
 
 const atOnce = 1_000;
-const maxDepth = 64;
 
 /** What there is of a name in a directory. */
 export async function statLocal(
@@ -38,22 +38,23 @@ export async function listLocal(
 ): Promise<Listing> {
   const entries: FileStat[] = [];
   for await (const some of entriesOf(directory, accepts)) {
-    for (const { name } of some) {
-      if (entries.length === limit) return { entries, cut: true };
-      const stat = await statLocal(directory, name, pathIn(path, name));
-      if (stat) entries.push(stat);
-    }
+    const room = limit - entries.length;
+    const wanted = some.slice(0, room);
+    const stats = wanted.map(({ name }) => statLocal(directory, name, pathIn(path, name)));
+    for (const stat of await Promise.all(stats)) if (stat) entries.push(stat);
+    if (some.length > room) return { entries, cut: true };
   }
+  if (!(await directory.holds())) throw notRegular(path, true);
   return { entries, cut: false };
 }
 
-/** Shows every file below a directory; what is no file and no directory is passed by. */
+/** Shows every file below a directory that is `depth` below the root, as far as a path can lead. */
 export async function walkLocal(
   directory: Directory,
   path: string,
   { accepts, visit, isOver }: Walk,
   maxBytes: number,
-  depth = 0,
+  depth: number,
 ): Promise<void> {
   const fileOf = (name: string): FoundFile => ({
     path: pathIn(path, name),
@@ -65,7 +66,7 @@ export async function walkLocal(
     if (files.length > 0) await visit(files);
     for (const entry of some) {
       if (isOver()) return;
-      if (!entry.isDirectory() || depth === maxDepth) continue;
+      if (!entry.isDirectory() || depth + 2 > maxDepth) continue;
       // It may have become something else by now, and then it is not for us.
       const child = await directory.enter(entry.name, entry.name).catch(() => undefined);
       if (!child) continue;

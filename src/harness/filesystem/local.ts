@@ -79,7 +79,7 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
     walk: (place, walk) =>
       told(place, () =>
         inDirectory(place, {}, (directory) =>
-          walkLocal(directory, place.path, walk, maxBytes),
+          walkLocal(directory, place.path, walk, maxBytes, place.names.length),
         ).catch(instead(undefined, "not_found")),
       ),
   };

@@ -45,7 +45,8 @@ const namespaces = [reservedPrefix, "namespaces"] as const;
 const neverWritable = ".git";
 
 const maxPathBytes = 4096;
-const maxDepth = 64;
+/** The most names that a path may have. */
+export const maxDepth = 64;
 
 /** Whose files are looked at, and from which directory. */
 export interface Viewpoint {
@@ -81,7 +82,7 @@ export function resolvePath(path: string, view: View): Place {
     }
   }
   if (names.length > maxDepth) {
-    throw fileError("invalid_path", `${shown(path)} is deeper than ${maxDepth} directories.`);
+    throw fileError("invalid_path", `${shown(path)} has more than ${maxDepth} names.`);
   }
   return placeOf(names, view);
 }

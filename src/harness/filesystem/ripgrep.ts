@@ -24,13 +24,14 @@ export async function ripgrepSearch(
   const starts: { readonly path: string; readonly line: number }[] = [];
   let lines = 0; // that were handed over
   let isClosed = false;
-  const closed = once(child, "close").then(([code]) => {
-    isClosed = true;
-    return code as number | null;
+  const closed = new Promise<number | null>((resolve) => {
+    child.once("close", (code) => {
+      isClosed = true;
+      resolve(code);
+    });
   });
 
-  // Where the line before the last found one is: lines come in order, and so do files.
-  let current = 0;
+  let current = 0; // the file of the last match: matches come in the order of the files
   readLines(child.stdout, (text) => {
     const colon = text.indexOf(":");
     const line = Number(text.slice(0, colon));
@@ -101,7 +102,7 @@ async function start(
   const child = spawn(program, args, { env: {}, stdio: ["pipe", "pipe", "pipe"] });
   return new Promise((resolve) => {
     child.once("spawn", () => resolve(child));
-    child.once("error", () => resolve(undefined));
+    child.on("error", () => resolve(undefined));
   });
 }
 

@@ -8,7 +8,7 @@ import { type FoundFile, isUsableName, pathIn, type Volume } from "./volume.ts";
 
 /** How the blobs of a store are used as files. */
 export interface StoreFilesystemOptions extends FilesystemOptions {
-  /** What all keys begin with; absent: `workspace`. Two filesystems with different ones share nothing. */
+  /** What all keys begin with; absent: `workspace`. Filesystems share nothing unless one's prefix leads into another's. */
   readonly prefix?: string;
 }
 
