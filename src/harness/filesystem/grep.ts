@@ -2,6 +2,7 @@ import { fileError } from "./file-error.ts";
 import type { FileLimits, GrepMatch, GrepQuery, GrepResult } from "./filesystem.ts";
 import type { LineSearch } from "./line-search.ts";
 import { ripgrepSearch } from "./ripgrep.ts";
+import { isBinary } from "./text.ts";
 import { byPath, type FoundFile } from "./volume.ts";
 import { workerSearch } from "./worker-search.ts";
 
@@ -84,10 +85,6 @@ function checkQuery({ pattern }: GrepQuery): void {
   if (/[\0\r\n]/.test(pattern) || !pattern.isWellFormed()) {
     throw fileError("invalid_pattern", "A pattern is matched line by line: it has one line.");
   }
-}
-
-function isBinary(data: Uint8Array): boolean {
-  return data.subarray(0, 8_000).includes(0);
 }
 
 /** A byte order mark is not part of the first line. */

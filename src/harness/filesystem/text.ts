@@ -9,9 +9,14 @@ export function exactText(data: Uint8Array, path: string): string {
   }
 }
 
+/** Whether it is something else than text, by the look of its beginning. */
+export function isBinary(data: Uint8Array): boolean {
+  return data.subarray(0, 8_000).includes(0);
+}
+
 /** The lines of a file for reading, without their ends; undefined when it is no text at all. */
 export function linesOf(data: Uint8Array): readonly string[] | undefined {
-  if (data.subarray(0, 8_000).includes(0)) return undefined;
+  if (isBinary(data)) return undefined;
   const lines = new TextDecoder().decode(data).split(/\r?\n/);
   return lines.at(-1) === "" ? lines.slice(0, -1) : lines;
 }

@@ -22,7 +22,7 @@ export function fileTools(
 const maxShown = 40_000;
 const maxLineShown = 2_000;
 const defaultLines = 2_000;
-const editAttempts = 20;
+const editPatienceMs = 10_000;
 
 const fileProperty = { type: "string", description: "The file, relative to the workspace." };
 const directoryProperty = {
@@ -97,7 +97,8 @@ const editFile = fileTool<{
   writes: true,
   async execute(files, { path, old_string, new_string, replace_all = false }) {
     // Who loses against another writer looks again: an edit that still fits loses nobody's work.
-    for (let attempt = 1; attempt <= editAttempts; attempt++) {
+    const until = performance.now() + editPatienceMs;
+    for (let attempt = 1; attempt === 1 || performance.now() < until; attempt++) {
       const { data, version } = await files.read(path);
       const edit = editText(exactText(data, path), old_string, new_string, { all: replace_all });
       if ("problem" in edit) throw attempt > 1 ? changed(path) : cannotEdit(path, edit.problem);

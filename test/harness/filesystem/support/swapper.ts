@@ -27,7 +27,9 @@ function insist(work: () => void, inTheWay: string): void {
   }
 }
 
-for (let cycle = 1; ; cycle++) {
+const parent = process.ppid;
+// Who started it may have been killed, and nobody would ever stop it.
+for (let cycle = 1; process.ppid === parent; cycle++) {
   for (let i = 0; i < pairs.length; i += 2) {
     const [path, target] = pairs.slice(i, i + 2) as [string, string];
     const away = `${path}.away`;

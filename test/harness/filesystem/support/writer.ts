@@ -36,9 +36,10 @@ async function edit(): Promise<void> {
   }
 }
 
-/** Writes one long text after the other until it is killed. */
-async function writeForEver(): Promise<never> {
-  for (let number = 0; ; number++) {
+/** Writes one long text after the other until it is killed, or who started it is. */
+async function writeOn(): Promise<void> {
+  const parent = process.ppid;
+  for (let number = 0; process.ppid === parent; number++) {
     const letter = "abcdefghij"[number % 10] as string;
     await files.write(own, letter.repeat(300_000));
     if (number === 0) console.log("started");
@@ -47,4 +48,4 @@ async function writeForEver(): Promise<never> {
 
 if (task === "increment") await increment();
 else if (task === "edit") await edit();
-else await writeForEver();
+else await writeOn();
