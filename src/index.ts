@@ -16,6 +16,7 @@ export type {
   ModelCall,
   Money,
   Permissions,
+  PrepareInput,
   ReActAgentOptions,
   ReasoningVerdict,
   Rule,
@@ -27,6 +28,7 @@ export type {
   ToolkitOptions,
   ToolOptions,
   ToolResult,
+  ToolSource,
 } from "./agent/index.ts";
 export {
   agentTool,
@@ -40,11 +42,17 @@ export {
 } from "./agent/index.ts";
 export type {
   Filesystem,
+  HarnessAgentOptions,
   IsolationScope,
   LocalFilesystemOptions,
+  McpServerOptions,
+  McpServersByName,
+  SessionExportHeader,
+  Sessions,
   StoreFilesystemOptions,
+  ToolsFileOptions,
 } from "./harness/index.ts";
-export { fileTools, localFilesystem, storeFilesystem } from "./harness/index.ts";
+export { fileTools, HarnessAgent, localFilesystem, sessionsOf, storeFilesystem } from "./harness/index.ts";
 export type {
   Agent,
   AgentEvent,
@@ -58,6 +66,8 @@ export type {
   Reply,
   Run,
   RunOptions,
+  SearchMatch,
+  SessionInfo,
   Source,
   StandardSchema,
   Store,

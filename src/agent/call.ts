@@ -164,6 +164,10 @@ async function execute(
       signal: task.controller.signal,
       clock: settings.clock,
       random: Math.random,
+      unfinished: () => {
+        const child = task.conversation.drives.get(call.id);
+        return child?.record.mode === "sync" ? child.ended.catch(() => {}) : undefined;
+      },
       makeContext: (attempt, signal, suspend) =>
         toolContext(task, call, shown, {
           attempt,

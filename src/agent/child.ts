@@ -1,19 +1,27 @@
-import type { Agent, Input } from "../protocol/agent.ts";
+import type { Agent, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
-import { textOf } from "../protocol/message.ts";
 import type { Source } from "../protocol/source.ts";
-import type { TaskRecord } from "../protocol/store.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal, type TerminalStatus } from "../protocol/task.ts";
-import { type Ending, failed } from "./ending.ts";
-import { driveHooked } from "./hooked.ts";
-import { readInput } from "./input.ts";
-import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
+import { outcomeOf, standing } from "./child-outcome.ts";
+import type { Conversation } from "./conversation.ts";
+import { abortTree, type Drive, type DriveStart, isFor, startDrive } from "./drive.ts";
+import { driverOf, isAbove, unfinished } from "./drivers.ts";
+import { cancelled, failed } from "./ending.ts";
+import { readInput, storedInput } from "./input.ts";
+import { announceTask, beginTask, driveTask, endTask, openTask, resumeTask } from "./lifecycle.ts";
+import { interruptedResult } from "./prompts.ts";
 import type { AgentSettings } from "./settings.ts";
 import { settingsBehind } from "./settings.ts";
+import { settlePending } from "./settle.ts";
+import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
 import type { ChildOptions, ChildOutcome } from "./tool/context.ts";
-import { traceTask } from "./trace.ts";
+import { toJsonSchema } from "./tool/schema.ts";
+
+// The agents behind children that have not ended, so that one who waits can go on without its parent's tool.
+const agents = new WeakMap<Store, Map<string, AgentSettings>>();
 
 /**
  * Runs an agent as a child task of a call, in the same log. Get or create by call id: a child that has ended gives its
@@ -35,30 +43,84 @@ export async function runChild(
   }
   const asked = readInput(input, settings.ids).messages;
   parent.childCalls.add(callId);
-  const { store } = parent.conversation;
+  const { store, drives } = parent.conversation;
   const known = await store.task(callId);
-  if (known && isTerminal(known.status)) {
-    return outcome(parent, await openKnown(parent, settings, known));
-  }
-  if (known?.status === "suspended" && !(await isAnswered(parent, known))) return waiting(known);
-  const child = known
-    ? await reopen(parent, settings, known)
-    : await create(parent, callId, settings, asked, options);
-  const ending = await drive(parent, child, known ? [] : asked, options.signal);
-  if (ending.status === "suspended") return waiting(child.record);
-  tellFinished(parent, child, ending.status);
-  return outcome(parent, child);
+  if (known && isTerminal(known.status)) return outcomeOf(parent, known, callId);
+  const isWaiting =
+    known?.status === "suspended" && !drives.has(callId) && !(await isAnswered(known, store));
+  if (isWaiting) return standing(known);
+  const drive =
+    drives.get(callId) ??
+    (known
+      ? resumeChild(parent, settings, known)
+      : await createChild(parent, callId, settings, asked, options));
+  await drive.begun;
+  const { mode } = drive.task?.record ?? drive.record;
+  if (mode === "sync") await waitFor(parent, drive, options);
+  const record = drive.task?.record ?? drive.record;
+  if (!isTerminal(record.status)) return standing(record);
+  return outcomeOf(parent, record, callId);
 }
 
-async function create(
+/** Waits for a child in turn. A cancel of the call reaches it; when its time is over it goes on in the background. */
+async function waitFor(
+  parent: TaskRun,
+  drive: Drive,
+  { signal, timeoutMs }: ChildOptions & { readonly signal: AbortSignal },
+): Promise<void> {
+  const { taskId } = drive.record;
+  const onAbort = () => abortTree(parent.conversation, taskId, signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  const waited = new AbortController();
+  const isLate =
+    timeoutMs === undefined
+      ? new Promise<boolean>(() => {})
+      : parent.settings.clock.sleep(timeoutMs, waited.signal).then(
+          () => true,
+          () => false,
+        );
+  try {
+    const late = await Promise.race([drive.ended.then(() => false), isLate]);
+    if (late && !drive.task?.isResting) return await promote(parent, drive);
+    await drive.ended;
+    const { status } = drive.task?.record ?? drive.record;
+    if (!isTerminal(status)) return;
+    parent.emitter.emit({
+      type: "task.child.finished",
+      ...childPlace(parent, taskId),
+      status: status as TerminalStatus,
+      ...(drive.task && { usage: drive.task.usage }),
+    });
+  } finally {
+    waited.abort();
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Nobody waits for it any more: same task, same source, only the mode changes. */
+async function promote(parent: TaskRun, drive: Drive): Promise<void> {
+  const mode = "background" as const;
+  drive.record = { ...drive.record, mode };
+  if (drive.task) drive.task.record = { ...drive.task.record, mode };
+  parent.emitter.emit({
+    type: "task.child.promoted",
+    ...childPlace(parent, drive.record.taskId),
+    mode,
+    reason: "sync_timeout",
+  });
+  await parent.log.commit({ tasks: [drive.task?.record ?? drive.record] });
+}
+
+async function createChild(
   parent: TaskRun,
   callId: string,
   settings: AgentSettings,
-  input: readonly Message[],
-  { agentId, label }: ChildOptions,
-): Promise<TaskRun> {
-  const { ids } = parent.settings;
-  const uuid = ids.uuid();
+  asked: readonly Message[],
+  options: ChildOptions,
+): Promise<Drive> {
+  const { agentId, label, mode = "sync", continues, output, budget } = options;
+  const uuid = parent.settings.ids.uuid();
   const record: TaskRecord = {
     taskId: callId,
     rootTaskId: parent.ref.rootTaskId,
@@ -66,43 +128,194 @@ async function create(
     parentItemId: childPlace(parent, callId).item_id,
     agentId,
     agentName: settings.name,
-    agentKey: `agent:${agentId}:${uuid}`,
+    agentKey: continues?.agentKey ?? `agent:${agentId}:${uuid}`,
     ...(label !== undefined && { label }),
-    sessionId: `sub-${uuid}`,
+    sessionId: continues?.sessionId ?? `sub-${uuid}`,
     parentSessionId: parent.ref.sessionId,
     ...(parent.record.userId !== undefined && { userId: parent.record.userId }),
     depth: parent.record.depth + 1,
     path: `${parent.record.path}/${agentId}`,
     createdAt: settings.clock.now(),
-    mode: "sync",
+    mode,
     status: "queued",
     committedOutput: 0,
+    ...(output && { outputSchema: toJsonSchema(output) }),
   };
-  const child = await open(parent, settings, record, []);
-  // With nothing to wait for in between, this is written together with the child's own beginning.
-  parent.emitter.emit({
-    type: "task.child.started",
-    ...childPlace(parent, callId),
-    mode: "sync",
-    agent: { id: agentId, name: settings.name, key: record.agentKey },
+  const input = await storedInput(asked, record, settings.prepareInput);
+  const caller = { ...(output && { output }), ...(budget && { budget }) };
+  const tellStarted = () =>
+    parent.emitter.emit({
+      type: "task.child.started",
+      ...childPlace(parent, callId),
+      mode,
+      agent: { id: agentId, name: settings.name, key: record.agentKey },
+    });
+  remember(parent.conversation.store, callId, settings);
+  if (continues === undefined) {
+    return driveChild(parent, record, input, async ({ controller }) => {
+      const child = await open(parent, settings, record, [], { caller, controller, isNew: true });
+      // With nothing to wait for in between, this is written together with the child's own beginning.
+      tellStarted();
+      await beginTask(child, input);
+      return { task: child, release() {} };
+    });
+  }
+  // Its session may be busy: what it is asked is written down before it waits for its turn.
+  const queued = { ...record, input };
+  tellStarted();
+  announceTask(parent.log, queued, parent.settings.clock, sourceOf(queued));
+  await parent.log.commit({ tasks: [queued] });
+  return resumeChild(parent, settings, queued, caller);
+}
+
+/** Goes on with a child that is known: one that was answered, one whose process was lost, one that has yet to begin. */
+function resumeChild(
+  parent: TaskRun,
+  settings: AgentSettings,
+  known: TaskRecord,
+  caller: RunOptions<StandardSchema | undefined> = {},
+): Drive {
+  const { store } = parent.conversation;
+  remember(store, known.taskId, settings);
+  return driveChild(parent, known, known.input ?? [], async (drive) => {
+    const { controller } = drive;
+    const release = await turnOf(store, known, controller.signal);
+    const messages = await store.session(known.sessionId);
+    const child = await open(parent, settings, drive.record, messages, { caller, controller });
+    if (known.status !== "queued") await resumeTask(child, "approval_resolved");
+    else if (release) await beginTask(child, known.input ?? [], { isAnnounced: true });
+    else {
+      await endTask(child, cancelled(child));
+      return { task: child, hasEnded: true, release() {} };
+    }
+    return { task: child, release: release ?? (() => {}) };
   });
-  const metadata = { input: true, taskId: callId } as const;
-  await beginTask(
-    child,
-    input.map((message) => ({ ...message, metadata: { ...message.metadata, ...metadata } })),
-  );
-  return child;
 }
 
-async function reopen(parent: TaskRun, settings: AgentSettings, record: TaskRecord) {
-  const child = await openKnown(parent, settings, record);
-  await resumeTask(child, "approval_resolved");
-  return child;
+/** A task of a session waits until those before it have ended; undefined when it was cancelled before it began. */
+async function turnOf(
+  store: Store,
+  { taskId, sessionId, status }: TaskRecord,
+  signal: AbortSignal,
+): Promise<(() => void) | undefined> {
+  for (;;) {
+    const release = await takeSlot(store, sessionId, "queue", signal).catch(() => undefined);
+    if (release === undefined || status !== "queued") return release;
+    const [first] = await store.tasks({ sessionId, status: unfinished });
+    if (first === undefined || first.taskId === taskId) return release;
+    // It has its slot back while it waits for somebody; the session is still its own.
+    release();
+    await taskEnded(store, first.taskId, signal);
+  }
 }
 
-async function openKnown(parent: TaskRun, settings: AgentSettings, record: TaskRecord) {
-  const messages = await parent.conversation.store.session(record.sessionId);
-  return open(parent, settings, record, messages);
+/** Resolves when a task has ended, or the waiting has. */
+export function taskEnded(store: Store, taskId: string, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = () => {
+      unwatch();
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const look = async () => {
+      const record = await store.task(taskId);
+      if (record === undefined || isTerminal(record.status)) done();
+    };
+    const unwatch = store.watch({ task: taskId }, () => void look().catch(reject));
+    signal.addEventListener("abort", done, { once: true });
+    if (signal.aborted) done();
+    else look().catch(reject);
+  });
+}
+
+function driveChild(
+  parent: TaskRun,
+  record: TaskRecord,
+  input: readonly Message[],
+  openChild: DriveStart["open"],
+): Drive {
+  const { conversation } = parent;
+  const drive = startDrive({
+    conversation,
+    record,
+    ancestors: [...parent.ancestors, parent.ref.taskId],
+    input,
+    open: openChild,
+  });
+  const { signal } = parent.controller;
+  // One that comes after the cancel is cancelled as it comes.
+  if (signal.aborted) drive.controller.abort(signal.reason);
+  const onEnd = () => {
+    if (drive.task?.record.status !== "suspended") forget(conversation.store, record.taskId);
+  };
+  drive.ended.then(onEnd, onEnd);
+  return drive;
+}
+
+/** Takes up a background task that nobody drives. One whose agent nobody knows any more has failed. */
+export async function reviveChild(conversation: Conversation, record: TaskRecord): Promise<void> {
+  const parent = await openParent(conversation, record);
+  if (parent === undefined) return;
+  const settings = await settingsOfChild(parent, record);
+  if (settings !== undefined) resumeChild(parent, settings, record);
+  else if (record.status !== "suspended") await failLost(parent, record);
+}
+
+/** The task above a child, to open the child under it; undefined when this process does not know its agent. */
+async function openParent(
+  conversation: Conversation,
+  { parentTaskId = "" }: TaskRecord,
+): Promise<TaskRun | undefined> {
+  const driven = conversation.drives.get(parentTaskId)?.task;
+  if (driven) return driven;
+  const { store } = conversation;
+  const record = await store.task(parentTaskId);
+  if (record === undefined) return undefined;
+  const messages = await store.session(record.sessionId);
+  if (record.parentTaskId === undefined) {
+    const { settings } = conversation;
+    if (settings.name !== record.agentName) return undefined;
+    return openTask({ settings, conversation, record, messages, caller: {} });
+  }
+  const parent = await openParent(conversation, record);
+  if (parent === undefined) return undefined;
+  const settings = await settingsOfChild(parent, record);
+  return open(parent, settings ?? nameOnly(parent, record), record, messages);
+}
+
+async function settingsOfChild(
+  parent: TaskRun,
+  record: TaskRecord,
+): Promise<AgentSettings | undefined> {
+  const known = agents.get(parent.conversation.store)?.get(record.taskId);
+  if (known) return known;
+  const agent = await parent.settings.resolveChild?.(record);
+  return agent && settingsBehind(agent);
+}
+
+/** The process that drove it is gone, and it cannot be taken up. */
+export async function failLost(parent: TaskRun, record: TaskRecord): Promise<void> {
+  const { store } = parent.conversation;
+  const messages = await store.session(record.sessionId);
+  const child = await open(parent, nameOnly(parent, record), record, messages);
+  if (record.status !== "queued") {
+    await resumeTask(child, "recovered");
+    await settlePending(child, "error", interruptedResult);
+  }
+  await endTask(child, failed(executorLost()));
+}
+
+/** Why a task has failed whose process is gone. */
+export function executorLost(): RivuletError {
+  return new RivuletError("executor_lost", "executor lost", {
+    hint: "The process that drove this task is gone. Start it again.",
+  });
+}
+
+interface OpenChild {
+  readonly caller?: RunOptions<StandardSchema | undefined>;
+  readonly controller?: AbortController;
+  readonly isNew?: boolean;
 }
 
 function open(
@@ -110,104 +323,72 @@ function open(
   settings: AgentSettings,
   record: TaskRecord,
   messages: readonly Message[],
+  { caller = {}, ...more }: OpenChild = {},
 ): Promise<TaskRun> {
-  const { conversation } = parent;
   return openTask({
     settings: { ...settings, agentId: record.agentId, clock: parent.settings.clock },
-    conversation,
+    conversation: parent.conversation,
     record,
     messages,
-    caller: {},
+    caller,
     source: sourceOf(record),
     parent,
+    ...more,
   });
 }
 
-/** Drives a child under its parent: a cancel of the call reaches it, also one that came before it began. */
-async function drive(
-  parent: TaskRun,
-  child: TaskRun,
-  input: readonly Message[],
-  signal: AbortSignal,
-): Promise<Ending> {
-  const onAbort = () => child.controller.abort(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
-  parent.children.add(child);
-  try {
-    const { ending } = await traceTask(child, () => driveHooked(child, input, driveTask));
-    return ending;
-  } catch (error) {
-    // A child's failure is its own: the parent reads of it, unless nobody may write any more.
-    if (parent.conversation.lost.signal.aborted) throw error;
-    return failed(error);
-  } finally {
-    parent.children.delete(child);
-    signal.removeEventListener("abort", onAbort);
-  }
-}
-
-/** Cancels the children that nobody drives right now, those that wait; the ones that run are told by their call. */
+/** Cancels what is below a task and driven by nobody: what waits. What runs has been told. */
 export async function cancelChildren(parent: TaskRun): Promise<void> {
-  const { store } = parent.conversation;
-  const records = await store.tasks({ rootTaskId: parent.ref.rootTaskId, status: ["suspended"] });
-  for (const record of records.filter(({ parentTaskId }) => parentTaskId === parent.ref.taskId)) {
+  const { store, drives } = parent.conversation;
+  const { rootTaskId, taskId } = parent.ref;
+  const waiting = await store.tasks({ rootTaskId, status: ["suspended"] });
+  if (waiting.length === 0) return;
+  const all = await store.tasks({ rootTaskId });
+  const byId = new Map(all.map((record) => [record.taskId, record]));
+  for (const { taskId: id } of waiting.filter((record) => isAbove(byId, taskId, record))) {
+    const record = await store.task(id);
+    if (record?.status !== "suspended" || drives.has(id)) continue;
+    const above = await parentOf(parent, record);
     // Nothing of it runs any more, so all that is needed of its agent is the name.
-    const settings = { ...parent.settings, name: record.agentName, agentId: record.agentId };
-    const child = await openKnown(parent, settings, record);
+    const messages = await store.session(record.sessionId);
+    const child = await open(above, nameOnly(above, record), record, messages);
     child.controller.abort(parent.controller.signal.reason);
-    const { status } = await driveTask(child);
-    if (status !== "suspended") tellFinished(parent, child, status);
+    await driveTask(child);
+    forget(store, id);
+    if (record.mode === "sync") {
+      const place = childPlace(above, id);
+      const status = child.record.status as TerminalStatus;
+      above.emitter.emit({ type: "task.child.finished", ...place, status, usage: child.usage });
+    }
   }
 }
 
-/** Whether somebody has answered this child, or a descendant of it. */
-async function isAnswered(parent: TaskRun, child: TaskRecord): Promise<boolean> {
-  const { store } = parent.conversation;
-  const { rootTaskId } = parent.ref;
+/** The task right above a record, somewhere at or below `top`. */
+async function parentOf(top: TaskRun, record: TaskRecord): Promise<TaskRun> {
+  if (record.parentTaskId === top.ref.taskId) return top;
+  return (await openParent(top.conversation, record)) ?? top;
+}
+
+function nameOnly({ settings }: TaskRun, { agentName, agentId }: TaskRecord): AgentSettings {
+  return { ...settings, name: agentName, agentId };
+}
+
+/** Whether somebody has answered this child, or a descendant that waits with it. */
+async function isAnswered(child: TaskRecord, store: Store): Promise<boolean> {
+  const { rootTaskId, taskId } = child;
   const posts = await store.posts({ rootTaskId });
   if (posts.length === 0) return false;
-  const records = new Map(
-    (await store.tasks({ rootTaskId })).map((record) => [record.sessionId, record]),
-  );
-  const byTask = new Map([...records.values()].map((record) => [record.taskId, record]));
+  const records = await store.tasks({ rootTaskId, status: unfinished });
+  const byId = new Map(records.map((record) => [record.taskId, record]));
   return posts.some((post) => {
-    for (
-      let record = records.get(post.sessionId);
-      record !== undefined;
-      record = byTask.get(record.parentTaskId ?? "")
-    ) {
-      if (record.taskId === child.taskId) return true;
-    }
-    return false;
+    const target = records.find((record) => isFor(post, record));
+    if (target === undefined) return false;
+    if (target.taskId === taskId) return true;
+    return (
+      isAbove(byId, taskId, target) &&
+      driverOf(records, target.sessionId) === driverOf(records, child.sessionId)
+    );
   });
-}
-
-function tellFinished(parent: TaskRun, child: TaskRun, status: TerminalStatus): void {
-  const place = childPlace(parent, child.ref.taskId);
-  parent.emitter.emit({ type: "task.child.finished", ...place, status, usage: child.usage });
-}
-
-/** What a child that has ended came to, with what it cites taken into the parent's pool. */
-function outcome(parent: TaskRun, child: TaskRun): ChildOutcome {
-  const { taskId, sessionId, agentKey, status, result, structured, error } = child.record;
-  const embedded = result && parent.pool.embed(child.pool, result.content);
-  const content = embedded?.message ?? [];
-  return {
-    status: status as TerminalStatus,
-    taskId,
-    sessionId,
-    agentKey,
-    usage: child.usage,
-    cited: embedded?.pool ?? [],
-    ...(result && { reply: { ...result, content, text: textOf(content) } }),
-    ...(structured !== undefined && { structured }),
-    ...(error && { error }),
-  };
-}
-
-function waiting({ taskId, sessionId, agentKey }: TaskRecord): ChildOutcome {
-  return { status: "suspended", taskId, sessionId, agentKey, cited: [] };
 }
 
 function childPlace(parent: TaskRun, callId: string) {
@@ -227,4 +408,13 @@ function sourceOf(record: TaskRecord): Source {
     depth: record.depth,
     path: record.path,
   };
+}
+
+function remember(store: Store, taskId: string, settings: AgentSettings): void {
+  const known = agents.get(store) ?? new Map<string, AgentSettings>();
+  agents.set(store, known.set(taskId, settings));
+}
+
+function forget(store: Store, taskId: string): void {
+  agents.get(store)?.delete(taskId);
 }

@@ -2,16 +2,20 @@ import { describe, expect, it } from "vitest";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Store } from "../protocol/store.ts";
 import { memoryStore } from "../store/index.ts";
-import { ManualClock } from "../testing/index.ts";
+import { ManualClock, scriptedModel } from "../testing/index.ts";
 import { Conversation, LogWriter } from "./conversation.ts";
+import { settingsOf } from "./settings.ts";
 
 const event = (name: string) => ({ type: "task.custom", name }) as unknown as LogEvent;
 const namesIn = ({ events = [] }: Pick<Commit, "events">) =>
   events.map((one) => (one as unknown as { name: string }).name);
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 const never = new AbortController().signal;
-const enter = (store: Store, onBusy: "queue" | "fail" = "fail", signal = never) =>
-  Conversation.enter(store, "s", new ManualClock(), onBusy, signal);
+const enter = (store: Store, onBusy: "queue" | "fail" = "fail", signal = never) => {
+  const clock = new ManualClock();
+  const settings = settingsOf({ name: "a", model: scriptedModel([]), store, clock });
+  return Conversation.enter({ settings, sessionId: "s", onBusy, signal });
+};
 
 describe("a log writer", () => {
   /** A writer whose writes are noted, and end when they are told to. */

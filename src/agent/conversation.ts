@@ -1,7 +1,8 @@
-import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
+import { attend, type Drive } from "./drive.ts";
+import type { AgentSettings } from "./settings.ts";
 
 /** How long a conversation stays with a process that has died. */
 const leaseMs = 10_000;
@@ -16,6 +17,15 @@ const owner = `process:${crypto.randomUUID()}`;
 // Conversations that this process drives right now, by store and root session.
 const open = new WeakMap<Store, Map<string, Promise<Conversation>>>();
 
+/** Who enters a conversation, and how. */
+export interface Entry {
+  /** The agent of the root session. */
+  readonly settings: AgentSettings;
+  readonly sessionId: string;
+  readonly onBusy: "queue" | "fail";
+  readonly signal: AbortSignal;
+}
+
 /**
  * A root session with all its descendants, driven by this process: one lease, and one writer for each root task's log.
  * Every driven task enters it and leaves it; the last to leave releases the lease.
@@ -23,40 +33,45 @@ const open = new WeakMap<Store, Map<string, Promise<Conversation>>>();
 export class Conversation {
   readonly store: Store;
   readonly sessionId: string;
-  readonly #clock: Clock;
+  /** The agent of the root session: it knows the agents of all the others. */
+  readonly settings: AgentSettings;
+  /** The tasks that are driven right now, by their id. */
+  readonly drives = new Map<string, Drive>();
+  /** Called when background work of the root session has ended. */
+  onDelivery: (() => void) | undefined;
   readonly #logs = new Map<string, LogWriter>();
   /** Aborts everything that is driven here once the right to write is lost. */
   readonly lost = new AbortController();
   #lease: Lease;
   #inside = 1;
   #renewal: ReturnType<typeof setInterval>;
+  readonly #unwatch: () => void;
+  #attending: Promise<void> | undefined;
+  #isAskedAgain = false;
 
-  private constructor(store: Store, clock: Clock, lease: Lease) {
-    this.store = store;
+  private constructor(settings: AgentSettings, lease: Lease) {
+    this.store = settings.store;
     this.sessionId = lease.sessionId;
-    this.#clock = clock;
+    this.settings = settings;
     this.#lease = lease;
     this.#renewal = setInterval(() => void this.#renew(), leaseMs / 3);
     this.#renewal.unref?.();
+    this.#unwatch = this.store.watch({ session: this.sessionId }, () => void this.attend());
+    void this.attend();
   }
 
   /**
    * Opens the conversation, or enters the one that is open already. While another process drives it, waits for its
    * lease to end, or fails when it may not wait.
    */
-  static async enter(
-    store: Store,
-    sessionId: string,
-    clock: Clock,
-    onBusy: "queue" | "fail",
-    signal: AbortSignal,
-  ): Promise<Conversation> {
-    const here = open.get(store) ?? new Map<string, Promise<Conversation>>();
-    open.set(store, here);
+  static async enter(entry: Entry): Promise<Conversation> {
+    const { settings, sessionId } = entry;
+    const here = open.get(settings.store) ?? new Map<string, Promise<Conversation>>();
+    open.set(settings.store, here);
     for (;;) {
       const known = here.get(sessionId);
       if (known === undefined) {
-        const opening = Conversation.#open(store, sessionId, clock, onBusy, signal);
+        const opening = Conversation.#open(entry);
         here.set(sessionId, opening);
         opening.catch(() => here.get(sessionId) === opening && here.delete(sessionId));
         return opening;
@@ -64,23 +79,33 @@ export class Conversation {
       const conversation = await known;
       // Entering happens here and now, before anything can close it.
       if (conversation.#inside > 0) {
-        conversation.#inside += 1;
+        conversation.hold();
         return conversation;
       }
       await conversation.#closing;
     }
   }
 
-  static async #open(
-    store: Store,
-    sessionId: string,
-    clock: Clock,
-    onBusy: "queue" | "fail",
-    signal: AbortSignal,
-  ): Promise<Conversation> {
+  /** The conversation as this process drives it; undefined when it does not. */
+  static async find(store: Store, sessionId: string): Promise<Conversation | undefined> {
+    const conversation = await open
+      .get(store)
+      ?.get(sessionId)
+      ?.catch(() => undefined);
+    return conversation && conversation.#inside > 0 ? conversation : undefined;
+  }
+
+  /** All that this process drives on a store. */
+  static async all(store: Store): Promise<readonly Conversation[]> {
+    const found = await Promise.allSettled(open.get(store)?.values() ?? []);
+    return found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  }
+
+  static async #open({ settings, sessionId, onBusy, signal }: Entry): Promise<Conversation> {
+    const { store, clock } = settings;
     for (;;) {
       const lease = await store.acquire(sessionId, owner, leaseMs);
-      if (lease) return new Conversation(store, clock, lease);
+      if (lease) return new Conversation(settings, lease);
       if (onBusy === "fail") {
         throw new RivuletError("agent_busy", `Another process drives session ${sessionId}.`, {
           retryable: true,
@@ -95,18 +120,69 @@ export class Conversation {
     }
   }
 
+  /** Enters it once more, from within. */
+  hold(): void {
+    this.#inside += 1;
+  }
+
+  /**
+   * Looks after what is left here: tasks that lost their process, answers and cancels that nobody is there to take.
+   * Called when there may be something new; asked while it looks, it looks once more.
+   */
+  attend(): Promise<void> {
+    if (this.#attending !== undefined) {
+      this.#isAskedAgain = true;
+      return this.#attending;
+    }
+    if (this.#inside === 0 || this.lost.signal.aborted) return Promise.resolve();
+    this.hold();
+    this.#attending = this.#attend();
+    return this.#attending;
+  }
+
+  async #attend(): Promise<void> {
+    try {
+      do {
+        this.#isAskedAgain = false;
+        await attend(this);
+      } while (this.#isAskedAgain);
+    } catch {
+      // The store failed: whoever writes will hear of it, and what is left is found again later.
+    } finally {
+      this.#attending = undefined;
+      await this.leave();
+    }
+  }
+
+  /** Resolves when nothing of a tree is driven here any more. */
+  async quiet(rootTaskId: string): Promise<void> {
+    for (;;) {
+      await this.#attending;
+      const driven = [...this.drives.values()].filter(
+        ({ record }) => record.rootTaskId === rootTaskId,
+      );
+      if (driven.length === 0) return;
+      await Promise.allSettled(driven.map(({ ended }) => ended));
+    }
+  }
+
   #closing: Promise<void> | undefined;
 
   /** The last to leave writes what is left and releases the lease. */
   async leave(): Promise<void> {
     this.#inside -= 1;
-    if (this.#inside > 0) return;
+    if (this.#inside > 0) {
+      // Whoever looks for what is left leaves soon; what is driven may take its time.
+      if (this.drives.size === 0) await this.#attending;
+      return;
+    }
     this.#closing = this.#close();
     await this.#closing;
   }
 
   async #close(): Promise<void> {
     clearInterval(this.#renewal);
+    this.#unwatch();
     try {
       for (const log of this.#logs.values()) await log.flush();
       await this.store.release(this.#lease);
@@ -124,10 +200,6 @@ export class Conversation {
     const writer = new LogWriter(rootTaskId, (step) => this.#commit(step));
     this.#logs.set(rootTaskId, writer);
     return writer;
-  }
-
-  get clock(): Clock {
-    return this.#clock;
   }
 
   async #commit(step: Omit<Commit, "lease">): Promise<void> {

@@ -15,6 +15,8 @@ export interface ToolCall {
 export interface ToolResult {
   readonly state: "success" | "error" | "denied" | "interrupted";
   readonly output: readonly Block[];
+  /** On an edited result, true: the edit is for the model alone, and people see what they would have seen. */
+  readonly keepsDisplay?: boolean;
 }
 
 /** One model call: what it sees and may use. */

@@ -17,9 +17,11 @@ export async function driveHooked(
   const { settings, hookContext } = task;
   const { hooks } = settings;
   try {
-    const ending = await drive(task, () =>
-      callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(hookContext, input)),
-    );
+    const ending = await drive(task, async () => {
+      // A call that a lost process has left behind is made before any reasoning.
+      await settings.toolkit.refresh(task.controller.signal);
+      await callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(hookContext, input));
+    });
     if (ending.status === "failed") throw ending.error;
     const reply = await replyOf(task, ending);
     await callHooks(hooks, "postCall", undefined, (hook) => hook.postCall?.(hookContext, reply));
@@ -42,7 +44,9 @@ export async function replyOf(task: TaskRun, ending: RestingEnding): Promise<Rep
   const { record, ref, conversation } = task;
   const isBelow = (path: string) => path === record.path || path.startsWith(`${record.path}/`);
   const waiting =
-    ending.status === "suspended" ? await waitingTasks(conversation.store, ref.rootTaskId) : [];
+    ending.status === "suspended"
+      ? await waitingTasks(conversation.store, { rootTaskId: ref.rootTaskId })
+      : [];
   return {
     ...ending.message,
     text: textOf(ending.message.content),

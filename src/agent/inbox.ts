@@ -1,6 +1,7 @@
 import type { Message } from "../protocol/message.ts";
-import { textOf } from "../protocol/message.ts";
 import type { Post } from "../protocol/store.ts";
+import { delivered } from "./delivery.ts";
+import { abortTree, cancelReason, isFor } from "./drive.ts";
 import { stopCallId } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
 import { commitStep } from "./task-run.ts";
@@ -13,22 +14,37 @@ export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Pr
   const { store } = task.conversation;
   const posts = await store.posts({ sessionId: task.record.sessionId });
   if (posts.length === 0) return;
-  const due = posts.filter((post) => before === "reasoning" || isControl(post));
-  const messages = due.flatMap((post) => arrive(task, post));
-  if (due.length > 0) await commitStep(task, { messages, taken: due.map((post) => post.id) });
+  const due = posts.filter((post) =>
+    isControl(post) ? isMine(task, post) : before === "reasoning",
+  );
+  if (due.length === 0) return;
+  const read = await Promise.all(
+    due.map((post) => (isControl(post) ? post.message : delivered(task, post))),
+  );
+  const messages = due.flatMap((post, index) => arrive(task, post, read[index]));
+  await commitStep(task, { messages, taken: due.map((post) => post.id) });
 }
 
-function arrive(task: TaskRun, post: Post): Message[] {
-  const isForAnother = post.rootTaskId !== undefined && post.rootTaskId !== task.ref.rootTaskId;
-  if (isForAnother && isControl(post)) return []; // for a task of this session that has ended
+/** Whether a row is for this task, or for one of its session that has ended; one that waits its turn takes its own. */
+function isMine(task: TaskRun, post: Post): boolean {
+  return isForAnotherTree(task, post) || isFor(post, task.record);
+}
+
+function isForAnotherTree({ ref }: TaskRun, { rootTaskId }: Post): boolean {
+  return rootTaskId !== undefined && rootTaskId !== ref.rootTaskId;
+}
+
+function arrive(task: TaskRun, post: Post, message: Message | undefined): Message[] {
+  if (isControl(post) && isForAnotherTree(task, post)) return [];
   if (post.kind === "cancel") {
-    const reason = textOf(post.message?.content ?? []) || "cancelled";
-    task.emitter.emit({ type: "task.cancelling", reason });
-    task.controller.abort(new Error(reason));
+    const reason = cancelReason(post);
+    task.emitter.emit({ type: "task.cancelling", reason: reason.message });
+    task.controller.abort(reason);
+    abortTree(task.conversation, task.ref.taskId, reason);
     return [];
   }
-  if (post.message === undefined) return [];
-  for (const block of post.message.content) {
+  if (message === undefined) return [];
+  for (const block of message.content) {
     if (block.type === "answer") {
       if (block.callId === stopCallId) continue; // nobody was asked
       task.emitter.emit({
@@ -38,12 +54,18 @@ function arrive(task: TaskRun, post: Post): Message[] {
         ...(block.by !== undefined && { by: block.by }),
         ...(block.reason !== undefined && { reason: block.reason }),
       });
-    } else if (block.type === "hint" || block.type === "text") {
-      const value = { text: block.text, ...(block.type === "hint" && block.metadata) };
-      task.emitter.emit({ type: "task.custom", name: "rivulet.hint", value });
     }
   }
-  return [post.message];
+  const [first] = message.content;
+  if (first?.type === "hint" || first?.type === "text") {
+    const said = message.content.flatMap((block) =>
+      block.type === "hint" || block.type === "text" ? [block.text] : [],
+    );
+    const taskId = first.type === "hint" ? first.metadata?.taskId : undefined;
+    const value = { text: said.join("\n"), ...(taskId !== undefined && { taskId }) };
+    task.emitter.emit({ type: "task.custom", name: "rivulet.hint", value });
+  }
+  return [message];
 }
 
 /** Whether a row is about a task, and not about what its model is to read. */

@@ -9,6 +9,7 @@ export type {
   ToolCall,
   ToolResult,
 } from "./hook.ts";
+export type { PrepareInput } from "./input.ts";
 export type { LanguageModel, Model } from "./model/resolve.ts";
 export { ReActAgent } from "./react-agent.ts";
 export type { Money, ReActAgentOptions } from "./settings.ts";
@@ -22,5 +23,5 @@ export type { Permissions, Rule } from "./tool/permission.ts";
 export { jsonSchema } from "./tool/schema.ts";
 export type { Tool, ToolOptions } from "./tool/tool.ts";
 export { tool } from "./tool/tool.ts";
-export type { ToolkitOptions } from "./tool/toolkit.ts";
+export type { ToolkitOptions, ToolSource } from "./tool/toolkit.ts";
 export { Toolkit } from "./tool/toolkit.ts";

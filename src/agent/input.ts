@@ -1,8 +1,9 @@
-import type { Answer, Input } from "../protocol/agent.ts";
+import type { Answer, Awaitable, Input } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { IdSource } from "../protocol/id.ts";
 import type { Block, Decision, Message } from "../protocol/message.ts";
 import { userMessage } from "../protocol/message.ts";
+import type { TaskRecord } from "../protocol/store.ts";
 
 /** What a caller sent, by what it is. */
 export interface ReadInput {
@@ -10,6 +11,26 @@ export interface ReadInput {
   readonly answers: readonly Answer[];
   /** Results of outside calls, by call id. */
   readonly results: ReadonlyMap<string, readonly Block[]>;
+}
+
+/** Makes what is stored of what a caller said. It is asked once: whoever resumes the task reads what was stored. */
+export type PrepareInput = (
+  messages: readonly Message[],
+  task: Pick<TaskRecord, "sessionId" | "userId" | "agentId">,
+) => Awaitable<readonly Message[]>;
+
+/** The messages of a caller as they go into the transcript of a task. */
+export async function storedInput(
+  messages: readonly Message[],
+  task: TaskRecord,
+  prepare: PrepareInput | undefined,
+): Promise<readonly Message[]> {
+  const prepared = messages.length > 0 ? await prepare?.(messages, task) : undefined;
+  const marks = { input: true, taskId: task.taskId } as const;
+  return (prepared ?? messages).map((message) => ({
+    ...message,
+    metadata: { ...message.metadata, ...marks },
+  }));
 }
 
 /** Sorts what `call`, `stream` and `run` take; anything else is an error that changes nothing. */

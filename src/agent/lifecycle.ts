@@ -1,14 +1,17 @@
 import type { ContextLookup, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { Clock } from "../protocol/clock.ts";
 import type { Message } from "../protocol/message.ts";
-import { TaskTree } from "../protocol/reduce.ts";
-import { type ReferenceEntry, ReferencePool } from "../protocol/references.ts";
+import { ReferencePool } from "../protocol/references.ts";
 import type { Source } from "../protocol/source.ts";
 import type { TaskRecord } from "../protocol/store.ts";
-import type { Task, TaskObject, Usage } from "../protocol/task.ts";
-import { BudgetMeter, type Used, usedBy } from "./budget.ts";
-import type { Conversation } from "./conversation.ts";
+import type { TaskObject, Usage } from "../protocol/task.ts";
+import { BudgetMeter } from "./budget.ts";
+import { referencesIn } from "./child-outcome.ts";
+import type { Conversation, LogWriter } from "./conversation.ts";
+import { deliveryOf } from "./delivery.ts";
 import { TaskEmitter } from "./emit.ts";
 import type { Ending } from "./ending.ts";
+import { type FoldedTask, foldTask } from "./fold-log.ts";
 import { runLoop } from "./loop.ts";
 import { nextStep } from "./next.ts";
 import { unknownEffectResult } from "./prompts.ts";
@@ -31,24 +34,25 @@ export interface OpenTask {
   readonly caller: RunOptions<StandardSchema | undefined>;
   readonly source?: Source;
   readonly parent?: TaskRun;
+  readonly controller?: AbortController;
+  /** True: its log says nothing of it yet. */
+  readonly isNew?: boolean;
 }
+
+const nothingYet: FoldedTask = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
 
 /** A task to drive; a known one goes on with the numbers of its log. */
 export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { settings, conversation, record, messages, caller, source, parent } = open;
   const log = conversation.log(record.rootTaskId);
-  const { task: folded, used } = await foldLog(conversation, record);
+  const { task: folded, used } = open.isNew
+    ? nothingYet
+    : await foldTask(conversation.store, record);
   const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
     taskSeq: (folded?.appliedSeq ?? -1) + 1,
     outputIndex: folded?.output.length ?? 0,
   });
-  const entries = messages.flatMap((message) =>
-    message.content.flatMap((block) =>
-      block.type === "tool_result"
-        ? ((block.metadata?.references as readonly ReferenceEntry[] | undefined) ?? [])
-        : [],
-    ),
-  );
+  const entries = referencesIn(messages);
   const { taskId, rootTaskId, sessionId } = record;
   const ref = { taskId, rootTaskId, sessionId };
   const own = [...messages];
@@ -73,7 +77,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       ),
     ),
     childCalls: new Set(folded?.children),
-    controller: new AbortController(),
+    controller: open.controller ?? new AbortController(),
     context: contextOf(settings, caller, parent),
     caller,
     hookContext: {
@@ -90,34 +94,55 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       parent?.budget,
     ),
     permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
-    children: new Set(),
+    ancestors: parent ? [...parent.ancestors, parent.ref.taskId] : [],
+    claims: new Map(),
     isResting: false,
     trace: openTrace(settings, record, parent?.trace),
   };
 }
 
-/** The first events of a new task, with what it was asked. */
-export async function beginTask(task: TaskRun, input: readonly Message[]): Promise<void> {
-  const { record, settings } = task;
+/** Says that a task is there, before it can begin. */
+export function announceTask(
+  log: LogWriter,
+  record: TaskRecord,
+  clock: Pick<Clock, "now">,
+  source: Source,
+): void {
+  announce(new TaskEmitter(record.taskId, log, source, clock), record);
+}
+
+function announce(emitter: TaskEmitter, record: TaskRecord): void {
   const parent = record.parentTaskId !== undefined && {
     parent_task_id: record.parentTaskId,
     parent_call_id: record.taskId,
     parent_item_id: record.parentItemId,
     mode: record.mode,
   };
-  const identity = { id: record.taskId, object: "task" } as const;
-  task.emitter.emit({
+  emitter.emit({
     type: "task.created",
     task: {
-      ...identity,
+      id: record.taskId,
+      object: "task",
       status: "queued",
-      agent_id: settings.agentId,
+      agent_id: record.agentId,
       session_id: record.sessionId,
       ...parent,
       created_at: record.createdAt,
     },
   });
+}
+
+/** The first events of a new task, with what it was asked; one that had to wait has been announced before. */
+export async function beginTask(
+  task: TaskRun,
+  input: readonly Message[],
+  { isAnnounced = false } = {},
+): Promise<void> {
+  if (!isAnnounced) announce(task.emitter, task.record);
+  const identity = { id: task.record.taskId, object: "task" } as const;
   task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
+  const { input: _, ...record } = task.record;
+  task.record = record;
   await commitStep(task, { messages: input, record: { status: "in_progress" } });
 }
 
@@ -141,7 +166,8 @@ export async function driveTask(task: TaskRun, prepare?: () => Promise<void>): P
   return ending;
 }
 
-async function endTask(task: TaskRun, ending: Ending): Promise<void> {
+/** Writes how a task came to rest; the end of a background task is told to its parent in the same commit. */
+export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   task.isResting = true;
   const { taskId } = task.ref;
   if (ending.status === "suspended") {
@@ -159,7 +185,8 @@ async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   if (ending.status === "failed") {
     const error = ending.error.toJSON();
     task.emitter.emit({ type: "task.failed", task: { ...common, status: "failed", error } });
-    await commitStep(task, { record: { status: "failed", error } });
+    const record = { status: "failed", error, usage: task.usage } as const;
+    await commitStep(task, { record, posts: deliveryOf(task, "failed") });
     return;
   }
   const { generateReason, structured, incompleteReason, reason, message } = ending;
@@ -176,33 +203,17 @@ async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   else if (status === "cancelled") {
     task.emitter.emit({ type: "task.cancelled", task: { ...said, status } });
   } else task.emitter.emit({ type: "task.incomplete", task: { ...said, status } });
+  const { usage } = task;
+  const record = { status, result: message, generateReason, usage };
   await commitStep(task, {
-    record: { status, result: message, ...(structured !== undefined && { structured }) },
+    record: { ...record, ...(structured !== undefined && { structured }) },
+    posts: deliveryOf(task, status),
   });
-}
-
-/** Where the log says a task stands, and what its subtree has used. */
-async function foldLog(
-  { store }: Conversation,
-  { taskId, rootTaskId }: TaskRecord,
-): Promise<{ readonly task: Task | undefined; readonly used: Used }> {
-  const tree = new TaskTree();
-  const modelCalls = new Map<string, number>();
-  for (let after = -1; ; ) {
-    const events = await store.read(rootTaskId, after, 1_000);
-    if (events.length === 0) break;
-    tree.apply(events);
-    for (const { type, task_id } of events) {
-      if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
-    }
-    after += events.length;
-  }
-  return { task: tree.tree.tasks[taskId], used: usedBy(tree.tree, taskId, modelCalls) };
 }
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
 async function recover(task: TaskRun): Promise<void> {
-  const { task: folded } = await foldLog(task.conversation, task.record);
+  const { task: folded } = await foldTask(task.conversation.store, task.record);
   const discard = (id: string, index: number) =>
     task.emitter.emit({
       type: "task.output_item.discarded",

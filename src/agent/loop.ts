@@ -90,6 +90,7 @@ async function done(task: TaskRun): Promise<Ending | undefined> {
 }
 
 async function cancel(task: TaskRun): Promise<Ending> {
+  await takeInbox(task, "step"); // what asked for it is done with
   await cancelChildren(task);
   await settlePending(task, "interrupted", interruptedResult);
   return cancelled(task);

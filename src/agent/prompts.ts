@@ -24,3 +24,6 @@ export function repeatedResult(name: string): string {
 /** What the model reads once there is something to cite. */
 export const citationPrompt =
   "Tool results between <referencable-item> and </referencable-item> can be cited. Put [^n], with the item's ID for n, right after each statement that rests on one. Cite only items that you were given.";
+
+/** What the model reads before the result of work that went on in the background. */
+export const backgroundEnded = "A background task has ended.";

@@ -69,11 +69,7 @@ export class ReActAgent implements Agent {
 
   /** What waits in a session, at any depth. */
   async approvals({ sessionId }: { sessionId: string }): Promise<readonly Approval[]> {
-    const { store } = this.#settings;
-    const roots = await store.tasks({ sessionId });
-    const waiting = await Promise.all(
-      roots.map(({ rootTaskId }) => waitingTasks(store, rootTaskId)),
-    );
-    return waiting.flat().flatMap(({ approvals }) => approvals);
+    const waiting = await waitingTasks(this.#settings.store, { conversation: sessionId });
+    return waiting.flatMap(({ approvals }) => approvals);
   }
 }

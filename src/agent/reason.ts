@@ -74,6 +74,7 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
 
 async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<ModelCall> {
   const { settings, hookContext } = task;
+  await settings.toolkit.refresh(task.controller.signal);
   const tools =
     purpose === "summary" ? [] : [...settings.toolkit.active(task.messages, settings.name)];
   const structured = structuredTool(task);

@@ -1,14 +1,18 @@
-import type { Answer, Approval, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
-import type { AnswerBlock, Message, Reply, TaskRef } from "../protocol/message.ts";
+import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
+import { matchAnswers, postAnswers } from "./answers.ts";
 import { Conversation } from "./conversation.ts";
-import { type Ending, type Suspended, suspended } from "./ending.ts";
+import { abortTree, driveUntilIdle, postsFor } from "./drive.ts";
+import { driverOf, unfinished } from "./drivers.ts";
+import { type Suspended, suspended } from "./ending.ts";
 import { driveHooked, replyOf } from "./hooked.ts";
 import { isControl } from "./inbox.ts";
-import { duplicate, type ReadInput, readInput } from "./input.ts";
-import { beginTask, driveTask, openTask, resumeTask } from "./lifecycle.ts";
+import { type ReadInput, readInput, storedInput } from "./input.ts";
+import { beginTask, openTask, resumeTask } from "./lifecycle.ts";
 import { nextStep } from "./next.ts";
+import { recordReply, refOf } from "./record-reply.ts";
 import { type AgentSettings, checkBudget } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
@@ -30,8 +34,22 @@ export interface Started {
   readonly after: number;
 }
 
-/** How a root task is run; `only` names the one to go on with, when no other will do. */
-type RootOptions = RunOptions<StandardSchema | undefined> & { readonly only?: string };
+/** How a root task is run. */
+interface RootOptions extends RunOptions<StandardSchema | undefined> {
+  /** The task to go on with, when no other will do. */
+  readonly only?: string;
+  /** True: only if something in the inbox is to be read. */
+  readonly isWake?: boolean;
+}
+
+/** What every part of a call on a session needs. */
+interface Call {
+  readonly settings: AgentSettings;
+  readonly read: ReadInput;
+  readonly options: RootOptions;
+  readonly stop: AbortSignal;
+  readonly onStarted: (started: Started) => void;
+}
 
 /** Starts to drive a root task: a new one, or the one that the session has not finished. */
 export function startRoot(settings: AgentSettings, input: Input, options: RootOptions): RootWork {
@@ -54,7 +72,7 @@ async function driveRoot(
   stop: AbortController,
   onStarted: (started: Started) => void,
 ): Promise<Reply<unknown>> {
-  const { store, clock, ids } = settings;
+  const { store, ids } = settings;
   checkBudget(options.budget, settings.price !== undefined);
   const read = readInput(input, ids);
   const sessionId = options.sessionId ?? (await sessionOf(store, read)) ?? ids.next("sess");
@@ -63,13 +81,16 @@ async function driveRoot(
   if (options.signal?.aborted) onAbort();
   options.signal?.addEventListener("abort", onAbort, { once: true });
   const onBusy = options.onBusy ?? "queue";
+  const { signal } = stop;
+  const call: Call = { settings, read, options, stop: signal, onStarted };
   let release: (() => void) | undefined;
   try {
-    release = await takeSlot(store, sessionId, onBusy, stop.signal);
-    const conversation = await Conversation.enter(store, sessionId, clock, onBusy, stop.signal);
+    const answered = await answerAhead(call, sessionId);
+    release = await takeSlot(store, sessionId, onBusy, signal);
+    const conversation = await Conversation.enter({ settings, sessionId, onBusy, signal });
+    conversation.onDelivery ??= () => wake(settings, sessionId);
     try {
-      const task = await prepareRoot(settings, conversation, read, options, onStarted);
-      return await traceTask(task, () => runRoot(task, stop.signal, read.messages));
+      return await runOn(conversation, call, answered);
     } finally {
       await conversation.leave();
     }
@@ -85,6 +106,151 @@ async function sessionOf(store: Store, { answers }: ReadInput): Promise<string |
   return answer && (await store.task(answer.rootTaskId))?.sessionId;
 }
 
+/**
+ * Answers alone need not wait for the session's turn: they are posted at once, and whoever drives what waits takes them.
+ * Resolves to the tasks that were answered; undefined when there is more to say, which has to be said in turn.
+ */
+async function answerAhead(
+  { settings, read, options }: Call,
+  conversation: string,
+): Promise<readonly TaskRecord[] | undefined> {
+  const isAnswer = read.answers.length > 0 || read.results.size > 0;
+  if (!isAnswer || read.messages.length > 0) return undefined;
+  const { store, clock, ids } = settings;
+  const waiting = await waitingTasks(store, { conversation });
+  const { onSuspended = "fail" } = options;
+  const match = { holding: new Set<string>(), onSuspended, now: clock.now() };
+  const answers = matchAnswers(read, waiting, match);
+  await postAnswers(store, ids, answers, waiting);
+  const said = new Set(answers.map(({ approvalId }) => approvalId));
+  return waiting
+    .filter(({ approvals }) => approvals.some(({ id }) => said.has(id)))
+    .map(({ record }) => record);
+}
+
+/** Starts an idle session, so that its model reads what has come. */
+function wake(settings: AgentSettings, sessionId: string): void {
+  if (!settings.wakeOnCompletion) return;
+  startRoot(settings, undefined, { sessionId, isWake: true }).reply.catch(() => {});
+}
+
+/** Runs the session's own task; answers to others only see to it that those go on. */
+async function runOn(
+  conversation: Conversation,
+  call: Call,
+  answered: readonly TaskRecord[] | undefined,
+): Promise<Reply<unknown>> {
+  const { store, sessionId } = conversation;
+  const [known] = await store.tasks({ sessionId, status: unfinished });
+  const { only } = call.options;
+  if (only !== undefined && only !== known?.taskId) {
+    throw new RivuletError("task_ended", `Task ${only} has ended.`);
+  }
+  const [first] = answered ?? [];
+  if (known === undefined && first !== undefined) return followDriven(conversation, call, first);
+  const prepared = known
+    ? await resumeRoot(conversation, call, known, answered !== undefined)
+    : await createRoot(conversation, call);
+  const { task, input } = prepared;
+  return traceTask(task, () => runRoot(task, call.stop, input));
+}
+
+/** What was answered belongs to a background task, or has ended meanwhile: its reply is the one to give. */
+async function followDriven(
+  conversation: Conversation,
+  { stop, onStarted }: Call,
+  answered: TaskRecord,
+): Promise<Reply<unknown>> {
+  const { store, drives } = conversation;
+  const { rootTaskId } = answered;
+  const after = await store.last(rootTaskId);
+  const tree = await store.tasks({ rootTaskId, status: unfinished });
+  const target = driverOf(tree, answered.sessionId) ?? (await store.task(rootTaskId)) ?? answered;
+  const onStop = () => abortTree(conversation, target.taskId, stop.reason);
+  if (stop.aborted) onStop();
+  stop.addEventListener("abort", onStop, { once: true });
+  try {
+    await conversation.attend();
+    onStarted({ ref: refOf(target), after });
+    await drives.get(target.taskId)?.ended;
+    return await recordReply(store, (await store.task(target.taskId)) ?? target);
+  } finally {
+    stop.removeEventListener("abort", onStop);
+  }
+}
+
+interface PreparedRoot {
+  readonly task: TaskRun;
+  readonly input: readonly Message[];
+}
+
+async function createRoot(conversation: Conversation, call: Call): Promise<PreparedRoot> {
+  const { settings, read, options, onStarted } = call;
+  const { store, sessionId } = conversation;
+  await answerOthers(conversation, call);
+  if (options.isWake) {
+    const posts = await store.posts({ sessionId });
+    if (posts.every(isControl)) throw new RivuletError("nothing_new", "Nothing has come.");
+  }
+  const messages = await store.session(sessionId);
+  const record = newRecord(settings, sessionId, options);
+  const input = await storedInput(read.messages, record, settings.prepareInput);
+  const isNew = true;
+  const task = await openTask({ settings, conversation, record, messages, caller: options, isNew });
+  onStarted({ ref: task.ref, after: -1 });
+  await beginTask(task, input);
+  return { task, input };
+}
+
+/** Text for a new task may come with answers to what its background tasks ask. */
+async function answerOthers(
+  { store, sessionId }: Conversation,
+  { settings, read, options }: Call,
+): Promise<void> {
+  if (read.answers.length === 0 && read.results.size === 0) return;
+  const waiting = await waitingTasks(store, { conversation: sessionId });
+  const { onSuspended = "fail" } = options;
+  const match = { holding: new Set<string>(), onSuspended, now: settings.clock.now() };
+  await postAnswers(store, settings.ids, matchAnswers(read, waiting, match), waiting);
+}
+
+/** Goes on with the task that the session has not finished; input that does not fit changes nothing. */
+async function resumeRoot(
+  conversation: Conversation,
+  { settings, read, options, onStarted }: Call,
+  record: TaskRecord,
+  isAnswered: boolean,
+): Promise<PreparedRoot> {
+  const { store, sessionId } = conversation;
+  const { rootTaskId, status } = record;
+  const waiting = await waitingTasks(store, { conversation: sessionId });
+  const holding = await heldBy(store, record, waiting);
+  const { onSuspended = "fail" } = options;
+  const match = { holding, onSuspended, now: settings.clock.now() };
+  const answers = isAnswered ? [] : matchAnswers(read, waiting, match);
+  const input = await storedInput(read.messages, record, settings.prepareInput);
+  const messages = await store.session(sessionId);
+  const task = await openTask({ settings, conversation, record, messages, caller: options });
+  onStarted({ ref: task.ref, after: await store.last(rootTaskId) });
+  await postAnswers(store, settings.ids, answers, waiting);
+  const hasNews = input.length > 0 || (await postsFor(task)).length > 0;
+  if (status === "suspended" && !hasNews) return { task, input };
+  const isStopped = waiting.some(({ stop }) => stop !== undefined);
+  await resumeTask(task, isStopped ? "stop_answered" : "approval_resolved", input);
+  return { task, input };
+}
+
+/** The tasks that a root task waits for when they wait. */
+async function heldBy(
+  store: Store,
+  { taskId, rootTaskId }: TaskRecord,
+  waiting: readonly WaitingTask[],
+): Promise<ReadonlySet<string>> {
+  const tree = await store.tasks({ rootTaskId, status: unfinished });
+  const held = waiting.filter(({ record }) => driverOf(tree, record.sessionId)?.taskId === taskId);
+  return new Set(held.map(({ record }) => record.taskId));
+}
+
 async function runRoot(
   task: TaskRun,
   stop: AbortSignal,
@@ -92,16 +258,24 @@ async function runRoot(
 ): Promise<Reply<unknown>> {
   const waiting = stop.aborted ? undefined : stillWaiting(task);
   if (waiting) return replyOf(task, waiting);
-  const { lost } = task.conversation;
+  const { conversation, controller, ref } = task;
+  const { lost, drives } = conversation;
   const onStop = () => {
     if (task.isResting) return;
-    task.emitter.emit({
-      type: "task.cancelling",
-      reason: String((stop.reason as Error)?.message ?? stop.reason),
-    });
-    task.controller.abort(stop.reason);
+    const reason = String((stop.reason as Error)?.message ?? stop.reason);
+    task.emitter.emit({ type: "task.cancelling", reason });
+    abortTree(conversation, ref.taskId, stop.reason);
   };
-  const onLost = () => task.controller.abort(lost.signal.reason);
+  const onLost = () => controller.abort(lost.signal.reason);
+  const ended = Promise.withResolvers<void>();
+  drives.set(ref.taskId, {
+    record: task.record,
+    ancestors: [],
+    controller,
+    task,
+    begun: Promise.resolve(),
+    ended: ended.promise,
+  });
   if (stop.aborted) onStop();
   stop.addEventListener("abort", onStop, { once: true });
   lost.signal.addEventListener("abort", onLost, { once: true });
@@ -109,6 +283,8 @@ async function runRoot(
     const { reply } = await driveHooked(task, input, driveUntilIdle);
     return reply;
   } finally {
+    drives.delete(ref.taskId);
+    ended.resolve();
     stop.removeEventListener("abort", onStop);
     lost.signal.removeEventListener("abort", onLost);
   }
@@ -119,159 +295,6 @@ function stillWaiting(task: TaskRun): Suspended | undefined {
   if (task.record.status !== "suspended") return undefined;
   const step = nextStep(task.messages, task.settings.name);
   return step.type === "act" || step.type === "wait" ? suspended(task, step) : undefined;
-}
-
-/**
- * Drives the task until it rests and nothing has been posted meanwhile: who answers as soon as an approval is asked
- * for may be faster than the suspension.
- */
-async function driveUntilIdle(task: TaskRun, prepare: () => Promise<void>): Promise<Ending> {
-  let ending = await driveTask(task, prepare);
-  const { store } = task.conversation;
-  const { rootTaskId } = task.ref;
-  let tried = new Set<string>();
-  while (ending.status === "suspended") {
-    const posts = (await store.posts({ rootTaskId })).filter(isControl);
-    // What a drive knew of and did not take has to wait for something else.
-    if (posts.every(({ id }) => tried.has(id))) break;
-    tried = new Set(posts.map(({ id }) => id));
-    await resumeTask(task, "approval_resolved");
-    ending = await driveTask(task);
-  }
-  return ending;
-}
-
-/** Finds or makes the task that this call is about; input that does not fit is an error that changes nothing. */
-async function prepareRoot(
-  settings: AgentSettings,
-  conversation: Conversation,
-  read: ReadInput,
-  options: RootOptions,
-  onStarted: (started: Started) => void,
-): Promise<TaskRun> {
-  const { store, sessionId } = conversation;
-  const messages = await store.session(sessionId);
-  const [unfinished] = await store.tasks({
-    sessionId,
-    status: ["queued", "in_progress", "suspended"],
-  });
-  if (options.only !== undefined && options.only !== unfinished?.taskId) {
-    throw new RivuletError("task_ended", `Task ${options.only} has ended.`);
-  }
-  if (unfinished === undefined) {
-    if (read.answers.length > 0 || read.results.size > 0) {
-      throw unknownApproval([
-        ...read.answers.map((answer) => answer.approvalId),
-        ...read.results.keys(),
-      ]);
-    }
-    const record = newRecord(settings, sessionId, options);
-    const task = await openTask({ settings, conversation, record, messages, caller: options });
-    onStarted({ ref: task.ref, after: -1 });
-    await beginTask(task, asInput(read.messages, record.taskId));
-    return task;
-  }
-  const waiting = await waitingTasks(store, unfinished.rootTaskId);
-  const answers = matchAnswers(read, waiting, options.onSuspended ?? "fail", settings.clock.now());
-  const task = await openTask({
-    settings,
-    conversation,
-    record: unfinished,
-    messages,
-    caller: options,
-  });
-  onStarted({ ref: task.ref, after: await store.last(unfinished.rootTaskId) });
-  await postAnswers(store, task, answers, waiting);
-  const posts = await store.posts({ rootTaskId: unfinished.rootTaskId });
-  const hasNews = posts.length > 0 || read.messages.length > 0;
-  if (unfinished.status === "suspended" && !hasNews) return task;
-  const isStopped = waiting.some(({ stop }) => stop !== undefined);
-  const resumed = isStopped ? "stop_answered" : "approval_resolved";
-  await resumeTask(task, resumed, asInput(read.messages, task.ref.taskId));
-  return task;
-}
-
-/** The answers that this call gives; what cannot be given is an error before anything has changed. */
-function matchAnswers(
-  { messages, answers, results }: ReadInput,
-  waiting: readonly WaitingTask[],
-  onSuspended: "fail" | "deny",
-  now: number,
-): readonly Answer[] {
-  const approvals = waiting.flatMap((task) => task.approvals);
-  const byId = new Map(approvals.map((approval) => [approval.id, approval]));
-  const byCall = new Map(approvals.map((approval) => [approval.call.id, approval]));
-  const unknown = [
-    ...answers.filter(({ approvalId }) => !byId.has(approvalId)).map((one) => one.approvalId),
-    ...[...results.keys()].filter((callId) => !byCall.has(callId)),
-  ];
-  if (unknown.length > 0) throw unknownApproval(unknown);
-  const sent = [
-    ...answers,
-    ...[...results].map(([callId, output]) => (byCall.get(callId) as Approval).answer(output)),
-  ];
-  // What has expired is denied, whatever is said about it now.
-  const expired = approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now);
-  const isExpired = new Set(expired.map(({ id }) => id));
-  const given = [
-    ...sent.filter(({ approvalId }) => !isExpired.has(approvalId)),
-    ...expired.map((one): Answer => ({ ...one.deny(), decision: "expire" })),
-  ];
-  const said = new Set(given.map(({ approvalId }) => approvalId));
-  if (said.size < given.length) throw duplicate("A call has an answer and a result.");
-  if (messages.length === 0) return given;
-  const open = approvals.filter(({ id }) => !said.has(id));
-  if (open.length === 0) return given;
-  if (onSuspended === "deny") {
-    return [...given, ...open.map((one) => one.deny("The user went on with something else."))];
-  }
-  throw new RivuletError(
-    "session_suspended",
-    `The session waits for ${open.map(({ id, call }) => `${call.name} (${id})`).join(", ")}.`,
-    { hint: 'Answer these first, or call with onSuspended: "deny" to deny them and go on.' },
-  );
-}
-
-/** Answers reach a transcript through its inbox only, so that whoever drives a task is the only one who writes it. */
-async function postAnswers(
-  store: Store,
-  root: TaskRun,
-  answers: readonly Answer[],
-  waiting: readonly WaitingTask[],
-): Promise<void> {
-  const post = async ({ record }: WaitingTask, block: AnswerBlock) => {
-    const { taskId, sessionId, rootTaskId } = record;
-    const message: Message = {
-      id: root.settings.ids.next("msg"),
-      role: "user",
-      content: [block],
-      metadata: { taskId },
-    };
-    const id = `answer:${block.approvalId}`;
-    await store.post({ id, kind: "answer", sessionId, rootTaskId, message });
-  };
-  for (const answer of answers) {
-    const { decision, input, output, reason, always, approvalId } = answer;
-    const task = waiting.find(({ approvals }) => approvals.some(({ id }) => id === approvalId));
-    const approval = task?.approvals.find(({ id }) => id === approvalId);
-    if (task === undefined || approval === undefined) continue;
-    await post(task, {
-      type: "answer",
-      approvalId,
-      callId: approval.call.id,
-      decision,
-      ...(input !== undefined && { input }),
-      ...(output !== undefined && { output }),
-      ...(reason !== undefined && { reason }),
-      ...(always !== undefined && { always }),
-    });
-  }
-  // A stop, at any depth, was for the caller to look: that it calls again is the answer.
-  for (const task of waiting) {
-    if (task.stop === undefined) continue;
-    const { approvalId, callId } = task.stop;
-    await post(task, { type: "answer", approvalId, callId, decision: "approve" });
-  }
 }
 
 function newRecord(
@@ -299,13 +322,6 @@ function newRecord(
   };
 }
 
-function asInput(messages: readonly Message[], taskId: string): readonly Message[] {
-  return messages.map((message) => ({
-    ...message,
-    metadata: { ...message.metadata, input: true, taskId },
-  }));
-}
-
 function checkSessionId(sessionId: string): void {
   if (sessionId.length > 0 && sessionId.length <= 128 && !sessionId.includes("/")) return;
   throw new RivuletError(
@@ -315,10 +331,4 @@ function checkSessionId(sessionId: string): void {
       hint: "Leave it out to start a new session.",
     },
   );
-}
-
-function unknownApproval(ids: readonly string[]): RivuletError {
-  return new RivuletError("unknown_approval", `Nothing waits for ${ids.join(", ")}.`, {
-    hint: "agent.approvals({ sessionId }) lists what waits; answers belong to the session that asked.",
-  });
 }

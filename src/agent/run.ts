@@ -2,8 +2,10 @@ import type { Run } from "../protocol/agent.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import { userMessage } from "../protocol/message.ts";
+import { cancelTask } from "./cancel.ts";
+import { Conversation } from "./conversation.ts";
 import { followLog } from "./follow.ts";
-import { type RootWork, startRoot } from "./root.ts";
+import type { RootWork } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
 
 /** The live handle on a root task in this process: a cursor on its log, not the owner of the work. */
@@ -39,16 +41,10 @@ export class RootRun<O> implements Run<O> {
 
   async cancel(reason?: string): Promise<void> {
     this.#work.cancel(reason);
-    const reply = await this.#work.reply.catch(() => undefined);
-    if (reply === undefined) return;
-    const { store } = this.#settings;
-    const { taskId, rootTaskId, sessionId } = reply.task;
-    if ((await store.task(taskId))?.status !== "suspended") return;
-    // It waits for somebody. Whoever drives it next takes this to its end: another call, or else we.
-    const message = userMessage(reason ?? "cancelled");
-    await store.post({ id: `cancel:${taskId}`, kind: "cancel", sessionId, rootTaskId, message });
-    const work = startRoot(this.#settings, undefined, { sessionId, only: taskId });
-    await work.reply.catch(() => {});
+    await this.#work.reply.catch(() => {});
+    const ref = await this.task.catch(() => undefined);
+    // What it has left behind: a task that waits, or background work that outlives it.
+    if (ref !== undefined) await cancelTask(this.#settings, ref.taskId, reason);
   }
 
   async steer(message: string | Message): Promise<void> {
@@ -58,14 +54,24 @@ export class RootRun<O> implements Run<O> {
     await store.post({ id: ids.next("post"), kind: "input", sessionId, rootTaskId, message: said });
   }
 
+  /** Resolves when nothing of the whole tree runs in this process: all has ended, or waits for somebody. */
   async settled(): Promise<void> {
     await this.#work.reply.catch(() => {});
+    const ref = await this.task.catch(() => undefined);
+    if (ref === undefined) return;
+    const { store } = this.#settings;
+    const root = await store.task(ref.rootTaskId);
+    const conversation = root && (await Conversation.find(store, root.sessionId));
+    await conversation?.quiet(ref.rootTaskId);
   }
 
   /** What the log held before this run: nothing, unless it goes on with an unfinished task. */
   async before(): Promise<readonly TaskEvent[]> {
     const { ref, after } = await this.#work.started;
-    return this.#settings.store.read(ref.rootTaskId, -1, after + 1);
+    const { store } = this.#settings;
+    const trimmed = await store.snapshot(ref.rootTaskId);
+    const first = trimmed?.through ?? -1;
+    return after > first ? store.read(ref.rootTaskId, first, after - first) : [];
   }
 
   #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
@@ -80,7 +86,7 @@ export class RootRun<O> implements Run<O> {
         after: start,
         isLast: (event) => until === "root" && event.task_id === ref.taskId && isEnd(event),
         endsWithWork: until === "root",
-        over: reply,
+        over: until === "root" ? reply : this.settled().then(() => reply),
       });
       return events.next();
     };

@@ -1,28 +1,32 @@
 import type { Tracer } from "@opentelemetry/api";
-import type { Agent, Budget } from "../protocol/agent.ts";
+import type { Agent, Awaitable, Budget } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { IdSource } from "../protocol/id.ts";
 import { createIds } from "../protocol/id.ts";
-import type { Store } from "../protocol/store.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
 import type { Usage } from "../protocol/task.ts";
 import { openStore } from "../store/index.ts";
 import type { Execution } from "./execution.ts";
 import type { Hook } from "./hook.ts";
 import { inOrder } from "./hook.ts";
+import type { PrepareInput } from "./input.ts";
 import type { Model } from "./model/resolve.ts";
 import { checkModel } from "./model/resolve.ts";
 import type { ContextValues } from "./tool/context.ts";
 import type { Permissions } from "./tool/permission.ts";
 import type { Tool } from "./tool/tool.ts";
-import { Toolkit } from "./tool/toolkit.ts";
+import { Toolkit, type ToolSource } from "./tool/toolkit.ts";
 
 /** An amount in one currency. */
 export interface Money {
   readonly amount: number;
   readonly currency: string;
 }
+
+/** The agent behind a child's record; undefined when there is none of its kind any more. */
+export type ResolveChild = (child: TaskRecord) => Awaitable<Agent | undefined>;
 
 /** What a ReActAgent is made of. */
 export interface ReActAgentOptions {
@@ -36,7 +40,10 @@ export interface ReActAgentOptions {
   readonly systemPrompt?: string;
   readonly tools?: readonly Tool[];
   readonly toolkit?: Toolkit;
+  /** Tools that come and go while the agent exists. */
+  readonly toolSources?: readonly ToolSource[];
   readonly hooks?: readonly Hook[];
+  readonly prepareInput?: PrepareInput;
   /** A store, `"memory"` or `"sqlite:path"`; in memory by default. */
   readonly store?: Store | string;
   /** How many model calls a task may make before it has to sum up. */
@@ -58,6 +65,10 @@ export interface ReActAgentOptions {
   /** What a model call costs, for `budget.cost` and the usage on the wire; `model` is `provider/id`. */
   readonly price?: (usage: Usage, model: string) => Money;
   readonly context?: ContextValues;
+  /** Finds the agent of a child that is to go on without the call that started it. */
+  readonly resolveChild?: ResolveChild;
+  /** True: an idle session starts by itself when background work of it has ended. */
+  readonly wakeOnCompletion?: boolean;
   readonly tracer?: Tracer;
   readonly clock?: Clock;
   readonly ids?: IdSource;
@@ -72,6 +83,7 @@ export interface AgentSettings {
   readonly systemPrompt: string;
   readonly toolkit: Toolkit;
   readonly hooks: readonly Hook[];
+  readonly prepareInput: PrepareInput | undefined;
   readonly store: Store;
   readonly maxIters: number;
   readonly parallel: boolean;
@@ -85,6 +97,8 @@ export interface AgentSettings {
   readonly budget: Budget;
   readonly price: ReActAgentOptions["price"];
   readonly context: ContextValues | undefined;
+  readonly resolveChild: ResolveChild | undefined;
+  readonly wakeOnCompletion: boolean;
   readonly tracer: Tracer | undefined;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -120,8 +134,9 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     description: options.description,
     models,
     systemPrompt: options.systemPrompt ?? "",
-    toolkit: fromHooks.length > 0 ? kit.with(fromHooks) : kit,
+    toolkit: kit.with(fromHooks, options.toolSources),
     hooks,
+    prepareInput: options.prepareInput,
     store: openStore(options.store ?? "memory"),
     maxIters,
     parallel: options.parallel ?? true,
@@ -135,6 +150,8 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     budget: options.budget ?? {},
     price: options.price,
     context: options.context,
+    resolveChild: options.resolveChild,
+    wakeOnCompletion: options.wakeOnCompletion ?? false,
     tracer: options.tracer,
     clock,
     ids: options.ids ?? createIds({ clock }),

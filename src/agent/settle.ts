@@ -11,7 +11,7 @@ import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
 import { addResultItem, commitStep, controlMessage, findTool } from "./task-run.ts";
 import { kindOf } from "./tool/approval.ts";
-import { toWireBlock } from "./tool/result.ts";
+import { cutText, toWireBlock } from "./tool/result.ts";
 
 const itemStatus = {
   success: "completed",
@@ -63,11 +63,13 @@ export async function finishCall(
       return "stop" in said ? { ...current, stop: true } : { ...current, result: said };
     },
   );
-  const { state, output } = verdict.result;
+  const { state, output, keepsDisplay = false } = verdict.result;
   const repeat = repeatOf(task.messages, task.ref.taskId, call, output);
-  const content: readonly Block[] =
-    repeat.times === 3 ? [{ type: "text", text: repeatedResult(call.name) }] : output;
-  const isOriginal = content === result.content;
+  const isRepeated = repeat.times === 3;
+  const content: readonly Block[] = isRepeated
+    ? [{ type: "text", text: repeatedResult(call.name) }]
+    : cutText(output).blocks;
+  const isOriginal = (keepsDisplay || output === result.content) && !isRepeated;
   const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
   const seen = isOriginal ? result.display : undefined;
   // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
@@ -87,7 +89,9 @@ export async function finishCall(
   const metadata = { repeat, ...(references.length > 0 && { references }) };
   const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
   const approvalId = task.settings.ids.next("apr");
+  const taken = [...task.claims].flatMap(([row, callId]) => (callId === call.id ? [row] : []));
   await commitStep(task, {
+    taken,
     messages: [
       toolMessage(task, call, state, cited.content, metadata),
       ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),

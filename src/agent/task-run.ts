@@ -2,7 +2,7 @@ import type { ContextLookup, RunOptions, StandardSchema } from "../protocol/agen
 import type { Block, Message, TaskRef } from "../protocol/message.ts";
 import type { ReferencePool } from "../protocol/references.ts";
 import type { Source } from "../protocol/source.ts";
-import type { TaskRecord } from "../protocol/store.ts";
+import type { Post, TaskRecord } from "../protocol/store.ts";
 import type { Usage } from "../protocol/task.ts";
 import type { BudgetMeter } from "./budget.ts";
 import type { Conversation, LogWriter } from "./conversation.ts";
@@ -41,8 +41,10 @@ export interface TaskRun {
   readonly budget: BudgetMeter;
   /** What this task and its ancestors forbid. */
   readonly permissions: readonly Permissions[];
-  /** Children that this process drives, to cancel them with their parent. */
-  readonly children: Set<TaskRun>;
+  /** The tasks above it, the root first. */
+  readonly ancestors: readonly string[];
+  /** The inbox rows that the result of a call takes, and which call. */
+  readonly claims: Map<string, string>;
   /** Set with the event that ends or suspends it: nothing may follow that. */
   isResting: boolean;
   /** Undefined when nobody listens. */
@@ -53,12 +55,13 @@ export interface TaskRun {
 export interface StepWrite {
   readonly messages?: readonly Message[];
   readonly record?: Partial<TaskRecord>;
+  readonly posts?: readonly Post[];
   readonly taken?: readonly string[];
 }
 
 /** Writes a step: messages, record and all events up to now, in one commit. */
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
-  const { messages = [], record, taken } = write;
+  const { messages = [], record, posts, taken } = write;
   const at = task.messages.length;
   task.messages.push(...messages);
   task.record = { ...task.record, ...record };
@@ -66,6 +69,7 @@ export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> 
   return task.log.commit({
     ...(messages.length > 0 && { appends: [{ sessionId, at, messages }] }),
     tasks: [task.record],
+    ...(posts && posts.length > 0 && { posts }),
     ...(taken && taken.length > 0 && { taken }),
   });
 }

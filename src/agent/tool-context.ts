@@ -25,7 +25,7 @@ export function toolContext(
   { attempt, signal, suspend, onChunk, onChildWaits }: CallContext,
 ): ToolContext {
   const { settings, record } = task;
-  return {
+  const context: ToolContext = {
     signal,
     callId: call.id,
     taskId: record.taskId,
@@ -50,9 +50,21 @@ export function toolContext(
     },
     async runChild(agent, input, options) {
       const outcome = await runChild(task, call.id, agent, input, { ...options, signal });
-      return outcome.status === "suspended" && onChildWaits ? onChildWaits() : outcome;
+      const waits = outcome.status === "suspended" && outcome.mode === "sync";
+      return waits && onChildWaits ? onChildWaits() : outcome;
     },
   };
+  tasks.set(context, task);
+  return context;
+}
+
+const tasks = new WeakMap<ToolContext, TaskRun>();
+
+/** The task that a call belongs to, for tools of this package. */
+export function taskBehind(context: ToolContext): TaskRun {
+  const task = tasks.get(context);
+  if (task === undefined) throw new Error("This is not the context of a call.");
+  return task;
 }
 
 function refuseToSuspend(): never {

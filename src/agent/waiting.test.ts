@@ -56,7 +56,7 @@ it("finds what waits in every task of a tree that has not ended", async () => {
       messages,
     })),
   });
-  const waiting = await waitingTasks(store, "root");
+  const waiting = await waitingTasks(store, { rootTaskId: "root" });
   expect(waiting.map(({ record: { taskId } }) => taskId)).toEqual(["root", "child", "stopped"]);
   expect(waiting.flatMap(({ approvals }) => approvals)).toMatchObject([
     { id: "2", taskId: "child", path: "s/lead", call: { id: "c", input: { id: "c" } } },

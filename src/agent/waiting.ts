@@ -12,13 +12,13 @@ export interface WaitingTask {
   readonly stop?: SuspensionBlock;
 }
 
-/** Everything in a tree that waits for somebody. */
+/** Everything in a tree, or in all trees of a root session, that waits for somebody. */
 export async function waitingTasks(
   store: Store,
-  rootTaskId: string,
+  where: { readonly rootTaskId: string } | { readonly conversation: string },
 ): Promise<readonly WaitingTask[]> {
   // One that still works may have a call that waits beside those that run.
-  const records = await store.tasks({ rootTaskId, status: ["in_progress", "suspended"] });
+  const records = await store.tasks({ ...where, status: ["in_progress", "suspended"] });
   return Promise.all(
     records.map(async (record) => waitingIn(record, await store.session(record.sessionId))),
   );

@@ -1,5 +1,6 @@
 import { childrenOf } from "../protocol/select.ts";
-import type { Annotation, Item, Task, Tree, WireBlock } from "../protocol/task.ts";
+import type { Item, Task, Tree } from "../protocol/task.ts";
+import { citationsOf, textOf } from "./citations.ts";
 
 /** How a piece of text should look. */
 export type Look = "bold" | "dim" | "cyan" | "green" | "yellow" | "red";
@@ -8,62 +9,127 @@ export interface Canvas {
   readonly columns: number;
   style(look: Look, text: string): string;
 }
+/** Something that an agent did, in a word and a text. */
+export interface Deed {
+  readonly label: string;
+  readonly text: string;
+  readonly look?: Look;
+}
 
-/** Draws a tree as lines of text: every agent under the call that started it. */
-export function renderTree(tree: Tree, canvas: Canvas): readonly string[] {
+/** Draws a tree as lines of text: every agent under the call that started it. `folded`: of those that have ended, one line. */
+export function renderTree(
+  tree: Tree,
+  canvas: Canvas,
+  options: { readonly folded?: boolean } = {},
+): readonly string[] {
   // A task whose parent has not arrived stands at the top until it does.
   const tops = Object.values(tree.tasks).filter(
     (task) => tree.tasks[task.parentTaskId ?? ""] === undefined,
   );
-  return tops.flatMap((task) => renderTask(tree, task, 0, canvas));
+  const places = placesOf(tree);
+  const drawing = { tree, canvas, places, folded: options.folded ?? false };
+  return tops.flatMap((task) => renderTask(drawing, task, 0));
 }
 
 /** One line per agent: what it used itself. */
 export function renderUsage(tree: Tree, canvas: Canvas): readonly string[] {
+  const places = placesOf(tree);
   const tasks = Object.values(tree.tasks).filter((task) => task.usage !== undefined);
-  const names = tasks.map((task) => placeOf(task));
-  const width = Math.max(0, ...names.map((name) => name.length));
-  return tasks.map((task, index) => {
+  const width = Math.max(0, ...tasks.map(({ id }) => places.get(id)?.length ?? 0));
+  return tasks.map((task) => {
     const input = String(task.usage?.input_tokens).padStart(7);
     const output = String(task.usage?.output_tokens).padStart(7);
-    const name = names[index]?.padEnd(width);
+    const name = places.get(task.id)?.padEnd(width);
     return `${name} ${canvas.style("dim", "in")} ${input}  ${canvas.style("dim", "out")} ${output}`;
   });
 }
 
-function renderTask(tree: Tree, task: Task, depth: number, canvas: Canvas): string[] {
+/** Where each agent stands: its path, with a number when it is not the first of its kind there. */
+export function placesOf(tree: Tree): ReadonlyMap<string, string> {
+  const counts = new Map<string, number>();
+  return new Map(
+    Object.values(tree.tasks).map((task) => {
+      const path = printable(task.source?.path ?? task.sessionId ?? task.id);
+      const count = (counts.get(path) ?? 0) + 1;
+      counts.set(path, count);
+      return [task.id, count === 1 ? path : `${path}#${count}`];
+    }),
+  );
+}
+
+/** What an item says that an agent did. */
+export function deedsOf(tree: Tree, task: Task, item: Item): readonly Deed[] {
+  switch (item.type) {
+    case "reasoning": {
+      const text = item.summary.map((entry) => entry.text).join("\n");
+      return [{ label: "thinks", text, look: "dim" }];
+    }
+    case "tool_call":
+      return [{ label: "calls", text: short(`${item.name} ${item.arguments}`), look: "cyan" }];
+    case "message": {
+      const cited = citationsOf(tree, item).map(({ marker, place, text }) => ({
+        label: marker,
+        text: `${place}  "${short(text)}"`,
+        look: "dim" as const,
+      }));
+      return [{ label: "says", text: textOf(item.block_list) }, ...cited];
+    }
+    case "tool_result": {
+      const { progress, error, block_list } = item;
+      const deeds: Deed[] = [];
+      if (error !== undefined) deeds.push({ label: "failed", text: error.message, look: "red" });
+      else if (block_list.length > 0)
+        deeds.push({ label: "result", text: short(textOf(block_list)), look: "green" });
+      else if (progress !== undefined)
+        deeds.push({ label: "works", text: progress.message ?? "", look: "dim" });
+      return deeds;
+    }
+    default:
+      return [];
+  }
+}
+
+/** What was asked, and what came of it. */
+export function questionDeed({ message, kind, decision, by }: Task["approvals"][number]): Deed {
+  const answer = by === undefined ? `→ ${decision}` : `→ ${decision}, says ${by}`;
+  const text = `${message ?? kind} ${decision === undefined ? "(waiting)" : answer}`;
+  return { label: "asks", text, look: "yellow" };
+}
+
+/** Text without control characters: what an agent says must not steer the terminal. */
+export function printable(text: string): string {
+  return text.replaceAll("\t", " ").replace(/[^\P{Cc}\n]/gu, "");
+}
+
+interface Drawing {
+  readonly tree: Tree;
+  readonly canvas: Canvas;
+  readonly places: ReadonlyMap<string, string>;
+  readonly folded: boolean;
+}
+
+function renderTask(drawing: Drawing, task: Task, depth: number): string[] {
+  const { tree, canvas, places, folded } = drawing;
   const name = canvas.style("bold", printable(task.agentId ?? task.id));
-  const place = canvas.style("dim", placeOf(task));
+  const place = canvas.style("dim", places.get(task.id) ?? "");
   const status = canvas.style(statusLook[task.status] ?? "dim", task.status);
-  const lines = [`${"  ".repeat(depth)}${name} ${place} ${status}`];
-  const line = (look: Look | undefined, label: string, text: string) =>
-    lines.push(...paragraph(depth + 1, label, text, look, canvas));
+  const mode = task.mode === "background" ? canvas.style("dim", " in the background") : "";
+  const lines = [`${"  ".repeat(depth)}${name} ${place} ${status}${mode}`];
+  if (folded && depth > 0 && task.status === "completed") return lines;
+  const draw = (deed: Deed) => lines.push(...paragraph(depth + 1, deed, canvas));
 
   for (const [index, item] of task.output.entries()) {
-    if (item.type === "reasoning")
-      line("dim", "thinks", item.summary.map((entry) => entry.text).join("\n"));
+    for (const deed of deedsOf(tree, task, item)) draw(deed);
     if (item.type === "tool_call") {
-      line("cyan", "calls", `${item.name} ${item.arguments}`);
-      for (const approval of task.approvals) {
-        if (approval.call_id !== item.call_id) continue;
-        line("yellow", "asks", `${approval.message ?? approval.kind} ${answerTo(approval)}`);
-      }
-    }
-    if (item.type === "message") {
-      line(undefined, "says", textOf(item.block_list));
-      for (const [marker, cited] of citations(tree, item.block_list))
-        line("dim", marker, cited.length > 60 ? `${cited.slice(0, 60)}…` : cited);
+      for (const approval of task.approvals)
+        if (approval.call_id === item.call_id) draw(questionDeed(approval));
     }
     if (item.type === "tool_result") {
-      const { progress, error } = item;
-      const children = childrenOf(tree, task.id, index);
-      if (item.block_list.length > 0) line("green", "result", textOf(item.block_list));
-      else if (progress !== undefined) line("dim", "works", progress.message ?? "");
-      if (error !== undefined) line("red", "failed", error.message);
-      for (const child of children) lines.push(...renderTask(tree, child, depth + 2, canvas));
+      for (const child of childrenOf(tree, task.id, index))
+        lines.push(...renderTask(drawing, child, depth + 2));
     }
   }
-  if (task.error !== undefined) line("red", "failed", task.error.message);
+  if (task.error !== undefined) draw({ label: "failed", text: task.error.message, look: "red" });
   return lines;
 }
 
@@ -73,52 +139,20 @@ const statusLook: Readonly<Record<string, Look>> = {
   failed: "red",
 };
 
-function placeOf(task: Task): string {
-  return printable(task.source?.path ?? task.sessionId ?? task.id);
-}
+const mostLines = 2;
+const mostCharacters = 300;
 
-function answerTo({ decision, by }: Task["approvals"][number]): string {
-  if (decision === undefined) return "(waiting)";
-  return by === undefined ? `→ ${decision}` : `→ ${decision}, says ${by}`;
-}
-
-function textOf(blocks: readonly WireBlock[]): string {
-  return blocks.map((block) => (isText(block) ? block.text : `(${block.type})`)).join("\n");
-}
-
-function isText(
-  block: WireBlock,
-): block is WireBlock & { text: string; annotations?: Annotation[] } {
-  return block.type === "text";
-}
-
-/** What a message cites: each marker once, with the beginning of the block it points at. */
-function citations(tree: Tree, blocks: readonly WireBlock[]): ReadonlyMap<string, string> {
-  const cited = new Map<string, string>();
-  for (const block of blocks) {
-    for (const { marker, target } of (isText(block) && block.annotations) || []) {
-      const task = tree.tasks[target?.task_id ?? ""];
-      const item = task?.output.find(({ id }) => id === target?.item_id);
-      const text = item === undefined ? undefined : blockText(item, target?.block_index ?? 0);
-      if (task && marker && text) cited.set(marker, `${placeOf(task)}: ${text}`);
-    }
-  }
-  return cited;
-}
-
-function blockText(item: Item, index: number): string | undefined {
-  const block = "block_list" in item ? item.block_list[index] : undefined;
-  return block === undefined ? undefined : textOf([block]);
+/** The beginning of a text, and how much is left. */
+function short(text: string): string {
+  const lines = text.split("\n");
+  const shown = lines.slice(0, mostLines).join("\n");
+  const cut = shown.length > mostCharacters ? `${shown.slice(0, mostCharacters)}…` : shown;
+  const rest = lines.length - mostLines;
+  return rest > 0 ? `${cut}\n… ${rest} more ${rest === 1 ? "line" : "lines"}` : cut;
 }
 
 /** A label and its text, wrapped at words and indented under itself. */
-function paragraph(
-  depth: number,
-  label: string,
-  text: string,
-  look: Look | undefined,
-  canvas: Canvas,
-): readonly string[] {
+function paragraph(depth: number, { label, text, look }: Deed, canvas: Canvas): readonly string[] {
   const indent = "  ".repeat(depth);
   const head = `${label.padEnd(6)} `;
   const width = Math.max(20, canvas.columns - indent.length - head.length);
@@ -142,9 +176,4 @@ function wrap(text: string, width: number): readonly string[] {
     } else row = row === "" ? word : `${row} ${word}`;
   }
   return [...rows, row];
-}
-
-/** Text without control characters: what an agent says must not steer the terminal. */
-function printable(text: string): string {
-  return text.replace(/[^\P{Cc}\n]/gu, "");
 }

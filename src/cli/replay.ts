@@ -2,18 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
-import { TaskTree } from "../protocol/reduce.ts";
-import type { Tree } from "../protocol/task.ts";
-import type { Canvas } from "./render.ts";
-import { renderTree } from "./render.ts";
-
-/** Where a replay is shown. */
-export interface Screen extends Canvas {
-  readonly rows: number;
-  /** A terminal can be painted over; anything else gets the end state, once. */
-  readonly live: boolean;
-  write(text: string): void;
-}
+import type { Watcher } from "./screen.ts";
 
 /** No pause of a recording is played for longer than this. */
 const longestPauseMs = 2000;
@@ -25,37 +14,19 @@ export function readRecording(path: string): readonly LogEvent[] {
     .flatMap((line, index) => (line.trim() === "" ? [] : [parseLine(path, line, index + 1)]));
 }
 
-/** Plays a recording at its own pace through the reducer and hands back the tree it folds into. */
+/** Shows a recording, at its own pace. */
 export async function replay(
   events: readonly LogEvent[],
-  screen: Screen,
-  clock: Clock,
-): Promise<Tree> {
-  const tree = new TaskTree();
-  if (!screen.live) {
-    const end = tree.apply(events).tree;
-    screen.write(`${renderTree(end, screen).join("\n")}\n`);
-    return end;
-  }
-  let painted = 0;
+  watcher: Watcher,
+  clock: Pick<Clock, "sleep">,
+): Promise<void> {
   let last = events[0]?.created_at ?? 0;
   for (const event of events) {
     await clock.sleep(Math.min(Math.max(event.created_at - last, 0), longestPauseMs));
     last = event.created_at;
-    // While it plays, only what fits on the screen can be painted over.
-    const lines = renderTree(tree.apply(event).tree, screen).slice(1 - screen.rows);
-    screen.write(paint(lines, painted));
-    painted = lines.length;
+    watcher.see(event);
   }
-  screen.write(paint(renderTree(tree.tree, screen), painted));
-  return tree.tree;
-}
-
-// One frame over the last one, shown at once and without wrapping, so that a line stays a line.
-function paint(lines: readonly string[], painted: number): string {
-  const up = painted > 0 ? `\x1b[${painted}A` : "";
-  const rows = lines.map((line) => `${line}\x1b[K\n`).join("");
-  return `\x1b[?2026h\x1b[?7l${up}\r${rows}\x1b[J\x1b[?7h\x1b[?2026l`;
+  watcher.end();
 }
 
 function readText(path: string): string {

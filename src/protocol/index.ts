@@ -82,6 +82,8 @@ export type {
   Lease,
   LogSnapshot,
   Post,
+  SearchMatch,
+  SearchQuery,
   SessionAppend,
   SessionInfo,
   SessionQuery,

@@ -37,7 +37,7 @@ export interface ThinkingBlock {
 export interface HintBlock {
   readonly type: "hint";
   readonly text: string;
-  readonly metadata?: { readonly taskId?: string };
+  readonly metadata?: { readonly taskId?: string; readonly [key: string]: unknown };
 }
 /** An image, sound, film or file. */
 export interface MediaBlock {

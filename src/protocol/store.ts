@@ -1,7 +1,7 @@
 import type { ErrorShape } from "./error.ts";
 import type { TaskEvent, TaskSnapshot } from "./event.ts";
-import type { Message } from "./message.ts";
-import type { TaskStatus } from "./task.ts";
+import type { GenerateReason, Message } from "./message.ts";
+import type { TaskStatus, Usage } from "./task.ts";
 
 /** The right to write one conversation, until it expires or is taken over. */
 export interface Lease {
@@ -35,8 +35,15 @@ export interface Store {
   trim(log: string, snapshot: LogSnapshot): Promise<void>;
   /** What stands for the events that were trimmed; undefined while the log is whole. */
   snapshot(log: string): Promise<LogSnapshot | undefined>;
-  session(id: string, from?: number): Promise<readonly Message[]>;
+  /** The messages of a session from index `from` on, all of them or the first `limit`. */
+  session(id: string, from?: number, limit?: number): Promise<readonly Message[]>;
   sessions(query: SessionQuery): Promise<readonly SessionInfo[]>;
+  /**
+   * Messages of listed sessions that have all the words, the best first. A word of three letters or more also finds
+   * longer ones that begin with it. What is committed is found from then on. A store may leave out old matches when
+   * there are hundreds.
+   */
+  search(query: SearchQuery): Promise<readonly SearchMatch[]>;
   /**
    * Forgets a conversation: the transcripts, records, inbox rows and logs of its root session and of all descendants.
    * False when there is none; rejects with `conflict` while it has a live owner, and for the session of a child.
@@ -56,11 +63,31 @@ export type WatchKey =
   | { readonly session: string }
   | { readonly task: string };
 
-/** Which sessions to list, newest first. */
+/** Which sessions to list, newest first. Those of children are left out, unless one is named. */
 export interface SessionQuery {
   readonly userId?: string;
+  /** Only this one. */
+  readonly sessionId?: string;
   readonly limit: number;
   readonly before?: string;
+}
+
+/** What to look for in transcripts. */
+export interface SearchQuery {
+  readonly text: string;
+  /** Only in what this user began; without it, in everybody's sessions. */
+  readonly userId?: string;
+  readonly limit: number;
+}
+
+/** A message that a search found. */
+export interface SearchMatch {
+  readonly sessionId: string;
+  /** Its place in the session. */
+  readonly index: number;
+  readonly role: Message["role"];
+  /** Some of its text, around the first word that was looked for. */
+  readonly excerpt: string;
 }
 
 /** Which task records to list. */
@@ -68,6 +95,8 @@ export interface TaskQuery {
   readonly sessionId?: string;
   readonly parentSessionId?: string;
   readonly rootTaskId?: string;
+  /** A root session: the tasks of all its trees. */
+  readonly conversation?: string;
   readonly status?: readonly TaskStatus[];
   readonly limit?: number;
 }
@@ -130,7 +159,11 @@ export interface TaskRecord {
   /** How many output indexes the transcript accounts for. */
   readonly committedOutput: number;
   readonly outputSchema?: object;
+  /** What it is asked, until it begins and its transcript says so. */
+  readonly input?: readonly Message[];
   readonly result?: Message;
+  readonly generateReason?: GenerateReason;
+  readonly usage?: Usage;
   readonly structured?: unknown;
   readonly error?: ErrorShape;
   readonly remote?: { readonly url: string; readonly taskId: string; readonly cursor: number };

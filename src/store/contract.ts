@@ -11,6 +11,7 @@ import { leaseCases } from "./contract/lease.ts";
 import { logCases } from "./contract/log.ts";
 import { randomCases } from "./contract/random.ts";
 import { retentionCases } from "./contract/retention.ts";
+import { searchCases } from "./contract/search.ts";
 import { sessionCases } from "./contract/session.ts";
 import { taskCases } from "./contract/task.ts";
 import { watchCases } from "./contract/watch.ts";
@@ -26,6 +27,7 @@ export function storeContract(name: string, create: CreateStore): void {
     inboxCases(it);
     retentionCases(it);
     sessionCases(it);
+    searchCases(it);
     deleteCases(it);
     taskCases(it);
     watchCases(it);

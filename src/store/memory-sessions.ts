@@ -1,5 +1,12 @@
 import type { Message } from "../protocol/message.ts";
-import type { SessionInfo, SessionQuery, TaskRecord } from "../protocol/store.ts";
+import type {
+  SearchMatch,
+  SearchQuery,
+  SessionInfo,
+  SessionQuery,
+  TaskRecord,
+} from "../protocol/store.ts";
+import { bestMatches, phrasesOf, type SearchCandidate } from "./search.ts";
 import { sessionTitle } from "./session-title.ts";
 import { invalidCursor } from "./store-error.ts";
 
@@ -12,15 +19,12 @@ export interface MemorySession {
   task?: TaskRecord;
 }
 
-/** The latest created first; a child's session is part of its conversation and not listed. */
+/** The latest created first; a child's session is part of its conversation and listed only by its name. */
 export function listSessions(
   sessions: ReadonlyMap<string, MemorySession>,
   query: SessionQuery,
 ): SessionInfo[] {
-  const listed = [...sessions]
-    .filter(([, { task }]) => task?.parentSessionId === undefined)
-    .filter(([, { task }]) => query.userId === undefined || task?.userId === query.userId)
-    .reverse();
+  const listed = listedSessions(sessions, query);
   let start = 0;
   if (query.before !== undefined) {
     start = listed.findIndex(([id]) => id === query.before) + 1;
@@ -40,4 +44,28 @@ export function listSessions(
         updatedAt,
       };
     });
+}
+
+/** Looks through everything: what is in memory is not much. */
+export function searchMessages(
+  sessions: ReadonlyMap<string, MemorySession>,
+  { text, userId, limit }: SearchQuery,
+): SearchMatch[] {
+  const candidates = listedSessions(sessions, { ...(userId !== undefined && { userId }) }).flatMap(
+    ([sessionId, { messages }]) =>
+      messages.map((message, index): SearchCandidate => ({ sessionId, index, message })).reverse(),
+  );
+  return bestMatches(candidates, phrasesOf(text), limit);
+}
+
+function listedSessions(
+  sessions: ReadonlyMap<string, MemorySession>,
+  { sessionId, userId }: Pick<SessionQuery, "sessionId" | "userId">,
+): [string, MemorySession][] {
+  return [...sessions]
+    .filter(([id, { task }]) =>
+      sessionId === undefined ? task?.parentSessionId === undefined : id === sessionId,
+    )
+    .filter(([, { task }]) => userId === undefined || task?.userId === userId)
+    .reverse();
 }

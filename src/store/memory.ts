@@ -11,7 +11,7 @@ import {
 } from "./event-log.ts";
 import { memoryFiles } from "./memory-files.ts";
 import { memoryLeases } from "./memory-leases.ts";
-import { listSessions, type MemorySession } from "./memory-sessions.ts";
+import { listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
 import { createRows } from "./rows.ts";
 import { conflict, cursorExpired, fenced, storeClosed } from "./store-error.ts";
 import { createWatchers } from "./watchers.ts";
@@ -273,14 +273,20 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return (logs.get(log)?.length ?? 0) - 1;
     },
 
-    async session(id, from = 0) {
+    async session(id, from = 0, limit = Number.POSITIVE_INFINITY) {
       assertOpen();
-      return sessions.get(id)?.messages.slice(Math.max(0, from)) ?? [];
+      const start = Math.max(0, from);
+      return sessions.get(id)?.messages.slice(start, start + Math.max(0, limit)) ?? [];
     },
 
     async sessions(query) {
       assertOpen();
       return listSessions(sessions, query);
+    },
+
+    async search(query) {
+      assertOpen();
+      return searchMessages(sessions, query);
     },
 
     async deleteSession(id) {
@@ -299,10 +305,15 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     },
 
     /** In the order of their first commit. */
-    async tasks({ status, limit, ...query }) {
+    async tasks({ conversation, status, limit, ...query }) {
       assertOpen();
-      return tasks
-        .match(query)
+      const found =
+        conversation === undefined
+          ? tasks.match(query)
+          : tasks
+              .match({ sessionId: conversation })
+              .flatMap(({ taskId }) => tasks.match({ ...query, rootTaskId: taskId }));
+      return found
         .filter((record) => status === undefined || status.includes(record.status))
         .slice(0, limit);
     },

@@ -13,6 +13,7 @@ import { acquireLease, expiredConversations, releaseLease, renewLeases } from ".
 import { lockMs, whenUnlocked } from "./sqlite/lock.ts";
 import { lastOf, readEvents, snapshotOfLog, trimEvents } from "./sqlite/logs.ts";
 import { migrate, needsMigration } from "./sqlite/schema.ts";
+import { searchMessages } from "./sqlite/search.ts";
 import { listSessions, readSession } from "./sqlite/sessions.ts";
 import { listTasks, readTask } from "./sqlite/tasks.ts";
 import { createWriteQueue, type Touch } from "./sqlite/write-queue.ts";
@@ -97,9 +98,10 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
         touch("log", log);
       });
     },
-    session: (id, from = 0) => read(() => readSession(database, id, from)),
+    session: (id, from = 0, limit) => read(() => readSession(database, id, from, atMost(limit))),
     sessions: (query) =>
       read(() => listSessions(database, { ...query, limit: atMost(query.limit) })),
+    search: (query) => read(() => searchMessages(database, query)),
     deleteSession: (id) => write((touch) => deleteSession(database, id, clock.now(), touch)),
     task: (id) => read(() => readTask(database, id)),
     tasks: (query) => read(() => listTasks(database, query, atMost(query.limit))),

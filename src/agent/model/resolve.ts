@@ -1,5 +1,6 @@
 import type { LanguageModelV2, LanguageModelV3, LanguageModelV4 } from "@ai-sdk/provider";
 import { RivuletError } from "../../protocol/error.ts";
+import { demoModel } from "./demo.ts";
 
 /** A language model object of the AI SDK, in any of the versions of its interface that are in use. */
 export type LanguageModel = LanguageModelV2 | LanguageModelV3 | LanguageModelV4;
@@ -29,6 +30,7 @@ const packages: Readonly<Record<string, string>> = {
 
 /** Providers that need more than a package and the name of its function. */
 const builtIn: Readonly<Record<string, MakeModel>> = {
+  demo: (modelId) => demoModel(modelId),
   "openai-compatible": openaiCompatible,
 };
 

@@ -1,7 +1,14 @@
-import type { Agent, Class, ContextLookup, Input } from "../../protocol/agent.ts";
+import type {
+  Agent,
+  Budget,
+  Class,
+  ContextLookup,
+  Input,
+  StandardSchema,
+} from "../../protocol/agent.ts";
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
-import type { Progress, TerminalStatus, Usage } from "../../protocol/task.ts";
+import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
 
 /** What a tool gets besides its input. */
 export interface ToolContext extends ContextLookup {
@@ -28,15 +35,27 @@ export interface ToolContext extends ContextLookup {
 /** How a child is run. */
 export interface ChildOptions {
   readonly agentId: string;
+  /** Background: the call does not wait for it. */
+  readonly mode?: TaskMode;
   readonly label?: string;
+  /** How long the call waits for it; then it goes on in the background. For as long as it takes by default. */
+  readonly timeoutMs?: number;
+  /** The child's session, when it has one from an earlier call. */
+  readonly continues?: { readonly sessionId: string; readonly agentKey: string };
+  /** The form of its answer. */
+  readonly output?: StandardSchema;
+  readonly budget?: Budget;
 }
 
 /** What a child came to, or where it stands. */
 export interface ChildOutcome {
-  readonly status: TerminalStatus | "suspended";
+  readonly status: TaskStatus;
+  readonly mode: TaskMode;
   readonly taskId: string;
   readonly sessionId: string;
   readonly agentKey: string;
+  readonly agentId: string;
+  readonly label?: string;
   /** Its last message, in the numbers of the parent's references. */
   readonly reply?: Message & { readonly text: string };
   /** What that message cites, as the parent's model reads it. */

@@ -32,6 +32,8 @@ export interface ExecuteOptions {
   readonly random: () => number;
   /** How long a cancelled tool may take to stop. */
   readonly graceMs?: number;
+  /** What a tool that is left to itself has started and that must end first; undefined: nothing. */
+  readonly unfinished?: () => Promise<unknown> | undefined;
   readonly maxCharacters?: number;
   /** The context of one attempt; `suspend` is to be put into it as it is. */
   makeContext(attempt: number, signal: AbortSignal, suspend: ToolContext["suspend"]): ToolContext;
@@ -50,6 +52,8 @@ export function executionOf(
 /** Why a call of an external tool waits. */
 export const externalReason = "[Awaiting external execution]";
 
+/** What is kept of a result until it is stored: so much that hooks get it whole, and a file can hold it. */
+const maxReturned = 3_000_000;
 const maxErrorMessage = 2_000;
 const longestTimer = 2 ** 31 - 1; // 24 days; a longer one would fire at once
 
@@ -64,7 +68,7 @@ export async function executeTool(
 ): Promise<ToolOutcome> {
   const { execute } = definition;
   if (!execute) return { state: "suspended", reason: externalReason };
-  const { execution, signal, clock, random, maxCharacters } = options;
+  const { execution, signal, clock, random, maxCharacters = maxReturned } = options;
   for (let attempt = 1; ; attempt++) {
     if (signal.aborted) return interrupted("before it began");
     const end = await runAttempt(execute, input, attempt, options);
@@ -96,7 +100,7 @@ async function runAttempt(
   execute: NonNullable<ToolDefinition["execute"]>,
   input: unknown,
   attempt: number,
-  { execution, signal, clock, graceMs = 5_000, makeContext }: ExecuteOptions,
+  { execution, signal, clock, graceMs = 5_000, unfinished, makeContext }: ExecuteOptions,
 ): Promise<AttemptEnd> {
   const stop = new AbortController(); // what the tool hears
   const over = new AbortController(); // ends our own waiting
@@ -116,7 +120,11 @@ async function runAttempt(
   const end = await new Promise<AttemptEnd>((resolve) => {
     const endAfter = (ms: number, end: () => AttemptFailure) =>
       clock.sleep(ms, over.signal).then(
-        () => resolve(end()),
+        async () => {
+          const ended = end();
+          await unfinished?.();
+          resolve(ended);
+        },
         () => {},
       );
     const onAbort = () => {

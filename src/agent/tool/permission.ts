@@ -57,7 +57,7 @@ function fitsValue(glob: string, value: unknown): boolean {
  * Whether a text fits a glob. It goes back to the last `*` only, never to one before it, so no text can make it take
  * longer than pattern times text.
  */
-function matchesGlob(glob: string, text: string): boolean {
+export function matchesGlob(glob: string, text: string): boolean {
   let at = 0;
   let star = -1;
   let resume = 0;

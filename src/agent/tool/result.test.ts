@@ -196,8 +196,10 @@ describe("what is too long", () => {
     expect(JSON.stringify(display)).toContain("of 200 characters left out");
   });
 
-  it("is left whole when somebody else takes care of it", () => {
-    expect(shown("x".repeat(100_000), Number.POSITIVE_INFINITY)).not.toHaveProperty("cutFrom");
+  it("is left whole when somebody else takes care of it, but not for people", () => {
+    const whole = shown("x".repeat(100_000), Number.POSITIVE_INFINITY);
+    expect(whole).not.toHaveProperty("cutFrom");
+    expect(JSON.stringify(whole.display)).toContain("of 100000 characters left out");
     expect(shown("x".repeat(80_000))).not.toHaveProperty("cutFrom");
   });
 

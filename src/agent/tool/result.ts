@@ -20,8 +20,8 @@ export type ToolReturn =
 
 type ContentBlock = TextBlock | MediaBlock;
 
-/** The longest text that a tool result brings before the model. */
-const maxResultCharacters = 80_000;
+/** The longest text that a tool result brings before the model, and the longest that people see of it. */
+export const maxResultCharacters = 80_000;
 
 const noOutput: readonly ContentBlock[] = [{ type: "text", text: "(no output)" }];
 
@@ -53,11 +53,12 @@ function show(
   display: readonly WireBlock[] | undefined,
   maxCharacters: number,
 ): ShownResult {
-  const { blocks, cutFrom } = cut(content.filter(isNotBlank), maxCharacters);
+  const { blocks, cutFrom } = cutText(content.filter(isNotBlank), maxCharacters);
   const read = blocks.length > 0 ? blocks : noOutput;
+  const maxShown = Math.min(maxCharacters, maxResultCharacters);
   return {
     content: read,
-    display: display ? cut(display, maxCharacters).blocks : read.map(toWireBlock),
+    display: cutText(display ?? read.map(toWireBlock), maxShown).blocks,
     ...(display !== undefined && { hasDisplay: true }),
     ...(cutFrom !== undefined && { cutFrom }),
   };
@@ -182,9 +183,9 @@ function jsonOf(value: unknown): string {
 }
 
 /** Cuts the middle out of a text that is too long, over all text blocks together, and says so in its place. */
-function cut<B extends ContentBlock | WireBlock>(
+export function cutText<B extends Block | WireBlock>(
   blocks: readonly B[],
-  maxCharacters: number,
+  maxCharacters = maxResultCharacters,
 ): { readonly blocks: readonly B[]; readonly cutFrom?: number } {
   const total = blocks.reduce((sum, block) => sum + lengthOf(block), 0);
   if (total <= maxCharacters) return { blocks };
@@ -206,7 +207,7 @@ function cut<B extends ContentBlock | WireBlock>(
   return { blocks: left, cutFrom: total };
 }
 
-function lengthOf(block: ContentBlock | WireBlock): number {
+function lengthOf(block: Block | WireBlock): number {
   return block.type === "text" ? block.text.length : 0;
 }
 

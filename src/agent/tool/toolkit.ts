@@ -11,12 +11,26 @@ export interface ToolkitOptions {
   readonly tools?: readonly Tool[];
   /** On offer when active; the model switches them with `reset_equipped_tools`. */
   readonly groups?: ToolGroups;
+  /** Tools that are not known yet; one with the name of a tool that is known stays hidden. */
+  readonly sources?: readonly ToolSource[];
   /** Called with every chunk that a tool emits; a failing one breaks nothing. */
   readonly onChunk?: (call: ChunkCall, chunk: string | Block) => void;
   readonly execution?: Execution;
   readonly context?: ContextValues;
   /** Fields for the input of a tool, by its name; the model's own come before them. */
   readonly extraInput?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+/** Tools that come and go while an agent exists, such as those of MCP servers. */
+export interface ToolSource {
+  /**
+   * Brings it up to date: called before a task goes on and before each of its model calls, so it must be cheap when
+   * nothing has changed. What it throws fails the task; the signal's abort only ends the waiting.
+   */
+  refresh(signal: AbortSignal): Promise<void>;
+  /** What it has now. */
+  tools(): readonly Tool[];
+  /** Whether a tool of this name may be on offer now, wherever it comes from; absent: any may. */
+  allows?(name: string): boolean;
 }
 /** The call that a chunk belongs to. */
 export interface ChunkCall {
@@ -38,11 +52,12 @@ export class Toolkit {
   readonly extraInput: NonNullable<ToolkitOptions["extraInput"]>;
   readonly #options: ToolkitOptions;
   readonly #groups: ToolGroups;
+  readonly #sources: readonly ToolSource[];
   readonly #always: readonly Tool[];
   readonly #byName: ReadonlyMap<string, Tool>;
 
   constructor(options: ToolkitOptions = {}) {
-    const { tools = [], groups = {}, extraInput = {} } = options;
+    const { tools = [], groups = {}, sources = [], extraInput = {} } = options;
     this.onChunk = options.onChunk;
     this.execution = options.execution ?? noFields;
     this.context = options.context ?? noFields;
@@ -50,15 +65,25 @@ export class Toolkit {
     this.extraInput = Object.freeze(Object.assign(Object.create(null), extraInput));
     this.#options = { ...options };
     this.#groups = { ...groups };
+    this.#sources = [...sources];
     const hasGroups = Object.keys(groups).length > 0;
     this.#always = Object.freeze(hasGroups ? [...tools, groupsTool(groups)] : [...tools]);
     this.#byName = byName(this.#always, this.#groups);
     Object.freeze(this);
   }
 
-  /** The same toolkit with more tools that are always on offer. */
-  with(tools: readonly Tool[]): Toolkit {
-    return new Toolkit({ ...this.#options, tools: [...(this.#options.tools ?? []), ...tools] });
+  /** The same toolkit with more tools that are always on offer, and more sources. */
+  with(tools: readonly Tool[], sources: readonly ToolSource[] = []): Toolkit {
+    return new Toolkit({
+      ...this.#options,
+      tools: [...(this.#options.tools ?? []), ...tools],
+      sources: [...this.#sources, ...sources],
+    });
+  }
+
+  /** Brings the sources up to date. */
+  async refresh(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#sources.map((source) => source.refresh(signal)));
   }
 
   /** The tool of this name, active or not. */
@@ -68,6 +93,18 @@ export class Toolkit {
 
   /** The tools on offer after these messages. */
   active(messages: readonly Message[], agentName: string): readonly Tool[] {
+    const known = this.#equipped(messages, agentName);
+    if (this.#sources.length === 0) return known;
+    const offered = new Map(known.map((tool) => [tool.name, tool]));
+    for (const tool of this.#sources.flatMap((source) => source.tools())) {
+      if (!this.#byName.has(tool.name) && !offered.has(tool.name)) offered.set(tool.name, tool);
+    }
+    return [...offered.values()].filter(({ name }) =>
+      this.#sources.every((source) => source.allows?.(name) ?? true),
+    );
+  }
+
+  #equipped(messages: readonly Message[], agentName: string): readonly Tool[] {
     if (this.#byName.size === this.#always.length) return this.#always;
     const active = activeGroups(this.#groups, messages, agentName);
     const grouped = [...active].flatMap((group) => this.#groups[group]?.tools ?? []);

@@ -48,9 +48,13 @@ export async function openDirectory(
   for (const [index, name] of steps.entries()) {
     const parent = directory;
     const depth = index + 1 - base.length;
+    const called = depth > 0 ? names.slice(0, depth).join("/") : path;
     try {
-      if (create) await makeDirectory(parent, name);
-      directory = await parent.enter(name, depth > 0 ? names.slice(0, depth).join("/") : path);
+      directory = await parent.enter(name, called).catch(async (error: { code?: string }) => {
+        if (!create || error.code !== "not_found") throw error;
+        await makeDirectory(parent, name);
+        return parent.enter(name, called);
+      });
     } finally {
       await parent.close();
     }
@@ -92,9 +96,14 @@ export async function createFile(directory: Directory, name: string): Promise<Fi
   if (!(await directory.holds())) throw notRegular(name, true);
   const { O_CREAT, O_EXCL, O_WRONLY } = constants;
   const handle = await open(directory.at(name), O_CREAT | O_EXCL | O_WRONLY | noFollow);
-  const stats = await handle.stat({ bigint: true });
-  if (await directory.holds({ name, stats })) return handle;
-  await handle.close();
+  let isTaken = false;
+  try {
+    const stats = await handle.stat({ bigint: true });
+    isTaken = await directory.holds({ name, stats });
+    if (isTaken) return handle;
+  } finally {
+    if (!isTaken) await handle.close();
+  }
   throw notRegular(name, true);
 }
 

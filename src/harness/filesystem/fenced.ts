@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { notADirectory, notAFile, notFound, notRegular, tooLarge } from "./file-error.ts";
 import {
   type CutBy,
@@ -29,6 +30,8 @@ export interface FilesystemOptions {
   /** False: never use ripgrep; a string: the program to use; absent: the one that the package brings. */
   readonly ripgrep?: string | false;
 }
+
+const longestTurnMs = 10;
 
 /** A volume behind the one path resolver: nothing else ever makes a place of a model's path. */
 export function fencedFilesystem(
@@ -91,12 +94,12 @@ export function fencedFilesystem(
       if (performance.now() > deadline) cutBy ??= "time";
       return cutBy !== undefined || signal?.aborted === true;
     };
+    const isMatch = (file: FoundFile) => matches(below(place, file.path));
     const visit = async (files: readonly FoundFile[]) => {
-      for (const file of files) {
-        if (!matches(below(place, file.path)) || isOver()) continue;
-        if (paths.length === limits.globPaths) cutBy = "limit";
-        else paths.push(file.path);
-      }
+      const found = await sift(files, isMatch, isOver);
+      const room = limits.globPaths - paths.length;
+      if (found.length > room) cutBy ??= "limit";
+      for (const { path } of found.slice(0, room)) paths.push(path);
     };
     await walkParts(start, { visit, isOver });
     signal?.throwIfAborted();
@@ -117,7 +120,10 @@ export function fencedFilesystem(
       walk: (visit, isOver) =>
         isFile
           ? visit([fileAt(volume, place)])
-          : walkParts(place, { visit: (files) => visit(files.filter(isWanted)), isOver }),
+          : walkParts(place, {
+              visit: async (files) => visit(await sift(files, isWanted, isOver)),
+              isOver,
+            }),
     });
   };
 
@@ -145,6 +151,25 @@ export function fencedFilesystem(
 function fileOnly(place: Place): Place {
   if (place.names.length > 0) return place;
   throw notAFile(place.path);
+}
+
+/** The files that are wanted, as far as it gets. A glob may take long over each, so others get their turn in between. */
+async function sift(
+  files: readonly FoundFile[],
+  isWanted: (file: FoundFile) => boolean,
+  isOver: () => boolean,
+): Promise<readonly FoundFile[]> {
+  const found: FoundFile[] = [];
+  let since = performance.now();
+  for (const file of files) {
+    if (performance.now() - since > longestTurnMs) {
+      await setImmediate();
+      since = performance.now();
+    }
+    if (isOver()) break;
+    if (isWanted(file)) found.push(file);
+  }
+  return found;
 }
 
 /** The path as it is seen from a directory above it. */

@@ -16,10 +16,12 @@ type Token =
 const maxPattern = 1_000;
 const maxBraces = 32;
 const maxAlternatives = 256;
+const maxExpanded = 4_000; // characters of all alternatives together
 
 /**
  * `*` and `?` within a name, `**` across names, `[a-z]` and `[!a-z]`, `{one,other}`; `\` takes the next character as it
- * is. A match costs at most the product of the lengths: no pattern makes it blow up, as a regular expression could.
+ * is. A match costs at most the length of all alternatives times that of the path: no pattern makes it blow up, as a
+ * regular expression could.
  */
 export function compileGlob(pattern: string): Glob {
   if (pattern === "" || pattern.length > maxPattern || /\p{Cc}/u.test(pattern)) {
@@ -63,6 +65,9 @@ function expandBraces(pattern: string): readonly string[] {
     if (done.length + open.length > maxAlternatives) {
       throw invalid(pattern, `its braces stand for more than ${maxAlternatives} patterns`);
     }
+  }
+  if (done.join("").length > maxExpanded) {
+    throw invalid(pattern, `its braces stand for more than ${maxExpanded} characters`);
   }
   return done;
 }

@@ -2,7 +2,7 @@ import { fileError } from "./file-error.ts";
 import type { FileLimits, GrepMatch, GrepQuery, GrepResult } from "./filesystem.ts";
 import type { LineSearch } from "./line-search.ts";
 import { ripgrepSearch } from "./ripgrep.ts";
-import { isBinary } from "./text.ts";
+import { hasMark, isBinary } from "./text.ts";
 import { byPath, type FoundFile } from "./volume.ts";
 import { workerSearch } from "./worker-search.ts";
 
@@ -41,7 +41,7 @@ export async function grepFiles(query: GrepQuery, over: GrepOver): Promise<GrepR
         if (typeof data !== "object" || isBinary(data)) continue;
         search ??= await startSearch(query, grepMatches + 1, over.ripgrep);
         if (isOver) return search.stop(); // it came too late to be stopped with the rest
-        isOver = !(await search.add(path, withoutMark(data))) || isOver;
+        isOver = !(await search.add(path, hasMark(data) ? data.subarray(3) : data)) || isOver;
       }
     }
   }
@@ -85,12 +85,6 @@ function checkQuery({ pattern }: GrepQuery): void {
   if (/[\0\r\n]/.test(pattern) || !pattern.isWellFormed()) {
     throw fileError("invalid_pattern", "A pattern is matched line by line: it has one line.");
   }
-}
-
-/** A byte order mark is not part of the first line. */
-function withoutMark(data: Uint8Array): Uint8Array {
-  const isMarked = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
-  return isMarked ? data.subarray(3) : data;
 }
 
 function inOrder(matches: readonly GrepMatch[]): readonly GrepMatch[] {

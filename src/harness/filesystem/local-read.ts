@@ -12,15 +12,17 @@ export async function readLocal(
   const { handle, stats } = await openFile(directory, name, path);
   try {
     if (stats.size > BigInt(maxBytes)) throw tooLarge(path, maxBytes);
+    const size = Number(stats.size);
     const parts: Uint8Array[] = [];
     let length = 0;
     // One byte more than it should have tells whether it has grown.
-    for (let room = Number(stats.size) + 1; ; room = Math.max(room, 65_536)) {
+    for (let room = size + 1; ; room = Math.max(room, 65_536)) {
       const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(room), 0, room, length);
       parts.push(buffer.subarray(0, bytesRead));
       length += bytesRead;
       if (length > maxBytes) throw tooLarge(path, maxBytes);
-      if (bytesRead < room) break;
+      // Some disks give less than they have; only nothing is surely the end of what has become shorter.
+      if (bytesRead === 0 || (bytesRead < room && length >= size)) break;
     }
     return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts);
   } finally {

@@ -110,6 +110,6 @@ describe("localFilesystem", () => {
     const before = await count();
     for (let times = 0; times < 20; times++) await work();
     // The pipes of a program that has ended are closed a little later.
-    await expect.poll(count).toBeLessThanOrEqual(before + 3);
+    await expect.poll(count, { timeout: 60_000 }).toBeLessThanOrEqual(before + 3);
   });
 });

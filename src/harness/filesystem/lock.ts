@@ -1,6 +1,7 @@
-import { lstat } from "node:fs/promises";
+import { closeSync, lstatSync, openSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { createFile, ignoring, openDirectory, type Root } from "./directory.ts";
+import { systemClock } from "../../protocol/clock.ts";
+import { ignoring, openDirectory, type Root } from "./directory.ts";
 import { fileError, notRegular } from "./file-error.ts";
 import { reservedPrefix } from "./name.ts";
 
@@ -9,7 +10,7 @@ export type Lock = <T>(work: () => Promise<T>) => Promise<T>;
 
 const lockFile = "files.lock";
 const busy = 5; // SQLITE_BUSY
-const retryMs = 2;
+const maxPauseMs = 4;
 const patienceMs = 10_000;
 
 /**
@@ -37,9 +38,9 @@ async function acquire(root: Root): Promise<() => void> {
   const place = { path: "", base: [reservedPrefix], names: [] };
   const directory = await openDirectory(root, place, { create: true });
   try {
-    // Not opened when it is there: to close it would give up a lock that this process has on it.
-    await createFile(directory, lockFile).then((handle) => handle.close(), ignoring("EEXIST"));
-    if (!(await lstat(directory.at(lockFile))).isFile()) throw notRegular(lockFile, true);
+    if (!(await directory.holds())) throw notRegular(lockFile, true);
+    makeFile(directory.at(lockFile));
+    if (!lstatSync(directory.at(lockFile)).isFile()) throw notRegular(lockFile, true);
     const url = pathToFileURL(directory.at(lockFile));
     url.searchParams.set("mode", "rw"); // creates nothing, should somebody put a link there just now
     const until = performance.now() + patienceMs;
@@ -50,17 +51,31 @@ async function acquire(root: Root): Promise<() => void> {
         return () => database.close();
       } catch (error) {
         database.close();
-        if ((error as { errcode?: number }).errcode !== busy) throw error;
+        if (((error as { errcode?: number }).errcode ?? 0) % 256 !== busy) throw error;
       }
       if (performance.now() > until) {
         throw fileError(
           "file_failed",
           "The files are being written by somebody else all the time.",
+          "Try again later.",
         );
       }
-      await new Promise((resolve) => setTimeout(resolve, retryMs));
+      // At random, so that two who wait for each other's lock do not go on in step.
+      await systemClock.sleep(Math.random() * maxPauseMs);
     }
   } finally {
     await directory.close();
+  }
+}
+
+/**
+ * Makes an empty file where there is none; one that is there is not opened. All of it at once, so that nobody in this
+ * process has a lock on the file yet when it is closed: to close it gives up every lock that the process has on it.
+ */
+function makeFile(at: string): void {
+  try {
+    closeSync(openSync(at, "wx"));
+  } catch (error) {
+    ignoring("EEXIST")(error);
   }
 }

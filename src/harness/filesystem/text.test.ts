@@ -17,6 +17,11 @@ describe("editText", () => {
     expect(editText("abc", "x", "y", { all: true })).toEqual({ problem: "missing" });
   });
 
+  it("does not make what nobody could keep in memory", () => {
+    const text = "a".repeat(1_000_000);
+    expect(editText(text, "a", text, { all: true })).toEqual({ problem: "too long" });
+  });
+
   it("finds lines whose ends a reader does not see", () => {
     expect(editText("a\r\nb\r\nc", "a\nb", "x\ny\nz")).toEqual({
       text: "x\r\ny\r\nz\r\nc",
@@ -32,11 +37,26 @@ it("exactText keeps all, and refuses what is no text", () => {
   expect(() => exactText(Uint8Array.of(0xff, 0xfe), "a")).toThrow('"a" is not UTF-8 text.');
 });
 
-it("linesOf gives lines without their ends", () => {
-  expect(linesOf(bytes("a\r\nb\n\nc"))).toEqual(["a", "b", "", "c"]);
-  expect(linesOf(bytes("a\n"))).toEqual(["a"]);
-  expect(linesOf(bytes("\n"))).toEqual([""]);
-  expect(linesOf(bytes(""))).toEqual([]);
-  expect(linesOf(bytes("\ufeffa"))).toEqual(["a"]);
-  expect(linesOf(Uint8Array.of(1, 0, 2))).toBeUndefined();
+describe("linesOf", () => {
+  it("gives lines without their ends", () => {
+    const all = (text: string) => linesOf(bytes(text), 1, 100)?.lines;
+    expect(all("a\r\nb\n\r\n\nc\r")).toEqual(["a", "b", "", "", "c\r"]);
+    expect(all("a\n")).toEqual(["a"]);
+    expect(all("\n")).toEqual([""]);
+    expect(all("")).toEqual([]);
+    expect(all("\ufeffa\n\ufeffb")).toEqual(["a", "\ufeffb"]);
+    expect(all("\ufeff")).toEqual([]);
+    expect(all("é\n😀\u2028")).toEqual(["é", "😀\u2028"]);
+  });
+
+  it("gives the lines that are asked for, and tells how many there are", () => {
+    const text = bytes("1\n2\n3\n4");
+    expect(linesOf(text, 2, 2)).toEqual({ lines: ["2", "3"], total: 4 });
+    expect(linesOf(text, 4, 9)).toEqual({ lines: ["4"], total: 4 });
+    expect(linesOf(text, 5, 9)).toEqual({ lines: [], total: 4 });
+  });
+
+  it("finds none in what is no text", () => {
+    expect(linesOf(Uint8Array.of(1, 0, 2), 1, 9)).toBeUndefined();
+  });
 });

@@ -1,10 +1,11 @@
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
+import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { changed, fileError, shown } from "../filesystem/file-error.ts";
 import type { CutBy, FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { type IsolationScope, namespaceOf } from "../filesystem/namespace.ts";
-import { editText, exactText, linesOf } from "../filesystem/text.ts";
+import { type EditProblem, editText, exactText, linesOf } from "../filesystem/text.ts";
 
 /** The tools by which a model reads, writes and searches files. What is refused is a result that it can act on. */
 export function fileTools(
@@ -21,8 +22,11 @@ export function fileTools(
 /** The most that a result shows, well below what a transcript keeps of one. */
 const maxShown = 40_000;
 const maxLineShown = 2_000;
+const maxLinesShown = maxShown / 8; // each has its number, a tab and an end
 const defaultLines = 2_000;
 const editPatienceMs = 10_000;
+const editPatience = 50; // attempts, when a busy machine leaves time for few
+const maxEditPauseMs = 64;
 
 const fileProperty = { type: "string", description: "The file, relative to the workspace." };
 const directoryProperty = {
@@ -46,17 +50,17 @@ const readFile = fileTool<{ path: string; offset?: number; limit?: number }>({
   required: ["path"],
   async execute(files, { path, offset = 1, limit = defaultLines }) {
     const { data } = await files.read(path);
-    const lines = linesOf(data);
-    if (!lines) throw fileError("not_text", `${shown(path)} is binary (${data.length} bytes).`);
-    if (lines.length === 0) return "(the file is empty)";
-    if (offset > lines.length) return `(the file has only ${lines.length} lines)`;
-    const wanted = lines.slice(offset - 1, offset - 1 + limit);
+    const found = linesOf(data, offset, Math.min(limit, maxLinesShown));
+    if (!found) throw fileError("not_text", `${shown(path)} is binary (${data.length} bytes).`);
+    const { lines, total } = found;
+    if (total === 0) return "(the file is empty)";
+    if (offset > total) return `(the file has only ${total} lines)`;
     const shownLines = fitting(
-      wanted.map((line, index) => `${String(offset + index).padStart(6)}\t${cutLine(line)}`),
+      lines.map((line, index) => `${String(offset + index).padStart(6)}\t${cutLine(line)}`),
     );
     const end = offset + shownLines.length;
-    if (end > lines.length) return shownLines.join("\n");
-    const note = `[lines ${offset} to ${end - 1} of ${lines.length}; go on with offset ${end}]`;
+    if (end > total) return shownLines.join("\n");
+    const note = `[lines ${offset} to ${end - 1} of ${total}; go on with offset ${end}]`;
     return [...shownLines, note].join("\n");
   },
 });
@@ -95,10 +99,10 @@ const editFile = fileTool<{
   },
   required: ["path", "old_string", "new_string"],
   writes: true,
-  async execute(files, { path, old_string, new_string, replace_all = false }) {
+  async execute(files, { path, old_string, new_string, replace_all = false }, signal) {
     // Who loses against another writer looks again: an edit that still fits loses nobody's work.
     const until = performance.now() + editPatienceMs;
-    for (let attempt = 1; attempt === 1 || performance.now() < until; attempt++) {
+    for (let attempt = 1; attempt <= editPatience || performance.now() < until; attempt++) {
       const { data, version } = await files.read(path);
       const edit = editText(exactText(data, path), old_string, new_string, { all: replace_all });
       if ("problem" in edit) throw attempt > 1 ? changed(path) : cannotEdit(path, edit.problem);
@@ -108,6 +112,8 @@ const editFile = fileTool<{
       } catch (error) {
         if (!(error instanceof RivuletError && error.code === "conflict")) throw error;
       }
+      // At random, and longer each time, so that two who collide do not go on in step.
+      await systemClock.sleep(Math.random() * Math.min(2 ** attempt, maxEditPauseMs), signal);
     }
     throw changed(path);
   },
@@ -209,14 +215,27 @@ function withHint(error: unknown): unknown {
   return new RivuletError(error.code, `${error.message} ${error.hint}`, { cause: error });
 }
 
-function cannotEdit(path: string, problem: "missing" | "several"): Error {
-  return problem === "missing"
-    ? fileError("edit_failed", `old_string is not in ${shown(path)}.`, "Read the file again.")
-    : fileError(
+function cannotEdit(path: string, problem: EditProblem): Error {
+  switch (problem) {
+    case "missing":
+      return fileError(
+        "edit_failed",
+        `old_string is not in ${shown(path)}.`,
+        "Read the file again.",
+      );
+    case "several":
+      return fileError(
         "edit_failed",
         `old_string is in ${shown(path)} more than once.`,
         "Give more of what is around it, or set replace_all.",
       );
+    case "too long":
+      return fileError(
+        "too_large",
+        `${shown(path)} would become too large.`,
+        "Work with smaller files.",
+      );
+  }
 }
 
 function entryLine({ path, type, size }: FileStat): string {

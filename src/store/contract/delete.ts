@@ -43,6 +43,7 @@ async function everythingOf(store: Store) {
       ...(await store.posts({ rootTaskId: "task_1" })),
     ],
     sessions: await store.sessions({ userId: "ann", limit: 10 }),
+    found: await store.search({ text: "a", limit: 10 }),
     expired: (await store.expired(10)).filter((id) => id === "sess_1" || id === "sub-1"),
   };
 }

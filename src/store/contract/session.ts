@@ -50,7 +50,9 @@ export function sessionCases(it: ContractTest): void {
       for (const from of range(0, 7)) {
         const expected = range(from, 5).map((i) => `msg_${i}`);
         expect(ids(await store.session("sess_1", from))).toEqual(expected);
+        expect(ids(await store.session("sess_1", from, 2))).toEqual(expected.slice(0, 2));
       }
+      expect(await store.session("sess_1", 0, 0)).toEqual([]);
     });
 
     it("keep messages of every shape as they were", async ({ store }) => {
@@ -249,6 +251,23 @@ export function sessionCases(it: ContractTest): void {
       const listed = await store.sessions({ limit: 10 });
       expect(listed.map((info) => info.sessionId)).toEqual(["sess_1"]);
       expect(await store.session("sub-1")).toHaveLength(1);
+    });
+
+    it("shows one session by its id, a child's too, to the user whose it is", async ({ store }) => {
+      await begin(store, "sess_2", "bob");
+      await commitOnce(store, {
+        tasks: [record({ userId: "ann" }), childRecord({ userId: "ann" })],
+      });
+      const one = async (sessionId: string, userId?: string) =>
+        (await store.sessions({ sessionId, limit: 10, ...(userId && { userId }) })).map(
+          (info) => info.sessionId,
+        );
+      for (const id of ["sess_1", "sub-1"]) {
+        expect(await one(id)).toEqual([id]);
+        expect(await one(id, "ann")).toEqual([id]);
+        expect(await one(id, "bob")).toEqual([]);
+      }
+      expect(await one("sess_none")).toEqual([]);
     });
 
     it("is titled by the beginning of what a user said first", async ({ store }) => {

@@ -96,6 +96,10 @@ export function taskCases(it: ContractTest): void {
       expect(await found({ parentSessionId: "sess_1" })).toEqual(["call_1", "call_2", "call_3"]);
       expect(await found({ parentSessionId: "sub-1" })).toEqual(["call_4"]);
       expect(await found({ rootTaskId: "task_1" })).toHaveLength(5);
+      expect(await found({ conversation: "sess_1" })).toHaveLength(5);
+      expect(await found({ conversation: "sess_1", status: ["suspended"] })).toEqual(["call_2"]);
+      expect(await found({ conversation: "sess_2" })).toEqual(["task_2"]);
+      expect(await found({ conversation: "sub-1" })).toEqual([]);
       expect(await found({ status: ["suspended", "queued"] })).toEqual(["call_2", "task_2"]);
       expect(await found({ status: [] })).toEqual([]);
       expect(

@@ -2,6 +2,7 @@ import { conflict } from "../store-error.ts";
 import type { Database } from "./database.ts";
 import { isOwned, voidLeases } from "./leases.ts";
 import { deleteLogs } from "./logs.ts";
+import { forgetSession } from "./search.ts";
 import { conversationOf } from "./tasks.ts";
 import type { Touch } from "./write-queue.ts";
 
@@ -33,15 +34,21 @@ export function deleteSession(
   const sessions = new Set([sessionId, ...tasks.map((task) => task.session_id)]);
   let found = false;
   for (const id of sessions) {
-    database.run(
-      "DELETE FROM messages WHERE session = (SELECT number FROM sessions WHERE session_id = ?)",
-      id,
-    );
-    const deleted = database.run("DELETE FROM sessions WHERE session_id = ?", id);
-    found ||= deleted === 1;
+    found = deleteTranscript(database, id) || found;
     database.run("DELETE FROM posts WHERE session_id = ?", id);
     touch("session", id);
   }
   for (const log of deleteLogs(database, sessionId)) touch("log", log);
   return found;
+}
+
+function deleteTranscript(database: Database, sessionId: string): boolean {
+  const session = database.get<{ number: number }>(
+    "DELETE FROM sessions WHERE session_id = ? RETURNING number",
+    sessionId,
+  );
+  if (session === undefined) return false;
+  forgetSession(database, session.number);
+  database.run("DELETE FROM messages WHERE session = ?", session.number);
+  return true;
 }

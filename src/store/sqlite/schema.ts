@@ -1,12 +1,14 @@
 import { RivuletError } from "../../protocol/error.ts";
 import { type Database, inTransaction } from "./database.ts";
+import { indexSession } from "./search.ts";
 
 /** "Rivu": tells our databases from those of other programs. */
 const applicationId = 0x52697675;
 
 /** The step at index n brings version n to version n + 1. What is released is never changed, only followed. */
-const migrations: readonly string[] = [
-  `
+const migrations: readonly ((database: Database) => void)[] = [
+  (database) =>
+    database.script(`
   -- Times are milliseconds since the epoch, and REAL because a clock may have fractions of them.
 
   -- Who may write a conversation; a row outlives its leases, so that fences never repeat.
@@ -95,7 +97,32 @@ const migrations: readonly string[] = [
     modified_at REAL NOT NULL,
     data BLOB NOT NULL
   ) STRICT;
-  `,
+  `),
+  (database) => {
+    database.script(`
+  -- Messages with a number of their own, which stays when the database is rebuilt.
+  DROP INDEX messages_by_session;
+  ALTER TABLE messages RENAME TO unnumbered_messages;
+  CREATE TABLE messages (
+    number INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    message TEXT NOT NULL
+  ) STRICT;
+  INSERT INTO messages (session, position, message)
+    SELECT session, position, message FROM unnumbered_messages ORDER BY rowid;
+  DROP TABLE unnumbered_messages;
+  CREATE UNIQUE INDEX messages_by_session ON messages (session, position);
+
+  -- The words of the messages in listed sessions, and whose they are, by the message's number. The texts are in the
+  -- messages, and the words come as they shall be found: a tokenizer that only takes them apart is right.
+  CREATE VIRTUAL TABLE search USING fts5(
+    owner, words, content = '', contentless_delete = 1, tokenize = 'ascii'
+  );
+  `);
+    const sessions = database.all<{ number: number }>("SELECT number FROM sessions");
+    for (const { number } of sessions) indexSession(database, number);
+  },
 ];
 
 const schemaVersion = migrations.length;
@@ -109,7 +136,7 @@ export function needsMigration(database: Database): boolean {
 export function migrate(database: Database): void {
   inTransaction(database, "BEGIN IMMEDIATE", () => {
     // The version again, now under the lock: another process may have been faster.
-    for (const migration of migrations.slice(versionOf(database))) database.script(migration);
+    for (const migration of migrations.slice(versionOf(database))) migration(database);
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);
   });

@@ -1,14 +1,16 @@
 import type { Message } from "../../protocol/message.ts";
 import type { SessionInfo, SessionQuery, TaskRecord } from "../../protocol/store.ts";
+import { searchWords } from "../search.ts";
 import { sessionTitle } from "../session-title.ts";
 import { conflict, invalidCursor } from "../store-error.ts";
 import type { Database, Value } from "./database.ts";
+import { indexMessage, indexSession } from "./search.ts";
 
 /** An append with its messages as they are kept. */
 export interface EncodedAppend {
   readonly sessionId: string;
   readonly at: number;
-  readonly messages: readonly string[];
+  readonly messages: readonly { readonly text: string; readonly words: string }[];
   /** What the session is called if nothing before it names it. */
   readonly title: string | undefined;
 }
@@ -30,7 +32,10 @@ export function encodeAppend(append: {
   readonly messages: readonly Message[];
 }): EncodedAppend {
   const { sessionId, at, messages } = append;
-  const encoded = messages.map((message) => JSON.stringify(message));
+  const encoded = messages.map((message) => ({
+    text: JSON.stringify(message),
+    words: searchWords(message),
+  }));
   return { sessionId, at, messages: encoded, title: sessionTitle(messages) };
 }
 
@@ -42,13 +47,15 @@ export function appendMessages(database: Database, append: EncodedAppend, now: n
     throw conflict(`Session ${sessionId} has ${session.messages} messages, not ${at}.`);
   }
   if (messages.length === 0) return;
-  for (const [index, message] of messages.entries()) {
-    database.run(
-      "INSERT INTO messages (session, position, message) VALUES (?, ?, ?)",
+  for (const [index, { text, words }] of messages.entries()) {
+    const { number } = database.get(
+      "INSERT INTO messages (session, position, message) VALUES (?, ?, ?) RETURNING number",
       session.number,
       at + index,
-      message,
-    );
+      text,
+    ) as { number: number };
+    if (session.parent_session_id !== null) continue;
+    indexMessage(database, number, { userId: session.user_id, words });
   }
   database.run(
     "UPDATE sessions SET messages = ?, title = coalesce(title, ?) WHERE number = ?",
@@ -60,8 +67,8 @@ export function appendMessages(database: Database, append: EncodedAppend, now: n
 
 /** Notes that a task is on a session, which belongs to its first one. */
 export function noteTask(database: Database, record: TaskRecord, now: number): void {
-  const { number } = touchSession(database, record.sessionId, now);
-  database.run(
+  const { number, messages } = touchSession(database, record.sessionId, now);
+  const isFirst = database.run(
     `UPDATE sessions SET root_task_id = ?, parent_session_id = ?, user_id = ?, agent_id = ?
      WHERE number = ? AND root_task_id IS NULL`,
     record.rootTaskId,
@@ -70,40 +77,55 @@ export function noteTask(database: Database, record: TaskRecord, now: number): v
     record.agentId,
     number,
   );
+  // Only now it is known whose these messages are.
+  if (isFirst === 1 && messages > 0) indexSession(database, number);
 }
 
-function touchSession(
-  database: Database,
-  sessionId: string,
-  now: number,
-): { readonly number: number; readonly messages: number } {
+interface TouchedSession {
+  readonly number: number;
+  readonly messages: number;
+  readonly user_id: string | null;
+  readonly parent_session_id: string | null;
+}
+
+function touchSession(database: Database, sessionId: string, now: number): TouchedSession {
   return database.get(
     `INSERT INTO sessions (session_id, created_at, updated_at) VALUES (?, ?, ?)
      ON CONFLICT (session_id) DO UPDATE SET updated_at = excluded.updated_at
-     RETURNING number, messages`,
+     RETURNING number, messages, user_id, parent_session_id`,
     sessionId,
     now,
     now,
-  ) as { number: number; messages: number };
+  ) as TouchedSession;
 }
 
-/** The messages of a session from an index on. */
-export function readSession(database: Database, sessionId: string, from: number): Message[] {
+/** The messages of a session from an index on; all of them when the limit is -1. */
+export function readSession(
+  database: Database,
+  sessionId: string,
+  from: number,
+  limit: number,
+): Message[] {
   const rows = database.all<{ message: string }>(
     `SELECT message FROM messages
      WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND position >= ?
-     ORDER BY position`,
+     ORDER BY position LIMIT ?`,
     sessionId,
     from,
+    limit,
   );
   return rows.map((row) => JSON.parse(row.message));
 }
 
-/** The latest created first; a child's session is part of its conversation and not listed. */
+/** The latest created first; a child's session is part of its conversation and listed only by its name. */
 export function listSessions(database: Database, query: SessionQuery): SessionInfo[] {
-  const { userId, before, limit } = query;
+  const { userId, sessionId, before, limit } = query;
   let listed = "FROM sessions WHERE parent_session_id IS NULL";
   const values: Value[] = [];
+  if (sessionId !== undefined) {
+    listed = "FROM sessions WHERE session_id = ?";
+    values.push(sessionId);
+  }
   if (userId !== undefined) {
     listed += " AND user_id = ?";
     values.push(userId);

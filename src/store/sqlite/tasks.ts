@@ -57,6 +57,10 @@ export function listTasks(database: Database, query: TaskQuery, limit: number): 
     conditions.push(`${column} = ?`);
     values.push(value);
   }
+  if (query.conversation !== undefined) {
+    conditions.push("root_task_id IN (SELECT task_id FROM tasks WHERE session_id = ?)");
+    values.push(query.conversation);
+  }
   if (query.status !== undefined) {
     conditions.push(`status IN (${query.status.map(() => "?").join()})`);
     values.push(...query.status);

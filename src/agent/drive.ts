@@ -1,0 +1,173 @@
+import type { Message } from "../protocol/message.ts";
+import type { Post, TaskRecord } from "../protocol/store.ts";
+import { isTerminal } from "../protocol/task.ts";
+import { reviveChild } from "./child.ts";
+import type { Conversation } from "./conversation.ts";
+import { driverOf, unfinished } from "./drivers.ts";
+import type { Ending } from "./ending.ts";
+import { driveHooked } from "./hooked.ts";
+import { isControl } from "./inbox.ts";
+import { driveTask, resumeTask } from "./lifecycle.ts";
+import type { TaskRun } from "./task-run.ts";
+import { traceTask } from "./trace.ts";
+
+/** A task that this process works on, whoever waits for it. */
+export interface Drive {
+  /** As it was when the drive began, or was promoted before it was open. */
+  record: TaskRecord;
+  /** The tasks above it, the root first. */
+  readonly ancestors: readonly string[];
+  readonly controller: AbortController;
+  /** Absent until it is open. */
+  task?: TaskRun;
+  /** Resolves when it is written that the task is there. */
+  readonly begun: Promise<unknown>;
+  /** Resolves when it rests and nothing of it runs here; rejects only when the right to write is lost. */
+  readonly ended: Promise<void>;
+}
+
+/** A task to drive, and how it is opened. */
+export interface DriveStart {
+  readonly conversation: Conversation;
+  readonly record: TaskRecord;
+  readonly ancestors: readonly string[];
+  /** What it is asked, for `preCall` hooks. */
+  readonly input: readonly Message[];
+  /** Waits for its turn, opens the task and writes that it begins or goes on. */
+  open(drive: Drive): Promise<OpenedTask>;
+}
+
+/** A task that is open, and how to give its turn back. */
+export interface OpenedTask {
+  readonly task: TaskRun;
+  /** True: it was cancelled before it began. */
+  readonly hasEnded?: boolean;
+  release(): void;
+}
+
+/** Starts to drive a task. It is known as driven from here on, before anything else can happen. */
+export function startDrive(start: DriveStart): Drive {
+  const { conversation, record, ancestors } = start;
+  const begun = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  const drive: Drive = {
+    record,
+    ancestors,
+    controller: new AbortController(),
+    begun: begun.promise,
+    ended: ended.promise,
+  };
+  conversation.drives.set(record.taskId, drive);
+  conversation.hold();
+  work(start, drive, begun.resolve).then(ended.resolve, (error) => {
+    // Whoever does not wait for it has not asked for its failure.
+    begun.promise.catch(() => {});
+    ended.promise.catch(() => {});
+    begun.reject(error);
+    ended.reject(error);
+  });
+  return drive;
+}
+
+async function work(start: DriveStart, drive: Drive, onBegun: () => void): Promise<void> {
+  const { conversation, record, input } = start;
+  const { lost } = conversation;
+  const onLost = () => drive.controller.abort(lost.signal.reason);
+  if (lost.signal.aborted) onLost();
+  lost.signal.addEventListener("abort", onLost, { once: true });
+  let release: (() => void) | undefined;
+  try {
+    const opened = await start.open(drive);
+    drive.task = opened.task;
+    release = opened.release;
+    onBegun();
+    if (opened.hasEnded) return;
+    await traceTask(opened.task, () => driveHooked(opened.task, input, driveUntilIdle));
+  } catch (error) {
+    // Its failure is its own and has been written, unless nobody may write any more.
+    if (lost.signal.aborted) throw lost.signal.reason;
+    if (drive.task === undefined) throw error;
+  } finally {
+    lost.signal.removeEventListener("abort", onLost);
+    release?.();
+    conversation.drives.delete(record.taskId);
+    const { mode, depth, status } = drive.task?.record ?? drive.record;
+    if (status === "suspended") void conversation.attend(); // an answer may have come meanwhile
+    if (mode === "background" && depth === 1 && isTerminal(status)) conversation.onDelivery?.();
+    await conversation.leave();
+  }
+}
+
+/**
+ * Drives a task until it rests and nothing has been posted for it meanwhile: who answers as soon as an approval is
+ * asked for may be faster than the suspension.
+ */
+export async function driveUntilIdle(task: TaskRun, prepare: () => Promise<void>): Promise<Ending> {
+  let ending = await driveTask(task, prepare);
+  let tried = new Set<string>();
+  while (ending.status === "suspended") {
+    const posts = await postsFor(task);
+    // What a drive knew of and did not take has to wait for something else.
+    if (posts.every(({ id }) => tried.has(id))) break;
+    tried = new Set(posts.map(({ id }) => id));
+    await resumeTask(task, "approval_resolved");
+    ending = await driveTask(task);
+  }
+  return ending;
+}
+
+/** The answers and cancels that wait for this task, or for one that only it can drive. */
+export async function postsFor(task: TaskRun): Promise<readonly Post[]> {
+  const { store } = task.conversation;
+  const { rootTaskId, taskId } = task.ref;
+  const posts = (await store.posts({ rootTaskId })).filter(isControl);
+  if (posts.length === 0) return posts;
+  const records = await store.tasks({ rootTaskId, status: unfinished });
+  return posts.filter(({ sessionId }) => driverOf(records, sessionId)?.taskId === taskId);
+}
+
+/** Cancels a task and everything below it that is driven here, now. */
+export function abortTree(conversation: Conversation, taskId: string, reason: unknown): void {
+  for (const { record, ancestors, controller } of conversation.drives.values()) {
+    if (record.taskId === taskId || ancestors.includes(taskId)) controller.abort(reason);
+  }
+}
+
+/**
+ * Looks after a conversation that this process owns: cancels reach what is driven, and background tasks that nobody
+ * drives are taken up when their process was lost or somebody has answered them.
+ */
+export async function attend(conversation: Conversation): Promise<void> {
+  const { store, sessionId, drives } = conversation;
+  const records = await store.tasks({ conversation: sessionId, status: unfinished });
+  for (const rootTaskId of new Set(records.map((record) => record.rootTaskId))) {
+    const tree = records.filter((record) => record.rootTaskId === rootTaskId);
+    const posts = (await store.posts({ rootTaskId })).filter(isControl);
+    for (const post of posts) {
+      if (post.kind !== "cancel") continue;
+      const target = tree.find((record) => isFor(post, record));
+      if (target) abortTree(conversation, target.taskId, cancelReason(post));
+    }
+    const asked = new Set(posts.map((post) => driverOf(tree, post.sessionId)?.taskId));
+    for (const { taskId, mode, depth } of tree) {
+      if (mode !== "background" || depth === 0 || drives.has(taskId)) continue;
+      const record = await store.task(taskId);
+      // Not driven before and after this look, so nobody has ended it in between.
+      if (record === undefined || isTerminal(record.status) || drives.has(taskId)) continue;
+      if (record.status === "suspended" && !asked.has(taskId)) continue;
+      await reviveChild(conversation, record);
+    }
+  }
+}
+
+/** Whether a row is about this task, and not about another one of its session. */
+export function isFor(post: Post, record: Pick<TaskRecord, "taskId" | "sessionId">): boolean {
+  const taskId = post.message?.metadata?.taskId;
+  return taskId === undefined ? post.sessionId === record.sessionId : taskId === record.taskId;
+}
+
+/** Why somebody cancels. */
+export function cancelReason({ message }: Post): Error {
+  const [block] = message?.content ?? [];
+  return new Error(block?.type === "text" && block.text !== "" ? block.text : "cancelled");
+}

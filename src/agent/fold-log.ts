@@ -1,0 +1,32 @@
+import { TaskTree } from "../protocol/reduce.ts";
+import type { Store } from "../protocol/store.ts";
+import type { Task } from "../protocol/task.ts";
+import { type Used, usedBy } from "./budget.ts";
+
+const pageSize = 1_000;
+
+/** Where its log says a task stands, and what its subtree has used. */
+export interface FoldedTask {
+  readonly task: Task | undefined;
+  readonly used: Used;
+}
+
+/** Reads a root task's log, from what stands for its beginning when that was trimmed, and folds it. */
+export async function foldTask(
+  store: Store,
+  { taskId, rootTaskId }: { readonly taskId: string; readonly rootTaskId: string },
+): Promise<FoldedTask> {
+  const trimmed = await store.snapshot(rootTaskId);
+  const tree = new TaskTree().apply(trimmed?.tasks ?? []);
+  const modelCalls = new Map<string, number>();
+  for (let after = trimmed?.through ?? -1; ; ) {
+    const events = await store.read(rootTaskId, after, pageSize);
+    if (events.length === 0) break;
+    tree.apply(events);
+    for (const { type, task_id } of events) {
+      if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
+    }
+    after += events.length;
+  }
+  return { task: tree.tree.tasks[taskId], used: usedBy(tree.tree, taskId, modelCalls) };
+}

@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+import { RivuletError } from "../protocol/error.ts";
+import { ManualClock } from "../testing/clock.ts";
+import { FileCache } from "./file-cache.ts";
+import type { FileStat, Filesystem } from "./filesystem/filesystem.ts";
+
+/** One file, and how often it was read. */
+function fileWith(text: string, modifiedAt: number) {
+  const file = { text, modifiedAt, isThere: true, reads: 0 };
+  const files = {
+    async stat(path: string): Promise<FileStat | undefined> {
+      const { text, modifiedAt } = file;
+      return { path, type: "file", size: text.length, modifiedAt };
+    },
+    async read(path: string) {
+      if (!file.isThere) throw new RivuletError("not_found", "Gone.");
+      file.reads += 1;
+      return { path, data: Buffer.from(file.text), version: "" };
+    },
+  } as unknown as Filesystem;
+  return { file, files };
+}
+
+const now = 1_000_000;
+const cacheOf = (clock = new ManualClock(now)) =>
+  new FileCache(clock, ({ data }) => Buffer.from(data).toString());
+
+it("a file is read again when it has changed, and only then", async () => {
+  const { file, files } = fileWith("one", now - 10_000);
+  const cache = cacheOf();
+  const view = { key: "", files };
+  expect(await cache.get(view, "a")).toBe("one");
+  expect(await cache.get(view, "a")).toBe("one");
+  expect(file.reads).toBe(1);
+  file.text = "two";
+  file.modifiedAt = now - 5_000;
+  expect(await cache.get(view, "a")).toBe("two");
+  expect(file.reads).toBe(2);
+  expect(await cache.get({ key: "other", files }, "a")).toBe("two");
+  expect(file.reads).toBe(3);
+});
+
+it.each([
+  ["was written just now", now - 1_000],
+  ["has a date in the future", now + 60_000],
+  ["has no date", 0],
+])("a file that %s is not taken for unchanged", async (_, modifiedAt) => {
+  const { file, files } = fileWith("one", modifiedAt);
+  const cache = cacheOf();
+  await cache.get({ key: "", files }, "a");
+  file.text = "two";
+  expect(await cache.get({ key: "", files }, "a")).toBe("two");
+});
+
+it("a file that is gone is none, also when it goes while we look", async () => {
+  const { file, files } = fileWith("one", now - 10_000);
+  file.isThere = false;
+  expect(await cacheOf().get({ key: "", files }, "a")).toBeUndefined();
+});
+
+it("it does not grow without end", async () => {
+  const { file, files } = fileWith("one", now - 10_000);
+  const cache = cacheOf();
+  for (let n = 0; n <= 500; n++) await cache.get({ key: `${n}`, files }, "a");
+  await cache.get({ key: "500", files }, "a");
+  expect(file.reads).toBe(501);
+  await cache.get({ key: "0", files }, "a");
+  expect(file.reads).toBe(502);
+});

@@ -1,0 +1,71 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { ManualClock } from "../testing/clock.ts";
+import { mcpServers } from "./mcp-servers.ts";
+import type { ToolsFile } from "./tools-file.ts";
+
+const script = join(import.meta.dirname, "../../test/support/mcp-server.ts");
+const program = { command: process.execPath, args: [script, "stdio"] };
+const { signal } = new AbortController();
+
+function serversOf(file: { current?: ToolsFile }, clock = new ManualClock(0)) {
+  const servers = mcpServers({
+    servers: {},
+    readFile: async () => file.current,
+    useFileServers: true,
+    clock,
+  });
+  onTestFinished(() => servers.close());
+  return servers;
+}
+const names = (servers: ReturnType<typeof serversOf>) => servers.tools().map(({ name }) => name);
+
+it("servers come and go with the file", async () => {
+  const file: { current?: ToolsFile } = { current: { servers: { a: program }, deny: ["a_fail"] } };
+  const servers = serversOf(file);
+  expect(names(servers)).toEqual([]);
+  await servers.refresh(signal);
+  const [first] = servers.tools();
+  expect(names(servers)).toContain("a_echo");
+  expect(servers.allows?.("a_fail")).toBe(false);
+  await servers.refresh(signal);
+  expect(servers.tools()[0]).toBe(first); // the same connection
+  file.current = { servers: { b: program }, deny: [], allow: ["b_*"] };
+  await servers.refresh(signal);
+  expect(names(servers)).toContain("b_echo");
+  expect(names(servers)).not.toContain("a_echo");
+  expect(servers.allows?.("read_file")).toBe(false);
+  delete file.current;
+  await servers.refresh(signal);
+  expect(names(servers)).toEqual([]);
+  expect(servers.allows?.("read_file")).toBe(true);
+});
+
+it("a server that could not be reached is tried again, and nobody waits for it", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "rivulet-mcp-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const late = join(directory, "server.mjs");
+  const clock = new ManualClock(0);
+  const file = { current: { servers: { a: { command: process.execPath, args: [late, "stdio"] } }, deny: [] } };
+  const servers = serversOf(file, clock);
+  await servers.refresh(signal);
+  expect(names(servers)).toEqual([]);
+  writeFileSync(late, `await import(${JSON.stringify(script)});`);
+  await servers.refresh(signal);
+  expect(names(servers)).toEqual([]); // not at once
+  clock.advance(30_001);
+  await servers.refresh(signal);
+  await vi.waitFor(() => expect(names(servers)).toContain("a_echo"), 20_000);
+});
+
+it("a cancel ends the waiting, and a close the program", async () => {
+  const hanging = { command: process.execPath, args: ["-e", "setInterval(() => {}, 1000)"] };
+  const servers = serversOf({ current: { servers: { a: hanging }, deny: [] } });
+  const stop = new AbortController();
+  const refreshed = servers.refresh(stop.signal);
+  setTimeout(() => stop.abort(), 50);
+  await refreshed;
+  expect(names(servers)).toEqual([]);
+});

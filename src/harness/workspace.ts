@@ -1,0 +1,50 @@
+import type { HookContext } from "../agent/hook.ts";
+import type { Store } from "../protocol/store.ts";
+import type { CachedFiles } from "./file-cache.ts";
+import type { Filesystem } from "./filesystem/filesystem.ts";
+import { type AtWork, type IsolationScope, namespaceOf } from "./filesystem/namespace.ts";
+
+/** Where a workspace is, unless somebody says otherwise. */
+export const defaultWorkspace = ".rivulet/workspace";
+
+/** The directory that an agent lives in. */
+export interface Workspace {
+  /** All of it, as its operator sees it. */
+  readonly files: Filesystem;
+  /** Among whom its files are shared. */
+  readonly isolation: IsolationScope;
+  /** What the one who is at work sees of it. */
+  viewOf(who: AtWork): CachedFiles;
+  /** The same for a hook. */
+  viewFor(context: HookContext): Promise<CachedFiles>;
+}
+
+/** A filesystem as the workspace of an agent whose tasks are in this store. */
+export function openWorkspace(
+  files: Filesystem,
+  isolation: IsolationScope,
+  store: Pick<Store, "task">,
+): Workspace {
+  function viewOf(who: AtWork): CachedFiles {
+    const namespace = namespaceOf(isolation, who);
+    if (!namespace) return { key: "", files };
+    return { key: `${namespace.scope}:${namespace.id}`, files: files.within(namespace) };
+  }
+  return {
+    files,
+    isolation,
+    viewOf,
+    async viewFor({ task, state }) {
+      const known = state.get(viewKey) as CachedFiles | undefined;
+      if (known) return known;
+      // The record says who is at work, and that never changes.
+      const record = await store.task(task.taskId);
+      if (!record) throw new Error(`There is no record of task ${task.taskId}.`);
+      const view = viewOf(record);
+      state.set(viewKey, view);
+      return view;
+    },
+  };
+}
+
+const viewKey = "rivulet.workspace";
