@@ -52,7 +52,13 @@ export type {
   StoreFilesystemOptions,
   ToolsFileOptions,
 } from "./harness/index.ts";
-export { fileTools, HarnessAgent, localFilesystem, sessionsOf, storeFilesystem } from "./harness/index.ts";
+export {
+  fileTools,
+  HarnessAgent,
+  localFilesystem,
+  sessionsOf,
+  storeFilesystem,
+} from "./harness/index.ts";
 export type {
   Agent,
   AgentEvent,

@@ -11,6 +11,7 @@ const endings: Readonly<Record<string, string>> = {
   "04-approval.ts": "Done, as far as I was allowed to. Left: notes.md, draft.md",
   "05-structured-output.ts": "  cheese   9.00 €",
   "06-resume.ts": "The electricity is paid, and the receipt is in the post.",
+  "07-workspace.ts": "The workspace made the difference.",
 };
 
 function node(...args: readonly string[]) {

@@ -50,6 +50,8 @@ export async function runCall(
   try {
     const call = await editCall(task, pending);
     const outcome = "type" in call ? call : await answerCall(task, pending, call, shown);
+    // A call that was stopped because nobody may write any more has not ended: whoever goes on runs it.
+    task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
       await finishCall(task, pending.call, outcome, shown);
       return "moved";

@@ -2,12 +2,12 @@ import { RivuletError } from "../protocol/error.ts";
 import { userMessage } from "../protocol/message.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import { taskEnded } from "./child.ts";
 import { Conversation } from "./conversation.ts";
 import { abortTree } from "./drive.ts";
 import { driverOf, isAbove } from "./drivers.ts";
 import { startRoot } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
+import { taskReached } from "./task-reached.ts";
 
 /**
  * Cancels a task with everything below it, wherever it is: what runs here is stopped now, what waits is taken to its
@@ -66,7 +66,7 @@ async function seeTo(settings: AgentSettings, root: TaskRecord, target: TaskReco
   try {
     await conversation.attend();
     if (conversation.drives.has(driver?.taskId ?? ""))
-      await taskEnded(store, target.taskId, signal);
+      await taskReached(store, target.taskId, ({ status }) => isTerminal(status), signal);
   } finally {
     await conversation.leave();
   }

@@ -26,8 +26,8 @@ export function childReport(outcome: ChildOutcome, status = words[outcome.status
     `agent_key: ${agentKey}`,
     `agent_id: ${agentId}`,
     `session_id: ${sessionId}`,
-    ...(label === undefined ? [] : [`label: ${label}`]),
     `status: ${status}`,
+    ...(label === undefined ? [] : [`label: ${label}`]),
   ];
   if (isOpen(outcome.status))
     return { header: [...lines, `task_id: ${taskId}`].join("\n"), said: [] };
@@ -36,7 +36,7 @@ export function childReport(outcome: ChildOutcome, status = words[outcome.status
     (block) => (block.type === "text" && block.text !== "") || "source" in block,
   );
   if (error) lines.push(`error: ${error.message}`);
-  if (said.length > 0) lines.push("reply:");
+  if (said.length > 0) lines.push("reply:", "");
   return { header: lines.join("\n"), said };
 }
 

@@ -16,6 +16,7 @@ import type { AgentSettings } from "./settings.ts";
 import { settingsBehind } from "./settings.ts";
 import { settlePending } from "./settle.ts";
 import { takeSlot } from "./slot.ts";
+import { taskReached } from "./task-reached.ts";
 import type { TaskRun } from "./task-run.ts";
 import type { ChildOptions, ChildOutcome } from "./tool/context.ts";
 import { toJsonSchema } from "./tool/schema.ts";
@@ -119,7 +120,7 @@ async function createChild(
   asked: readonly Message[],
   options: ChildOptions,
 ): Promise<Drive> {
-  const { agentId, label, mode = "sync", continues, output, budget } = options;
+  const { agentId, label, mode = "sync", child: who, output, budget } = options;
   const uuid = parent.settings.ids.uuid();
   const record: TaskRecord = {
     taskId: callId,
@@ -128,9 +129,9 @@ async function createChild(
     parentItemId: childPlace(parent, callId).item_id,
     agentId,
     agentName: settings.name,
-    agentKey: continues?.agentKey ?? `agent:${agentId}:${uuid}`,
+    agentKey: who?.agentKey ?? `agent:${agentId}:${uuid}`,
     ...(label !== undefined && { label }),
-    sessionId: continues?.sessionId ?? `sub-${uuid}`,
+    sessionId: who?.sessionId ?? `sub-${uuid}`,
     parentSessionId: parent.ref.sessionId,
     ...(parent.record.userId !== undefined && { userId: parent.record.userId }),
     depth: parent.record.depth + 1,
@@ -151,7 +152,7 @@ async function createChild(
       agent: { id: agentId, name: settings.name, key: record.agentKey },
     });
   remember(parent.conversation.store, callId, settings);
-  if (continues === undefined) {
+  if (!who?.isKnown) {
     return driveChild(parent, record, input, async ({ controller }) => {
       const child = await open(parent, settings, record, [], { caller, controller, isNew: true });
       // With nothing to wait for in between, this is written together with the child's own beginning.
@@ -205,27 +206,8 @@ async function turnOf(
     if (first === undefined || first.taskId === taskId) return release;
     // It has its slot back while it waits for somebody; the session is still its own.
     release();
-    await taskEnded(store, first.taskId, signal);
+    await taskReached(store, first.taskId, ({ status }) => isTerminal(status), signal);
   }
-}
-
-/** Resolves when a task has ended, or the waiting has. */
-export function taskEnded(store: Store, taskId: string, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = () => {
-      unwatch();
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const look = async () => {
-      const record = await store.task(taskId);
-      if (record === undefined || isTerminal(record.status)) done();
-    };
-    const unwatch = store.watch({ task: taskId }, () => void look().catch(reject));
-    signal.addEventListener("abort", done, { once: true });
-    if (signal.aborted) done();
-    else look().catch(reject);
-  });
 }
 
 function driveChild(
@@ -258,7 +240,7 @@ export async function reviveChild(conversation: Conversation, record: TaskRecord
   if (parent === undefined) return;
   const settings = await settingsOfChild(parent, record);
   if (settings !== undefined) resumeChild(parent, settings, record);
-  else if (record.status !== "suspended") await failLost(parent, record);
+  else if (record.status !== "suspended") await failLost(conversation, record, parent);
 }
 
 /** The task above a child, to open the child under it; undefined when this process does not know its agent. */
@@ -293,20 +275,48 @@ async function settingsOfChild(
   return agent && settingsBehind(agent);
 }
 
-/** The process that drove it is gone, and it cannot be taken up. */
-export async function failLost(parent: TaskRun, record: TaskRecord): Promise<void> {
-  const { store } = parent.conversation;
-  const messages = await store.session(record.sessionId);
-  const child = await open(parent, nameOnly(parent, record), record, messages);
-  if (record.status !== "queued") {
-    await resumeTask(child, "recovered");
-    await settlePending(child, "error", interruptedResult);
+/** Fails what no process drives any more, the deepest first: a parent's calls have ended when it ends. */
+export async function failLostTasks(
+  conversation: Conversation,
+  records: readonly TaskRecord[],
+): Promise<void> {
+  const deepestFirst = [...records].sort((one, other) => other.depth - one.depth);
+  for (const { taskId } of deepestFirst) {
+    if (conversation.drives.has(taskId)) continue;
+    const record = await conversation.store.task(taskId);
+    if (record?.status !== "queued" && record?.status !== "in_progress") continue;
+    if (conversation.drives.has(taskId)) continue;
+    if (record.depth > 0)
+      await failLost(conversation, record, await openParent(conversation, record));
+    else await failLost(conversation, record, undefined);
   }
-  await endTask(child, failed(executorLost()));
 }
 
-/** Why a task has failed whose process is gone. */
-export function executorLost(): RivuletError {
+/** The process that drove it is gone, and it is not taken up. */
+async function failLost(
+  conversation: Conversation,
+  record: TaskRecord,
+  parent: TaskRun | undefined,
+): Promise<void> {
+  const messages = await conversation.store.session(record.sessionId);
+  const { agentName: name, agentId } = record;
+  const task = await openTask({
+    settings: { ...conversation.settings, name, agentId },
+    conversation,
+    record,
+    messages,
+    caller: {},
+    ...(parent && { parent }),
+    ...(record.depth > 0 && { source: sourceOf(record) }),
+  });
+  if (record.status !== "queued") {
+    await resumeTask(task, "recovered");
+    await settlePending(task, "error", interruptedResult);
+  }
+  await endTask(task, failed(executorLost()));
+}
+
+function executorLost(): RivuletError {
   return new RivuletError("executor_lost", "executor lost", {
     hint: "The process that drove this task is gone. Start it again.",
   });

@@ -55,18 +55,19 @@ describe("a log writer", () => {
     expect(writes.slice(2)).toEqual([["d"]]);
   });
 
-  it("is behind while too much is not durable", async () => {
+  it("makes the loop wait while too much is not durable, and others go first", async () => {
     const { writer, end } = slowWriter();
     for (let count = 0; count < 511; count++) writer.append(event("x"));
-    expect(writer.isBehind).toBe(false);
+    expect(writer.catchUp()).toBeUndefined();
     writer.append(event("x"));
-    expect(writer.isBehind).toBe(true);
-    const flushed = writer.flush();
+    const order: string[] = [];
+    setImmediate(() => order.push("the event loop"));
+    const caughtUp = writer.catchUp()?.then(() => order.push("the loop"));
     await tick();
     end();
-    await flushed;
-    await tick();
-    expect(writer.isBehind).toBe(false);
+    await caughtUp;
+    expect(order).toEqual(["the event loop", "the loop"]);
+    expect(writer.catchUp()).toBeUndefined();
   });
 
   it("writes nothing more after a failure: the log would have a hole", async () => {

@@ -17,6 +17,16 @@ const owner = `process:${crypto.randomUUID()}`;
 // Conversations that this process drives right now, by store and root session.
 const open = new WeakMap<Store, Map<string, Promise<Conversation>>>();
 
+// Stores on which this process begins nothing new.
+const closing = new WeakSet<Store>();
+
+function shuttingDown(): RivuletError {
+  return new RivuletError("shutting_down", "This process is shutting down.", {
+    retryable: true,
+    hint: "The work is stored: another process, or this one after its restart, goes on with it.",
+  });
+}
+
 /** Who enters a conversation, and how. */
 export interface Entry {
   /** The agent of the root session. */
@@ -24,6 +34,8 @@ export interface Entry {
   readonly sessionId: string;
   readonly onBusy: "queue" | "fail";
   readonly signal: AbortSignal;
+  /** What becomes of tasks whose process was lost, when this opens the conversation; they go on by default. */
+  readonly lostTasks?: "resume" | "fail";
 }
 
 /**
@@ -35,6 +47,7 @@ export class Conversation {
   readonly sessionId: string;
   /** The agent of the root session: it knows the agents of all the others. */
   readonly settings: AgentSettings;
+  readonly lostTasks: "resume" | "fail";
   /** The tasks that are driven right now, by their id. */
   readonly drives = new Map<string, Drive>();
   /** Called when background work of the root session has ended. */
@@ -49,8 +62,9 @@ export class Conversation {
   #attending: Promise<void> | undefined;
   #isAskedAgain = false;
 
-  private constructor(settings: AgentSettings, lease: Lease) {
+  private constructor({ settings, lostTasks = "resume" }: Entry, lease: Lease) {
     this.store = settings.store;
+    this.lostTasks = lostTasks;
     this.sessionId = lease.sessionId;
     this.settings = settings;
     this.#lease = lease;
@@ -66,6 +80,7 @@ export class Conversation {
    */
   static async enter(entry: Entry): Promise<Conversation> {
     const { settings, sessionId } = entry;
+    if (closing.has(settings.store)) throw shuttingDown();
     const here = open.get(settings.store) ?? new Map<string, Promise<Conversation>>();
     open.set(settings.store, here);
     for (;;) {
@@ -95,17 +110,33 @@ export class Conversation {
     return conversation && conversation.#inside > 0 ? conversation : undefined;
   }
 
-  /** All that this process drives on a store. */
-  static async all(store: Store): Promise<readonly Conversation[]> {
-    const found = await Promise.allSettled(open.get(store)?.values() ?? []);
-    return found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  /**
+   * Ends the work of this process on a store: nothing new begins, and what runs stops where it was last written, with
+   * its lease released, so that another process can go on with it.
+   */
+  static async shutDown(store: Store): Promise<void> {
+    closing.add(store);
+    const opened = await Promise.allSettled(open.get(store)?.values() ?? []);
+    await Promise.all(
+      opened.map(async (one) => {
+        if (one.status === "rejected" || one.value.#inside === 0) return;
+        const conversation = one.value;
+        conversation.hold();
+        conversation.lost.abort(shuttingDown());
+        const driven = [...conversation.drives.values()].map(({ ended }) => ended);
+        await Promise.allSettled(driven);
+        await conversation.leave();
+        await conversation.#closed.promise;
+      }),
+    );
   }
 
-  static async #open({ settings, sessionId, onBusy, signal }: Entry): Promise<Conversation> {
+  static async #open(entry: Entry): Promise<Conversation> {
+    const { settings, sessionId, onBusy, signal } = entry;
     const { store, clock } = settings;
     for (;;) {
       const lease = await store.acquire(sessionId, owner, leaseMs);
-      if (lease) return new Conversation(settings, lease);
+      if (lease) return new Conversation(entry, lease);
       if (onBusy === "fail") {
         throw new RivuletError("agent_busy", `Another process drives session ${sessionId}.`, {
           retryable: true,
@@ -167,6 +198,7 @@ export class Conversation {
   }
 
   #closing: Promise<void> | undefined;
+  readonly #closed = Promise.withResolvers<void>();
 
   /** The last to leave writes what is left and releases the lease. */
   async leave(): Promise<void> {
@@ -190,6 +222,7 @@ export class Conversation {
       // The outcome stands: whoever had something to write was told, and a lease ends by itself.
     } finally {
       open.get(this.store)?.delete(this.sessionId);
+      this.#closed.resolve();
     }
   }
 
@@ -203,6 +236,7 @@ export class Conversation {
   }
 
   async #commit(step: Omit<Commit, "lease">): Promise<void> {
+    if (this.lost.signal.aborted) throw this.lost.signal.reason;
     try {
       await this.store.commit({ ...step, lease: this.#lease });
     } catch (error) {
@@ -257,9 +291,14 @@ export class LogWriter {
     });
   }
 
-  /** Whether the loop should let the writer catch up. */
-  get isBehind(): boolean {
-    return this.#undurable >= maxPending;
+  /** A promise when the loop should let the writer catch up, and whoever else waits for the event loop. */
+  catchUp(): Promise<void> | undefined {
+    return this.#undurable >= maxPending ? this.#flushAndYield() : undefined;
+  }
+
+  async #flushAndYield(): Promise<void> {
+    await this.flush();
+    await new Promise((resolve) => setImmediate(resolve));
   }
 
   /** Resolves when everything so far is durable. */

@@ -1,7 +1,7 @@
 import type { Message } from "../protocol/message.ts";
 import type { Post, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import { reviveChild } from "./child.ts";
+import { failLostTasks, reviveChild } from "./child.ts";
 import type { Conversation } from "./conversation.ts";
 import { driverOf, unfinished } from "./drivers.ts";
 import type { Ending } from "./ending.ts";
@@ -140,6 +140,7 @@ export function abortTree(conversation: Conversation, taskId: string, reason: un
 export async function attend(conversation: Conversation): Promise<void> {
   const { store, sessionId, drives } = conversation;
   const records = await store.tasks({ conversation: sessionId, status: unfinished });
+  if (conversation.lostTasks === "fail") await failLostTasks(conversation, records);
   for (const rootTaskId of new Set(records.map((record) => record.rootTaskId))) {
     const tree = records.filter((record) => record.rootTaskId === rootTaskId);
     const posts = (await store.posts({ rootTaskId })).filter(isControl);

@@ -40,7 +40,7 @@ describe("a turn on the wire", () => {
     ] as const) {
       sink.open({ key, kind });
       sink.delta(key, `${kind} ${key}`);
-      sink.close(key);
+      sink.close(key, `${kind} ${key}`);
     }
     sink.end("completed");
     expect(output()).toMatchObject([
@@ -66,7 +66,7 @@ describe("a turn on the wire", () => {
       sink.open(call(key, id));
       sink.delta(key, '{"x":');
       sink.delta(key, "1}");
-      sink.close(key);
+      sink.close(key, '{"x":1}');
     }
     sink.end("completed");
     expect(output()).toMatchObject([
@@ -83,9 +83,9 @@ describe("a turn on the wire", () => {
     sink.delta(1, "thought");
     const dones = () => events.filter(({ type }) => type === "task.output_item.done").length;
     expect(dones()).toBe(0);
-    sink.close(1);
+    sink.close(1, "thought");
     expect(dones()).toBe(1);
-    sink.close(2);
+    sink.close(2, "text");
     expect(dones()).toBe(1);
     sink.end("completed");
     expect(dones()).toBe(2);
@@ -100,7 +100,7 @@ describe("a turn on the wire", () => {
       const { sink, events } = turn();
       sink.open(part);
       for (const delta of ["a\ud83c", "\udf0a", "b\ud83c", ""]) sink.delta(1, delta);
-      sink.close(1);
+      sink.close(1, "a🌊b\ud83c");
       const deltas = events.flatMap((event) => ("delta" in event ? [event.delta] : []));
       expect(deltas.join("")).toBe("a🌊b\ud83c");
       expect(deltas.every((delta) => delta === "\ud83c" || delta.isWellFormed())).toBe(true);
@@ -110,12 +110,13 @@ describe("a turn on the wire", () => {
   it("takes everything back, also what was done", () => {
     const { sink, types } = turn();
     sink.open({ key: 1, kind: "thinking" });
-    sink.close(1);
+    sink.close(1, "");
     sink.open({ key: 2, kind: "text" });
     sink.discard("fallback");
     sink.delta(2, "not heard");
     sink.open({ key: 3, kind: "text" });
     sink.delta(3, "again");
+    sink.close(3, "again");
     sink.end("completed");
     expect(types()).toEqual(["discarded", "discarded", "message"]);
   });
@@ -125,8 +126,9 @@ describe("a turn on the wire", () => {
     sink.open({ key: 1, kind: "text" });
     sink.delta(1, "half");
     sink.open(call(2, "whole"));
-    sink.close(2);
+    sink.close(2, "");
     sink.open(call(3, "half"));
+    sink.close(1, "half", true);
     sink.discardCalls();
     sink.end("cancelled");
     expect(output()).toMatchObject([

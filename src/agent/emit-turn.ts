@@ -31,7 +31,6 @@ interface OpenPart {
   readonly index: number;
   readonly parser?: ReferenceParser;
   readonly annotations: Annotation[];
-  text: string;
   /** Half a character, which is shown with its other half. */
   held: string;
 }
@@ -72,7 +71,7 @@ export class TurnEmitter implements TurnSink {
       item.blocks.push(empty);
       emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
       const parser = new ReferenceParser(references);
-      this.#parts.set(part.key, { item, index, parser, annotations: [], text: "", held: "" });
+      this.#parts.set(part.key, { item, index, parser, annotations: [], held: "" });
     } else if (part.kind === "thinking") {
       const index = item.summary.length;
       item.summary.push(empty);
@@ -84,9 +83,9 @@ export class TurnEmitter implements TurnSink {
           item: empty,
         });
       }
-      this.#parts.set(part.key, { item, index, annotations: [], text: "", held: "" });
+      this.#parts.set(part.key, { item, index, annotations: [], held: "" });
     } else {
-      this.#parts.set(part.key, { item, index: 0, annotations: [], text: "", held: "" });
+      this.#parts.set(part.key, { item, index: 0, annotations: [], held: "" });
     }
   }
 
@@ -103,12 +102,8 @@ export class TurnEmitter implements TurnSink {
     this.#showDelta(part, whole.slice(0, cut));
   }
 
-  close(key: number): void {
-    this.#closePart(key, "completed");
-  }
-
-  /** Closes a part, and its item with this status when nothing more can come to it. */
-  #closePart(key: number, status: ItemStatus): void {
+  /** Closes a part, and its item when nothing more can come to it. */
+  close(key: number, text: string, isCut = false): void {
     const part = this.#parts.get(key);
     if (part === undefined) return;
     this.#parts.delete(key);
@@ -118,22 +113,22 @@ export class TurnEmitter implements TurnSink {
     const { emitter, rawReasoning } = this.#options;
     const at = { item_id: item.place.id, output_index: item.place.index };
     if (item.kind === "tool_call") {
-      item.arguments = part.text;
-      emitter.emit({ type: "task.tool_call_arguments.done", ...at, arguments: part.text });
+      item.arguments = text;
+      emitter.emit({ type: "task.tool_call_arguments.done", ...at, arguments: text });
     } else if (item.kind === "message") {
-      const { annotations, text } = part;
+      const { annotations } = part;
       const block = { type: "text", text, ...(annotations.length > 0 && { annotations }) } as const;
       item.blocks[index] = block;
       emitter.emit({ type: "task.text.done", ...at, block_index: index, item: block });
     } else {
-      const entry = { type: "text", text: part.text } as const;
+      const entry = { type: "text", text } as const;
       item.summary[index] = entry;
       if (rawReasoning) {
         emitter.emit({
           type: "task.reasoning_text.done",
           ...at,
           content_index: index,
-          text: part.text,
+          text,
         });
       } else {
         emitter.emit({
@@ -145,7 +140,7 @@ export class TurnEmitter implements TurnSink {
       }
     }
     item.open -= 1;
-    if (item !== this.#items.at(-1)) this.#closeItem(item, status);
+    if (item !== this.#items.at(-1)) this.#closeItem(item, isCut ? "cancelled" : "completed");
   }
 
   block(block: MediaBlock): void {
@@ -182,11 +177,12 @@ export class TurnEmitter implements TurnSink {
       if (block.type === "text" || block.type === "thinking") {
         this.open({ key, kind: block.type });
         this.delta(key, block.text);
-        this.close(key);
+        this.close(key, block.text);
       } else if (block.type === "tool_use") {
+        const streamed = block.raw ?? JSON.stringify(block.input);
         this.open({ key, kind: "call", callId: block.id, name: block.name });
-        this.delta(key, block.raw ?? JSON.stringify(block.input));
-        this.close(key);
+        this.delta(key, streamed);
+        this.close(key, streamed);
       } else if ("source" in block) this.block(block);
     }
     this.end("completed");
@@ -219,16 +215,14 @@ export class TurnEmitter implements TurnSink {
     );
   }
 
-  /** Closes whatever is open. */
+  /** Closes the items that are open; their parts are closed, or taken back. */
   end(status: ItemStatus): void {
-    for (const key of [...this.#parts.keys()]) this.#closePart(key, status);
     for (const item of this.#items) this.#closeItem(item, status);
   }
 
   /** Thinking or arguments as they grow. */
   #showDelta(part: OpenPart, delta: string): void {
     if (delta === "") return;
-    part.text += delta;
     const { item, index } = part;
     const at = { item_id: item.place.id, output_index: item.place.index };
     const { emitter, rawReasoning } = this.#options;
@@ -246,7 +240,6 @@ export class TurnEmitter implements TurnSink {
     const { emitter, onText } = this.#options;
     const { item, index } = part;
     if (shown.text !== "") {
-      part.text += shown.text;
       emitter.textDelta(item.place, index, shown.text);
       onText?.(shown.text);
     }

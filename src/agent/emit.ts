@@ -2,6 +2,7 @@ import type { Clock } from "../protocol/clock.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Source } from "../protocol/source.ts";
 import type { Item, ItemChange, WireBlock } from "../protocol/task.ts";
+import { coarseNow } from "./coarse-now.ts";
 import type { LogWriter } from "./conversation.ts";
 
 /** An event without what the emitter fills in. */
@@ -33,7 +34,7 @@ export class TaskEmitter {
   readonly taskId: string;
   readonly #log: LogWriter;
   readonly #source: Source | undefined;
-  readonly #clock: Pick<Clock, "now">;
+  readonly #now: () => number;
   #taskSeq: number;
   #outputIndex: number;
 
@@ -47,7 +48,7 @@ export class TaskEmitter {
     this.taskId = taskId;
     this.#log = log;
     this.#source = source;
-    this.#clock = clock;
+    this.#now = coarseNow(clock);
     this.#taskSeq = start.taskSeq;
     this.#outputIndex = start.outputIndex;
   }
@@ -63,7 +64,7 @@ export class TaskEmitter {
       task_id: this.taskId,
       sequence_number: -1,
       task_seq: this.#taskSeq++,
-      created_at: this.#clock.now(),
+      created_at: this.#now(),
       ...(this.#source && { source: this.#source }),
     } as LogEvent);
   }
@@ -75,7 +76,7 @@ export class TaskEmitter {
       task_id: this.taskId,
       sequence_number: -1,
       task_seq: this.#taskSeq++,
-      created_at: this.#clock.now(),
+      created_at: this.#now(),
       source: this.#source,
       item_id: place.id,
       output_index: place.index,

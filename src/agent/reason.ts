@@ -33,7 +33,7 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
       onText: (text) =>
         tellHooks(settings.hooks, (hook) => hook.reasoningChunk?.(task.hookContext, text)),
     }),
-    ready: () => (task.log.isBehind ? task.log.flush() : undefined),
+    ready: () => task.log.catchUp(),
   });
   try {
     const turn = await traceModelCall(task, () =>

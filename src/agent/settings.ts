@@ -43,6 +43,7 @@ export interface ReActAgentOptions {
   /** Tools that come and go while the agent exists. */
   readonly toolSources?: readonly ToolSource[];
   readonly hooks?: readonly Hook[];
+  /** Makes what is stored of what a caller says; absent: it is stored as it is. */
   readonly prepareInput?: PrepareInput;
   /** A store, `"memory"` or `"sqlite:path"`; in memory by default. */
   readonly store?: Store | string;

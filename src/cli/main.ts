@@ -42,8 +42,9 @@ async function answer(options: Options, screen: Screen, watcher: Watcher): Promi
   const { question, model, workspace, sessionId } = options;
   const store = sessionId === undefined ? "memory" : "sqlite:.rivulet/rivulet.db";
   const lead = sampleTeam({ model: model as `${string}:${string}`, workspace, store });
-  for (const line of [...modelLines(options, env), `question  ${question}`, ""])
-    screen.write(`${line}\n`);
+  const head = [...modelLines(options, env), `question  ${question}`, ""].join("\n");
+  if (options.json) stderr.write(`${head}\n`);
+  else screen.write(`${head}\n`);
 
   const cancel = new AbortController();
   process.on("SIGINT", () => {
@@ -86,7 +87,7 @@ async function decide(
   prompt.on("SIGINT", () => cancel.abort(new Error("cancelled")));
   try {
     const said = await prompt.question(`${wish}. Allow it? [y/N] `, { signal: cancel.signal });
-    watcher.note("");
+    watcher.typed();
     return /^y/i.test(said.trim()) ? approval.approve() : approval.deny("Not this time.");
   } catch (error) {
     if (!cancel.signal.aborted) throw error;

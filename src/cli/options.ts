@@ -99,7 +99,9 @@ function parse(args: readonly string[]) {
       },
     });
   } catch (cause) {
-    throw new RivuletError("invalid_arguments", (cause as Error).message, {
+    // Its first sentence says what is wrong; the rest is about a case that is not ours.
+    const [problem] = (cause as Error).message.split(". ", 1);
+    throw new RivuletError("invalid_arguments", `${problem}.`, {
       hint: "npm start -- --help lists what there is.",
       cause,
     });

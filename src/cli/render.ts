@@ -58,7 +58,7 @@ export function placesOf(tree: Tree): ReadonlyMap<string, string> {
 }
 
 /** What an item says that an agent did. */
-export function deedsOf(tree: Tree, task: Task, item: Item): readonly Deed[] {
+export function deedsOf(tree: Tree, item: Item): readonly Deed[] {
   switch (item.type) {
     case "reasoning": {
       const text = item.summary.map((entry) => entry.text).join("\n");
@@ -119,7 +119,7 @@ function renderTask(drawing: Drawing, task: Task, depth: number): string[] {
   const draw = (deed: Deed) => lines.push(...paragraph(depth + 1, deed, canvas));
 
   for (const [index, item] of task.output.entries()) {
-    for (const deed of deedsOf(tree, task, item)) draw(deed);
+    for (const deed of deedsOf(tree, item)) draw(deed);
     if (item.type === "tool_call") {
       for (const approval of task.approvals)
         if (approval.call_id === item.call_id) draw(questionDeed(approval));
@@ -144,7 +144,8 @@ const mostCharacters = 300;
 
 /** The beginning of a text, and how much is left. */
 function short(text: string): string {
-  const lines = text.split("\n");
+  // A line that is empty, or has nothing but its number, says nothing here.
+  const lines = text.split("\n").filter((line) => !/^\s*\d*\s*$/.test(line));
   const shown = lines.slice(0, mostLines).join("\n");
   const cut = shown.length > mostCharacters ? `${shown.slice(0, mostCharacters)}…` : shown;
   const rest = lines.length - mostLines;

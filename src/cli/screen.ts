@@ -16,8 +16,10 @@ export interface Screen extends Canvas {
 export interface Watcher {
   readonly tree: Tree;
   see(event: TaskEvent): void;
-  /** A line under what is shown; the next thing that is shown takes its place on a terminal. */
+  /** A line under what is shown; what is shown next takes its place on a terminal. */
   note(line: string): void;
+  /** Somebody has typed a line. */
+  typed(): void;
   /** Everything has been seen. */
   end(): void;
 }
@@ -49,6 +51,9 @@ function paintTree(screen: Screen): Watcher {
       screen.write(`${line}\n`);
       painted += 1;
     },
+    typed() {
+      painted += 1;
+    },
     end() {
       show(renderTree(fold.tree, screen));
     },
@@ -73,6 +78,7 @@ function writeLines(screen: Screen): Watcher {
       for (const deed of newsOf(event, tree, task)) write(task, deed);
     },
     note: (line) => screen.write(`${line}\n`),
+    typed() {},
     end() {},
   };
 }
@@ -86,7 +92,7 @@ function newsOf(event: TaskEvent, tree: Tree, task: Task): readonly Deed[] {
     }
     case "task.output_item.done": {
       const item = task.output[event.output_index];
-      return item === undefined ? [] : deedsOf(tree, task, item);
+      return item === undefined ? [] : deedsOf(tree, item);
     }
     case "task.approval.requested":
     case "task.approval.resolved":
@@ -94,7 +100,7 @@ function newsOf(event: TaskEvent, tree: Tree, task: Task): readonly Deed[] {
         .filter(({ approval_id }) => approval_id === event.approval_id)
         .map(questionDeed);
     case "task.failed":
-      return [{ label: "failed", text: event.error.message }];
+      return [{ label: "failed", text: task.error?.message ?? "" }];
     default:
       return isTerminal(task.status) && event.type === `task.${task.status}`
         ? [{ label: "is", text: task.status }]

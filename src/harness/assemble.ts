@@ -1,12 +1,13 @@
 import type { Hook } from "../agent/hook.ts";
 import type { PrepareInput } from "../agent/input.ts";
-import type { ReActAgentOptions } from "../agent/settings.ts";
+import type { ReActAgentOptions, ResolveChild } from "../agent/settings.ts";
 import type { Tool } from "../agent/tool/tool.ts";
 import type { ToolSource } from "../agent/tool/toolkit.ts";
 import { attachments } from "./attachments.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import type { Harness } from "./harness.ts";
+import { subagents } from "./subagents/subagents.ts";
 import { fileTools } from "./tools/files.ts";
 
 /** Something that a harness adds to an agent. */
@@ -16,6 +17,7 @@ export interface Piece {
   readonly tools?: readonly Tool[];
   readonly toolSources?: readonly ToolSource[];
   readonly prepareInput?: PrepareInput;
+  readonly resolveChild?: ResolveChild;
 }
 
 /** The agent's own options with everything that its harness adds; the loop stays what it is. */
@@ -25,6 +27,7 @@ export function assemble(harness: Harness): ReActAgentOptions {
     files(harness),
     mcp(harness),
     evictionOf(harness),
+    subagentsOf(harness),
     attachmentsOf(harness),
     workspaceContext(harness),
   ];
@@ -37,6 +40,7 @@ export function assemble(harness: Harness): ReActAgentOptions {
       ...(options.toolSources ?? []),
       ...pieces.flatMap(({ toolSources = [] }) => toolSources),
     ],
+    ...resolverOf([options, ...pieces]),
     prepareInput: inTurn([options, ...pieces].flatMap(({ prepareInput }) => prepareInput ?? [])),
   };
 }
@@ -57,6 +61,11 @@ function evictionOf({ options, workspace }: Harness): Piece {
   return { name: "eviction", hooks: [hook] };
 }
 
+function subagentsOf(harness: Harness): Piece {
+  const { subagents: declared = [] } = harness.options;
+  return declared === false ? { name: "subagents" } : subagents(harness, declared);
+}
+
 function attachmentsOf({ options, workspace }: Harness): Piece {
   const chosen = options.attachments ?? (workspace && attachments(workspace));
   return { name: "attachments", ...(chosen && { prepareInput: chosen }) };
@@ -74,6 +83,22 @@ function workspaceContext({ options, workspace, clock }: Harness): Piece {
 /** A piece's hooks; its tools come with a hook, as tools of hooks do. */
 function hooksOf({ name, hooks = [], tools }: Piece): readonly Hook[] {
   return tools ? [...hooks, { name, tools }] : hooks;
+}
+
+function resolverOf(
+  sources: readonly Pick<Piece, "resolveChild">[],
+): Pick<ReActAgentOptions, "resolveChild"> {
+  const resolvers = sources.flatMap(({ resolveChild }) => resolveChild ?? []);
+  if (resolvers.length === 0) return {};
+  return {
+    async resolveChild(record) {
+      for (const resolve of resolvers) {
+        const agent = await resolve(record);
+        if (agent) return agent;
+      }
+      return undefined;
+    },
+  };
 }
 
 function inTurn(steps: readonly PrepareInput[]): PrepareInput {

@@ -35,11 +35,7 @@ interface Room {
   characters: number;
 }
 
-async function attach(
-  files: Filesystem,
-  message: Message,
-  room: Room,
-): Promise<readonly Block[]> {
+async function attach(files: Filesystem, message: Message, room: Room): Promise<readonly Block[]> {
   const said = message.content.flatMap((block) => (block.type === "text" ? [block.text] : []));
   const paths = new Set<string>();
   for (const spellings of said.flatMap(mentionsIn)) {
@@ -70,7 +66,7 @@ async function firstFile(
   for (const spelling of spellings) {
     // A path that is refused is no mention of a file: an "@" may mean many things.
     const stat = await files.stat(spelling).catch(() => undefined);
-    if (stat && stat.type !== "directory" && stat.path !== "") return stat.path;
+    if (stat && stat.type !== "directory") return stat.path;
   }
   return undefined;
 }

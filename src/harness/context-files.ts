@@ -1,7 +1,7 @@
 import type { Hook, HookContext, ModelCall } from "../agent/hook.ts";
 import { reasonOf } from "../agent/tool/result.ts";
 import type { Clock } from "../protocol/clock.ts";
-import { type CachedFiles, FileCache } from "./file-cache.ts";
+import { FileCache, type FileView } from "./file-cache.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { framed } from "./framed.ts";
 import { estimateTokens, fittingCharacters } from "./tokens.ts";
@@ -39,10 +39,12 @@ export function contextFiles(workspace: Workspace, options: ContextFilesOptions)
 
   async function addTo(context: HookContext, call: ModelCall): Promise<ModelCall> {
     const view = await workspace.viewFor(context);
+    const dated = datedPaths(paths, clock.now());
+    const found = await Promise.all(dated.map((path) => lookAt(cache, view, path)));
     const sections: string[] = [];
     let room = maxTokens - estimateTokens(introduction);
-    for (const path of datedPaths(paths, clock.now())) {
-      const section = sectionOf(path, await lookAt(cache, view, path), room);
+    for (const [index, path] of dated.entries()) {
+      const section = sectionOf(path, found[index], room);
       if (section === undefined) continue;
       sections.push(section);
       room -= estimateTokens(section);
@@ -55,13 +57,11 @@ export function contextFiles(workspace: Workspace, options: ContextFilesOptions)
 }
 
 /** A file as far as it matters here, or why it cannot be shown. */
-type Found =
-  | { readonly head: string; readonly length: number }
-  | { readonly problem: string };
+type Found = { readonly head: string; readonly length: number } | { readonly problem: string };
 
 async function lookAt(
   cache: FileCache<Found>,
-  view: CachedFiles,
+  view: FileView,
   path: string,
 ): Promise<Found | undefined> {
   try {

@@ -2,9 +2,9 @@ import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
 
-/** What is kept of the files of one filesystem, or of one view of it. */
-export interface CachedFiles {
-  /** Tells views apart: the same path means another file in each. */
+/** Files as somebody sees them. */
+export interface FileView {
+  /** Tells views apart: the same path may be another file in each. */
   readonly key: string;
   readonly files: Filesystem;
 }
@@ -31,7 +31,7 @@ export class FileCache<T> {
   }
 
   /** What `read` made of the file as it is now; undefined when there is none. Throws what refuses to read it. */
-  async get({ key, files }: CachedFiles, path: string): Promise<T | undefined> {
+  async get({ key, files }: FileView, path: string): Promise<T | undefined> {
     const id = `${key}/${path}`;
     const known = this.#entries.get(id);
     const stat = await files.stat(path);
@@ -41,7 +41,9 @@ export class FileCache<T> {
     this.#entries.delete(id);
     if (!stat) return undefined;
     const value = await this.#readNow(files, path);
-    if (value !== undefined && this.#clock.now() - stat.modifiedAt > freshMs && stat.modifiedAt) {
+    const { modifiedAt } = stat;
+    const tellsChanges = modifiedAt > 0 && this.#clock.now() - modifiedAt > freshMs;
+    if (value !== undefined && tellsChanges) {
       this.#entries.set(id, { stat, value });
       const [oldest] = this.#entries.keys();
       if (this.#entries.size > maxEntries && oldest !== undefined) this.#entries.delete(oldest);

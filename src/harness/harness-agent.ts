@@ -10,7 +10,7 @@ export class HarnessAgent extends ReActAgent {
   readonly #harness: Harness;
 
   constructor(options: HarnessAgentOptions) {
-    const harness = openHarness(options);
+    const harness = openHarness(options, (child) => new HarnessAgent(child));
     super(assemble(harness));
     this.#harness = harness;
   }

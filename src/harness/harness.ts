@@ -2,6 +2,7 @@ import type { Hook } from "../agent/hook.ts";
 import type { PrepareInput } from "../agent/input.ts";
 import type { ReActAgentOptions } from "../agent/settings.ts";
 import { maxResultCharacters } from "../agent/tool/result.ts";
+import type { Agent } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
@@ -12,6 +13,8 @@ import type { Filesystem } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import type { IsolationScope } from "./filesystem/namespace.ts";
 import { type McpServers, type McpServersByName, mcpServers } from "./mcp-servers.ts";
+import type { SubagentDeclaration } from "./subagents/declaration.ts";
+import type { SubagentLimits } from "./subagents/limits.ts";
 import {
   readToolsFile,
   type ToolsFile,
@@ -42,6 +45,11 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly mcp?: McpServersByName | false;
   /** How the workspace's `tools.json` is read; false: it is not. */
   readonly toolsFile?: ToolsFileOptions | false;
+  /** Agents that it can call on, besides those in `subagents/*.md`; false: none at all. */
+  readonly subagents?: readonly SubagentDeclaration[] | false;
+  readonly limits?: SubagentLimits;
+  /** Told of what is wrong but not fatal, such as a file that was skipped; a process warning by default. */
+  readonly onWarning?: (message: string) => void;
 }
 
 /** The options of a HarnessAgent, checked, and what they stand for. */
@@ -53,17 +61,22 @@ export interface Harness {
   readonly workspace?: Workspace;
   /** Absent: there can be none. */
   readonly servers?: McpServers;
+  warn(message: string): void;
+  /** Makes an agent of the same kind, for a child. */
+  create(options: HarnessAgentOptions): Agent;
 }
 
 /** Checks options, and opens what they name; what cannot work is an error here and not at the first call. */
-export function openHarness(options: HarnessAgentOptions): Harness {
+export function openHarness(options: HarnessAgentOptions, create: Harness["create"]): Harness {
   check(options);
   const { clock = systemClock, isolation = "user" } = options;
   const store = openStore(options.store ?? "sqlite:.rivulet/rivulet.db");
   const filesystem = options.filesystem ?? localFilesystem(options.workspace ?? defaultWorkspace);
   const workspace = filesystem ? openWorkspace(filesystem, isolation, store) : undefined;
   const servers = serversOf(options, workspace, clock);
-  return { options, store, clock, ...(workspace && { workspace }), ...(servers && { servers }) };
+  const warn = options.onWarning ?? ((message) => process.emitWarning(message, "RivuletWarning"));
+  const opened = { ...(workspace && { workspace }), ...(servers && { servers }) };
+  return { options, store, clock, ...opened, warn, create };
 }
 
 function serversOf(

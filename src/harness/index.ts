@@ -13,10 +13,10 @@ export type {
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
 export { type IsolationScope, namespaceOf } from "./filesystem/namespace.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
-export { type Sessions, sessionsOf } from "./session.ts";
-export type { SessionExportHeader } from "./session-export.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName } from "./mcp-servers.ts";
+export { type Sessions, sessionsOf } from "./session.ts";
+export type { SessionExportHeader } from "./session-export.ts";
 export { fileTools } from "./tools/files.ts";
 export type { ToolsFileOptions } from "./tools-file.ts";

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -48,24 +48,34 @@ it("a server that could not be reached is tried again, and nobody waits for it",
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const late = join(directory, "server.mjs");
   const clock = new ManualClock(0);
-  const file = { current: { servers: { a: { command: process.execPath, args: [late, "stdio"] } }, deny: [] } };
+  const file = {
+    current: { servers: { a: { command: process.execPath, args: [late, "stdio"] } }, deny: [] },
+  };
   const servers = serversOf(file, clock);
   await servers.refresh(signal);
   expect(names(servers)).toEqual([]);
   writeFileSync(late, `await import(${JSON.stringify(script)});`);
   await servers.refresh(signal);
   expect(names(servers)).toEqual([]); // not at once
-  clock.advance(30_001);
+  await clock.advance(30_001);
   await servers.refresh(signal);
   await vi.waitFor(() => expect(names(servers)).toContain("a_echo"), 20_000);
 });
 
-it("a cancel ends the waiting, and a close the program", async () => {
-  const hanging = { command: process.execPath, args: ["-e", "setInterval(() => {}, 1000)"] };
+it("a cancel ends the waiting, and a close the program that is still being waited for", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "rivulet-mcp-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const started = join(directory, "pid");
+  const code = `fs.writeFileSync(${JSON.stringify(started)}, String(process.pid)); setInterval(() => {}, 1000)`;
+  const hanging = { command: process.execPath, args: ["-e", code], connectTimeoutMs: 600_000 };
   const servers = serversOf({ current: { servers: { a: hanging }, deny: [] } });
   const stop = new AbortController();
   const refreshed = servers.refresh(stop.signal);
-  setTimeout(() => stop.abort(), 50);
+  const pid = await vi.waitFor(() => Number(readFileSync(started, "utf8") || Number.NaN), 20_000);
+  stop.abort();
   await refreshed;
   expect(names(servers)).toEqual([]);
+  expect(process.kill(pid, 0)).toBe(true);
+  await servers.close();
+  expect(() => process.kill(pid, 0)).toThrow();
 });

@@ -39,7 +39,8 @@ interface Server {
   connection?: McpConnection;
   problem?: string;
   failedAt: number;
-  isClosed: boolean;
+  /** Aborts when it is not wanted any more. */
+  readonly end: AbortController;
 }
 
 const connectTimeoutMs = 10_000;
@@ -51,12 +52,17 @@ export function mcpServers(options: McpServersOptions): McpServers {
   const running = new Map<string, Server>();
   let file: ToolsFile | undefined;
 
-  function connect(name: string, { prefix = `${name}_`, ...rest }: McpServerOptions, server: Server) {
+  function connect(
+    name: string,
+    { prefix = `${name}_`, ...rest }: McpServerOptions,
+    server: Server,
+  ) {
     const { execution, connectTimeoutMs: timeout = connectTimeoutMs, ...place } = rest;
-    const used = { prefix, connectTimeoutMs: timeout, clock, ...(execution && { execution }) };
-    server.connecting = connectMcp({ name, ...place }, used).then(
+    const { signal } = server.end;
+    const limits = { connectTimeoutMs: timeout, signal, ...(execution && { execution }) };
+    server.connecting = connectMcp({ name, ...place }, { prefix, clock, ...limits }).then(
       async (connection) => {
-        if (server.isClosed) return connection.close();
+        if (signal.aborted) return connection.close();
         delete server.problem;
         server.connection = connection;
       },
@@ -72,7 +78,7 @@ export function mcpServers(options: McpServersOptions): McpServers {
       settings,
       connecting: Promise.resolve(),
       failedAt: 0,
-      isClosed: false,
+      end: new AbortController(),
     };
     running.set(name, server);
     connect(name, wanted, server);
@@ -81,7 +87,7 @@ export function mcpServers(options: McpServersOptions): McpServers {
 
   async function stop(name: string, server: Server): Promise<void> {
     running.delete(name);
-    server.isClosed = true;
+    server.end.abort();
     await server.connecting;
     await server.connection?.close();
   }
@@ -132,7 +138,7 @@ export function mcpServers(options: McpServersOptions): McpServers {
       preReasoning(_, call) {
         const problems = [...running.values()].flatMap(({ problem }) => problem ?? []);
         if (problems.length === 0) return undefined;
-        const notices = problems.map((problem) => `[${problem} Its tools are not on offer.]`);
+        const notices = problems.map((problem) => `[${problem} (its tools are not on offer)]`);
         return { ...call, system: [call.system, ...notices].filter(Boolean).join("\n\n") };
       },
     },

@@ -1,5 +1,6 @@
-/** The most mentions that are looked up in one text. */
+/** The most mentions that are looked up in one text, and the longest that is. */
 const maxMentions = 50;
+const maxLength = 1_000;
 
 // Not after what an address, a handle in a URL or a "\@" has before its "@". Unquoted it ends at a space, a quote, a
 // bracket of a tag, or punctuation outside of ASCII, which a Chinese sentence puts right behind it.
@@ -11,12 +12,14 @@ const closing = /[.,;:!?)\]}'*_~]+$/;
  * the most likely first, since a sentence may go on right behind it.
  */
 export function mentionsIn(text: string): readonly (readonly string[])[] {
-  const found = Array.from(withoutCode(text).matchAll(mention), ([, quoted, plain = ""]) =>
-    quoted === undefined ? [plain, plain.replace(closing, "")] : [quoted],
-  );
-  return found
-    .slice(0, maxMentions)
-    .map((ways) => [...new Set(ways)].filter((path) => path !== ""));
+  const ways: (readonly string[])[] = [];
+  for (const [, quoted, plain = ""] of withoutCode(text).matchAll(mention)) {
+    if (ways.length === maxMentions) break;
+    if ((quoted ?? plain).length > maxLength) continue;
+    const spellings = quoted === undefined ? [plain, plain.replace(closing, "")] : [quoted];
+    ways.push([...new Set(spellings)].filter((path) => path !== ""));
+  }
+  return ways;
 }
 
 /** Without fenced blocks and without spans between backticks. */

@@ -1,6 +1,6 @@
 import type { HookContext } from "../agent/hook.ts";
 import type { Store } from "../protocol/store.ts";
-import type { CachedFiles } from "./file-cache.ts";
+import type { FileView } from "./file-cache.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { type AtWork, type IsolationScope, namespaceOf } from "./filesystem/namespace.ts";
 
@@ -14,9 +14,9 @@ export interface Workspace {
   /** Among whom its files are shared. */
   readonly isolation: IsolationScope;
   /** What the one who is at work sees of it. */
-  viewOf(who: AtWork): CachedFiles;
+  viewOf(who: AtWork): FileView;
   /** The same for a hook. */
-  viewFor(context: HookContext): Promise<CachedFiles>;
+  viewFor(context: HookContext): Promise<FileView>;
 }
 
 /** A filesystem as the workspace of an agent whose tasks are in this store. */
@@ -25,7 +25,7 @@ export function openWorkspace(
   isolation: IsolationScope,
   store: Pick<Store, "task">,
 ): Workspace {
-  function viewOf(who: AtWork): CachedFiles {
+  function viewOf(who: AtWork): FileView {
     const namespace = namespaceOf(isolation, who);
     if (!namespace) return { key: "", files };
     return { key: `${namespace.scope}:${namespace.id}`, files: files.within(namespace) };
@@ -35,7 +35,7 @@ export function openWorkspace(
     isolation,
     viewOf,
     async viewFor({ task, state }) {
-      const known = state.get(viewKey) as CachedFiles | undefined;
+      const known = state.get(viewKey) as FileView | undefined;
       if (known) return known;
       // The record says who is at work, and that never changes.
       const record = await store.task(task.taskId);

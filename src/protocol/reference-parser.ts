@@ -79,12 +79,14 @@ export class ReferenceParser {
   }
 
   #show(input: string, end: number): ParsedText {
-    this.#held = input.slice(end);
+    const isAll = end === input.length;
+    const text = isAll ? input : input.slice(0, end);
+    this.#held = isAll ? "" : input.slice(end);
     this.#offset += end;
-    if (this.#found.length === 0) return { text: input.slice(0, end), annotations: none };
+    if (this.#found.length === 0) return { text, annotations: none };
     const annotations = this.#found;
     this.#found = [];
-    return { text: input.slice(0, end), annotations };
+    return { text, annotations };
   }
 
   /** Reads the input up to its end, or to what may be the beginning of a marker there; returns that place. */

@@ -48,15 +48,15 @@ export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
 
 /** At most `limit` events with a number above `after`, in order; costs what it returns. */
 export function readEvents(log: EventLog, after: number, limit: number): TaskEvent[] {
-  const events: TaskEvent[] = [];
   let next = Math.max(0, after + 1);
   const end = Math.min(log.length, next + limit);
+  const pieces: TaskEvent[][] = [];
   while (next < end) {
     const segment = log.segments[Math.floor(next / segmentSize)] as TaskEvent[];
     const from = next % segmentSize;
     const piece = segment.slice(from, from + end - next);
-    events.push(...piece);
+    pieces.push(piece);
     next += piece.length;
   }
-  return events;
+  return pieces.length === 1 ? (pieces[0] as TaskEvent[]) : pieces.flat();
 }

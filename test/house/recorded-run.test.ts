@@ -13,24 +13,23 @@ it("the recorded run is a legal stream that folds without a rest", () => {
   expect(Object.values(tree.tasks).map(({ status }) => status)).toEqual(Array(4).fill("completed"));
 });
 
-it("`npm start` plays it without a terminal", () => {
-  const output = execFileSync(process.execPath, ["src/cli/main.ts"], { encoding: "utf8" });
-  expect(output).toContain("        fact-checker sess-rivers/researcher/fact-checker completed\n");
-  expect(output).toContain("  asks   May I write rivers.md? → approve, says ann\n");
-  expect(output).toMatch(/\nsess-rivers\/researcher\/fact-checker in +893 {2}out +57\n/);
+const replay = ["src/cli/main.ts", "--replay", "examples/recorded-run.jsonl"];
+
+it("`npm start -- --replay` shows it without a terminal", () => {
+  const output = execFileSync(process.execPath, replay, { encoding: "utf8" });
+  expect(output).toContain("[sess-rivers/researcher/fact-checker] is completed\n");
+  expect(output).toContain("[sess-rivers] asks May I write rivers.md? → approve, says ann\n");
+  expect(output).toMatch(/\n {2}sess-rivers\/researcher\/fact-checker in +893 {2}out +57\n/);
 });
 
-it("`npm start -- --json` prints its document", () => {
-  const output = execFileSync(process.execPath, ["src/cli/main.ts", "--json"], {
-    encoding: "utf8",
-  });
+it("and with --json it prints its document", () => {
+  const output = execFileSync(process.execPath, [...replay, "--json"], { encoding: "utf8" });
   expect(JSON.parse(output)).toEqual(materialize(reduce(emptyTree(), events)));
 });
 
 it("a recording that is not there is a sentence, not a stack", () => {
-  const { status, stderr } = spawnSync(process.execPath, ["src/cli/main.ts", "nowhere.jsonl"], {
-    encoding: "utf8",
-  });
+  const args = ["src/cli/main.ts", "--replay", "nowhere.jsonl"];
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
   expect(status).toBe(1);
   expect(stderr).toBe(
     "rivulet: Cannot read nowhere.jsonl. A recording is a file with one event per line.\n",

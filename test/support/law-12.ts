@@ -11,8 +11,9 @@ type Said = readonly [kind: string, ...facts: readonly string[]];
  * the blocks of its messages. Sees drift that no check of a log alone can see. Empty when all is well.
  */
 export async function law12(store: Store, rootTaskId: string): Promise<readonly string[]> {
-  const tree = new TaskTree();
-  for (let after = -1; ; ) {
+  const trimmed = await store.snapshot(rootTaskId);
+  const tree = new TaskTree().apply(trimmed?.tasks ?? []);
+  for (let after = trimmed?.through ?? -1; ; ) {
     const events = await store.read(rootTaskId, after, 1_000);
     if (events.length === 0) break;
     tree.apply(events);

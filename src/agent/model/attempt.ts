@@ -1,5 +1,6 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../../protocol/clock.ts";
+import { coarseNow } from "../coarse-now.ts";
 import type { Collector, StreamPart } from "./collect.ts";
 import { stalled, timedOut } from "./model-error.ts";
 import type { LanguageModel } from "./resolve.ts";
@@ -33,6 +34,7 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
   const request = new AbortController(); // what the provider gets
   const over = new AbortController(); // ends the watch
   const stopped = Promise.withResolvers<never>();
+  const now = coarseNow(clock);
   const began = clock.now();
   let live = true;
   let lastChunk = began;
@@ -57,7 +59,7 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
       for (;;) {
         const { done, value } = await reader.read();
         if (done || !live) return;
-        lastChunk = clock.now();
+        lastChunk = now();
         collector.accept(value);
         const wait = ready?.();
         if (wait === undefined) continue;

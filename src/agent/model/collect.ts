@@ -27,7 +27,7 @@ export interface Collector {
   finish(): { readonly reason: FinishReason | "cut" | "error"; readonly usage: Usage } | undefined;
   /** Closes what is still open, and gives the turn; the stream must have finished. */
   complete(reason: FinishReason): Pick<Turn, "content" | "sources" | "usage">;
-  /** What was shown of an attempt that will not complete. */
+  /** Closes the text and the thinking that are open, and gives what was shown of an attempt that will not complete. */
   partial(): readonly Block[];
 }
 
@@ -36,6 +36,8 @@ type Metadata = Readonly<Record<string, unknown>>;
 interface Passage {
   readonly kind: "text" | "thinking";
   key: number;
+  /** Put together when it ends: a string that grows by each of them is a tree as deep as they are many. */
+  readonly pieces: string[];
   text: string;
   metadata: Metadata | undefined;
 }
@@ -48,9 +50,11 @@ interface Call {
   readonly providerCallId: string | undefined;
   /** Whether its deltas are the arguments' JSON; otherwise the arguments come whole, at the end. */
   readonly streamsJson: boolean;
-  text: string;
+  /** What was streamed of its arguments. */
+  readonly pieces: string[];
+  /** Its arguments, once it is whole. */
+  input: string | undefined;
   metadata: Metadata | undefined;
-  whole: boolean;
 }
 interface Medium {
   readonly kind: "medium";
@@ -74,7 +78,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
 
   function begin(passages: Map<string, Passage>, kind: Passage["kind"], id: string): Passage {
     end(passages, id); // in case the provider forgot to
-    const passage = { kind, key: notShown, text: "", metadata: undefined };
+    const passage = { kind, key: notShown, pieces: [], text: "", metadata: undefined };
     passages.set(id, passage);
     return passage;
   }
@@ -90,11 +94,16 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     if (metadata !== undefined) passage.metadata = merge(passage.metadata, metadata);
     if (delta === "") return;
     if (passage.key === notShown) show(passage);
-    passage.text += delta;
+    passage.pieces.push(delta);
     sink.delta(passage.key, delta);
   }
 
-  function end(passages: Map<string, Passage>, id: string, metadata?: Metadata): void {
+  function end(
+    passages: Map<string, Passage>,
+    id: string,
+    metadata?: Metadata,
+    isCut = false,
+  ): void {
     const passage = passages.get(id);
     if (passage === undefined) return;
     passages.delete(id);
@@ -102,7 +111,14 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     // Thinking may come without a word and still be what the provider wants to see again.
     const silent = passage.key === notShown;
     if (silent && passage.kind === "thinking" && passage.metadata !== undefined) show(passage);
-    if (passage.key !== notShown) sink.close(passage.key);
+    if (passage.key === notShown) return;
+    passage.text = passage.pieces.join("");
+    sink.close(passage.key, passage.text, isCut);
+  }
+
+  function endAll(isCut = false): void {
+    for (const id of [...thoughts.keys()]) end(thoughts, id, undefined, isCut);
+    for (const id of [...texts.keys()]) end(texts, id, undefined, isCut);
   }
 
   function beginCall(id: string, name: string, streamsJson: boolean): Call {
@@ -116,9 +132,9 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
       name,
       providerCallId: usable ? id : undefined,
       streamsJson,
-      text: "",
+      pieces: [],
+      input: undefined,
       metadata: undefined,
-      whole: false,
     };
     calls.set(id, call);
     entries.push(call);
@@ -128,18 +144,24 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     return call;
   }
 
+  function growCall(call: Call, delta: string): void {
+    call.pieces.push(delta);
+    sink.delta(call.key, delta);
+  }
+
   function endCall(part: Extract<StreamPart, { type: "tool-call" }>): void {
     const begun = calls.get(part.toolCallId);
     const call =
-      begun === undefined || begun.whole ? beginCall(part.toolCallId, part.toolName, true) : begun;
+      begun === undefined || begun.input !== undefined
+        ? beginCall(part.toolCallId, part.toolName, true)
+        : begun;
     const input = typeof part.input === "string" ? part.input : JSON.stringify(part.input ?? {});
-    if (call.text === "" && input !== "") sink.delta(call.key, input);
-    call.text = input;
-    call.whole = true;
+    if (call.pieces.length === 0 && input !== "") growCall(call, input);
+    call.input = input;
     if (part.providerMetadata !== undefined) {
       call.metadata = merge(call.metadata, part.providerMetadata);
     }
-    sink.close(call.key);
+    sink.close(call.key, call.pieces.join(""));
   }
 
   return {
@@ -162,9 +184,8 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
         case "tool-input-delta": {
           const call = calls.get(part.id);
           // Unknown: the provider runs that tool itself.
-          if (call === undefined || call.whole || !call.streamsJson || part.delta === "") return;
-          call.text += part.delta;
-          sink.delta(call.key, part.delta);
+          if (call?.input !== undefined || !call?.streamsJson || part.delta === "") return;
+          growCall(call, part.delta);
           return;
         }
         case "text-start":
@@ -214,18 +235,19 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     finish: () => finish,
     complete(reason) {
       const usage = finish?.usage ?? noUsage;
-      for (const id of [...thoughts.keys()]) end(thoughts, id);
-      for (const id of [...texts.keys()]) end(texts, id);
+      endAll();
       const content = entries.flatMap((entry) => blockOf(entry, reason === "length"));
       return { content, sources, usage };
     },
-    partial: () =>
+    partial() {
+      endAll(true);
       // Without signatures: a provider may know nothing of a reply that it did not finish.
-      entries.flatMap((entry): Block[] => {
+      return entries.flatMap((entry): Block[] => {
         if (entry.kind === "call") return [];
         if (entry.kind === "medium") return [entry.block];
         return [{ type: entry.kind, text: entry.text }];
-      }),
+      });
+    },
   };
 }
 
@@ -235,9 +257,9 @@ function blockOf(entry: Passage | Call | Medium, cutByLimit: boolean): readonly 
   const signature: Signed =
     entry.metadata === undefined ? {} : { signature: JSON.stringify(entry.metadata) };
   if (entry.kind !== "call") return [{ type: entry.kind, text: entry.text, ...signature }];
-  const input = parseToolInput(entry.text);
-  const half = cutByLimit && (input.raw !== undefined || entry.text.trim() === "");
-  if (!entry.whole || half) return [];
+  if (entry.input === undefined) return [];
+  const input = parseToolInput(entry.input);
+  if (cutByLimit && (input.raw !== undefined || entry.input.trim() === "")) return [];
   const block = {
     type: "tool_use" as const,
     id: entry.callId,

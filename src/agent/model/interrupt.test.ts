@@ -215,15 +215,14 @@ describe("silence", () => {
   it("is counted from the last chunk", async () => {
     const dependencies = stillDependencies({ stallMs: 100, maxAttempts: 1 });
     const { clock } = dependencies;
-    const slow: FakeReply = [
-      ...begun,
-      () => clock.sleep(90),
-      { type: "ping" },
-      () => clock.sleep(90),
-      finishV4,
-    ];
+    const pause = () => clock.sleep(90);
+    const slow: FakeReply = [...begun, pause, { type: "ping" }, pause, finishV4];
     const turn = runTurn([fakeModel("v4", [slow])], emptyRequest(), recordingSink(), dependencies);
-    await clock.advance(500);
+    for (let chunk = 0; chunk < 3; chunk++) {
+      // Chunks that are apart in time are apart in the event loop, too.
+      await new Promise((resolve) => setImmediate(resolve));
+      await clock.advance(90);
+    }
     expect((await turn).finishReason).toBe("stop");
   });
 

@@ -38,7 +38,8 @@ export type TurnPart =
 export interface TurnSink {
   open(part: TurnPart): void;
   delta(key: number, text: string): void;
-  close(key: number): void;
+  /** A part is over; `text` is all that was told of it, and `isCut` says that the turn was interrupted before its end. */
+  close(key: number, text: string, isCut?: boolean): void;
   /** A file that the model made. */
   block(block: MediaBlock): void;
   source(source: TurnSource): void;

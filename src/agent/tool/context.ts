@@ -40,8 +40,12 @@ export interface ChildOptions {
   readonly label?: string;
   /** How long the call waits for it; then it goes on in the background. For as long as it takes by default. */
   readonly timeoutMs?: number;
-  /** The child's session, when it has one from an earlier call. */
-  readonly continues?: { readonly sessionId: string; readonly agentKey: string };
+  /** Who it is. One that is known has had tasks, or may get several at once: they run one after the other. */
+  readonly child?: {
+    readonly sessionId: string;
+    readonly agentKey: string;
+    readonly isKnown: boolean;
+  };
   /** The form of its answer. */
   readonly output?: StandardSchema;
   readonly budget?: Budget;

@@ -21,6 +21,8 @@ export interface McpOptions {
   /** What holds for the calls of its tools. */
   readonly execution?: Execution;
   readonly connectTimeoutMs?: number;
+  /** Its abort ends the connecting; later it means nothing. */
+  readonly signal?: AbortSignal;
   /** How often, and how patiently, a call tries to reach a server that is gone. */
   readonly reconnect?: Execution;
   readonly clock?: Clock;
@@ -46,8 +48,16 @@ export async function connectMcp(
   server: McpServer,
   options: McpOptions = {},
 ): Promise<McpConnection> {
+  const { signal } = options;
+  signal?.throwIfAborted();
   const connection = new ServerConnection(server, options);
-  await connection.open();
+  const onAbort = () => void connection.close();
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    await connection.open();
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+  }
   return connection;
 }
 

@@ -3,7 +3,7 @@ import type { Block, Message, ToolResultState } from "../../protocol/message.ts"
 import { readArguments } from "./arguments.ts";
 import type { ToolContext } from "./context.ts";
 import { definitionOf, type Tool, tool } from "./tool.ts";
-import { Toolkit } from "./toolkit.ts";
+import { Toolkit, type ToolSource } from "./toolkit.ts";
 
 const make = (name: string) => tool({ name, description: `Does ${name}.`, execute: () => name });
 const [now, browse, click, query] = ["now", "browse", "click", "query"].map(make) as [
@@ -230,5 +230,50 @@ describe("a tool that is not on offer", () => {
     });
     expect(many.explainMissing("x".repeat(1_000_000), [], "lead").length).toBeLessThan(1_000);
     expect(new Toolkit().explainMissing("a", [], "lead")).toContain("Tools on offer: none.");
+  });
+});
+
+describe("a source", () => {
+  const { signal } = new AbortController();
+  function sourceOf(...made: readonly Tool[]) {
+    const state = { tools: [] as readonly Tool[], denied: "" };
+    const source: ToolSource = {
+      async refresh() {
+        state.tools = made;
+      },
+      tools: () => state.tools,
+      allows: (name) => name !== state.denied,
+    };
+    return { source, state };
+  }
+
+  it("brings its tools once it is refreshed, behind the others", async () => {
+    const { source } = sourceOf(make("later"));
+    const kit = toolkit.with([], [source]);
+    expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query"]);
+    await kit.refresh(signal);
+    expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query", "later"]);
+    expect(kit.explainMissing("latter", [], "lead")).toContain("Did you mean later?");
+  });
+
+  it("never hides a tool that the toolkit has, active or not, nor another source's", async () => {
+    const first = make("later");
+    const kit = toolkit.with(
+      [],
+      [sourceOf(first, make("now"), make("click")).source, sourceOf(make("later")).source],
+    );
+    await kit.refresh(signal);
+    const offered = kit.active([], "lead");
+    expect(names(offered)).toEqual(["now", reset, "query", "later"]);
+    expect(offered[0]).toBe(now);
+    expect(offered[3]).toBe(first);
+  });
+
+  it("may forbid any tool", async () => {
+    const { source, state } = sourceOf(make("later"));
+    const kit = toolkit.with([], [source]);
+    await kit.refresh(signal);
+    state.denied = "query";
+    expect(names(kit.active([], "lead"))).toEqual(["now", reset, "later"]);
   });
 });

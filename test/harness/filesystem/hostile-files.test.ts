@@ -1,11 +1,11 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { link, mkdir, readFile, symlink, truncate, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { patient } from "../../../src/harness/filesystem/contract/fixture.ts";
 import type { FilesystemOptions } from "../../../src/harness/filesystem/fenced.ts";
 import { localFilesystem } from "../../../src/harness/filesystem/local.ts";
 import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
@@ -15,48 +15,71 @@ import { toolBox } from "./support/tool-box.ts";
 
 const mebibyte = 1024 * 1024;
 
-/** Runs something and says how long it took, how long it held the process up and how much memory it took. */
+/**
+ * Runs something and says what it cost this thread: its work, the longest piece of work for which all else had to wait,
+ * and memory. Work is time on a processor, not on a clock, so that it is the same on a busy machine.
+ */
 async function measured<T>(work: () => Promise<T>) {
-  const delay = monitorEventLoopDelay({ resolution: 5 });
   const memory = process.memoryUsage().rss;
-  delay.enable();
-  const start = performance.now();
+  const start = workedMs();
+  let last = start;
+  let longestTurnMs = 0;
+  const endTurn = () => {
+    const now = workedMs();
+    longestTurnMs = Math.max(longestTurnMs, now - last);
+    last = now;
+  };
+  const timer = setInterval(endTurn, 1);
   const result = await work();
-  const ms = performance.now() - start;
-  delay.disable();
-  return { result, ms, heldUpMs: delay.max / 1e6, grownBy: process.memoryUsage().rss - memory };
+  clearInterval(timer);
+  endTurn();
+  return { result, ms: last - start, longestTurnMs, grownBy: process.memoryUsage().rss - memory };
 }
 
-async function localTools(options: FilesystemOptions = {}, { inMemory = false } = {}) {
+function workedMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+async function localTools(
+  { limits, ...options }: FilesystemOptions = {},
+  { inMemory = false } = {},
+) {
   const root = join(await temporaryDirectory({ inMemory }), "root");
   await mkdir(root);
-  return { root, call: toolBox(localFilesystem(root, options)) };
+  const filesystem = localFilesystem(root, { limits: { ...patient, ...limits }, ...options });
+  return { root, call: toolBox(filesystem) };
+}
+
+/** The programs that this process has started and that still run. */
+function childCount(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;
 }
 
 describe("a pattern that takes for ever", () => {
   const text = `${"a".repeat(60)}!\n`.repeat(2_000);
   const patterns = ["^(a+)+$", "(a|aa)+$", "^(a|a)*$", "([a-z]+)*\\d", "(?=(a+))\\1+b|^(a+)+$"];
 
-  async function tryPatterns(tried: readonly string[], options: FilesystemOptions): Promise<void> {
+  async function tryPatterns(options: FilesystemOptions): Promise<void> {
     const { root, call } = await localTools(options);
     await writeFile(join(root, "text"), text);
     const inStore = toolBox(storeFilesystem(memoryStore(), options));
     await inStore("write_file", { path: "text", content: text });
-    for (const pattern of tried) {
+    for (const pattern of patterns) {
       for (const grep of [call, inStore]) {
-        const { result, ms, heldUpMs } = await measured(() => grep("grep_files", { pattern }));
+        const { result, longestTurnMs } = await measured(() => grep("grep_files", { pattern }));
         expect(result, pattern).toMatch(/^\(no matches\)|took too long|match limit exceeded/);
-        expect(ms, pattern).toBeLessThan(4_000);
-        expect(heldUpMs, pattern).toBeLessThan(1_000);
+        expect(longestTurnMs, pattern).toBeLessThan(500);
       }
     }
+    await expect.poll(childCount, { timeout: 60_000 }).toBe(0);
   }
 
-  it("is stopped in time by ripgrep", () => tryPatterns(patterns, {}));
+  it("is stopped with ripgrep", () => tryPatterns({}));
 
-  // Here each one lasts as long as it may.
-  it("is stopped in time without ripgrep", () =>
-    tryPatterns(deep ? patterns : patterns.slice(0, 2), { ripgrep: false }));
+  // Here each one would last longer than anybody has, so it is the limit that ends it.
+  it("is stopped without ripgrep", () =>
+    tryPatterns({ ripgrep: false, limits: { grepMs: deep ? 2_000 : 200 } }));
 });
 
 describe("a glob", () => {
@@ -64,6 +87,7 @@ describe("a glob", () => {
     const { root, call } = await localTools();
     const name = `${"a".repeat(200)}.txt`;
     await writeFile(join(root, name), "");
+    await call("write_file", { path: `${"a".repeat(250)}/`.repeat(15) + name, content: "" });
     const patterns = [
       `${"*a".repeat(100)}*b`,
       `${"**/".repeat(60)}x`,
@@ -73,17 +97,24 @@ describe("a glob", () => {
       `${"[!b]".repeat(200)}*c`,
       "{1..1000000000}",
       "?".repeat(1_000),
+      `${"{,**/}".repeat(8)}**/*${"a".repeat(120)}b/*${"a".repeat(120)}b`,
+      `${"{,**/}".repeat(5)}**/*${"a".repeat(50)}b/*${"a".repeat(50)}b`,
     ];
     for (const pattern of patterns) {
-      const { result, ms } = await measured(() => call("glob_files", { pattern }));
-      expect(result, pattern).toMatch(/^\(no files\)$|^Error: The glob/);
-      expect(ms, pattern).toBeLessThan(1_000);
+      const { result, ms } = await measured(async () => [
+        await call("glob_files", { pattern }),
+        await call("grep_files", { glob: pattern, pattern: "x" }),
+      ]);
+      for (const said of result) {
+        expect(said, pattern).toMatch(/^\(no (?:files|matches)\)$|^Error: The glob/);
+      }
+      expect(ms, pattern).toBeLessThan(2_000);
     }
     expect(await call("glob_files", { pattern: `${"*a".repeat(100)}*t` })).toBe(name);
   });
 
   it("over 100,000 files ends, with a result that says what is missing", async () => {
-    const { root, call } = await localTools({}, { inMemory: true });
+    const { root, call } = await localTools({ limits: { grepMs: 500 } }, { inMemory: true });
     for (let directory = 0; directory < 100; directory++) {
       mkdirSync(join(root, `d${directory}`));
       for (let file = 0; file < 1_000; file++) {
@@ -93,17 +124,16 @@ describe("a glob", () => {
     const all = await measured(() => call("glob_files", { pattern: "**/*.txt" }));
     expect(all.result).toMatch(/\[files: \d+ of 10000 shown; there are more\. Narrow it down\.\]$/);
     const rare = await measured(() => call("glob_files", { pattern: "**/f77.txt" }));
-    expect(rare.result.match(/f77\.txt/g)?.length ?? 0).toBeGreaterThan(rare.ms < 5_000 ? 99 : 0);
+    expect(rare.result.split("\n")).toHaveLength(100);
     const grep = await measured(() => call("grep_files", { pattern: "x" }));
     expect(grep.result).toMatch(/^\(no matches\)$|took too long/);
-    for (const { ms, heldUpMs, grownBy } of [all, rare, grep]) {
+    for (const { ms, longestTurnMs, grownBy } of [all, rare, grep]) {
       expect(ms).toBeLessThan(10_000);
-      expect(heldUpMs).toBeLessThan(1_000);
+      expect(longestTurnMs).toBeLessThan(500);
       expect(grownBy).toBeLessThan(200 * mebibyte);
     }
-    console.info(
-      `100,000 files: glob ${all.ms.toFixed()} and ${rare.ms.toFixed()} ms, grep ${grep.ms.toFixed()} ms`,
-    );
+    const [first, second] = [all, rare].map(({ ms }) => ms.toFixed());
+    console.info(`100,000 files: a glob was ${first} ms of work, one that finds few ${second} ms`);
   });
 });
 
@@ -129,8 +159,26 @@ describe("a file of 2 GB", () => {
       "huge (2147483648 bytes)\nsmall (8 bytes)",
       "Replaced huge (9 bytes).",
     ]);
-    expect(ms).toBeLessThan(5_000);
+    expect(ms).toBeLessThan(1_000);
     expect(grownBy).toBeLessThan(100 * mebibyte);
+  });
+});
+
+describe("a file of ten million lines", () => {
+  it("is read and edited within bounds", async () => {
+    const { root, call } = await localTools();
+    await writeFile(join(root, "lines"), Buffer.alloc(10 * mebibyte, "\n"));
+    const read = await measured(() => call("read_file", { path: "lines", limit: 1e9 }));
+    expect(read.result).toMatch(/\[lines 1 to \d+ of 10485760; go on with offset \d+\]$/);
+    expect(read.ms).toBeLessThan(1_000);
+    expect(read.grownBy).toBeLessThan(100 * mebibyte);
+    const edit = { path: "lines", old_string: "\n", replace_all: true };
+    const grown = await measured(() =>
+      call("edit_file", { ...edit, new_string: "x".repeat(1_000_000) }),
+    );
+    expect(grown.result).toBe('Error: "lines" would become too large. Work with smaller files.');
+    expect(grown.ms).toBeLessThan(5_000);
+    expect(grown.grownBy).toBeLessThan(400 * mebibyte);
   });
 });
 
@@ -139,32 +187,30 @@ describe.skipIf(process.platform === "win32")("what is no regular file", () => {
     const { root, call } = await localTools();
     await writeFile(join(root, "plain"), "find me\n");
     execFileSync("mkfifo", [join(root, "pipe")]);
+    const hasDevice = spawnSync("mknod", [join(root, "device"), "c", "1", "5"]).status === 0;
+    if (!hasDevice) console.info("not tried: a device in the root, which only root can make");
     await symlink("/dev/zero", join(root, "zero"));
     await symlink("plain", join(root, "link"));
     await symlink("/", join(root, "everything"));
     const server = createServer().listen(join(root, "socket"));
     onTestFinished(() => void server.close());
     await once(server, "listening");
-    const special = ["pipe", "zero", "link", "socket"];
-    const { ms } = await measured(async () => {
-      for (const path of special) {
-        const refused = / is (?:not a regular file|a symbolic link)/;
-        expect(await call("read_file", { path })).toMatch(refused);
-        expect(await call("write_file", { path, content: "x" })).toMatch(refused);
-        expect(await call("edit_file", { path, old_string: "a", new_string: "b" })).toMatch(
-          refused,
-        );
-        expect(await call("list_files", { path })).toMatch(refused);
-        expect(await call("grep_files", { path, pattern: "." })).toMatch(refused);
-        expect(await call("glob_files", { path, pattern: "*" })).toMatch(refused);
-        expect(await call("write_file", { path: `${path}/x`, content: "x" })).toMatch(refused);
-      }
-      expect(await call("list_files", { path: "everything/etc" })).toContain("symbolic link");
-      expect(await call("grep_files", { pattern: "find" })).toBe("plain:1: find me");
-      expect(await call("glob_files", { pattern: "**" })).toBe("plain");
-      expect(await call("list_files", {})).toContain("pipe (not a regular file)");
-    });
-    expect(ms).toBeLessThan(5_000);
+    // Where devices are switched off, one cannot even be opened.
+    const refused = / is (?:not a regular file|a symbolic link)|permission denied/;
+    for (const path of ["pipe", "zero", "link", "socket", ...(hasDevice ? ["device"] : [])]) {
+      expect(await call("read_file", { path })).toMatch(refused);
+      expect(await call("write_file", { path, content: "x" })).toMatch(refused);
+      const edit = { path, old_string: "a", new_string: "b" };
+      expect(await call("edit_file", edit)).toMatch(refused);
+      expect(await call("list_files", { path })).toMatch(refused);
+      expect(await call("grep_files", { path, pattern: "." })).toMatch(refused);
+      expect(await call("glob_files", { path, pattern: "*" })).toMatch(refused);
+      expect(await call("write_file", { path: `${path}/x`, content: "x" })).toMatch(refused);
+    }
+    expect(await call("list_files", { path: "everything/etc" })).toContain("symbolic link");
+    expect(await call("grep_files", { pattern: "find" })).toBe("plain:1: find me");
+    expect(await call("glob_files", { pattern: "**" })).toBe("plain");
+    expect(await call("list_files", {})).toContain("pipe (not a regular file)");
   });
 
   it("does not share a write: the other name of a hard link keeps its content", async () => {

@@ -8,7 +8,12 @@ import { toolBox } from "./support/tool-box.ts";
 import { localWorld, secret, storeWorld, unguessable, type World } from "./support/worlds.ts";
 
 const seed = Number(process.env.SEED ?? (deep ? Date.now() % 2 ** 31 : 1));
-const count = deep ? 100_000 : 10_000;
+const count = deep ? 100_000 : 10_000; // on each filesystem
+const callers = [
+  ["somebody without a name", undefined],
+  ["a user", "ann"],
+] as const;
+const each = count / callers.length;
 
 /** Every tool, with the hostile string as what names files; some take a part of the strings, since they cost more. */
 const uses: readonly (readonly [name: string, inputOf: (text: string) => object, every: number])[] =
@@ -17,11 +22,12 @@ const uses: readonly (readonly [name: string, inputOf: (text: string) => object,
     ["write_file", (path) => ({ path, content: "attacked\n" }), 1],
     ["edit_file", (path) => ({ path, old_string: "\n", new_string: "!\n", replace_all: true }), 1],
     ["list_files", (path) => ({ path }), 1],
-    ["glob_files", (pattern) => ({ pattern }), 2],
-    ["glob_files", (path) => ({ path, pattern: "**" }), 4],
+    ["glob_files", (pattern) => ({ pattern }), 10],
+    ["glob_files", (path) => ({ path, pattern: "**" }), 2],
     ["grep_files", (path) => ({ path, pattern: "S3cr[3]t" }), 10],
     ["grep_files", (glob) => ({ glob, pattern: "S3cr[3]t" }), 40],
   ];
+const calls = uses.reduce((sum, [, , every]) => sum + Math.ceil(each / every), 0);
 const together = 10;
 const resetEvery = 250;
 
@@ -31,47 +37,49 @@ async function attackAs(userId: string | undefined, world: World): Promise<numbe
   const random = seededRandom(seed);
   const before = await world.protectedFrom(userId);
   const leaks: string[] = [];
-  let calls = 0;
+  let made = 0;
   let answered = 0;
 
   async function attackWith(text: string, number: number): Promise<void> {
     for (const [name, inputOf, every] of uses) {
       if (number % every > 0) continue;
       const said = await call(name, inputOf(text), userId === undefined ? {} : { userId });
-      calls += 1;
+      made += 1;
       if (!said.startsWith("Error: ")) answered += 1;
       if (said.includes(secret) || said.includes(unguessable) || said.includes("root:x:0:")) {
         leaks.push(`${name} ${JSON.stringify(text)}: ${said.slice(0, 200)}`);
       }
     }
   }
-  for (let done = 0; done < count / 2; ) {
-    const texts = Array.from({ length: together }, () => attack(random, world.targets));
-    await Promise.all(texts.map((text, index) => attackWith(text, done + index)));
-    done += together;
-    if (done % resetEvery > 0) continue;
-    const where = `after attack ${done} with seed ${seed}`;
+  for (let done = 0; done < each; done += resetEvery) {
+    let begun = 0;
+    const goOn = async () => {
+      while (begun < resetEvery) await attackWith(attack(random, world.targets), done + begun++);
+    };
+    await Promise.all(Array.from({ length: together }, goOn));
+    const where = `after attack ${done + resetEvery} with seed ${seed}`;
     expect(await world.protectedFrom(userId), where).toEqual(before);
     await world.reset();
   }
   expect(leaks, `seed ${seed}`).toEqual([]);
-  return answered / calls;
+  expect(made).toBe(calls);
+  return answered / made;
 }
 
 describe.each([
   ["local", async () => localWorld(await temporaryDirectory({ inMemory: true }))],
   ["store", storeWorld],
 ])("%s: hostile paths through every tool", (_, createWorld) => {
-  it.each([
-    ["somebody without a name", undefined],
-    ["a user", "ann"],
-  ])("get %s nowhere", async (_, userId) => {
-    const world = await createWorld();
-    const answered = await attackAs(userId, world);
-    // Some strings are harmless, and then the tools must work: else nothing was tested.
-    expect(answered).toBeGreaterThan(0.05);
-    expect(answered).toBeLessThan(0.5);
-  });
+  it.each(callers)(
+    `get %s nowhere: ${each} paths, ${calls} calls, 0 escapes`,
+    async (_, userId) => {
+      const world = await createWorld();
+      const answered = await attackAs(userId, world);
+      // Some strings are harmless, and then the tools must work: else nothing was tested.
+      expect(answered).toBeGreaterThan(0.05);
+      expect(answered).toBeLessThan(0.5);
+    },
+  );
 });
 
 it("the secrets could be read by a tool that only looks at the letters of a path", async () => {

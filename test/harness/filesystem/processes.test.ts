@@ -1,66 +1,83 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { localFilesystem } from "../../../src/harness/filesystem/local.ts";
+import { openStore } from "../../../src/store/index.ts";
 import { seededRandom } from "../../support/random.ts";
+import { filesAt, isLocal } from "./support/files-at.ts";
 import { deep, temporaryDirectory } from "./support/temporary.ts";
 
 const seed = Number(process.env.SEED ?? (deep ? Date.now() % 2 ** 31 : 1));
 
-function startWriter(...args: readonly string[]): ChildProcess & { stdout: NodeJS.ReadableStream } {
+/** A writer that is ready to begin. */
+async function startWriter(...args: readonly string[]) {
   const program = join(import.meta.dirname, "support/writer.ts");
-  const child = spawn(process.execPath, [program, ...args], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child = spawn(process.execPath, [program, ...args], { stdio: ["pipe", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
-  return child;
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  const nextLine = async () => (await lines.next()).value as string | undefined;
+  expect(await nextLine()).toBe("ready");
+  return { child, nextLine, begin: () => child.stdin.write("begin\n") };
 }
 
-/** What a writer has printed when it has ended well. */
-async function outputOf(...args: readonly string[]): Promise<string> {
-  const child = startWriter(...args);
-  const [output, [code]] = await Promise.all([text(child.stdout), once(child, "exit")]);
-  expect(code).toBe(0);
-  return output;
+/** Runs writers at the same time, and resolves with what each of them has printed when all have ended well. */
+async function runTogether(...writers: readonly (readonly string[])[]) {
+  const started = await Promise.all(writers.map((args) => startWriter(...args)));
+  const ended = started.map(async ({ child, nextLine }) => {
+    const [said, [code]] = await Promise.all([nextLine(), once(child, "exit")]);
+    expect(code).toBe(0);
+    return said;
+  });
+  for (const { begin } of started) begin();
+  return Promise.all(ended);
 }
 
-describe("two processes in one root", () => {
+/** A place that is closed and removed when the test has ended. */
+async function newPlace(placeIn: (directory: string) => string): Promise<string> {
+  const where = placeIn(await temporaryDirectory({ inMemory: true }));
+  if (!isLocal(where)) onTestFinished(() => openStore(where).close());
+  return where;
+}
+
+async function textAt(where: string, path: string): Promise<string> {
+  return new TextDecoder().decode((await filesAt(where).read(path)).data);
+}
+
+describe.each([
+  ["one directory", (directory: string) => join(directory, "root")],
+  ["one database", (directory: string) => `sqlite:${join(directory, "files.db")}`],
+])("two processes on %s", (_, placeIn) => {
   const each = deep ? 5_000 : 500;
 
   it(`lose none of ${2 * each} updates on condition, and are told of conflicts`, async () => {
-    const root = await temporaryDirectory({ inMemory: true });
-    const files = localFilesystem(root);
-    await files.write("count", "0");
-    const conflicts = await Promise.all(
-      [1, 2].map(() => outputOf(root, "increment", "count", String(each))),
-    );
-    expect(new TextDecoder().decode((await files.read("count")).data)).toBe(String(2 * each));
-    expect(conflicts.reduce((sum, output) => sum + Number(output), 0)).toBeGreaterThan(0);
-    expect(await readdir(root)).toEqual([".rivulet", "count"]);
+    const where = await newPlace(placeIn);
+    await filesAt(where).write("count", "0");
+    const writer = [where, "increment", "count", String(each)];
+    const conflicts = await runTogether(writer, writer);
+    expect(await textAt(where, "count")).toBe(String(2 * each));
+    expect(conflicts.reduce((sum, count) => sum + Number(count), 0)).toBeGreaterThan(0);
+    if (isLocal(where)) expect(await readdir(where)).toEqual([".rivulet", "count"]);
   });
 
-  it("lose none of their edits of one file", async () => {
-    const root = await temporaryDirectory({ inMemory: true });
-    const files = localFilesystem(root);
-    await files.write("shared", "a=0; b=0;\n");
+  it(`lose none of their ${(2 * each) / 5} edits of one file`, async () => {
+    const where = await newPlace(placeIn);
+    await filesAt(where).write("shared", "a=0; b=0;\n");
     const count = String(each / 5);
-    await Promise.all([outputOf(root, "edit", "a", count), outputOf(root, "edit", "b", count)]);
-    expect(new TextDecoder().decode((await files.read("shared")).data)).toBe(
-      `a=${count}; b=${count};\n`,
-    );
+    await runTogether([where, "edit", "a", count], [where, "edit", "b", count]);
+    expect(await textAt(where, "shared")).toBe(`a=${count}; b=${count};\n`);
   });
 });
 
 it("a process that is killed while it writes leaves a whole file and no lock", async () => {
   const random = seededRandom(seed);
   const root = await temporaryDirectory();
-  const files = localFilesystem(root);
+  const files = filesAt(root);
   for (let kills = deep ? 200 : 10; kills > 0; kills--) {
-    const child = startWriter(root, "write", "file");
-    await once(child.stdout, "data");
+    const { child, begin, nextLine } = await startWriter(root, "write", "file");
+    begin();
+    expect(await nextLine()).toBe("started");
     await new Promise((resolve) => setTimeout(resolve, random.int(0, 30)));
     child.kill("SIGKILL");
     await once(child, "exit");

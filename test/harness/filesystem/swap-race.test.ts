@@ -51,23 +51,23 @@ async function startSwapper(root: string, outside: string): Promise<ChildProcess
 const paths = ["dir/file.txt", "dir/sub/file.txt", "file.txt"];
 const moves: readonly (readonly [weight: number, name: string, input: (path: string) => object])[] =
   [
-    [40, "read_file", (path) => ({ path })],
-    [20, "write_file", (path) => ({ path, content: "inside\nattacked\n" })],
-    [15, "edit_file", (path) => ({ path, old_string: "inside", new_string: "inside attacked" })],
+    [50, "read_file", (path) => ({ path })],
+    [16, "write_file", (path) => ({ path, content: "inside\nattacked\n" })],
+    [12, "edit_file", (path) => ({ path, old_string: "inside", new_string: "inside attacked" })],
     [15, "list_files", (path) => ({ path: path.slice(0, path.lastIndexOf("/") + 1) })],
-    [6, "glob_files", () => ({ pattern: "**" })],
-    [4, "grep_files", () => ({ pattern: "inside" })],
+    [5, "glob_files", () => ({ pattern: "**" })],
+    [2, "grep_files", () => ({ pattern: "inside" })],
   ];
 const bag = moves.flatMap(([weight, ...move]) => Array.from({ length: weight }, () => move));
 
 it.skipIf(!isLinux)(
-  `no link that is put in the way meanwhile leads out, in ${attempts} tries`,
+  `no link that is put in the way meanwhile leads out: ${attempts} tries, 0 escapes`,
   async () => {
     const { root, outside } = await contestedRoot();
     const before = await snapshot(outside);
     const swapper = await startSwapper(root, outside);
 
-    // Who checks first and opens then is lead astray, so the race is real.
+    // Who follows a path is led astray, so the race is real.
     let lured = 0;
     for (let tries = 0; lured < 20 && tries < 1_000_000; tries++) {
       const text = await readFile(join(root, "dir/file.txt"), "utf8").catch(() => "");
@@ -78,20 +78,27 @@ it.skipIf(!isLinux)(
     const call = toolBox(localFilesystem(root));
     const random = seededRandom(seed);
     const leaks: string[] = [];
+    let begun = 0;
     let answered = 0;
-    for (let done = 0; done < attempts; done += together) {
-      const batch = Array.from({ length: together }, async () => {
+    let stopped = 0;
+    const goOn = async () => {
+      while (begun++ < attempts) {
         const [name, input] = random.pick(bag);
         const said = await call(name, input(random.pick(paths)));
         if (!said.startsWith("Error: ")) answered += 1;
+        if (said.includes("links are not followed")) stopped += 1;
         if (said.includes(secret) || said.includes(unguessable)) leaks.push(`${name}: ${said}`);
-      });
-      await Promise.all(batch);
-    }
+      }
+    };
+    await Promise.all(Array.from({ length: together }, goOn));
     expect(swapper.exitCode).toBeNull();
     expect(leaks, `seed ${seed}`).toEqual([]);
     expect(await snapshot(outside)).toEqual(before);
-    expect(answered).toBeGreaterThan(attempts / 10);
-    console.info(`${attempts} tries against a swapped path: ${answered} answered, 0 led out`);
+    // Both happened often: that nothing was in the way, and that a link was.
+    expect(answered).toBeGreaterThan(attempts / 20);
+    expect(stopped).toBeGreaterThan(attempts / 100);
+    console.info(
+      `${attempts} tries: ${answered} answered, ${stopped} stopped at a link, 0 led out`,
+    );
   },
 );

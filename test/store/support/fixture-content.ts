@@ -65,6 +65,11 @@ export async function readContent(store: Store) {
     messages: [await store.session("sess_1"), await store.session("sub-1")],
     sessions: await store.sessions({ limit: 10 }),
     ofAnn: await store.sessions({ userId: "ann", limit: 10 }),
+    found: await Promise.all([
+      store.search({ text: "hello", limit: 10 }),
+      store.search({ text: "again", userId: "ann", limit: 10 }),
+      store.search({ text: "family", limit: 10 }),
+    ]),
     tasks: await store.tasks({}),
     posts: await store.posts({}),
     taken: await store.post(postRow({ id: "post_taken", kind: "hint" })),

@@ -13,10 +13,14 @@ export function spawned(view: View, agent: string | undefined): readonly MadeCal
   return callsOf(view, "agent_spawn").filter(({ input }) => input.agent_id === agent);
 }
 
-/** All that has come of a task: at once, or later when it went on in the background. */
+/** What a task has come to: at once, or later when it went on in the background. Empty while it goes on. */
 export function reportOf(view: View, call: MadeCall): string {
-  const id = backgroundId(call);
-  return id === undefined ? call.output : laterTexts(view, call, id).join("\n");
+  if (!isOpen(call.output)) return call.output;
+  const key = keyIn(call.output);
+  const later = view.calls.slice(view.calls.indexOf(call) + 1).map(({ output }) => output);
+  // A text may tell of several agents, one after the other.
+  const sections = [...later, ...view.told].flatMap((text) => text.split(/^(?=agent_key: )/m));
+  return sections.find((section) => keyIn(section) === key && !isOpen(section)) ?? "";
 }
 
 /** Waits for those of the tasks that are not done, unless that was tried before. */
@@ -24,7 +28,7 @@ export function waitFor(view: View, calls: readonly MadeCall[]): Move | undefine
   const waited = callsOf(view, "task_wait").flatMap(({ input }) => input.task_ids);
   const ids = calls
     .filter((call) => reportOf(view, call) === "")
-    .flatMap((call) => backgroundId(call) ?? [])
+    .flatMap(({ output }) => /^task_id: (\S+)$/m.exec(output)?.[1] ?? [])
     .filter((id) => !waited.includes(id));
   if (ids.length === 0 || !offers(view, "task_wait")) return undefined;
   return {
@@ -38,17 +42,14 @@ export function replyIn(report: string): string {
   const said = withoutCitable(report);
   const [, reply] = /^(?:reply|result):[ \n]?([\s\S]*)$/m.exec(said) ?? [];
   return (reply ?? said)
-    .replace(/^(?:agent_key|agent_id|session_id|task_id|status): .*\n?/gm, "")
+    .replace(/^(?:agent_key|agent_id|session_id|label|task_id|status): .*\n?/gm, "")
     .trim();
 }
 
-/** The id of a task that goes on, or went on, in the background. */
-function backgroundId({ output }: MadeCall): string | undefined {
-  if (!/^status: (?:accepted|timeout_promoted)$/m.test(output)) return undefined;
-  return /^task_id: (\S+)$/m.exec(output)?.[1];
+function keyIn(report: string): string | undefined {
+  return /^agent_key: (\S+)$/m.exec(report)?.[1];
 }
 
-function laterTexts(view: View, call: MadeCall, id: string): readonly string[] {
-  const later = view.calls.slice(view.calls.indexOf(call) + 1).map(({ output }) => output);
-  return [...later, ...view.told].filter((text) => text.includes(id));
+function isOpen(report: string): boolean {
+  return /^status: (?:accepted|timeout_promoted|running|suspended)$/m.test(report);
 }

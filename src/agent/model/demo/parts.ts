@@ -21,7 +21,9 @@ export function partsOf(question: string): readonly string[] {
 function subjectOf(part: string): string {
   const words = termsOf(part).map(({ word }) => word);
   // In "how do deltas form" the last word says what happens, the others to what.
-  return listed(words.length > 1 ? words.slice(0, -1) : words);
+  const endsInVerb =
+    /\b(?:do|does|did|can|will)\b/i.test(part) && part.endsWith(words.at(-1) ?? "");
+  return listed(endsInVerb && words.length > 1 ? words.slice(0, -1) : words);
 }
 
 function refersBack(part: string): boolean {

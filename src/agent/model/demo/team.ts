@@ -15,7 +15,7 @@ export interface Team {
 
 /** The team that a system prompt lists, each agent on a line of its own: `- name: description`. */
 export function teamOf(system: string): Team {
-  const section = /^#+ .*agents.*$([\s\S]*?)(?=^#+ |$(?![\s\S]))/im.exec(system)?.[1] ?? "";
+  const section = /^#+ .*\bsubagents\b.*$([\s\S]*?)(?=^#+ |$(?![\s\S]))/im.exec(system)?.[1] ?? "";
   const lines = section.matchAll(/^- [`*]*([A-Za-z0-9][\w-]*)[`*]*: *(.*)$/gm);
   const members = Array.from(lines, ([, name = "", description = ""]) => ({ name, description }));
   const background = members.find(({ description }) => /\bbackground\b/i.test(description));

@@ -1,9 +1,11 @@
-// Run as a program: works on one file of a root, as one of several processes that do the same.
-import { localFilesystem } from "../../../../src/harness/filesystem/local.ts";
+// Run as a program: works on one file, as one of several processes that do the same. It says when it is ready, and begins
+// when it is told to.
+import { once } from "node:events";
+import { filesAt } from "./files-at.ts";
 import { toolBox } from "./tool-box.ts";
 
-const [, , root = "", task = "", own = "", count = "0"] = process.argv;
-const files = localFilesystem(root);
+const [, , where = "", task = "", own = "", count = "0"] = process.argv;
+const files = filesAt(where);
 
 /** Adds one to a number in a file, as often as it is told to; prints how often somebody else came first. */
 async function increment(): Promise<void> {
@@ -46,6 +48,10 @@ async function writeOn(): Promise<void> {
   }
 }
 
+await files.stat("");
+console.log("ready");
+await once(process.stdin, "data");
+process.stdin.unref(); // so that it does not keep the process up
 if (task === "increment") await increment();
 else if (task === "edit") await edit();
 else await writeOn();

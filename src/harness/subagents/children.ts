@@ -1,0 +1,68 @@
+import type { Message } from "../../protocol/message.ts";
+import type { Store, TaskRecord } from "../../protocol/store.ts";
+
+/** A spawned instance of a subagent, as its parent session knows it. */
+export interface Child {
+  readonly agentKey: string;
+  readonly agentId: string;
+  readonly sessionId: string;
+  readonly label?: string;
+  /** Its latest task; absent when it was created without one. */
+  readonly task?: TaskRecord;
+}
+
+/**
+ * The children of a session: those that have tasks, and those that its transcript says were created without one. Keys
+ * and labels belong to the session, so nobody else's are found.
+ */
+export async function childrenOf(
+  store: Store,
+  sessionId: string,
+  messages: readonly Message[],
+): Promise<readonly Child[]> {
+  const children = new Map<string, Child>();
+  for (const child of createdIn(messages)) children.set(child.agentKey, child);
+  for (const task of await store.tasks({ parentSessionId: sessionId })) {
+    const { agentKey, agentId, sessionId: own } = task;
+    const label = task.label ?? children.get(agentKey)?.label;
+    children.set(agentKey, {
+      agentKey,
+      agentId,
+      sessionId: own,
+      ...(label !== undefined && { label }),
+      task,
+    });
+  }
+  return [...children.values()];
+}
+
+/** A child in the lines of a result. */
+export function describeChild(
+  { agentKey, agentId, sessionId, label }: Child,
+  status: string,
+): string {
+  return [
+    `agent_key: ${agentKey}`,
+    `agent_id: ${agentId}`,
+    `session_id: ${sessionId}`,
+    `status: ${status}`,
+    ...(label === undefined ? [] : [`label: ${label}`]),
+  ].join("\n");
+}
+
+const description =
+  /^agent_key: (?<agentKey>\S+)\nagent_id: (?<agentId>\S+)\nsession_id: (?<sessionId>\S+)\nstatus: ok(?:\nlabel: (?<label>[^\n]+))?$/;
+
+/** The transcript is the state: a child without a task is known from the result that told of it. */
+function createdIn(messages: readonly Message[]): readonly Child[] {
+  return messages.flatMap(({ content }) =>
+    content.flatMap((block) => {
+      if (block.type !== "tool_result" || block.name !== "agent_spawn") return [];
+      const [first] = block.output;
+      const found = first?.type === "text" ? description.exec(first.text)?.groups : undefined;
+      if (found === undefined) return [];
+      const { agentKey = "", agentId = "", sessionId = "", label } = found;
+      return [{ agentKey, agentId, sessionId, ...(label !== undefined && { label }) }];
+    }),
+  );
+}

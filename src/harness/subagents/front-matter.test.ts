@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { readFrontMatter, splitFrontMatter } from "./front-matter.ts";
+
+describe("splitFrontMatter", () => {
+  it.each([
+    ["---\na: 1\n---\nbody\n", "a: 1", "body\n"],
+    ["---\na: 1\n---", "a: 1", ""],
+    ["---\n---\nbody", "", "body"],
+    ["\uFEFF---\na: 1\n---\nbody", "a: 1", "body"],
+    ["---\r\na: 1\r\nb: 2\r\n---\r\nbody\r\n", "a: 1\r\nb: 2\r", "body\r\n"],
+    ["---\na: x --- y\n ---\n----\n--- \n---\nbody", "a: x --- y\n ---\n----\n--- ", "body"],
+    ["---\na: x\u2028---\n---\nbody", "a: x\u2028---", "body"],
+    ["---\na: 1\n---\nbody\n---\nmore", "a: 1", "body\n---\nmore"],
+  ])("cuts %j at the fences", (text, data, body) => {
+    expect(splitFrontMatter(text)).toEqual({ data, body });
+  });
+
+  it.each(["", "body", "\n---\na: 1\n---\n", " ---\na: 1\n---\n", "----\n---\n", "--- \na\n---\n"])(
+    "takes %j for a text without settings",
+    (text) => {
+      expect(splitFrontMatter(text)).toEqual({ data: undefined, body: text });
+    },
+  );
+
+  it.each(["---", "---\na: 1\n", "---\na: 1\n--- \n", "---\na: 1 ---\n"])(
+    "finds no end in %j",
+    (text) => {
+      expect(splitFrontMatter(text)).toMatchObject({ problem: expect.stringContaining("no end") });
+    },
+  );
+});
+
+describe("readFrontMatter", () => {
+  const read = (yaml: string) => readFrontMatter(`---\n${yaml}\n---\nbody`);
+  const problemOf = (yaml: string) => (read(yaml) as { problem?: string }).problem;
+
+  it("reads plain data", () => {
+    const yaml = "a: x --- y\nb: {c: [1, '2', yes, null]}\nd: >\n  two\n  lines";
+    const data = { a: "x --- y", b: { c: [1, "2", "yes", null] }, d: "two lines\n" };
+    expect(read(yaml)).toEqual({ data, body: "body" });
+    expect(read("")).toEqual({ data: {}, body: "body" });
+    expect(readFrontMatter("body")).toEqual({ data: undefined, body: "body" });
+    expect(readFrontMatter("---\na: 1")).toHaveProperty("problem");
+  });
+
+  it("keeps a key that objects have anyway for a key like any other", () => {
+    const { data } = read("__proto__: {polluted: true}") as { data: object };
+    expect(Object.keys(data)).toEqual(["__proto__"]);
+    expect(data).not.toHaveProperty("polluted");
+  });
+
+  it("names the line of the file where it stops to be YAML", () => {
+    expect(problemOf("a: 1\nb: [1\nc: 2")).toMatch(/^Line 4: [^\n]*\.$/);
+    expect(problemOf("a: 1\n\tb: 2")).toMatch(/^Line 3: /);
+  });
+
+  it.each([
+    ["a tag", "a: !!js/function 'x'", "Unresolved tag"],
+    ["a local tag", "a: !run x", "Unresolved tag"],
+    ["a binary", "a: !!binary aGk=", "Unresolved tag"],
+    ["a key twice", "a: 1\na: 2", 'The key "a" is there twice.'],
+    ["a key twice further down", "a: {b: 1, b: 2}", 'The key "b" is there twice.'],
+    ["a key that is no text", "? {a: 1}\n: 2", "all keys must be strings"],
+    ["an unknown alias", "a: *b", "Unresolved alias"],
+    ["a second document", "a: 1\n...\nb: 2", "Source contains multiple documents"],
+    ["a list", "- a", "not a list of keys"],
+    ["a text", "a", "not a list of keys"],
+    ["too much", `a: ${"x".repeat(65_536)}`, "larger than 65536 bytes"],
+  ])("refuses %s", (_, yaml, problem) => {
+    expect(problemOf(yaml)).toContain(problem);
+  });
+
+  it("refuses what would unfold into far more than it is, and does so at once", () => {
+    const line = (name: string, of: string) => `${name}: &${name} [${Array(9).fill(of).join(",")}]`;
+    const bomb = ["x", "*a", "*b", "*c", "*d", "*e", "*f", "*g", "*h"]
+      .map((of, index) => line("abcdefghi".charAt(index), of))
+      .join("\n");
+    expect(problemOf(bomb)).toBe("The front matter has too many aliases.");
+    expect(problemOf(`a: ${"[".repeat(60_000)}`)).toMatch(/^Line 2: /);
+    expect(problemOf("? ".repeat(30_000))).toMatch(/^Line 2: /);
+  });
+
+  it("reads many keys", () => {
+    const yaml = Array.from({ length: 2_000 }, (_, index) => `key-${index}: ${index}`).join("\n");
+    expect(read(yaml)).toMatchObject({ data: { "key-1999": 1999 } });
+  });
+});

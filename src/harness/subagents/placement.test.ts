@@ -1,0 +1,172 @@
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { memoryStore } from "../../store/index.ts";
+import type { Filesystem } from "../filesystem/filesystem.ts";
+import { localFilesystem } from "../filesystem/local.ts";
+import { storeFilesystem } from "../filesystem/store.ts";
+import { placeSubagent } from "./placement.ts";
+
+const base = { name: "reviewer", description: "Reviews code." };
+const textOf = async (files: Filesystem, path: string) =>
+  new TextDecoder().decode((await files.read(path)).data);
+
+let directory: string;
+let outside: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "rivulet-placement-"));
+  outside = join(directory, "outside");
+  await mkdir(join(outside, "reviewer"), { recursive: true });
+  await writeFile(join(outside, "reviewer", "AGENTS.md"), "From elsewhere.");
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+const kinds: readonly (readonly [string, () => Filesystem])[] = [
+  ["local", () => localFilesystem(join(directory, "main"))],
+  ["store", () => storeFilesystem(memoryStore())],
+];
+
+describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
+  let main: Filesystem;
+  beforeEach(async () => {
+    main = open();
+    await main.write("AGENTS.md", "The lead.");
+    await main.write("defs/reviewer/AGENTS.md", "\uFEFFYou review.\n");
+  });
+
+  it("general-purpose: the main workspace, no instructions", async () => {
+    const mirror = { name: "general-purpose", description: "Like you." };
+    const placed = await placeSubagent({ ...mirror, workspaceMode: "shared" }, main);
+    expect(placed).toEqual({ files: main, instructions: "" });
+  });
+
+  it("a path, isolated: works there, with its AGENTS.md", async () => {
+    const declaration = { ...base, workspace: "./defs/reviewer" };
+    const { files, instructions } = await placeSubagent(declaration, main);
+    expect(instructions).toBe("You review.");
+    await files.write("notes.md", "mine");
+    expect(await textOf(main, "defs/reviewer/notes.md")).toBe("mine");
+    await expect(files.read("../../AGENTS.md")).rejects.toMatchObject({
+      code: "outside_workspace",
+    });
+  });
+
+  it("a path, shared: its AGENTS.md, the main workspace", async () => {
+    const declaration = { ...base, workspace: "defs/reviewer", workspaceMode: "shared" } as const;
+    expect(await placeSubagent(declaration, main)).toEqual({
+      files: main,
+      instructions: "You review.",
+    });
+  });
+
+  it("none, isolated: its instructions, and a directory that only it can write", async () => {
+    const declaration = { ...base, instructions: "Review." };
+    const { files, instructions } = await placeSubagent(declaration, main);
+    expect(instructions).toBe("Review.");
+    expect(await files.list("")).toEqual({ entries: [], cut: false });
+    await files.write("report.md", "mine");
+    const path = "agents/reviewer/workspace/report.md";
+    expect(await textOf(main, path)).toBe("mine");
+    await expect(main.write(path, "yours")).rejects.toMatchObject({ code: "read_only" });
+    for (const control of ["subagents/x.md", "skills/x", "tools.json", "agents/x"]) {
+      await expect(files.write(control, "x")).rejects.toMatchObject({ code: "read_only" });
+    }
+    const again = await placeSubagent(declaration, main);
+    expect(await textOf(again.files, "report.md")).toBe("mine");
+  });
+
+  it("none, shared: its instructions, the main workspace", async () => {
+    const declaration = { ...base, instructions: "Review.", workspaceMode: "shared" } as const;
+    expect(await placeSubagent(declaration, main)).toEqual({
+      files: main,
+      instructions: "Review.",
+    });
+  });
+
+  it("takes a missing AGENTS.md, and a missing directory, for no instructions", async () => {
+    await main.write("defs/empty/notes.md", "");
+    for (const workspace of ["defs/empty", "defs/none"]) {
+      expect((await placeSubagent({ ...base, workspace }, main)).instructions, workspace).toBe("");
+    }
+  });
+
+  it("lets several use one definition", async () => {
+    const workspace = "defs/reviewer";
+    const one = await placeSubagent({ ...base, workspace }, main);
+    const other = await placeSubagent({ ...base, name: "second", workspace }, main);
+    expect(other.instructions).toBe(one.instructions);
+  });
+
+  it.each(["..", "defs/../../x", "/etc", "~root"])("refuses the path %j", async (workspace) => {
+    for (const workspaceMode of ["isolated", "shared"] as const) {
+      const placed = placeSubagent({ ...base, workspace, workspaceMode }, main);
+      await expect(placed).rejects.toMatchObject({
+        code: "outside_workspace",
+        hint: expect.stringContaining("root"),
+      });
+    }
+  });
+
+  it.each(["subagents", "./x/../SubAgents/y", "skills/z", "agents", ".git", "a/.git/hooks"])(
+    "lets nobody work in %j",
+    async (workspace) => {
+      const placed = placeSubagent({ ...base, workspace }, main);
+      await expect(placed).rejects.toMatchObject({ code: "read_only" });
+      const shared = { ...base, workspace, workspaceMode: "shared" } as const;
+      expect(await placeSubagent(shared, main)).toEqual({ files: main, instructions: "" });
+    },
+  );
+
+  it("lets a definition among the agents be worked in", async () => {
+    const { files } = await placeSubagent({ ...base, workspace: "agents/reviewer" }, main);
+    await files.write("notes.md", "mine");
+    expect(await textOf(main, "agents/reviewer/notes.md")).toBe("mine");
+  });
+
+  it("goes elsewhere only below a root that the operator lists", async () => {
+    const workspace = join(outside, "reviewer");
+    const place = (roots: readonly string[]) =>
+      placeSubagent({ ...base, workspace }, main, { roots });
+    for (const root of [outside, workspace]) {
+      const { files, instructions } = await place([join(directory, "no"), root]);
+      expect(instructions).toBe("From elsewhere.");
+      await files.write("notes.md", root);
+      expect(await readFile(join(workspace, "notes.md"), "utf8")).toBe(root);
+    }
+    for (const root of [`${workspace}-other`, join(workspace, "deeper"), join(directory, "out")]) {
+      await expect(place([root]), root).rejects.toMatchObject({ code: "outside_workspace" });
+    }
+    const up = { ...base, workspace: `${outside}/../outside/../main` };
+    await expect(placeSubagent(up, main, { roots: [outside] })).rejects.toBeDefined();
+  });
+});
+
+describe("placeSubagent on a disk", () => {
+  it("takes an absolute path in the workspace for what it is", async () => {
+    const root = join(directory, "main");
+    const main = localFilesystem(root);
+    await mkdir(join(root, "subagents"), { recursive: true });
+    const { files } = await placeSubagent({ ...base, workspace: join(root, "defs") }, main);
+    await files.write("notes.md", "mine");
+    expect(await textOf(main, "defs/notes.md")).toBe("mine");
+    const control = { ...base, workspace: join(root, "subagents") };
+    await expect(placeSubagent(control, main)).rejects.toMatchObject({ code: "read_only" });
+  });
+
+  it("follows no link, in the workspace or below a root", async () => {
+    const root = join(directory, "main");
+    await mkdir(root);
+    await symlink(outside, join(root, "link"));
+    await symlink(join(outside, "reviewer"), join(outside, "link"));
+    const main = localFilesystem(root);
+    const places = [
+      { ...base, workspace: "link/reviewer" },
+      { ...base, workspace: join(outside, "link") },
+    ];
+    for (const declaration of places) {
+      const placed = placeSubagent(declaration, main, { roots: [outside] });
+      await expect(placed).rejects.toMatchObject({ code: "not_regular" });
+    }
+  });
+});

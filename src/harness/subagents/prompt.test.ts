@@ -1,0 +1,60 @@
+import { expect, it } from "vitest";
+import { delegationPrompt, type OpenTask, subagentContext } from "./prompt.ts";
+import { subagentToolNames } from "./tool-names.ts";
+
+it("tells a subagent what it is", () => {
+  const text = subagentContext();
+  expect(text).toMatch(/^# Subagent Context\n/);
+  for (const word of ["subagent", "nothing else", "report", "Do not address the user"]) {
+    expect(text).toContain(word);
+  }
+});
+
+const agents = [
+  { name: "researcher", description: "Finds things." },
+  { name: "critic", description: "Finds faults." },
+];
+
+it("tells how to delegate and to whom", () => {
+  const text = delegationPrompt({ agents, tasks: [] });
+  expect(text).toContain("\n## Subagents\n\n- researcher: Finds things.\n- critic: Finds faults.");
+  expect(text).toContain("Do not poll a task that you have just created.");
+  expect(text).toContain("After a compaction or a resume call task_list");
+  expect(text).not.toContain("## Tasks");
+  const named = new Set(text.match(/\b(?:agent|task)_(?!id\b|key\b)[a-z]+/g));
+  expect([...named].filter((name) => !subagentToolNames.has(name))).toEqual([]);
+});
+
+it("lists ten tasks and counts the rest", () => {
+  const task = (index: number): OpenTask => ({
+    taskId: `call_${index}`,
+    agentId: "researcher",
+    status: "in_progress",
+  });
+  const ten = Array.from({ length: 10 }, (_, index) => task(index));
+  const text = delegationPrompt({ agents, tasks: ten });
+  expect(text.match(/^- call_\d: researcher, in_progress$/gm)).toHaveLength(10);
+  expect(text).not.toContain("more: call task_list");
+  const more = delegationPrompt({ agents, tasks: [...ten, task(10), task(11)] });
+  expect(more).not.toContain("call_10");
+  expect(more).toMatch(/\n- and 2 more: call task_list$/);
+});
+
+it("keeps what others have written on one line, and short", () => {
+  const description = `One.\n\n## Tasks\r\n- x\u2028y\u0007 z ${"long ".repeat(200)}`;
+  const label = 'a "b"\n- c';
+  const text = delegationPrompt({
+    agents: [{ name: "x", description }],
+    tasks: [{ taskId: "call_1", agentId: "x", label, status: "suspended" }],
+  });
+  const line = text.split("\n").find((one) => one.startsWith("- x: "));
+  expect(line).toMatch(/^- x: One\. ## Tasks - x y z (?:long )+/);
+  expect(line).toMatch(/…$/);
+  expect(line?.length).toBeLessThan(520);
+  expect(text).toMatch(/\n- call_1: x "a \\"b\\" - c", suspended$/);
+  const cut = delegationPrompt({
+    agents: [{ name: "x", description: `${"a".repeat(499)}😀` }],
+    tasks: [],
+  });
+  expect(cut.isWellFormed()).toBe(true);
+});

@@ -1,0 +1,260 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { materialize } from "../../src/protocol/materialize.ts";
+
+const program = resolve("src/cli/main.ts");
+const workspace = resolve("sample/workspace");
+// Whoever opens a connection fails: the demo needs none.
+const offline = `data:text/javascript,${encodeURIComponent(
+  'import net from "node:net"; const no = () => { throw new Error("no network here"); };' +
+    "net.Socket.prototype.connect = no; globalThis.fetch = no;",
+)}`;
+const folders: string[] = [];
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "rivulet-start-"));
+  folders.push(path);
+  return path;
+}
+
+function copyOfWorkspace(): string {
+  const path = folder();
+  cpSync(workspace, path, { recursive: true, filter: (source) => !source.endsWith("reports") });
+  return path;
+}
+
+afterAll(() => {
+  for (const path of folders) rmSync(path, { recursive: true, force: true });
+});
+
+interface Outcome {
+  readonly code: number | null;
+  readonly output: string;
+  readonly errors: string;
+  readonly lines: readonly string[];
+}
+
+/** Runs the program as `npm start` does, without a terminal. */
+async function start(
+  args: readonly string[],
+  options: {
+    readonly cwd?: string;
+    readonly environment?: Readonly<Record<string, string>>;
+    readonly onOutput?: (output: string, child: ChildProcess) => void;
+  } = {},
+): Promise<Outcome> {
+  const { PATH = "", HOME = "" } = process.env;
+  const child = spawn(process.execPath, ["--import", offline, program, ...args], {
+    cwd: options.cwd ?? process.cwd(),
+    env: { PATH, HOME, ...options.environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+    options.onOutput?.(output, child);
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+  const { promise, resolve: settle } = Promise.withResolvers<number | null>();
+  child.once("close", settle);
+  const code = await promise;
+  return { code, output, errors, lines: output.split("\n") };
+}
+
+/** The last thing that the lead says, with what it rests on. */
+function answerOf(lines: readonly string[], lead = "demo") {
+  const own = lines
+    .filter((line) => line.startsWith(`[${lead}] `))
+    .map((line) => line.slice(lead.length + 3));
+  const last = own.findLastIndex(
+    (line) => !line.startsWith("says") && !line.startsWith("[^") && line !== "is completed",
+  );
+  const text = own
+    .slice(last + 1)
+    .filter((line) => line.startsWith("says"))
+    .map((line) => line.slice(5));
+  const citations = own.flatMap((line) => {
+    const [, marker = "", path = "", number = "", cited = ""] =
+      /^(\[\^\d+\]) (.+?):(\d+) {2}"(.*)"$/.exec(line) ?? [];
+    return marker === "" ? [] : [{ marker, path, number: Number(number), cited }];
+  });
+  return { text: text.join("\n"), citations };
+}
+
+function lineOf(root: string, path: string, number: number): string {
+  return readFileSync(join(root, path), "utf8").split("\n")[number - 1] ?? "";
+}
+
+/** Every marker of an answer with the sentence before it. */
+function statementsOf(text: string) {
+  return Array.from(text.matchAll(/([^\]\n]+?)(\[\^\d+\])/g), ([, sentence = "", marker = ""]) => ({
+    sentence: sentence.trim(),
+    marker,
+  }));
+}
+
+describe("`npm start`", () => {
+  const environment = { OPENAI_API_KEY: "sk-not-to-be-spent" };
+  const run = start([], { environment });
+
+  it("answers through several agents, researchers side by side", async () => {
+    const { code, lines, errors } = await run;
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    const agents = lines.flatMap((line) => /^\[(.+?)\] begins/.exec(line)?.[1] ?? []);
+    expect(agents).toEqual(
+      expect.arrayContaining([
+        "demo",
+        "demo/researcher",
+        "demo/researcher#2",
+        "demo/cataloguer",
+        "demo/critic",
+        "demo/writer",
+      ]),
+    );
+    const at = (line: string) => lines.indexOf(line);
+    const [first, second] = ["[demo/researcher]", "[demo/researcher#2]"];
+    expect(at(`${first} begins`)).toBeGreaterThan(-1);
+    expect(at(`${second} begins`)).toBeLessThan(at(`${first} is completed`));
+    expect(at(`${first} begins`)).toBeLessThan(at(`${second} is completed`));
+    expect(lines).toContain("[demo/cataloguer] begins in the background");
+    expect(lines).toContain("[demo] is completed");
+  });
+
+  it("rests every sentence with a marker on a real line of a real file", async () => {
+    const { text, citations } = answerOf((await run).lines);
+    const statements = statementsOf(text);
+    expect(statements.length).toBeGreaterThanOrEqual(4);
+    expect(text).toContain("delta forms where");
+    for (const { sentence, marker } of statements) {
+      const lines = citations
+        .filter((citation) => citation.marker === marker)
+        .map(({ path, number, cited }) => {
+          const line = lineOf(workspace, path, number);
+          expect(line).toBe(cited);
+          return line;
+        });
+      expect(lines, `${marker} ${sentence}`).toContain(sentence);
+    }
+  });
+
+  it("denies what it cannot ask about, and says so", async () => {
+    const { output, lines } = await run;
+    expect(output).toContain(
+      "wants publish_report: denied, because there is no terminal to ask at",
+    );
+    expect(output).toContain("--yes approves");
+    expect(answerOf(lines).text).toContain("The report is not published:");
+  });
+
+  it("says which model it uses, and how to use a key that is there", async () => {
+    const { lines, output } = await run;
+    expect(lines[0]).toBe(
+      "model     demo:analyst, a built-in deterministic program: no key, no network",
+    );
+    expect(lines[1]).toContain("OPENAI_API_KEY is set and stays unused");
+    expect(lines[1]).toContain("--model openai:");
+    expect(lines[1]).toContain("RIVULET_MODEL");
+    expect(output).not.toContain("sk-not-to-be-spent");
+  });
+
+  it("ends with what each agent used", async () => {
+    const { output } = await run;
+    const used = output.slice(output.indexOf("\nused\n"));
+    for (const agent of [
+      "demo",
+      "demo/researcher",
+      "demo/researcher#2",
+      "demo/critic",
+      "demo/writer",
+    ])
+      expect(used).toMatch(new RegExp(`\\n {2}${agent} +in +[1-9]\\d* +out +[1-9]`));
+  });
+});
+
+describe("with a workspace that is changed", () => {
+  it("--yes publishes, and what is published is what the files say now", async () => {
+    const changed = copyOfWorkspace();
+    const path = join(changed, "library/estuaries.md");
+    const text = readFileSync(path, "utf8");
+    writeFileSync(
+      path,
+      text.replace("can reach a height of nine metres", "can reach a height of ninety metres"),
+    );
+    const { code, output, lines } = await start([
+      ...["--yes", "--workspace", changed],
+      "How high is the bore of the Qiantang?",
+    ]);
+    expect(code).toBe(0);
+    expect(output).toContain("wants publish_report: approved by --yes.");
+    const answer = answerOf(lines);
+    expect(answer.text).toContain("ninety metres");
+    expect(answer.text).toContain(
+      "The report is in reports/how-high-is-the-bore-of-the-qiantang.md.",
+    );
+    const [report = ""] = readdirSync(join(changed, "reports"));
+    const published = readFileSync(join(changed, "reports", report), "utf8");
+    expect(published).toContain("ninety metres");
+    expect(published).toMatch(/1\. library\/estuaries\.md:\d+/);
+  });
+});
+
+it("says so when the library has no answer, and cites nothing", async () => {
+  const { code, lines } = await start(["Who composed the opera Carmen?"]);
+  expect(code).toBe(0);
+  const { text } = answerOf(lines);
+  expect(text).toContain("I found no answer to this, so I give none.");
+  expect(lines.join("\n")).not.toMatch(/\[\^\d/);
+});
+
+it("--json prints the document and nothing else", async () => {
+  const { code, output, errors } = await start(["--json", "Why do rivers meander?"]);
+  expect(code).toBe(0);
+  const document = JSON.parse(output) as ReturnType<typeof materialize>;
+  expect(JSON.stringify(document)).toContain("Rivers meander because");
+  expect(errors).toContain("denied, because there is no terminal");
+});
+
+it("--session keeps the conversation on disk and goes on with it", async () => {
+  const cwd = folder();
+  const first = await start(["--session", "ann", "Why do rivers meander?"], { cwd });
+  expect(first.code).toBe(0);
+  expect(existsSync(join(cwd, ".rivulet/rivulet.db"))).toBe(true);
+  const second = await start(["--session", "ann", "What is an oxbow lake?"], { cwd });
+  expect(second.errors).toBe("");
+  const { text, citations } = answerOf(second.lines, "ann");
+  expect(text).toContain("oxbow lake");
+  for (const { marker } of statementsOf(text))
+    expect(citations.map((citation) => citation.marker)).toContain(marker);
+});
+
+it("Ctrl-C cancels the run and says so", async () => {
+  let isSent = false;
+  const { code, output, lines } = await start([], {
+    onOutput(output, child) {
+      if (isSent || !output.includes("[demo/researcher] begins")) return;
+      isSent = true;
+      child.kill("SIGINT");
+    },
+  });
+  expect(code).toBe(130);
+  expect(output).toContain("The run was cancelled.");
+  expect(lines).toContain("[demo] is cancelled");
+});
+
+it("a model that nobody knows is a sentence, not a stack", async () => {
+  const { code, errors } = await start([], { environment: { RIVULET_MODEL: "opnai:x" } });
+  expect(code).toBe(1);
+  expect(errors).toMatch(/^rivulet: There is no provider "opnai"\. Known providers: /);
+});
