@@ -50,6 +50,10 @@ export type {
   SessionExportHeader,
   Sessions,
   StoreFilesystemOptions,
+  SubagentDeclaration,
+  SubagentLimits,
+  TaskRunner,
+  TaskRunnerOptions,
   ToolsFileOptions,
 } from "./harness/index.ts";
 export {
@@ -58,6 +62,7 @@ export {
   localFilesystem,
   sessionsOf,
   storeFilesystem,
+  taskRunner,
 } from "./harness/index.ts";
 export type {
   Agent,

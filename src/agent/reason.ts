@@ -1,5 +1,5 @@
 import { RivuletError } from "../protocol/error.ts";
-import type { Message } from "../protocol/message.ts";
+import type { Block, Message } from "../protocol/message.ts";
 import { addUsage } from "../protocol/select.ts";
 import type { Usage } from "../protocol/task.ts";
 import { TurnEmitter } from "./emit-turn.ts";
@@ -44,14 +44,16 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
         execution: { ...modelExecution, ...settings.modelExecution },
       }),
     );
-    if (sink.showsCallsOf(turn.content)) {
+    // Nothing is on offer to a summary, and nobody would run a call of it.
+    const content = purpose === "summary" ? withoutCalls(turn.content) : turn.content;
+    if (sink.showsCallsOf(content)) {
       sink.end("completed");
     } else {
       // A call was cut off, or came to other arguments than it had streamed: what counts is shown in its place.
       sink.discard("provider_retry");
-      sink.showWhole(turn.content);
+      sink.showWhole(content);
     }
-    const message = assistantMessage(task, turn, purpose);
+    const message = assistantMessage(task, { ...turn, content }, purpose);
     await settle(task, sink, message, purpose);
   } catch (error) {
     if (!(error instanceof TurnInterrupted)) {
@@ -222,6 +224,10 @@ function asked(task: TaskRun, text: string): Message {
   const { ids } = task.settings;
   const metadata = { taskId: task.ref.taskId };
   return { id: ids.next("msg"), role: "user", content: [{ type: "hint", text }], metadata };
+}
+
+function withoutCalls(content: readonly Block[]): readonly Block[] {
+  return content.filter(({ type }) => type !== "tool_use");
 }
 
 function isBlank(message: Message): boolean {

@@ -77,8 +77,10 @@ export function deedsOf(tree: Tree, item: Item): readonly Deed[] {
     case "tool_result": {
       const { progress, error, block_list } = item;
       const deeds: Deed[] = [];
-      if (error !== undefined) deeds.push({ label: "failed", text: error.message, look: "red" });
-      else if (block_list.length > 0)
+      if (error !== undefined) {
+        const label = error.code === "denied" ? "denied" : "failed";
+        deeds.push({ label, text: error.message, look: "red" });
+      } else if (block_list.length > 0)
         deeds.push({ label: "result", text: short(textOf(block_list)), look: "green" });
       else if (progress !== undefined)
         deeds.push({ label: "works", text: progress.message ?? "", look: "dim" });

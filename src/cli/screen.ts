@@ -64,7 +64,8 @@ function writeLines(screen: Screen): Watcher {
   const fold = new TaskTree();
   const write = (task: Task, { label, text }: Deed) => {
     const place = placesOf(fold.tree).get(task.id);
-    for (const row of printable(text).split("\n"))
+    const rows = printable(text).split("\n");
+    for (const row of rows.filter((one, index) => index === 0 || one !== ""))
       screen.write(`[${place}] ${label} ${row}`.trimEnd().concat("\n"));
   };
   return {

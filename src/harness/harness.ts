@@ -13,7 +13,7 @@ import type { Filesystem } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import type { IsolationScope } from "./filesystem/namespace.ts";
 import { type McpServers, type McpServersByName, mcpServers } from "./mcp-servers.ts";
-import type { SubagentDeclaration } from "./subagents/declaration.ts";
+import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
 import type { SubagentLimits } from "./subagents/limits.ts";
 import {
   readToolsFile,
@@ -115,9 +115,25 @@ function check(options: HarnessAgentOptions): void {
       throw invalid(`Without files there can be no ${needing.join(" and no ")}.`, "Leave it out.");
     }
   }
+  if (options.subagents) checkSubagents(options.subagents);
+  for (const [name, value] of Object.entries(options.limits ?? {})) {
+    checkCount(`limits.${name}`, value, name === "maxSpawnDepth" ? 3 : Number.MAX_SAFE_INTEGER);
+  }
   checkCount("maxContextTokens", maxContextTokens, Number.MAX_SAFE_INTEGER);
   if (eviction && !("name" in eviction)) {
     checkCount("eviction.maxChars", eviction.maxChars, maxResultCharacters);
+  }
+}
+
+function checkSubagents(declared: readonly SubagentDeclaration[]): void {
+  checkDeclarations(declared);
+  const remote = declared.find(({ url }) => url !== undefined);
+  if (remote) {
+    const hint = "Declare it with agent, create, instructions or workspace.";
+    throw invalid(
+      `The subagent ${remote.name} is on another server, which cannot be called yet.`,
+      hint,
+    );
   }
 }
 

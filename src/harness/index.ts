@@ -18,5 +18,8 @@ export { HarnessAgent } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName } from "./mcp-servers.ts";
 export { type Sessions, sessionsOf } from "./session.ts";
 export type { SessionExportHeader } from "./session-export.ts";
+export type { SubagentDeclaration } from "./subagents/declaration.ts";
+export type { SubagentLimits } from "./subagents/limits.ts";
+export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";
 export { fileTools } from "./tools/files.ts";
 export type { ToolsFileOptions } from "./tools-file.ts";

@@ -165,15 +165,19 @@ describe("one session", () => {
     });
     const store = memoryStore();
     const agent = new ReActAgent({ name: "lead", model, store });
-    return { agent, store, started, release: () => gates.shift()?.() };
+    /** Resolves when so many replies have begun, and none follows them at once. */
+    async function begun(count: number): Promise<void> {
+      while (started.length < count) await turns(1);
+      await turns(5);
+    }
+    return { agent, store, started, begun, release: () => gates.shift()?.() };
   }
-  const untilIdle = () => turns(5);
 
   it("runs one task at a time, in the order of the calls", async () => {
-    const { agent, started, release } = waitingAgent();
+    const { agent, started, begun, release } = waitingAgent();
     const calls = ["one", "two", "three"].map((text) => agent.call(text, { sessionId: "s" }));
     for (const count of [1, 2, 3]) {
-      await untilIdle();
+      await begun(count);
       expect(started).toEqual(["one", "two", "three"].slice(0, count));
       release();
     }
@@ -182,14 +186,14 @@ describe("one session", () => {
   });
 
   it("fails at once with agent_busy when asked to", async () => {
-    const { agent, store, release } = waitingAgent();
+    const { agent, store, begun, release } = waitingAgent();
     const first = agent.call("one", { sessionId: "s" });
-    await untilIdle();
+    await begun(1);
     const busy = agent.call("two", { sessionId: "s", onBusy: "fail" });
     await expect(busy).rejects.toMatchObject({ code: "agent_busy", retryable: true });
     expect(await store.tasks({ sessionId: "s" })).toHaveLength(1);
     const other = agent.call("three", { sessionId: "other", onBusy: "fail" });
-    await untilIdle();
+    await begun(2);
     release();
     release();
     expect((await Promise.all([first, other])).map(({ text }) => text)).toEqual(["ok", "ok"]);
@@ -222,20 +226,20 @@ describe("one session", () => {
   });
 
   it("a call that is cancelled in the queue lets the others keep their order", async () => {
-    const { agent, started, release } = waitingAgent();
+    const { agent, started, begun, release } = waitingAgent();
     const stop = new AbortController();
     const first = agent.call("one", { sessionId: "s" });
     const second = agent.call("two", { sessionId: "s", signal: stop.signal });
     const rejected = expect(second).rejects.toMatchObject({ code: "cancelled" });
-    await untilIdle();
+    await begun(1);
     stop.abort();
     await rejected;
     const third = agent.call("three", { sessionId: "s" });
-    await untilIdle();
+    await begun(1);
     expect(started).toEqual(["one"]);
     release();
     await first;
-    await untilIdle();
+    await begun(2);
     release();
     await third;
     expect(started).toEqual(["one", "three"]);

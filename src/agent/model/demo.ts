@@ -84,7 +84,7 @@ function streamed(part: Said, index: number): readonly LanguageModelV4StreamPart
       const { type } = part;
       return [
         { type: `${type}-start`, id },
-        ...pieces(part.text).map((delta) => ({ type: `${type}-delta` as const, id, delta })),
+        ...pieces(part.text, 1).map((delta) => ({ type: `${type}-delta` as const, id, delta })),
         { type: `${type}-end`, id },
       ];
     }
@@ -92,7 +92,7 @@ function streamed(part: Said, index: number): readonly LanguageModelV4StreamPart
       const { toolCallId, toolName, input } = part;
       return [
         { type: "tool-input-start", id: toolCallId, toolName },
-        ...pieces(input).map((delta) => ({
+        ...pieces(input, 4).map((delta) => ({
           type: "tool-input-delta" as const,
           id: toolCallId,
           delta,

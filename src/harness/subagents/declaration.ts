@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { checkModel, type Model } from "../../agent/model/resolve.ts";
 import type { Permissions } from "../../agent/tool/permission.ts";
 import { definitionOf, type Tool } from "../../agent/tool/tool.ts";
@@ -263,7 +264,8 @@ function isText(value: unknown): value is string {
 }
 
 function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
+  const isText = typeof value === "string";
+  const text = isText ? JSON.stringify(value) : inspect(value, { depth: 1, breakLength: Infinity });
   return text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text;
 }
 

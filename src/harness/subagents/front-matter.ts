@@ -1,4 +1,4 @@
-import { isScalar, parseDocument, visit } from "yaml";
+import { type Document, isScalar, parseDocument, visit } from "yaml";
 
 /** A file that begins with settings, in its two parts. */
 export interface FrontMatter<Data> {
@@ -13,7 +13,6 @@ export interface FrontMatterProblem {
 }
 
 const maxBytes = 64 * 1024;
-const maxAliases = 16;
 
 /** Cuts a text at its first two lines that are exactly `---`, if the first of them is its first line. */
 export function splitFrontMatter(text: string): FrontMatter<string> | FrontMatterProblem {
@@ -27,12 +26,13 @@ export function splitFrontMatter(text: string): FrontMatter<string> | FrontMatte
   return { data, body: rest.slice(closing.index + closing[0].length) };
 }
 
-/** Reads the settings at the beginning of a text. They are plain data: tags, and what would unfold, are refused. */
+/** Reads the settings at the beginning of a text. They are plain data: tags and aliases are refused. */
 export function readFrontMatter(
   text: string,
 ): FrontMatter<Readonly<Record<string, unknown>>> | FrontMatterProblem {
   const parts = splitFrontMatter(text);
-  if ("problem" in parts || parts.data === undefined) return parts as FrontMatter<never>;
+  if ("problem" in parts) return parts;
+  if (parts.data === undefined) return { data: undefined, body: parts.body };
   if (Buffer.byteLength(parts.data) > maxBytes) {
     return { problem: `The front matter is larger than ${maxBytes} bytes.` };
   }
@@ -57,32 +57,33 @@ function readYaml(
     // The first line of the file is the fence.
     return { problem: `Line ${(wrong.linePos?.[0].line ?? 0) + 1}: ${message}.` };
   }
-  const twice = keyTwice(document);
-  if (twice !== undefined) return { problem: `The key ${JSON.stringify(twice)} is there twice.` };
-  try {
-    const data: unknown = document.toJS({ maxAliasCount: maxAliases });
-    const isMap = typeof data === "object" && data !== null && !Array.isArray(data);
-    if (isMap) return { data: data as Readonly<Record<string, unknown>> };
-    if (data === null) return { data: {} };
+  const refused = refusedIn(document);
+  if (refused !== undefined) return { problem: refused };
+  const data: unknown = document.toJS();
+  if (data === null) return { data: {} };
+  if (typeof data !== "object" || Array.isArray(data)) {
     return { problem: "The front matter is not a list of keys with their values." };
-  } catch (error) {
-    if (!(error instanceof ReferenceError)) throw error;
-    return { problem: "The front matter has too many aliases." };
   }
+  return { data: data as Readonly<Record<string, unknown>> };
 }
 
-function keyTwice(document: Parameters<typeof visit>[0]): string | undefined {
-  let twice: string | undefined;
+/** What is YAML and refused all the same. Without aliases nothing can unfold, nor contain itself. */
+function refusedIn(document: Document): string | undefined {
+  let refused: string | undefined;
   visit(document, {
+    Alias(_, { source }) {
+      refused = `The alias ${JSON.stringify(source)} cannot be used: aliases are not followed.`;
+      return visit.BREAK;
+    },
     Map(_, { items }) {
-      const keys = new Set<string>();
+      const names = new Set<string>();
       for (const { key } of items) {
         const name = String(isScalar(key) ? key.value : key);
-        if (keys.has(name)) twice = name;
-        keys.add(name);
+        if (names.has(name)) refused = `The key ${JSON.stringify(name)} is there twice.`;
+        names.add(name);
       }
-      return twice === undefined ? undefined : visit.BREAK;
+      return refused === undefined ? undefined : visit.BREAK;
     },
   });
-  return twice;
+  return refused;
 }

@@ -4,7 +4,9 @@ import type { TaskRef } from "../../protocol/message.ts";
 import type { Harness } from "../harness.ts";
 import { declaredAgent, generalPurpose, mirrorAgent } from "./child-agent.ts";
 import { isLocal, type SubagentDeclaration } from "./declaration.ts";
-import { declarationLoader } from "./load.ts";
+import { declarationLoader, type LoadedDeclarations } from "./load.ts";
+
+const noFiles: LoadedDeclarations = { declarations: [], problems: [] };
 
 /** How long a child that was made for one key is kept after its last task. */
 const idleMs = 10 * 60_000;
@@ -39,7 +41,7 @@ export interface Roster {
  * the later counts, with a warning.
  */
 export function openRoster(harness: Harness, declared: readonly SubagentDeclaration[]): Roster {
-  const { workspace, warn } = harness;
+  const { workspace, clock, warn } = harness;
   const isFactory = (one: SubagentDeclaration) => "create" in one && one.create !== undefined;
   const builtIn: RosterEntry = {
     name: generalPurpose,
@@ -48,9 +50,9 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   };
   const inCode = declared.filter((one) => !isFactory(one)).map(entryOf);
   const factories = declared.filter(isFactory).map(entryOf);
-  const load = workspace && declarationLoader(workspace.files);
+  const load = workspace && declarationLoader(workspace.files, "subagents", { clock });
   let loaded: readonly SubagentDeclaration[] | undefined;
-  let merged: readonly RosterEntry[] = merge([builtIn], inCode, [], factories);
+  let merged: readonly RosterEntry[] = [];
 
   /** An entry for a declaration; the agent behind it is made when it is first needed. */
   function entryOf(declaration: SubagentDeclaration): RosterEntry {
@@ -68,8 +70,7 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   }
 
   async function entries(): Promise<readonly RosterEntry[]> {
-    if (load === undefined) return merged;
-    const { declarations, problems } = await load();
+    const { declarations, problems } = (await load?.()) ?? noFiles;
     if (declarations === loaded) return merged;
     loaded = declarations;
     for (const { path, reason } of problems) warn(`${path}: ${reason}`);

@@ -12,7 +12,6 @@ import { openRoster } from "./roster.ts";
 import { subagentToolNames } from "./tool-names.ts";
 
 const priority = 80;
-const maxTasks = 10;
 
 /** What subagents add to an agent: the tools to call on them, and before each reasoning who they are and what they do. */
 export function subagents(
@@ -30,7 +29,7 @@ export function subagents(
     const { sessionId } = context.task;
     const agents = await roster.entries();
     const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });
-    const prompt = delegationPrompt({ agents, tasks: tasks.slice(-maxTasks) });
+    const prompt = delegationPrompt({ agents, tasks });
     return { ...call, system: call.system === "" ? prompt : `${call.system}\n\n${prompt}` };
   }
 

@@ -1,15 +1,15 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sqliteStore } from "../../../src/index.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { seededRandom } from "../../support/random.ts";
+import { requires } from "../../support/requires.ts";
 import { deep } from "../support/deep.ts";
 import { executionsIn, repeatable } from "./support/crash-cast.ts";
 import { type Outcome, outcomeIn, remainsIn } from "./support/remains.ts";
-import { startAgent } from "./support/run-agent.ts";
+import { type Running, startAgent, startTracedAgent } from "./support/run-agent.ts";
 import { newFolder, wholeOutcome } from "./support/whole.ts";
 
-const kills = deep ? 100 : 10;
 const seed = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
 
@@ -21,45 +21,70 @@ beforeAll(async () => {
 });
 afterAll(() => removeFolder(folder));
 
-/** Runs process after process on one conversation; each is killed some time after it began, until one gets through. */
-async function killOnAndOn(own: string): Promise<number> {
-  for (let killed = 0; ; killed++) {
-    const running = startAgent(own);
-    await running.said("started");
-    const timer = setTimeout(() => running.kill("SIGKILL"), random.int(0, 150));
-    const { code, signal, last, problems } = await running.ended;
-    clearTimeout(timer);
-    if (signal === null) {
-      expect({ code, problems, last }).toMatchObject({ code: 0, problems: "" });
-      return killed;
+/** Whether a process was killed; what it has left behind is lawful. If it was not, it has ended well. */
+async function wasKilled(own: string, running: Running): Promise<boolean> {
+  const { code, signal, problems } = await running.ended;
+  if (signal === null) {
+    expect({ code, problems }).toEqual({ code: 0, problems: "" });
+    return false;
+  }
+  const store = sqliteStore(join(own, "store.db"));
+  await remainsIn(store);
+  await store.close();
+  return true;
+}
+
+/** Starts a process that is killed some time after it began. */
+function startDoomed(own: string): Running {
+  const running = startAgent(own);
+  void running.said("started").then(() => {
+    setTimeout(() => running.kill("SIGKILL"), random.int(0, 150));
+  });
+  return running;
+}
+
+/** Starts a process that is killed when its database changes a file. */
+function startDoomedAtWrite(own: string): Running {
+  const call = random.pick(["pwrite64", "pwrite64", "fdatasync"] as const);
+  return startTracedAgent(own, call, random.int(1, call === "pwrite64" ? 300 : 60));
+}
+
+/** Runs process after process on one conversation until one gets through; returns how many were killed. */
+async function killOnAndOn(own: string, startNext: typeof startDoomed): Promise<number> {
+  let killed = 0;
+  while (killed < 5 && (await wasKilled(own, startNext(own)))) killed += 1;
+  if (killed === 5) expect(await wasKilled(own, startAgent(own))).toBe(false);
+  const store = sqliteStore(join(own, "store.db"));
+  const outcome = await outcomeIn(store);
+  await store.close();
+  const executions = executionsIn(own);
+  expect(executions.filter(({ isRecorded }) => isRecorded)).toEqual([]);
+  const once = executions.filter(({ name }) => !repeatable.has(name));
+  expect(new Set(once.map(({ callId }) => callId)).size).toBe(once.length);
+  expect(outcome.transcripts).toEqual(whole.transcripts);
+  return killed;
+}
+
+async function killMany(name: string, kills: number, startNext: typeof startDoomed) {
+  for (let round = 0, killed = 0; killed < kills; round++) {
+    const own = newFolder(folder, `${name}-${round}`);
+    try {
+      killed += await killOnAndOn(own, startNext);
+    } catch (error) {
+      throw new Error(`round ${round}; RIVULET_SEED=${seed}`, { cause: error });
     }
-    const store = sqliteStore(join(own, "store.db"));
-    await remainsIn(store);
-    await store.close();
+    removeFolder(own);
   }
 }
 
-it(
-  "a run goes on, process after process, whenever they are killed",
-  async () => {
-    let killed = 0;
-    for (let round = 0; killed < kills; round++) {
-      const own = newFolder(folder, String(round));
-      try {
-        killed += await killOnAndOn(own);
-        const store = sqliteStore(join(own, "store.db"));
-        const outcome = await outcomeIn(store);
-        await store.close();
-        const executions = executionsIn(own);
-        expect(executions.filter(({ isRecorded }) => isRecorded)).toEqual([]);
-        const once = executions.filter(({ name }) => !repeatable.has(name));
-        expect(new Set(once.map(({ callId }) => callId)).size).toBe(once.length);
-        expect(outcome.transcripts).toEqual(whole.transcripts);
-      } catch (error) {
-        throw new Error(`round ${round}; RIVULET_SEED=${seed}`, { cause: error });
-      }
-      removeFolder(own);
-    }
-  },
-  deep ? 3_600_000 : 600_000,
-);
+describe("a run goes on, process after process", () => {
+  const timeout = deep ? 3_600_000 : 600_000;
+
+  it("whenever they are killed", () => killMany("moment", deep ? 100 : 10, startDoomed), timeout);
+
+  it.runIf(requires("strace"))(
+    "when they are killed inside a write",
+    () => killMany("write", deep ? 100 : 6, startDoomedAtWrite),
+    timeout,
+  );
+});

@@ -7,7 +7,7 @@ import { acquire } from "../../../src/store/contract/samples.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { deep } from "../support/deep.ts";
 import { expectLawful } from "../support/laws.ts";
-import { start } from "./support/run-agent.ts";
+import { startBusyAgent } from "./support/run-agent.ts";
 import { newFolder } from "./support/whole.ts";
 
 const runs = deep ? 600 : 90;
@@ -26,7 +26,7 @@ it("two processes lose nothing that their agents write to one database and one w
   writeFileSync(counts, "ann=0; bob=0;\n");
   const store = sqliteStore(join(folder, "store.db"));
   await acquire(store, "held", { ttlMs: 3_600_000 });
-  const processes = names.map((name) => start("busy-agent.ts", folder, name, String(runs)));
+  const processes = names.map((name) => startBusyAgent(folder, name, runs));
   for (const one of processes) await one.said("agent_busy");
   const ended = await Promise.all(processes.map((one) => one.ended));
   for (const { code, problems } of ended)

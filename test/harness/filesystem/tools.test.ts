@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { definitionOf } from "../../../src/agent/tool/tool.ts";
+import { patient } from "../../../src/harness/filesystem/contract/fixture.ts";
 import type { Filesystem } from "../../../src/harness/filesystem/filesystem.ts";
 import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
 import { fileTools } from "../../../src/harness/tools/files.ts";
 import { memoryStore } from "../../../src/store/index.ts";
 import { toolBox } from "./support/tool-box.ts";
 
-const files = () => storeFilesystem(memoryStore());
+const files = () => storeFilesystem(memoryStore(), { limits: patient });
 
 it("there are six, and those that write are neither repeated nor run beside others", () => {
   const policies = fileTools(files()).map((made) => {
@@ -100,13 +101,13 @@ describe("write_file and edit_file", () => {
       ...filesystem,
       async read(path) {
         const content = await filesystem.read(path);
-        if (others++ < 3) await filesystem.write("a", `one two ${others}`);
+        if (others++ < 8) await filesystem.write("a", `one two ${others}`);
         return content;
       },
     };
     const input = { path: "a", old_string: "one", new_string: "1" };
     expect(await toolBox(contested)("edit_file", input)).toBe("Replaced 1 piece in a.");
-    expect(await toolBox(filesystem)("read_file", { path: "a" })).toBe("     1\t1 two 3");
+    expect(await toolBox(filesystem)("read_file", { path: "a" })).toBe("     1\t1 two 8");
   });
 
   it("say so when what was to be edited is gone meanwhile", async () => {
@@ -122,6 +123,25 @@ describe("write_file and edit_file", () => {
     };
     const input = { path: "a", old_string: "one", new_string: "1" };
     expect(await toolBox(contested)("edit_file", input)).toMatch(/somebody else has written it/);
+  });
+
+  it("give up a file that is contested for ever when they are told to", async () => {
+    const filesystem = files();
+    await filesystem.write("a", "one 0");
+    const stop = new AbortController();
+    let reads = 0;
+    const contested: Filesystem = {
+      ...filesystem,
+      async read(path) {
+        const content = await filesystem.read(path);
+        await filesystem.write("a", `one ${++reads}`);
+        if (reads === 3) stop.abort(new Error("enough"));
+        return content;
+      },
+    };
+    const input = { path: "a", old_string: "one", new_string: "1" };
+    const said = await toolBox(contested)("edit_file", input, { signal: stop.signal });
+    expect([said, reads]).toEqual(["Error: enough", 3]);
   });
 
   it("do not spoil what is no text", async () => {
@@ -155,7 +175,9 @@ describe("grep_files, glob_files and list_files", () => {
   });
 
   it("show as much as is read, and say what is missing", async () => {
-    const filesystem = storeFilesystem(memoryStore(), { limits: { grepMatches: 3_000 } });
+    const filesystem = storeFilesystem(memoryStore(), {
+      limits: { ...patient, grepMatches: 3_000 },
+    });
     await filesystem.write("a", `${"find this line ".repeat(3)}\n`.repeat(4_000));
     const said = await toolBox(filesystem)("grep_files", { pattern: "find" });
     expect(said.length).toBeLessThan(41_000);

@@ -1,5 +1,6 @@
 import { evidenceIn } from "./evidence.ts";
 import { fillInput } from "./fill-input.ts";
+import { withoutFrame } from "./passages.ts";
 import type { Move, View } from "./view.ts";
 import { stemsOf, termsOf } from "./words.ts";
 
@@ -24,7 +25,9 @@ export function sumUp(view: View): Move | undefined {
 export function useTool(view: View): Move | undefined {
   const last = view.calls.at(-1);
   if (last !== undefined) {
-    return { text: last.isError ? `${last.name} failed: ${last.output}` : last.output };
+    return {
+      text: last.isError ? `${last.name} failed: ${last.output}` : withoutFrame(last.output),
+    };
   }
   const terms = termsOf(view.question);
   const [best] = view.tools

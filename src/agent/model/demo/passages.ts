@@ -80,6 +80,11 @@ export function citableTexts(text: string): readonly CitableText[] {
   return Array.from(frames, ([, id, content = ""]) => ({ id: Number(id), text: content }));
 }
 
+/** A result as it was before it got a number. */
+export function withoutFrame(result: string): string {
+  return citableTexts(result)[0]?.text ?? result;
+}
+
 /** A text without what may be cited in it. */
 export function withoutCitable(text: string): string {
   return text.replace(/<referencable-item>\nID: \d+\n[\s\S]*?<\/referencable-item>\n?/g, "");

@@ -1,5 +1,6 @@
 import { cite, type Evidence } from "./evidence.ts";
 import { fillInput } from "./fill-input.ts";
+import { withoutFrame } from "./passages.ts";
 import type { Move, OfferedTool, View } from "./view.ts";
 
 /** Hands the text, with its sources, to a tool that publishes, when the system prompt or the user asks for it. */
@@ -19,7 +20,7 @@ export function publishNote(view: View): readonly string[] {
   const name = publisherIn(view)?.name;
   const call = view.calls.find((made) => made.name === name);
   if (call === undefined) return [];
-  return [call.isError ? `The report is not published: ${call.output}` : call.output];
+  return [call.isError ? `The report is not published: ${call.output}` : withoutFrame(call.output)];
 }
 
 function publisherIn({ tools, system, question }: View): OfferedTool | undefined {

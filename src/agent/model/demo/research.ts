@@ -12,6 +12,8 @@ const worthReading = 0.8;
 /** Of the best sentence's score. */
 const worthSaying = 0.5;
 const goesOn = 0.6;
+const figuresAsked = /\bfigures\b/i;
+const figures = /\d|\bsuch as\b|\bfor example\b/i;
 
 /** Said by a researcher that has found nothing, and understood by whoever sent it. */
 export const nothingFound = "The files do not answer this.";
@@ -87,7 +89,8 @@ function scored({ input, output }: MadeCall, question: string, weights: Weights)
   let before = 0;
   return sentencesOfFile(output).map(({ text, line }) => {
     const own = scoreSentence(text, title, question, weights);
-    const score = Math.max(own, before * goesOn);
+    const isWanted = !figuresAsked.test(question) || figures.test(text);
+    const score = isWanted ? Math.max(own, before * goesOn) : 0;
     before = own;
     return {
       said: `- ${text}${marker} (${input.path}:${line})`,

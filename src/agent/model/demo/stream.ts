@@ -25,7 +25,11 @@ export function paced(
   });
 }
 
-/** A text in the pieces in which it is streamed: word by word. */
-export function pieces(text: string): readonly string[] {
-  return text.match(/\s*\S+\s*$|\s*\S+/g) ?? [];
+/** A text in the pieces in which it is streamed: so many words each. */
+export function pieces(text: string, size: number): readonly string[] {
+  const words = text.split(/(?<=\s)(?=\S)/);
+  const count = text === "" ? 0 : Math.ceil(words.length / size);
+  return Array.from({ length: count }, (_, index) =>
+    words.slice(index * size, (index + 1) * size).join(""),
+  );
 }

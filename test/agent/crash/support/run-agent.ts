@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { nodeCommand } from "../../../store/support/run-writer.ts";
 
 /** Where a process ends or stops itself. */
 export interface Boundary {
@@ -30,17 +31,29 @@ export interface Running {
   kill(signal: NodeJS.Signals): void;
 }
 
+const crashAgent = fileURLToPath(new URL("./crash-agent.ts", import.meta.url));
+const busyAgent = fileURLToPath(new URL("./busy-agent.ts", import.meta.url));
+
 /** Starts a process on the conversation in a folder. */
 export function startAgent(folder: string, boundary?: Boundary): Running {
   const args = boundary ? [String(boundary.at), boundary.when, boundary.signal] : [];
-  return start("crash-agent.ts", folder, ...args);
+  return start([crashAgent, folder, ...args], folder);
 }
 
-/** Starts one of the programs beside this file on a folder. */
-export function start(program: string, folder: string, ...args: readonly string[]): Running {
-  const path = fileURLToPath(new URL(program, import.meta.url));
-  const options = ["--disable-warning=ExperimentalWarning", path, folder, ...args];
-  const child = spawn(process.execPath, options, {
+/** Starts a process on the conversation in a folder that is killed when it makes a system call for the `nth` time. */
+export function startTracedAgent(folder: string, call: string, nth: number): Running {
+  const injected = [`--trace=${call}`, `--inject=${call}:signal=KILL:when=${nth}`];
+  return start([crashAgent, folder], folder, ["strace", "--follow-forks", "-qq", ...injected]);
+}
+
+/** Starts a process that runs an agent so many times, beside others in the same folder. */
+export function startBusyAgent(folder: string, name: string, runs: number): Running {
+  return start([busyAgent, folder, name, String(runs)], folder);
+}
+
+function start(program: readonly string[], folder: string, under: readonly string[] = []): Running {
+  const [file, ...args] = [...under, ...nodeCommand, ...program];
+  const child = spawn(file as string, args, {
     stdio: ["ignore", "pipe", "pipe"],
     // Hundreds of processes load the same files: the first one that ends keeps them compiled for the others.
     env: { ...process.env, NODE_COMPILE_CACHE: join(folder, "..", "compiled") },

@@ -11,6 +11,8 @@ export interface Caller {
   readonly userId?: string;
   readonly sessionId?: string;
   readonly agentId?: string;
+  /** Tells the tool to stop. */
+  readonly signal?: AbortSignal;
 }
 
 /** Calls a file tool and resolves with what the model reads, whether it is a result or an error. */
@@ -21,13 +23,14 @@ export function toolBox(filesystem: Filesystem, scope: IsolationScope = "user"):
   const tools = new Map(
     fileTools(filesystem, { scope }).map((made) => [made.name, definitionOf(made)]),
   );
-  return async (name, input, { userId, sessionId = "sess_1", agentId = "assistant" } = {}) => {
+  return async (name, input, caller = {}) => {
+    const { userId, sessionId = "sess_1", agentId = "assistant", signal } = caller;
     const definition = tools.get(name);
     if (!definition?.execute || !definition.input) throw new Error(`There is no tool ${name}.`);
     const checked = await definition.input["~standard"].validate(input);
     if (checked.issues) return `invalid input: ${JSON.stringify(checked.issues)}`;
     const context = {
-      signal: new AbortController().signal,
+      signal: signal ?? new AbortController().signal,
       sessionId,
       agent: { name: agentId, agentId },
       ...(userId !== undefined && { userId }),
