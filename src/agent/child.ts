@@ -43,9 +43,9 @@ export async function runChild(
     });
   }
   const asked = readInput(input, settings.ids).messages;
-  parent.childCalls.add(callId);
   const { store, drives } = parent.conversation;
   const known = await store.task(callId);
+  if (known) parent.childCalls.add(callId);
   if (known && isTerminal(known.status)) return outcomeOf(parent, known, callId);
   const isWaiting =
     known?.status === "suspended" && !drives.has(callId) && !(await isAnswered(known, store));
@@ -56,6 +56,7 @@ export async function runChild(
       ? resumeChild(parent, settings, known)
       : await createChild(parent, callId, settings, asked, options));
   await drive.begun;
+  parent.childCalls.add(callId);
   const { mode } = drive.task?.record ?? drive.record;
   if (mode === "sync") await waitFor(parent, drive, options);
   const record = drive.task?.record ?? drive.record;

@@ -30,7 +30,9 @@ export interface ModelCall {
 /** Where a hook is called; `state` belongs to this run only. */
 export interface HookContext {
   readonly agent: string;
+  readonly agentId: string;
   readonly task: TaskRef;
+  readonly userId?: string;
   readonly source?: Source;
   readonly messages: readonly Message[];
   readonly state: Map<string, unknown>;

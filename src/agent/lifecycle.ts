@@ -82,7 +82,9 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     caller,
     hookContext: {
       agent: settings.name,
+      agentId: record.agentId,
       task: ref,
+      ...(record.userId !== undefined && { userId: record.userId }),
       ...(source && { source }),
       messages: own,
       state: new Map(),
@@ -213,6 +215,9 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
 async function recover(task: TaskRun): Promise<void> {
+  const { settings, controller } = task;
+  // A tool that cannot be found now is not run again.
+  await settings.toolkit.refresh(controller.signal).catch(() => {});
   const { task: folded } = await foldTask(task.conversation.store, task.record);
   const discard = (id: string, index: number) =>
     task.emitter.emit({

@@ -21,17 +21,20 @@ export async function ask(
 ): Promise<Reply> {
   let input: Input = question;
   for (;;) {
-    const run: Run = agent.run(input, { sessionId, signal });
+    // Who asks something new does not mean to answer what was left open the last time.
+    const run: Run = agent.run(input, { sessionId, signal, onSuspended: "deny" });
     for await (const event of run) watcher.see(event);
     const reply = await run.result();
+    const answers: Answer[] = [];
+    for (const approval of reply.approvals)
+      if (!signal.aborted) answers.push(await decide(approval));
     if (signal.aborted && reply.approvals.length > 0) {
-      // It waits and nobody will answer: what waits is cancelled as well.
+      // It waits, and nobody will answer.
       await run.cancel("cancelled");
+      for await (const event of run.events({ after: watcher.tree.safeCursor })) watcher.see(event);
       return reply;
     }
-    if (reply.approvals.length === 0) return reply;
-    const answers: Answer[] = [];
-    for (const approval of reply.approvals) answers.push(await decide(approval));
+    if (answers.length === 0) return reply;
     input = answers;
   }
 }

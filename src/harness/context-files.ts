@@ -38,7 +38,7 @@ export function contextFiles(workspace: Workspace, options: ContextFilesOptions)
   });
 
   async function addTo(context: HookContext, call: ModelCall): Promise<ModelCall> {
-    const view = await workspace.viewFor(context);
+    const view = workspace.viewFor(context);
     const dated = datedPaths(paths, clock.now());
     const found = await Promise.all(dated.map((path) => lookAt(cache, view, path)));
     const sections: string[] = [];

@@ -44,7 +44,7 @@ async function keep(
   const size = `The result has ${text.length} characters, which is too long for a conversation.`;
   const parts = "Only its beginning and its end follow.";
   try {
-    const { files } = await workspace.viewFor(context);
+    const { files } = workspace.viewFor(context);
     await files.write(path, readable(text));
     return `${size} It was saved as ${path}: use read_file with offset and limit, or grep_files. ${parts}`;
   } catch (error) {

@@ -47,6 +47,8 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly toolsFile?: ToolsFileOptions | false;
   /** Agents that it can call on, besides those in `subagents/*.md`; false: none at all. */
   readonly subagents?: readonly SubagentDeclaration[] | false;
+  /** False: files in the workspace declare no subagents. */
+  readonly subagentFiles?: false;
   readonly limits?: SubagentLimits;
   /** Told of what is wrong but not fatal, such as a file that was skipped; a process warning by default. */
   readonly onWarning?: (message: string) => void;
@@ -72,7 +74,7 @@ export function openHarness(options: HarnessAgentOptions, create: Harness["creat
   const { clock = systemClock, isolation = "user" } = options;
   const store = openStore(options.store ?? "sqlite:.rivulet/rivulet.db");
   const filesystem = options.filesystem ?? localFilesystem(options.workspace ?? defaultWorkspace);
-  const workspace = filesystem ? openWorkspace(filesystem, isolation, store) : undefined;
+  const workspace = filesystem ? openWorkspace(filesystem, isolation) : undefined;
   const servers = serversOf(options, workspace, clock);
   const warn = options.onWarning ?? ((message) => process.emitWarning(message, "RivuletWarning"));
   const opened = { ...(workspace && { workspace }), ...(servers && { servers }) };

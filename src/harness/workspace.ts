@@ -1,5 +1,4 @@
 import type { HookContext } from "../agent/hook.ts";
-import type { Store } from "../protocol/store.ts";
 import type { FileView } from "./file-cache.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { type AtWork, type IsolationScope, namespaceOf } from "./filesystem/namespace.ts";
@@ -16,15 +15,11 @@ export interface Workspace {
   /** What the one who is at work sees of it. */
   viewOf(who: AtWork): FileView;
   /** The same for a hook. */
-  viewFor(context: HookContext): Promise<FileView>;
+  viewFor(context: HookContext): FileView;
 }
 
-/** A filesystem as the workspace of an agent whose tasks are in this store. */
-export function openWorkspace(
-  files: Filesystem,
-  isolation: IsolationScope,
-  store: Pick<Store, "task">,
-): Workspace {
+/** A filesystem as the workspace of an agent. */
+export function openWorkspace(files: Filesystem, isolation: IsolationScope): Workspace {
   function viewOf(who: AtWork): FileView {
     const namespace = namespaceOf(isolation, who);
     if (!namespace) return { key: "", files };
@@ -34,17 +29,7 @@ export function openWorkspace(
     files,
     isolation,
     viewOf,
-    async viewFor({ task, state }) {
-      const known = state.get(viewKey) as FileView | undefined;
-      if (known) return known;
-      // The record says who is at work, and that never changes.
-      const record = await store.task(task.taskId);
-      if (!record) throw new Error(`There is no record of task ${task.taskId}.`);
-      const view = viewOf(record);
-      state.set(viewKey, view);
-      return view;
-    },
+    viewFor: ({ task, agentId, userId }) =>
+      viewOf({ sessionId: task.sessionId, agentId, ...(userId !== undefined && { userId }) }),
   };
 }
-
-const viewKey = "rivulet.workspace";

@@ -6,19 +6,25 @@ import { collect } from "./support/collect.ts";
 
 const chunks = 100_000;
 
-/** An agent whose model says a great deal, as fast as it can; and a count of what was written, and when. */
+/** An agent whose model says a great deal, as fast as it can; and counts of what was written and read at once. */
 function talker() {
   const inner = memoryStore();
   const commits: number[] = [];
+  const reads: number[] = [];
   const store: Store = {
     ...inner,
     async commit(commit) {
       commits.push(commit.events?.length ?? 0);
       await inner.commit(commit);
     },
+    async read(log, after, limit) {
+      const events = await inner.read(log, after, limit);
+      reads.push(events.length);
+      return events;
+    },
   };
   const model = scriptedModel([{ text: Array<string>(chunks).fill("word ") }]);
-  return { agent: new ReActAgent({ name: "lead", model, store }), store, commits };
+  return { agent: new ReActAgent({ name: "lead", model, store }), store, commits, reads };
 }
 
 describe("a model without any delay", () => {
@@ -38,6 +44,25 @@ describe("a model without any delay", () => {
     expect(commits.length).toBeGreaterThan(100);
     expect(Math.max(...commits)).toBeLessThan(2_000);
   });
+
+  it("leaves the event loop to others, who may cancel it", async () => {
+    const { agent } = talker();
+    const run = agent.run("Go.");
+    let turns = 0;
+    let isOver = false;
+    const turn = () => {
+      if (++turns === 20) void run.cancel();
+      if (!isOver) setImmediate(turn);
+    };
+    for await (const event of run) {
+      if (event.type === "task.text.delta" && turns === 0) turn();
+    }
+    isOver = true;
+    const { text, generateReason } = await run.result();
+    expect(generateReason).toBe("interrupted");
+    expect(text.length).toBeGreaterThan(0);
+    expect(text.length).toBeLessThan((5 * chunks) / 2);
+  });
 });
 
 describe("a reader", () => {
@@ -52,6 +77,29 @@ describe("a reader", () => {
     const numbers = [first.value, ...rest].map((event) => event.sequence_number);
     expect(numbers).toEqual(numbers.map((_, index) => index));
     expect(rest.at(-1)?.type).toBe("task.completed");
+  });
+
+  it("that stops in the middle holds one batch, however long it stops, and reads on from there", async () => {
+    const { agent, reads } = talker();
+    const run = agent.run("Go.");
+    const reader = run[Symbol.asyncIterator]();
+    const numbers: number[] = [];
+    const readTo = async (end: number) => {
+      while (numbers.length < end) {
+        const { value, done } = await reader.next();
+        if (done) return;
+        numbers.push((value as { sequence_number: number }).sequence_number);
+      }
+    };
+    const held = () => reads.reduce((sum, count) => sum + count, 0) - numbers.length;
+    await readTo(chunks / 2);
+    expect(held()).toBeLessThanOrEqual(1_000);
+    await run.result();
+    expect(held()).toBeLessThanOrEqual(1_000);
+    await readTo(Number.POSITIVE_INFINITY);
+    expect(numbers).toEqual(numbers.map((_, index) => index));
+    expect(numbers.length).toBeGreaterThan(chunks);
+    expect(Math.max(...reads)).toBeLessThanOrEqual(1_000);
   });
 
   it("that leaves does not cancel", async () => {

@@ -105,12 +105,17 @@ function statementsOf(text: string) {
   }));
 }
 
-describe("`npm start`", () => {
+// A run mostly waits for the model's next word, so they can be on their way together.
+describe.concurrent("`npm start`", () => {
   const environment = { OPENAI_API_KEY: "sk-not-to-be-spent" };
-  const run = start([], { environment });
+  let run: Promise<Outcome> | undefined;
+  const ended = () => {
+    run ??= start([], { environment });
+    return run;
+  };
 
   it("answers through several agents, researchers side by side", async () => {
-    const { code, lines, errors } = await run;
+    const { code, lines, errors } = await ended();
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     const agents = lines.flatMap((line) => /^\[(.+?)\] begins/.exec(line)?.[1] ?? []);
     expect(agents).toEqual(
@@ -133,7 +138,7 @@ describe("`npm start`", () => {
   });
 
   it("rests every sentence with a marker on a real line of a real file", async () => {
-    const { text, citations } = answerOf((await run).lines);
+    const { text, citations } = answerOf((await ended()).lines);
     const statements = statementsOf(text);
     expect(statements.length).toBeGreaterThanOrEqual(4);
     expect(text).toContain("delta forms where");
@@ -150,7 +155,7 @@ describe("`npm start`", () => {
   });
 
   it("denies what it cannot ask about, and says so", async () => {
-    const { output, lines } = await run;
+    const { output, lines } = await ended();
     expect(output).toContain(
       "wants publish_report: denied, because there is no terminal to ask at",
     );
@@ -159,7 +164,7 @@ describe("`npm start`", () => {
   });
 
   it("says which model it uses, and how to use a key that is there", async () => {
-    const { lines, output } = await run;
+    const { lines, output } = await ended();
     expect(lines[0]).toBe(
       "model     demo:analyst, a built-in deterministic program: no key, no network",
     );
@@ -170,7 +175,7 @@ describe("`npm start`", () => {
   });
 
   it("ends with what each agent used", async () => {
-    const { output } = await run;
+    const { output } = await ended();
     const used = output.slice(output.indexOf("\nused\n"));
     for (const agent of [
       "demo",
@@ -183,34 +188,32 @@ describe("`npm start`", () => {
   });
 });
 
-describe("with a workspace that is changed", () => {
-  it("--yes publishes, and what is published is what the files say now", async () => {
-    const changed = copyOfWorkspace();
-    const path = join(changed, "library/estuaries.md");
-    const text = readFileSync(path, "utf8");
-    writeFileSync(
-      path,
-      text.replace("can reach a height of nine metres", "can reach a height of ninety metres"),
-    );
-    const { code, output, lines } = await start([
-      ...["--yes", "--workspace", changed],
-      "How high is the bore of the Qiantang?",
-    ]);
-    expect(code).toBe(0);
-    expect(output).toContain("wants publish_report: approved by --yes.");
-    const answer = answerOf(lines);
-    expect(answer.text).toContain("ninety metres");
-    expect(answer.text).toContain(
-      "The report is in reports/how-high-is-the-bore-of-the-qiantang.md.",
-    );
-    const [report = ""] = readdirSync(join(changed, "reports"));
-    const published = readFileSync(join(changed, "reports", report), "utf8");
-    expect(published).toContain("ninety metres");
-    expect(published).toMatch(/1\. library\/estuaries\.md:\d+/);
-  });
+it.concurrent("--yes publishes, and what is published is what the files of the workspace say", async () => {
+  const changed = copyOfWorkspace();
+  const path = join(changed, "library/estuaries.md");
+  const text = readFileSync(path, "utf8");
+  writeFileSync(
+    path,
+    text.replace("can reach a height of nine metres", "can reach a height of ninety metres"),
+  );
+  const { code, output, lines } = await start([
+    ...["--yes", "--workspace", changed],
+    "How high is the bore of the Qiantang?",
+  ]);
+  expect(code).toBe(0);
+  expect(output).toContain("wants publish_report: approved by --yes.");
+  const answer = answerOf(lines);
+  expect(answer.text).toContain("ninety metres");
+  expect(answer.text).toContain(
+    "The report is in reports/how-high-is-the-bore-of-the-qiantang.md.",
+  );
+  const [report = ""] = readdirSync(join(changed, "reports"));
+  const published = readFileSync(join(changed, "reports", report), "utf8");
+  expect(published).toContain("ninety metres");
+  expect(published).toMatch(/1\. library\/estuaries\.md:\d+/);
 });
 
-it("says so when the library has no answer, and cites nothing", async () => {
+it.concurrent("says so when the library has no answer, and cites nothing", async () => {
   const { code, lines } = await start(["Who composed the opera Carmen?"]);
   expect(code).toBe(0);
   const { text } = answerOf(lines);
@@ -218,7 +221,7 @@ it("says so when the library has no answer, and cites nothing", async () => {
   expect(lines.join("\n")).not.toMatch(/\[\^\d/);
 });
 
-it("--json prints the document and nothing else", async () => {
+it.concurrent("--json prints the document and nothing else", async () => {
   const { code, output, errors } = await start(["--json", "Why do rivers meander?"]);
   expect(code).toBe(0);
   const document = JSON.parse(output) as ReturnType<typeof materialize>;
@@ -226,7 +229,7 @@ it("--json prints the document and nothing else", async () => {
   expect(errors).toContain("denied, because there is no terminal");
 });
 
-it("--session keeps the conversation on disk and goes on with it", async () => {
+it.concurrent("--session keeps the conversation on disk and goes on with it", async () => {
   const cwd = folder();
   const first = await start(["--session", "ann", "Why do rivers meander?"], { cwd });
   expect(first.code).toBe(0);
@@ -239,7 +242,7 @@ it("--session keeps the conversation on disk and goes on with it", async () => {
     expect(citations.map((citation) => citation.marker)).toContain(marker);
 });
 
-it("Ctrl-C cancels the run and says so", async () => {
+it.concurrent("Ctrl-C cancels the run and says so", async () => {
   let isSent = false;
   const { code, output, lines } = await start([], {
     onOutput(output, child) {
@@ -253,7 +256,7 @@ it("Ctrl-C cancels the run and says so", async () => {
   expect(lines).toContain("[demo] is cancelled");
 });
 
-it("a model that nobody knows is a sentence, not a stack", async () => {
+it.concurrent("a model that nobody knows is a sentence, not a stack", async () => {
   const { code, errors } = await start([], { environment: { RIVULET_MODEL: "opnai:x" } });
   expect(code).toBe(1);
   expect(errors).toMatch(/^rivulet: There is no provider "opnai"\. Known providers: /);

@@ -2,7 +2,7 @@ import { fileError, shown } from "./file-error.ts";
 
 const newline = 0x0a;
 const carriageReturn = 0x0d;
-const maxEdited = 64 * 1024 * 1024; // characters: what is longer could not be written anyway
+const maxEdited = 64 * 1024 * 1024; // characters; to make a longer text only to refuse it would take memory
 
 /** The text of a file, exactly: to write it back changes nothing. Bytes that are no text are an error. */
 export function exactText(data: Uint8Array, path: string): string {

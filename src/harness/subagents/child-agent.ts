@@ -1,3 +1,4 @@
+import { isAbsolute } from "node:path";
 import { matchesGlob } from "../../agent/tool/permission.ts";
 import type { Tool } from "../../agent/tool/tool.ts";
 import { Toolkit, type ToolSource } from "../../agent/tool/toolkit.ts";
@@ -15,9 +16,11 @@ export const generalPurpose = "general-purpose";
 /** A subagent like its parent: same workspace, tools, hooks and switches; only it has no subagents itself. */
 export function mirrorAgent(harness: Harness): Agent {
   const { options } = harness;
+  const common = shared(harness);
   return harness.create({
     ...options,
-    ...shared(harness),
+    ...common,
+    hooks: [...(options.hooks ?? []), ...common.hooks],
     name: generalPurpose,
     agentId: generalPurpose,
     systemPrompt: joined(options.systemPrompt, subagentContext()),
@@ -29,7 +32,10 @@ export function mirrorAgent(harness: Harness): Agent {
 export async function declaredAgent(harness: Harness, declaration: LocalSubagent): Promise<Agent> {
   const { options, workspace } = harness;
   const { name, displayName = name, description, maxIters, budget, permissions } = declaration;
-  const placed = workspace && (await placeSubagent(declaration, workspace.files));
+  const { workspace: definition = "" } = declaration;
+  // An absolute path can only come from code: a file that has one is not loaded.
+  const roots = isAbsolute(definition) ? [definition] : [];
+  const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
   const { contextFiles = defaultContextFiles } = options;
   const added = (declaration.tools ?? []).filter((one) => typeof one !== "string");
   const common = shared(harness);
@@ -53,6 +59,8 @@ export async function declaredAgent(harness: Harness, declaration: LocalSubagent
     ...(budget && { budget }),
     ...(permissions && { permissions }),
     subagents: isLeaf ? false : (declaration.subagents ?? []),
+    // Its parent's model may write where it lives, and must not declare agents there.
+    subagentFiles: false,
   });
 }
 
@@ -68,6 +76,7 @@ function shared({ options, store, clock, workspace, servers }: Harness) {
     mcp: false,
     toolsFile: false,
     toolSources: [...(options.toolSources ?? []), ...(servers ? [servers] : [])],
+    hooks: servers ? [servers.hook] : [],
   } as const;
 }
 

@@ -52,7 +52,10 @@ describe("checkDeclarations", () => {
     ];
     expect(problemOf(...declarations)).toBeUndefined();
     expect(declarations.filter(isLocal).map(({ name }) => name)).toEqual([
-      ...["reviewer", "a", "b", "general-purpose"],
+      "reviewer",
+      "a",
+      "b",
+      "general-purpose",
     ]);
   });
 

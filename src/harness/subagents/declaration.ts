@@ -95,8 +95,15 @@ const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What a declaration may have besides the key that tells its kind. */
 const ownKeys = {
   local: [
-    ...["model", "maxIters", "tools", "skills", "workspaceMode", "leaf", "subagents"],
-    ...["instructions", "workspace"],
+    "model",
+    "maxIters",
+    "tools",
+    "skills",
+    "workspaceMode",
+    "leaf",
+    "subagents",
+    "instructions",
+    "workspace",
   ],
   url: ["headers", "allowPrivateNetwork"],
   agent: [],
@@ -104,7 +111,13 @@ const ownKeys = {
 } as const satisfies Record<string, readonly string[]>;
 const kinds = ["url", "agent", "create"] as const;
 const commonKeys: readonly string[] = [
-  ...["name", "description", "displayName", "timeoutSeconds", "output", "permissions", "budget"],
+  "name",
+  "description",
+  "displayName",
+  "timeoutSeconds",
+  "output",
+  "permissions",
+  "budget",
 ];
 const allKeys: readonly string[] = [...commonKeys, ...kinds, ...Object.values(ownKeys).flat()];
 
@@ -168,7 +181,7 @@ function checkName(name: unknown): void {
 /** What does not go together is refused, and so is what nobody would ever look at. */
 function checkKeys(settings: Settings, refuse: Refuse): void {
   const present = Object.keys(settings).filter((key) => settings[key] !== undefined);
-  const kind = kinds.find((one) => present.includes(one)) ?? "local";
+  const kind = kinds.find((one) => settings[one] !== undefined) ?? "local";
   const allowed: readonly string[] = [...commonKeys, kind, ...ownKeys[kind]];
   const other = present.find((key) => !allowed.includes(key));
   if (other !== undefined && !allKeys.includes(other)) {

@@ -25,12 +25,16 @@ interface Place {
   readonly label: string | undefined;
   isDone: boolean;
 }
-const places = new WeakMap<TaskRun, Place[]>();
+interface Places {
+  readonly held: Place[];
+  /** The last call that asked for a place has its answer. */
+  decided: Promise<unknown>;
+}
+const places = new WeakMap<TaskRun, Places>();
 
 /**
- * Holds a place for a call's child while `start` runs. Calls of one batch come at the same time, so places are given out
- * in the order of the calls, before anybody waits for anything; beyond the limits the call fails with a word to the
- * model.
+ * Holds a place for a call's child while `start` runs. Calls of one batch come at the same time, so they get their places
+ * one after the other, in the order of the calls; beyond the limits a call fails with a word to the model.
  */
 export async function withPlace<T>(
   task: TaskRun,
@@ -39,14 +43,18 @@ export async function withPlace<T>(
   limits: Required<SubagentLimits>,
   start: () => Promise<T>,
 ): Promise<T> {
-  const held = places.get(task) ?? [];
-  places.set(task, held);
-  const before = held.filter((place) => place.callId !== callId);
+  const taken = places.get(task) ?? { held: [], decided: Promise.resolve() };
+  places.set(task, taken);
+  const { held } = taken;
   const place: Place = { callId, label, isDone: false };
-  held.push(place);
+  const decision = taken.decided.then(async () => {
+    if (label !== undefined && held.some((one) => one.label === label)) throw labelTaken(label);
+    await checkLimits(task, callId, held, limits);
+    held.push(place);
+  });
+  taken.decided = decision.catch(() => {});
+  await decision;
   try {
-    if (label !== undefined && before.some((one) => one.label === label)) throw labelTaken(label);
-    await checkLimits(task, callId, before, limits);
     return await start();
   } catch (error) {
     held.splice(held.indexOf(place), 1);
@@ -59,7 +67,7 @@ export async function withPlace<T>(
 async function checkLimits(
   task: TaskRun,
   callId: string,
-  before: readonly Place[],
+  held: readonly Place[],
   { maxSpawnDepth, childrenPerTask, parallelChildren }: Required<SubagentLimits>,
 ): Promise<void> {
   if (task.record.depth >= maxSpawnDepth) {
@@ -73,7 +81,7 @@ async function checkLimits(
   if (records.some((record) => record.taskId === callId)) return; // it has its place already
   const own = records.filter((record) => record.parentTaskId === task.ref.taskId);
   const known = new Set(own.map((record) => record.taskId));
-  const starting = before.filter((place) => !known.has(place.callId) && !place.isDone);
+  const starting = held.filter((place) => !known.has(place.callId) && !place.isDone);
   if (own.length + starting.length >= childrenPerTask) {
     throw new ToolFailure(
       "too_many_children",

@@ -139,14 +139,20 @@ async function readDeclaration(
   }
   const name = path.slice(path.lastIndexOf("/") + 1, -extension.length);
   const read = declarationOf(name, parts.data, parts.body.replaceAll("\r\n", "\n").trim());
-  if (read.declaration.workspace !== undefined) {
-    await openDefinition(read.declaration, files, options);
+  const { workspace, workspaceMode } = read.declaration;
+  if (workspace !== undefined) {
+    await openDefinition(workspace, files, { ...options, isShared: workspaceMode === "shared" });
   }
   return read;
 }
 
 const knownKeys: readonly string[] = [
-  ...["description", "workspace", "model", "maxIters", "steps", "tools"],
+  "description",
+  "workspace",
+  "model",
+  "maxIters",
+  "steps",
+  "tools",
 ];
 const knownInWorkspace: readonly string[] = ["mode", "path"];
 

@@ -36,30 +36,27 @@ export async function placeSubagent(
   if (workspace === undefined) {
     return { files: isShared ? main : main.below(`agents/${name}/workspace`), instructions };
   }
-  const definition = await openDefinition(declaration, main, options);
+  const definition = await openDefinition(workspace, main, { ...options, isShared });
   return { files: isShared ? main : definition, instructions: await personaIn(definition) };
 }
 
 /** The directory that defines a subagent. Throws when it lies elsewhere than it may, or cannot be worked in. */
 export async function openDefinition(
-  { workspace = "", workspaceMode }: Pick<LocalSubagent, "workspace" | "workspaceMode">,
+  path: string,
   main: Filesystem,
-  { roots = [] }: PlacementOptions,
+  { roots = [], isShared }: PlacementOptions & { readonly isShared: boolean },
 ): Promise<Filesystem> {
   let definition: Filesystem;
   try {
-    definition = main.below(workspace);
+    definition = main.below(path);
   } catch (error) {
-    const root = isAbsolute(workspace) ? roots.find((one) => isWithin(one, workspace)) : undefined;
+    const root = isAbsolute(path) ? roots.find((one) => isWithin(one, path)) : undefined;
     if (root === undefined) throw withRootsHint(error);
-    const path = relative(root, resolve(workspace)).replaceAll("\\", "/");
-    if (workspaceMode !== "shared") checkWorkable(path, workspace);
-    return localFilesystem(root).below(path);
+    const below = relative(root, resolve(path)).replaceAll("\\", "/");
+    if (!isShared) checkWorkable(below, path);
+    return localFilesystem(root).below(below);
   }
-  if (workspaceMode !== "shared") {
-    const found = await main.stat(workspace);
-    checkWorkable(found?.path ?? posix.normalize(workspace), workspace);
-  }
+  if (!isShared) checkWorkable((await main.stat(path))?.path ?? posix.normalize(path), path);
   return definition;
 }
 

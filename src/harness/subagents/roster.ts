@@ -41,7 +41,7 @@ export interface Roster {
  * the later counts, with a warning.
  */
 export function openRoster(harness: Harness, declared: readonly SubagentDeclaration[]): Roster {
-  const { workspace, clock, warn } = harness;
+  const { options, workspace, clock, warn } = harness;
   const isFactory = (one: SubagentDeclaration) => "create" in one && one.create !== undefined;
   const builtIn: RosterEntry = {
     name: generalPurpose,
@@ -50,7 +50,8 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   };
   const inCode = declared.filter((one) => !isFactory(one)).map(entryOf);
   const factories = declared.filter(isFactory).map(entryOf);
-  const load = workspace && declarationLoader(workspace.files, "subagents", { clock });
+  const isRead = workspace && options.subagentFiles !== false;
+  const load = isRead && declarationLoader(workspace.files, "subagents", { clock });
   let loaded: readonly SubagentDeclaration[] | undefined;
   let merged: readonly RosterEntry[] = [];
 
@@ -70,7 +71,7 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   }
 
   async function entries(): Promise<readonly RosterEntry[]> {
-    const { declarations, problems } = (await load?.()) ?? noFiles;
+    const { declarations, problems } = load ? await load() : noFiles;
     if (declarations === loaded) return merged;
     loaded = declarations;
     for (const { path, reason } of problems) warn(`${path}: ${reason}`);

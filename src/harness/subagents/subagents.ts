@@ -29,7 +29,7 @@ export function subagents(
     const { sessionId } = context.task;
     const agents = await roster.entries();
     const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });
-    const prompt = delegationPrompt({ agents, tasks });
+    const prompt = delegationPrompt({ agents, tasks: tasks.toReversed() });
     return { ...call, system: call.system === "" ? prompt : `${call.system}\n\n${prompt}` };
   }
 

@@ -25,6 +25,10 @@ export async function checkDatabase(path: string, said: readonly string[]): Prom
     expect(messages.map((message) => textOf(message.content))).toEqual(
       written.map((step) => textOf(step.appends?.[0]?.messages[0]?.content ?? [])),
     );
+    const found = async (n: number) =>
+      (await store.search({ text: String(n), limit: 200 })).map(({ index }) => index);
+    if (steps > 0) expect(await found(steps - 1)).toContain(steps - 1);
+    expect(await found(steps)).not.toContain(steps);
     expect(await store.task("task_1")).toEqual(
       steps === 0 ? undefined : record({ committedOutput: steps }),
     );

@@ -37,16 +37,17 @@ export function simulateProcess(shared: Store, options: ProcessOptions): Simulat
   running.resolve();
   const grave = Promise.withResolvers<never>();
   grave.promise.catch(() => {});
+  const isDead = () => state === "dead";
   const gone = () => new RivuletError("fenced", "The store is gone.");
 
   async function reach<T>(ask: () => Promise<T>): Promise<T> {
     for (let turns = random.int(0, 2); turns > 0; turns--) await turn();
     await running.promise;
     if (isCutOff) throw gone();
-    if (state === "dead") return grave.promise;
+    if (isDead()) return grave.promise;
     const answer = await ask();
     if (isCutOff) throw gone();
-    return state === "dead" ? grave.promise : answer;
+    return isDead() ? grave.promise : answer;
   }
 
   const store: Store = {
@@ -67,7 +68,7 @@ export function simulateProcess(shared: Store, options: ProcessOptions): Simulat
     deleteSession: (...args) => reach(() => shared.deleteSession(...args)),
     task: (...args) => reach(() => shared.task(...args)),
     tasks: (...args) => reach(() => shared.tasks(...args)),
-    watch: (key, wake) => shared.watch(key, () => state === "dead" || wake()),
+    watch: (key, wake) => shared.watch(key, () => isDead() || wake()),
     files: shared.files,
     close: () => Promise.resolve(),
   };

@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import type { LogEvent } from "../protocol/event.ts";
+import type { Source } from "../protocol/source.ts";
+import type { LogWriter } from "./conversation.ts";
+import { type EmitterStart, TaskEmitter } from "./emit.ts";
+
+function emitting(options: { source?: Source; start?: EmitterStart } = {}) {
+  const events: LogEvent[] = [];
+  const log = { append: (event: LogEvent) => events.push(event) } as unknown as LogWriter;
+  const clock = { now: () => 7 };
+  return { emitter: new TaskEmitter("t", log, options.source, clock, options.start), events };
+}
+const message = (id: string) =>
+  ({ type: "message", id, status: "in_progress", role: "assistant", block_list: [] }) as const;
+const source = { agentId: "a", path: "s/a", depth: 1 } as Source;
+
+describe("a task's emitter", () => {
+  it("numbers what it emits and the places of its items, from where the task stood", () => {
+    const { emitter, events } = emitting({ start: { taskSeq: 5, outputIndex: 2 } });
+    const place = emitter.addItem(message("m"));
+    emitter.textDelta(place, 0, "a");
+    emitter.closeItem(place, { ...message("m"), status: "completed" });
+    emitter.addItem(message("n"));
+    expect(events.map(({ task_seq }) => task_seq)).toEqual([5, 6, 7, 8]);
+    expect(events).toMatchObject([
+      { type: "task.output_item.added", output_index: 2, task_id: "t", created_at: 7 },
+      { type: "task.text.delta", output_index: 2, item_id: "m", block_index: 0, delta: "a" },
+      { type: "task.output_item.done", output_index: 2 },
+      { type: "task.output_item.added", output_index: 3 },
+    ]);
+    expect(emitter.outputLength).toBe(4);
+  });
+
+  it("puts one and the same source on all events of a child, and none on the wire of a root", () => {
+    for (const given of [source, undefined]) {
+      const { emitter, events } = emitting(given && { source: given });
+      const place = emitter.addItem(message("m"));
+      emitter.textDelta(place, 0, "a");
+      expect(events.map((event) => event.source)).toEqual([given, given]);
+      expect(JSON.stringify(events).includes("source")).toBe(given !== undefined);
+    }
+  });
+
+  it("sends a whole block as what it is", () => {
+    const { emitter, events } = emitting();
+    const place = emitter.addItem(message("m"));
+    emitter.block(place, 0, { type: "text", text: "a" });
+    emitter.block(place, 1, { type: "image", image_url: { url: "https://example.com/a.png" } });
+    emitter.block(place, 2, { type: "file", url: "https://example.com/a.pdf" });
+    expect(events.slice(1).map(({ type }) => type)).toEqual([
+      "task.text.done",
+      "task.image.done",
+      "task.block.done",
+    ]);
+  });
+});

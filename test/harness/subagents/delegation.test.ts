@@ -1,0 +1,418 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import {
+  HarnessAgent,
+  type HarnessAgentOptions,
+  memoryStore,
+  type Store,
+  type SubagentDeclaration,
+  tool,
+} from "../../../src/index.ts";
+import { checkStream } from "../../../src/protocol/check.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { law12 } from "../../support/law-12.ts";
+
+/** An agent without files whose subagents are these. */
+function leadOf(
+  turns: readonly ScriptedTurn[],
+  subagents: readonly SubagentDeclaration[],
+  more: Partial<HarnessAgentOptions> = {},
+) {
+  const store = memoryStore();
+  const model = scriptedModel(turns);
+  const lead = new HarnessAgent({
+    name: "lead",
+    model,
+    store,
+    filesystem: false,
+    subagents,
+    ...more,
+  });
+  return { lead, store, model };
+}
+
+/** A subagent that answers with what it was asked last. */
+function echo(name: string, more: object = {}): SubagentDeclaration {
+  return {
+    name,
+    description: `Says what it hears (${name}).`,
+    model: scriptedModel((request) => {
+      const last = request.prompt.findLast(({ role }) => role === "user");
+      const text = typeof last?.content === "string" ? "" : last?.content[0];
+      return `${name} heard: ${typeof text === "object" && "text" in text ? text.text : ""}`;
+    }),
+    ...more,
+  };
+}
+
+const spawn = (agent_id: string, task?: string, more: object = {}) => ({
+  call: "agent_spawn",
+  input: { agent_id, ...(task !== undefined && { task }), ...more },
+});
+
+async function results(store: Store, sessionId: string): Promise<readonly string[]> {
+  const messages = await store.session(sessionId);
+  return messages.flatMap(({ content }) =>
+    content.flatMap((block) =>
+      block.type === "tool_result"
+        ? [block.output.map((one) => (one.type === "text" ? one.text : "")).join("")]
+        : [],
+    ),
+  );
+}
+
+async function expectLawful(store: Store, sessionId = "s"): Promise<void> {
+  for (const { rootTaskId } of await store.tasks({ sessionId })) {
+    expect(checkStream(await store.read(rootTaskId, -1, 100_000))).toEqual([]);
+    expect(await law12(store, rootTaskId)).toEqual([]);
+  }
+}
+
+describe("agent_spawn", () => {
+  it("runs children in parallel, each streaming under its own key", async () => {
+    const { lead, store } = leadOf(
+      [[spawn("a", "one"), spawn("a", "two"), spawn("b", "three")], "Done."],
+      [echo("a"), echo("b")],
+    );
+    const keys = new Map<string, string>();
+    for await (const event of lead.stream("Go.", { sessionId: "s" })) {
+      if (event.type === "reasoning" && event.last && event.source) {
+        expect(event.source.taskId).toMatch(/^call_/);
+        keys.set(event.source.agentKey, `${event.source.path} ${event.text}`);
+      }
+    }
+    expect([...keys.values()].sort()).toEqual([
+      "s/a a heard: one",
+      "s/a a heard: two",
+      "s/b b heard: three",
+    ]);
+    expect((await results(store, "s"))[0]).toMatch(
+      /^agent_key: agent:a:[0-9a-f-]{36}\nagent_id: a\nsession_id: sub-[0-9a-f-]{36}\nstatus: ok\nreply:\na heard: one$/,
+    );
+    await expectLawful(store);
+  });
+
+  it("says the true outcome: a child that failed, that ran out of iterations, that nobody knows", async () => {
+    const noop = tool({ name: "noop", description: "Nothing.", execute: () => "nothing" });
+    const { lead, store } = leadOf(
+      [[spawn("fails", "x"), spawn("loops", "x"), spawn("nobody", "x")], "Done."],
+      [
+        {
+          name: "fails",
+          description: "Fails.",
+          model: scriptedModel(() => [{ error: new Error("no model today") }]),
+        },
+        {
+          name: "loops",
+          description: "Loops.",
+          maxIters: 1,
+          tools: [noop],
+          model: scriptedModel((request) =>
+            request.tools?.length ? [{ call: "noop" }] : "I got nowhere.",
+          ),
+        },
+      ],
+      { modelExecution: { maxAttempts: 1 } },
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const [failed, loops, nobody] = await results(store, "s").then((all) => [...all].sort());
+    const all = [failed, loops, nobody].join("\n");
+    expect(all).toMatch(/agent_id: fails\n.*\nstatus: error\nerror: .*no model today/);
+    expect(all).toMatch(/agent_id: loops\n.*\nstatus: incomplete\nreply:\nI got nowhere\./);
+    expect(all).toContain(
+      'There is no subagent "nobody". There are: general-purpose, fails, loops.',
+    );
+    const statuses = (await store.tasks({ parentSessionId: "s" })).map(({ status }) => status);
+    expect(statuses.sort()).toEqual(["failed", "incomplete"]);
+    await expectLawful(store);
+  });
+
+  it("only creates a child when it is given no task; it is addressed by key or label", async () => {
+    const store = memoryStore();
+    let key = "";
+    const lead = new HarnessAgent({
+      name: "lead",
+      store,
+      filesystem: false,
+      subagents: [echo("a")],
+      model: scriptedModel([
+        [spawn("a", undefined, { label: "helper" })],
+        (request) => {
+          key = /agent:a:[0-9a-f-]{36}/.exec(JSON.stringify(request.prompt))?.[0] ?? "";
+          return [{ call: "agent_send", input: { agent_key: key, message: "first" } }];
+        },
+        [{ call: "agent_send", input: { label: "helper", message: "second" } }],
+        [
+          { call: "agent_send", input: { agent_key: "agent:a", message: "x" } },
+          { call: "agent_send", input: { message: "x" } },
+          spawn("a", "x", { label: "helper" }),
+        ],
+        "Done.",
+      ]),
+    });
+    await lead.call("Go.", { sessionId: "s" });
+    const said = await results(store, "s");
+    expect(said[0]).toMatch(
+      /^agent_key: \S+\nagent_id: a\nsession_id: \S+\nstatus: ok\nlabel: helper$/,
+    );
+    expect(said[1]).toContain("a heard: first");
+    expect(said[2]).toContain("a heard: second");
+    expect(said.slice(3).join("\n")).toContain("Give the whole agent_key");
+    expect(said.slice(3).join("\n")).toContain("Give agent_key or label");
+    expect(said.slice(3).join("\n")).toContain('has the label "helper"');
+    const tasks = await store.tasks({ parentSessionId: "s" });
+    expect(new Set(tasks.map(({ sessionId }) => sessionId)).size).toBe(1);
+    expect(new Set(tasks.map(({ agentKey }) => agentKey))).toEqual(new Set([key]));
+    await expectLawful(store);
+  });
+
+  it("lets two messages to one child wait their turn", async () => {
+    const { lead, store } = leadOf(
+      [
+        [spawn("a", undefined, { label: "x" })],
+        [1, 2, 3].map((n) => ({ call: "agent_send", input: { label: "x", message: `n${n}` } })),
+        "Done.",
+      ],
+      [echo("a")],
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const said = (await results(store, "s")).slice(1).sort();
+    expect(said.map((text) => /heard: (n\d)/.exec(text)?.[1]).sort()).toEqual(["n1", "n2", "n3"]);
+    const [task] = await store.tasks({ parentSessionId: "s" });
+    expect(await store.session(task?.sessionId ?? "")).toHaveLength(6);
+    await expectLawful(store);
+  });
+
+  it("holds the limits, in the order of the calls", async () => {
+    const gate = Promise.withResolvers<void>();
+    const { lead, store } = leadOf(
+      [
+        Array.from({ length: 5 }, (_, n) => spawn("a", `t${n}`)),
+        [spawn("a", "t5"), spawn("a", "t6")],
+        "Done.",
+      ],
+      [
+        {
+          name: "a",
+          description: "Waits.",
+          model: scriptedModel(async () => {
+            await gate.promise;
+            return "Done.";
+          }),
+        },
+      ],
+      { limits: { parallelChildren: 3, childrenPerTask: 4 } },
+    );
+    let refused = 0;
+    for await (const event of lead.run("Go.", { sessionId: "s" })) {
+      const item = event.type === "task.output_item.done" ? event.item : undefined;
+      if (item?.type === "tool_result" && item.status === "failed" && ++refused === 2) {
+        gate.resolve();
+      }
+    }
+    const said = await results(store, "s");
+    expect(said.filter((text) => text.includes("3 children are at work"))).toHaveLength(2);
+    expect(said.filter((text) => text.includes("has started 4 children"))).toHaveLength(1);
+    const children = await store.tasks({ parentSessionId: "s" });
+    const asked = await Promise.all(
+      children.map(async ({ sessionId }) => (await store.session(sessionId))[0]?.content[0]),
+    );
+    expect(asked.map((block) => block?.type === "text" && block.text)).toEqual([
+      ...["t0", "t1", "t2", "t5"],
+    ]);
+    await expectLawful(store);
+  });
+
+  it("goes three levels deep and no further", async () => {
+    const deeper = (name: string, inner: readonly SubagentDeclaration[]): SubagentDeclaration => ({
+      name,
+      description: "Delegates.",
+      leaf: false,
+      subagents: inner,
+      model: scriptedModel((request) => {
+        const next = inner[0]?.name ?? "general-purpose";
+        if (request.assistantCount > 0) return `${name} is done.`;
+        const isOffered = request.tools?.some((one) => one.name === "agent_spawn");
+        return isOffered ? [spawn(next, "go on")] : `${name} has nobody.`;
+      }),
+    });
+    const { lead, store } = leadOf(
+      [[spawn("one", "go")], "Done."],
+      [deeper("one", [deeper("two", [deeper("three", [])])])],
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const paths = (await store.tasks({ conversation: "s" })).map(({ path, depth }) => [
+      path,
+      depth,
+    ]);
+    expect(paths).toEqual([
+      ["s", 0],
+      ["s/one", 1],
+      ["s/one/two", 2],
+      ["s/one/two/three", 3],
+    ]);
+    const third = (await store.tasks({ conversation: "s" })).at(-1);
+    expect(third?.result?.content).toEqual([{ type: "text", text: "three has nobody." }]);
+    await expectLawful(store);
+  });
+
+  it("gives a result in the form that the declaration asks for", async () => {
+    const { lead, store } = leadOf(
+      [[spawn("judge", "Is it good?")], "Done."],
+      [
+        {
+          name: "judge",
+          description: "Judges.",
+          output: z.object({ good: z.boolean() }),
+          model: scriptedModel((request) =>
+            request.tools?.some(({ name }) => name === "generate_response")
+              ? [{ call: "generate_response", input: { good: true } }]
+              : JSON.stringify({ good: true }),
+          ),
+        },
+      ],
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const [task] = await store.tasks({ parentSessionId: "s" });
+    expect(task?.structured).toEqual({ good: true });
+    expect((await results(store, "s"))[0]).toContain('{"good":true}');
+  });
+});
+
+describe("what a child inherits", () => {
+  it("is the tools that its list selects, the model, and the rules that forbid", async () => {
+    const seen: string[][] = [];
+    const look = scriptedModel((request) => {
+      seen.push((request.tools ?? []).map(({ name }) => name).sort());
+      return request.assistantCount > 0 ? "Done." : [{ call: "remove" }];
+    });
+    const make = (name: string) =>
+      tool({ name, description: name, execute: () => `${name} was run` });
+    const { lead, store } = leadOf(
+      [[spawn("some", "x")], [spawn("all", "x")], "Done."],
+      [
+        { name: "some", description: "x", model: look, tools: ["re*", make("own")] },
+        { name: "all", description: "x", model: look },
+      ],
+      {
+        tools: [make("read"), make("remove"), make("write")],
+        permissions: { deny: ["remove"] },
+      },
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    expect(seen[0]).toEqual(["own", "read", "remove"]);
+    expect(seen[2]).toEqual(["read", "remove", "write"]);
+    const [child] = await store.tasks({ parentSessionId: "s" });
+    expect(await results(store, child?.sessionId ?? "")).toEqual([
+      "A rule forbids remove with this input.",
+    ]);
+  });
+
+  it("is the whole of its parent for general-purpose, but no subagents", async () => {
+    const tools: string[][] = [];
+    const systems: string[] = [];
+    const model = scriptedModel((request) => {
+      const names = (request.tools ?? []).map(({ name }) => name);
+      const [system] = request.prompt;
+      if (!names.includes("agent_spawn")) {
+        tools.push(names);
+        systems.push(system?.role === "system" ? system.content : "");
+        return "I am the child.";
+      }
+      return request.assistantCount > 0 ? "Done." : [spawn("general-purpose", "x")];
+    });
+    const lead = new HarnessAgent({
+      name: "lead",
+      systemPrompt: "You are careful.",
+      model,
+      store: memoryStore(),
+      filesystem: false,
+      tools: [tool({ name: "read", description: "Reads.", execute: () => "" })],
+    });
+    await lead.call("Go.", { sessionId: "s" });
+    expect(tools).toEqual([["read"]]);
+    expect(systems[0]).toContain("You are careful.");
+    expect(systems[0]).toContain("# Subagent Context");
+  });
+});
+
+describe("task tools", () => {
+  it("tell of background work, wait for it, and take its delivery", async () => {
+    const gate = Promise.withResolvers<void>();
+    const slow: SubagentDeclaration = {
+      name: "slow",
+      description: "Slow.",
+      model: scriptedModel(async () => {
+        await gate.promise;
+        return "Slowly done.";
+      }),
+    };
+    const { lead, store, model } = leadOf(
+      [
+        [spawn("slow", "x", { timeout_seconds: 0 }), spawn("slow", "y", { timeout_seconds: 0 })],
+        [{ call: "task_list", input: { status_filter: "running" } }],
+        (() => {
+          return [{ call: "task_wait" }];
+        }) as never,
+        "Done.",
+        "Nothing new.",
+      ],
+      [slow],
+    );
+    const run = lead.run("Go.", { sessionId: "s" });
+    for await (const event of run) {
+      if (event.type === "task.output_item.added" && event.item.type === "tool_call") {
+        if (event.item.name === "task_wait") gate.resolve();
+      }
+    }
+    const said = await results(store, "s");
+    expect(said[2]?.match(/in_progress, in the background/g)).toHaveLength(2);
+    expect(said[3]?.match(/Slowly done\./g)).toHaveLength(2);
+    expect(await store.posts({ sessionId: "s" })).toEqual([]);
+    await lead.call("And?", { sessionId: "s" });
+    expect(JSON.stringify(model.calls.at(-1)?.prompt)).not.toContain("A background task has ended");
+    await expectLawful(store);
+  });
+
+  it("cancel a task, also one that waits, and know only their own", async () => {
+    const ask = tool({
+      name: "ask",
+      description: "Asks.",
+      needsApproval: true,
+      execute: () => "done",
+    });
+    const store = memoryStore();
+    const lead = new HarnessAgent({
+      name: "lead",
+      store,
+      filesystem: false,
+      subagents: [
+        {
+          name: "asker",
+          description: "Asks.",
+          tools: [ask],
+          model: scriptedModel([[{ call: "ask" }], "x"], { by: "prompt" }),
+        },
+      ],
+      model: scriptedModel([
+        [spawn("asker", "x", { timeout_seconds: 0 })],
+        [{ call: "task_wait" }],
+        (request) => {
+          const task_id = /task_id: (call_\w+)/.exec(JSON.stringify(request.prompt))?.[1];
+          return [
+            { call: "task_cancel", input: { task_id } },
+            { call: "task_output", input: { task_id: "call_none" } },
+          ];
+        },
+        "Done.",
+      ]),
+    });
+    await lead.call("Go.", { sessionId: "s" });
+    const said = await results(store, "s");
+    expect(said[1]).toContain("status: suspended");
+    expect(said.slice(2).join("\n")).toContain("status: cancelled");
+    expect(said.slice(2).join("\n")).toContain('There is no task "call_none" of this session.');
+    expect(await lead.approvals({ sessionId: "s" })).toEqual([]);
+    await expectLawful(store);
+  });
+});

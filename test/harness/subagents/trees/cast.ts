@@ -1,0 +1,202 @@
+import { z } from "zod";
+import type { SubagentDeclaration, Tool, ToolContext } from "../../../../src/index.ts";
+import { tool } from "../../../../src/index.ts";
+import {
+  type ScriptedPart,
+  type ScriptedRequest,
+  scriptedModel,
+} from "../../../../src/testing/index.ts";
+import { turns } from "../../../agent/support/tools.ts";
+import { type CallPlan, childCalls, type Kind, markOf, type TaskPlan } from "./plan.ts";
+
+/** What a model was asked, and for which task. */
+export interface Asked {
+  readonly key: string;
+  readonly prompt: ScriptedRequest["prompt"];
+}
+
+/** What tells a model its task. */
+export function inputFor(key: string): string {
+  return `Do ${key}.`;
+}
+
+/**
+ * One model for all agents of a tree. It keeps no state: which task it is asked for, how far that is, and the ids of
+ * tasks are all read from the prompt.
+ */
+export function castModel(
+  tasks: ReadonlyMap<string, TaskPlan>,
+  onAsked: (asked: Asked) => void = () => {},
+) {
+  return scriptedModel(async (request) => {
+    const { prompt } = request;
+    const at = prompt.findLastIndex((message) => keyIn(message) !== undefined);
+    const key = keyIn(prompt[at]) ?? "";
+    const task = tasks.get(key);
+    if (task === undefined) return `I was not asked: ${JSON.stringify(prompt)}`;
+    onAsked({ key, prompt });
+    const turn = prompt.slice(at).filter(({ role }) => role === "assistant").length;
+    const mark = markOf(key);
+    const usage: ScriptedPart = { usage: { inputTokens: 10 + turn, outputTokens: 5 } };
+    if (!request.tools?.length) return [`${mark} All I know.`, usage];
+    const planned = task.turns[turn];
+    if (planned) {
+      await turns(planned.pause);
+      const said = [{ thinking: `${mark} Hm.` }, { text: [`${mark} I look. `, `${mark} Now.`] }];
+      const calls = planned.calls.map((call) => callOf(call, prompt));
+      return [...said.slice(turn % 2), ...calls, usage];
+    }
+    if (task.end === "fail") return { error: new Error(`${mark} broke`) };
+    // Numbers are given in the order in which results come: only who has no children knows its own.
+    const cites = childCalls(task).length === 0 ? " [^1]" : "";
+    return [{ text: [`${mark} It is`, ` done.${cites}`] }, usage];
+  });
+}
+
+type PromptMessage = ScriptedRequest["prompt"][number];
+
+function keyIn(message: PromptMessage | undefined): string | undefined {
+  if (message?.role !== "user") return undefined;
+  for (const part of message.content) {
+    const found = part.type === "text" && /^Do (\S+)\.$/.exec(part.text);
+    if (found) return found[1];
+  }
+  return undefined;
+}
+
+const seconds = { sync: 600, background: 0, promoted: 1 } as const;
+
+/** A planned call as the model makes it. */
+function callOf(call: CallPlan, prompt: readonly PromptMessage[]): ScriptedPart {
+  const id = call.key;
+  const taskId = (key: string) => taskIdIn(prompt, key);
+  switch (call.type) {
+    case "work":
+    case "ask":
+      return { id, call: call.type, input: { who: whoseCall(id), n: call.n } };
+    case "hold":
+    case "stuck":
+      return { id, call: call.type, input: { who: whoseCall(id), n: 0 } };
+    case "list":
+      return { id, call: id.length % 2 ? "task_list" : "agent_list" };
+    case "spawn":
+      return {
+        id,
+        call: "agent_spawn",
+        input: {
+          agent_id: call.task.kind,
+          task: inputFor(id),
+          label: id,
+          timeout_seconds: seconds[call.wait],
+        },
+      };
+    case "send":
+      return {
+        id,
+        call: "agent_send",
+        input: { label: call.to, message: inputFor(id), timeout_seconds: seconds[call.wait] },
+      };
+    case "output":
+      return {
+        id,
+        call: "task_output",
+        input: { task_id: taskId(call.of), block: call.block, timeout: 600_000 },
+      };
+    case "wait":
+      return {
+        id,
+        call: "task_wait",
+        input: {
+          ...(call.of !== "all" && { task_ids: call.of.map(taskId) }),
+          timeout_seconds: 600,
+        },
+      };
+    case "cancel":
+      return { id, call: "task_cancel", input: { task_id: taskId(call.of) } };
+  }
+}
+
+/** The task that makes a call. */
+export function whoseCall(key: string): string {
+  return key.split(".").slice(0, -2).join(".");
+}
+
+/** The id of a background task, as the result of the call that started it tells it. */
+function taskIdIn(prompt: readonly PromptMessage[], key: string): string {
+  for (const message of prompt) {
+    if (message.role !== "tool") continue;
+    for (const part of message.content) {
+      if (part.type !== "tool-result" || part.toolCallId !== key) continue;
+      const text = "value" in part.output ? String(part.output.value) : "";
+      return /^task_id: (\S+)$/m.exec(text)?.[1] ?? "none";
+    }
+  }
+  return "none";
+}
+
+/** How the tools of a tree behave that depend on where it is played. */
+export interface CastTools {
+  readonly onCall: (callId: string) => void;
+  /** Returns once the caller's time has run out. */
+  readonly hold: (context: ToolContext) => Promise<void>;
+}
+
+/** The tools of every agent of a tree; what they return tells whose call it was. */
+export function castTools({ onCall, hold }: CastTools): readonly Tool[] {
+  const input = z.object({ who: z.string(), n: z.number() });
+  type Given = z.infer<typeof input>;
+  const ways: Record<string, (given: Given, context: ToolContext) => Promise<string>> = {
+    async work({ who, n }, { emit, signal }) {
+      emit(`${markOf(who)} at work. `);
+      for (let i = 0; i < n; i++) {
+        await turns(1);
+        signal.throwIfAborted();
+      }
+      if (n === 4) throw new Error(`${markOf(who)} no`);
+      return `${markOf(who)} worked`;
+    },
+    ask: async ({ who }) => `${markOf(who)} asked`,
+    async hold({ who }, context) {
+      await hold(context);
+      return `${markOf(who)} held`;
+    },
+    stuck: (_, { signal }) =>
+      new Promise((_, reject) => {
+        if (signal.aborted) reject(signal.reason as Error);
+        signal.addEventListener("abort", () => reject(signal.reason as Error));
+      }),
+  };
+  return Object.entries(ways).map(([name, way]) =>
+    tool({
+      name,
+      description: `Does ${name}.`,
+      input,
+      needsApproval: name === "ask",
+      citable: name === "work",
+      execute(given, context) {
+        onCall(context.callId);
+        return way(given, context);
+      },
+    }),
+  );
+}
+
+/** How often an agent of a kind may ask its model, where that is not the default. */
+export function maxItersOf(kind: TaskPlan["kind"]): number | undefined {
+  return kind === "short" ? 1 : undefined;
+}
+
+/** Agents that can call on agents of the same names, down to the deepest level. */
+export function declarations(level = 1): readonly SubagentDeclaration[] {
+  const names: readonly Kind[] = ["alpha", "beta", "short"];
+  return names.map((name) => {
+    const maxIters = maxItersOf(name);
+    return {
+      name,
+      description: `Does what ${name} does.`,
+      ...(maxIters !== undefined && { maxIters }),
+      ...(level < 3 && { leaf: false, subagents: declarations(level + 1) }),
+    };
+  });
+}
+

@@ -1,0 +1,204 @@
+import { Conversation } from "../../../../src/agent/conversation.ts";
+import { unfinished } from "../../../../src/agent/drivers.ts";
+import type { AgentEvent, Answer, Approval, Reply, Run } from "../../../../src/index.ts";
+import { RivuletError } from "../../../../src/index.ts";
+import type { TaskEvent } from "../../../../src/protocol/event.ts";
+import { turns } from "../../../agent/support/tools.ts";
+import { inputFor } from "./cast.ts";
+import { marksIn, type Plan, type TaskPlan } from "./plan.ts";
+import { openStage, type Stage, sessionId } from "./stage.ts";
+
+/** By which door the root is first called. */
+export type Door = "run" | "call" | "stream";
+
+/** What a call on the root first came to: a reply, or what it failed with. */
+export type First = Pick<Reply, "text" | "generateReason" | "approvals" | "content"> | RivuletError;
+
+/** Everything that is left of a tree that was played to its end. */
+export interface Played extends Stage {
+  readonly first: First;
+  /** What the runs have shown, by their task. */
+  readonly shown: ReadonlyMap<string, readonly TaskEvent[]>;
+  readonly streamed: readonly AgentEvent[];
+  /** When the first root and all below it had been cancelled. */
+  readonly cancelledAt?: number;
+}
+
+/** How many turns of the event loop nothing is written before people look whether something waits for them. */
+const idleTurns = 300;
+
+/** Plays a plan: the root is asked, people answer and cancel, until nothing is left to do. */
+export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
+  const stage = openStage(plan);
+  const people = new People(stage);
+  const shown = new Map<string, TaskEvent[]>();
+  const streamed: AgentEvent[] = [];
+  let first: First | undefined;
+  let cancelledAt: number | undefined;
+  for (const [index, root] of stage.roots.entries()) {
+    const opened = open(stage, root, index === 0 ? door : "run", streamed);
+    const { run } = opened;
+    const followed = run && follow(run, shown);
+    const cancel = index === 0 && run ? cancelOf(stage, run) : undefined;
+    const isLast = index === stage.roots.length - 1;
+    await people.attendTo(opened.first, plan.settles || isLast);
+    first ??= await opened.first;
+    if (cancel) {
+      await cancel();
+      cancelledAt = stage.witness.tick();
+      await expectNothing(stage, "after the cancel");
+    } else if (plan.settles || isLast) {
+      await run?.settled();
+      await expectNothing(stage, `when ${root.key} has settled`);
+    }
+    await followed;
+  }
+  await people.done();
+  await expectNothing(stage, "at the end");
+  if (first === undefined) throw new Error("There was no root.");
+  return {
+    ...stage,
+    ...{ first, shown, streamed },
+    ...(cancelledAt !== undefined && { cancelledAt }),
+  };
+}
+
+/** Calls the root by a door. */
+function open(
+  { agent }: Stage,
+  { key }: TaskPlan,
+  door: Door,
+  streamed: AgentEvent[],
+): { readonly run?: Run; readonly first: Promise<First> } {
+  const input = inputFor(key);
+  if (door === "call") return { first: caught(agent.call(input, { sessionId })) };
+  if (door === "stream") {
+    return { first: caught(lastOf(agent.stream(input, { sessionId }), streamed)) };
+  }
+  const run = agent.run(input, { sessionId, until: "tree" });
+  return { run, first: caught(run.result()) };
+}
+
+function caught(reply: Promise<First>): Promise<First> {
+  return reply.catch((error: unknown) => {
+    if (error instanceof RivuletError) return error;
+    throw error;
+  });
+}
+
+async function lastOf(events: AsyncIterable<AgentEvent>, streamed: AgentEvent[]): Promise<First> {
+  for await (const event of events) streamed.push(event);
+  const last = streamed.at(-1);
+  if (last?.type !== "agent_result" || last.source) throw new Error("The stream has no result.");
+  return { ...last, content: last.message.content };
+}
+
+/** Keeps what a run shows; what it fails with is its result's to tell. */
+async function follow(run: Run, shown: Map<string, TaskEvent[]>): Promise<void> {
+  const { taskId } = await run.task;
+  const events: TaskEvent[] = [];
+  shown.set(taskId, events);
+  try {
+    for await (const event of run) events.push(event);
+  } catch (error) {
+    if (!(error instanceof RivuletError)) throw error;
+  }
+}
+
+/** Cancels a run when its log is as long as planned; what it gives sees to it that it has happened. */
+function cancelOf(stage: Stage, run: Run): (() => Promise<void>) | undefined {
+  const { cancelAt } = stage.plan;
+  if (cancelAt === undefined) return undefined;
+  let cancelling: Promise<void> | undefined;
+  const cancel = () => {
+    cancelling ??= run.cancel("enough");
+    return cancelling;
+  };
+  stage.onWritten = () => {
+    if (stage.events >= cancelAt) void cancel();
+  };
+  return async () => {
+    stage.onWritten = () => {};
+    await cancel();
+  };
+}
+
+/** Notes what is left of a conversation that should have come to its end. */
+async function expectNothing(stage: Stage, when: string): Promise<void> {
+  const { store, witness, clock, problems } = stage;
+  if (await Conversation.find(store, sessionId)) problems.push(`it is still driven ${when}`);
+  const lease = await store.acquire(sessionId, "somebody else", 1_000);
+  if (lease) await store.release(lease);
+  else problems.push(`its lease is held ${when}`);
+  if (witness.watchers > 0) problems.push(`${witness.watchers} watchers are left ${when}`);
+  if (clock.pending > 0) problems.push(`${clock.pending} timers are left ${when}`);
+  const open = await store.tasks({ conversation: sessionId, status: unfinished });
+  if (open.length > 0) problems.push(`${open.length} tasks have not ended ${when}`);
+}
+
+/** Those who answer what the agents of a stage ask, at once or only once the root rests. */
+class People {
+  readonly #stage: Stage;
+  readonly #answered = new Set<string>();
+  readonly #answers = new Set<Promise<unknown>>();
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+  }
+
+  /** Answers until a root task has ended, and, when asked to, everything below it. */
+  async attendTo(first: Promise<First>, toTheEnd: boolean): Promise<void> {
+    const { plan, store, witness } = this.#stage;
+    let isResting = false;
+    void first.then(() => {
+      isResting = true;
+    });
+    let writes = -1;
+    for (let idle = 0; ; idle++) {
+      await turns(1);
+      if (writes !== witness.commits.length) idle = 0;
+      writes = witness.commits.length;
+      if (idle > 20 * idleTurns) throw new Error("It hangs.");
+      if (plan.answers === "at once" || isResting || idle > idleTurns) await this.#look();
+      if (!isResting || this.#answers.size > 0) continue;
+      const left = toTheEnd ? { conversation: sessionId } : { sessionId };
+      if ((await store.tasks({ ...left, status: unfinished })).length === 0) return;
+    }
+  }
+
+  /** Resolves when all who were answered have come to rest. */
+  async done(): Promise<void> {
+    await Promise.all(this.#answers);
+  }
+
+  async #look(): Promise<void> {
+    const stage = this.#stage;
+    if (!stage.isAsked) return;
+    stage.isAsked = false;
+    const waiting = await stage.agent.approvals({ sessionId });
+    const open = waiting.filter(({ id }) => !this.#answered.has(id));
+    for (const { id } of open) this.#answered.add(id);
+    for (const some of stage.plan.together ? [open] : open.map((one) => [one])) {
+      if (some.length > 0) this.#answer(some);
+    }
+  }
+
+  #answer(approvals: readonly Approval[]): void {
+    const { agent, problems } = this.#stage;
+    const answer = agent.call(approvals.map(answerTo), { sessionId }).catch((error: unknown) => {
+      // What was cancelled or has failed meanwhile is told elsewhere.
+      if (!(error instanceof RivuletError)) throw error;
+      if (error.code === "unknown_approval" || marksIn(error.message).size > 0) return;
+      problems.push(`an answer was refused: ${error.code} ${error.message}`);
+    });
+    this.#answers.add(answer);
+    void answer.finally(() => this.#answers.delete(answer));
+  }
+}
+
+/** What people say: it depends on the call alone. */
+function answerTo(approval: Approval): Answer {
+  const { who, n } = approval.call.input as { who: string; n: number };
+  if (n % 3 === 0) return approval.deny("not that");
+  return n % 3 === 1 ? approval.approve() : approval.edit({ who, n: n + 1 });
+}
