@@ -7,7 +7,7 @@ import type { ActingVerdict, ToolCall } from "./hook.ts";
 import { callHooks, tellAnyway, tellHooks } from "./hook.ts";
 import type { PendingCall } from "./next.ts";
 import { interruptedResult } from "./prompts.ts";
-import { finishCall, suspendCall } from "./settle.ts";
+import { finishCall, isCitable, suspendCall } from "./settle.ts";
 import type { TaskRun } from "./task-run.ts";
 import { findTool } from "./task-run.ts";
 import { isAlwaysAllowed } from "./tool/approval.ts";
@@ -46,7 +46,8 @@ export async function runCall(
 ): Promise<"moved" | "child_waits"> {
   const place = task.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
-  const shown = new ResultEmitter(task.emitter, place, pending.call.id);
+  const reserve = isCitable(task, pending.call) ? () => task.pool.reserve() : undefined;
+  const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
   try {
     const call = await editCall(task, pending);
     const outcome = "type" in call ? call : await answerCall(task, pending, call, shown);

@@ -4,7 +4,7 @@ import type { TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { Conversation } from "./conversation.ts";
 import { abortTree } from "./drive.ts";
-import { driverOf, isAbove } from "./drivers.ts";
+import { driverOf, unfinishedBelow } from "./drivers.ts";
 import { startRoot } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
 import { taskReached } from "./task-reached.ts";
@@ -78,10 +78,6 @@ async function unfinishedTops(
   { taskId, rootTaskId }: TaskRecord,
 ): Promise<readonly TaskRecord[]> {
   const tree = await store.tasks({ rootTaskId });
-  const byId = new Map(tree.map((record) => [record.taskId, record]));
-  const open = tree.filter(
-    (record) =>
-      !isTerminal(record.status) && (record.taskId === taskId || isAbove(byId, taskId, record)),
-  );
-  return open.filter((one) => !open.some((other) => isAbove(byId, other.taskId, one)));
+  const own = tree.find((record) => record.taskId === taskId);
+  return own && !isTerminal(own.status) ? [own] : unfinishedBelow(tree, taskId);
 }

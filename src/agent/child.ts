@@ -7,8 +7,9 @@ import { isTerminal, type TerminalStatus } from "../protocol/task.ts";
 import { outcomeOf, standing } from "./child-outcome.ts";
 import type { Conversation } from "./conversation.ts";
 import { abortTree, type Drive, type DriveStart, isFor, startDrive } from "./drive.ts";
-import { driverOf, isAbove, unfinished } from "./drivers.ts";
+import { driverOf, isAbove, unfinished, unfinishedBelow } from "./drivers.ts";
 import { cancelled, failed } from "./ending.ts";
+import { isControl } from "./inbox.ts";
 import { readInput, storedInput } from "./input.ts";
 import { announceTask, beginTask, driveTask, endTask, openTask, resumeTask } from "./lifecycle.ts";
 import { interruptedResult } from "./prompts.ts";
@@ -47,9 +48,6 @@ export async function runChild(
   const known = await store.task(callId);
   if (known) parent.childCalls.add(callId);
   if (known && isTerminal(known.status)) return outcomeOf(parent, known, callId);
-  const isWaiting =
-    known?.status === "suspended" && !drives.has(callId) && !(await isAnswered(known, store));
-  if (isWaiting) return standing(known);
   const drive =
     drives.get(callId) ??
     (known
@@ -84,7 +82,9 @@ async function waitFor(
         );
   try {
     const late = await Promise.race([drive.ended.then(() => false), isLate]);
-    if (late && !drive.task?.isResting) return await promote(parent, drive);
+    if (late && !drive.isQueued) await drive.opened;
+    const isAtRest = drive.task ? drive.task.isResting : !drive.isQueued;
+    if (late && !isAtRest) return await promote(parent, drive);
     await drive.ended;
     const { status } = drive.task?.record ?? drive.record;
     if (!isTerminal(status)) return;
@@ -103,15 +103,17 @@ async function waitFor(
 /** Nobody waits for it any more: same task, same source, only the mode changes. */
 async function promote(parent: TaskRun, drive: Drive): Promise<void> {
   const mode = "background" as const;
-  drive.record = { ...drive.record, mode };
-  if (drive.task) drive.task.record = { ...drive.task.record, mode };
+  const { task } = drive;
+  const record = { ...(task?.record ?? drive.record), mode };
+  if (task) task.record = record;
+  else drive.record = record;
   parent.emitter.emit({
     type: "task.child.promoted",
-    ...childPlace(parent, drive.record.taskId),
+    ...childPlace(parent, record.taskId),
     mode,
     reason: "sync_timeout",
   });
-  await parent.log.commit({ tasks: [drive.task?.record ?? drive.record] });
+  await parent.log.commit({ tasks: [record] });
 }
 
 async function createChild(
@@ -154,7 +156,7 @@ async function createChild(
     });
   remember(parent.conversation.store, callId, settings);
   if (!who?.isKnown) {
-    return driveChild(parent, record, input, async ({ controller }) => {
+    return driveChild(parent, record, { input, isWritten: false }, async ({ controller }) => {
       const child = await open(parent, settings, record, [], { caller, controller, isNew: true });
       // With nothing to wait for in between, this is written together with the child's own beginning.
       tellStarted();
@@ -167,10 +169,13 @@ async function createChild(
   tellStarted();
   announceTask(parent.log, queued, parent.settings.clock, sourceOf(queued));
   await parent.log.commit({ tasks: [queued] });
-  return resumeChild(parent, settings, queued, caller);
+  return parent.conversation.drives.get(callId) ?? resumeChild(parent, settings, queued, caller);
 }
 
-/** Goes on with a child that is known: one that was answered, one whose process was lost, one that has yet to begin. */
+/**
+ * Goes on with a child that is known: one that was answered, one whose process was lost, one that has yet to begin. It
+ * is ours from here on, so what it has come to since it was read is read again.
+ */
 function resumeChild(
   parent: TaskRun,
   settings: AgentSettings,
@@ -179,16 +184,26 @@ function resumeChild(
 ): Drive {
   const { store } = parent.conversation;
   remember(store, known.taskId, settings);
-  return driveChild(parent, known, known.input ?? [], async (drive) => {
+  const written = { input: known.input ?? [], isWritten: true };
+  return driveChild(parent, known, written, async (drive) => {
     const { controller } = drive;
-    const release = await turnOf(store, known, controller.signal);
-    const messages = await store.session(known.sessionId);
-    const child = await open(parent, settings, drive.record, messages, { caller, controller });
-    if (known.status !== "queued") await resumeTask(child, "approval_resolved");
-    else if (release) await beginTask(child, known.input ?? [], { isAnnounced: true });
+    const current = (await store.task(known.taskId)) ?? known;
+    drive.record = current;
+    if (isTerminal(current.status)) return { rests: true };
+    if (current.status === "suspended" && !controller.signal.aborted) {
+      if (!(await isAnswered(current, store))) return { rests: true };
+    }
+    drive.isQueued = current.status === "queued";
+    const release = await turnOf(store, current, controller.signal);
+    drive.isQueued = false;
+    const { record } = drive; // promoted, perhaps
+    const messages = await store.session(record.sessionId);
+    const child = await open(parent, settings, record, messages, { caller, controller });
+    if (record.status !== "queued") await resumeTask(child, "approval_resolved");
+    else if (release) await beginTask(child, record.input ?? [], { isAnnounced: true });
     else {
       await endTask(child, cancelled(child));
-      return { task: child, hasEnded: true, release() {} };
+      return { task: child, rests: true };
     }
     return { task: child, release: release ?? (() => {}) };
   });
@@ -214,7 +229,7 @@ async function turnOf(
 function driveChild(
   parent: TaskRun,
   record: TaskRecord,
-  input: readonly Message[],
+  start: Pick<DriveStart, "input" | "isWritten">,
   openChild: DriveStart["open"],
 ): Drive {
   const { conversation } = parent;
@@ -222,14 +237,15 @@ function driveChild(
     conversation,
     record,
     ancestors: [...parent.ancestors, parent.ref.taskId],
-    input,
+    ...start,
     open: openChild,
   });
   const { signal } = parent.controller;
   // One that comes after the cancel is cancelled as it comes.
   if (signal.aborted) drive.controller.abort(signal.reason);
   const onEnd = () => {
-    if (drive.task?.record.status !== "suspended") forget(conversation.store, record.taskId);
+    const { status } = drive.task?.record ?? drive.record;
+    if (status !== "suspended") forget(conversation.store, record.taskId);
   };
   drive.ended.then(onEnd, onEnd);
   return drive;
@@ -240,8 +256,14 @@ export async function reviveChild(conversation: Conversation, record: TaskRecord
   const parent = await openParent(conversation, record);
   if (parent === undefined) return;
   const settings = await settingsOfChild(parent, record);
+  if (conversation.drives.has(record.taskId)) return;
   if (settings !== undefined) resumeChild(parent, settings, record);
-  else if (record.status !== "suspended") await failLost(conversation, record, parent);
+  else {
+    const isLost = ({ status }: TaskRecord) => status === "queued" || status === "in_progress";
+    await endUndriven(parent, record, async (current) => {
+      if (isLost(current)) await failLost(conversation, current, parent);
+    });
+  }
 }
 
 /** The task above a child, to open the child under it; undefined when this process does not know its agent. */
@@ -277,19 +299,12 @@ async function settingsOfChild(
 }
 
 /** Fails what no process drives any more, the deepest first: a parent's calls have ended when it ends. */
-export async function failLostTasks(
-  conversation: Conversation,
-  records: readonly TaskRecord[],
-): Promise<void> {
-  const deepestFirst = [...records].sort((one, other) => other.depth - one.depth);
-  for (const { taskId } of deepestFirst) {
-    if (conversation.drives.has(taskId)) continue;
-    const record = await conversation.store.task(taskId);
-    if (record?.status !== "queued" && record?.status !== "in_progress") continue;
-    if (conversation.drives.has(taskId)) continue;
-    if (record.depth > 0)
-      await failLost(conversation, record, await openParent(conversation, record));
-    else await failLost(conversation, record, undefined);
+export async function failLostTasks(conversation: Conversation): Promise<void> {
+  const { store, sessionId } = conversation;
+  const lost = await store.tasks({ conversation: sessionId, status: ["queued", "in_progress"] });
+  for (const record of [...lost].sort((one, other) => other.depth - one.depth)) {
+    const parent = record.depth > 0 ? await openParent(conversation, record) : undefined;
+    await failLost(conversation, record, parent);
   }
 }
 
@@ -312,6 +327,7 @@ async function failLost(
   });
   if (record.status !== "queued") {
     await resumeTask(task, "recovered");
+    await cancelChildren(task, "in_turn");
     await settlePending(task, "error", interruptedResult);
   }
   await endTask(task, failed(executorLost()));
@@ -348,30 +364,80 @@ function open(
   });
 }
 
-/** Cancels what is below a task and driven by nobody: what waits. What runs has been told. */
-export async function cancelChildren(parent: TaskRun): Promise<void> {
+/**
+ * Cancels what is below a task and driven by nobody: what waits, and what its process has left. What runs has been
+ * told. `in_turn` are only those that the task's calls wait for.
+ */
+export async function cancelChildren(parent: TaskRun, which: "all" | "in_turn"): Promise<void> {
   const { store, drives } = parent.conversation;
   const { rootTaskId, taskId } = parent.ref;
-  const waiting = await store.tasks({ rootTaskId, status: ["suspended"] });
-  if (waiting.length === 0) return;
-  const all = await store.tasks({ rootTaskId });
-  const byId = new Map(all.map((record) => [record.taskId, record]));
-  for (const { taskId: id } of waiting.filter((record) => isAbove(byId, taskId, record))) {
-    const record = await store.task(id);
-    if (record?.status !== "suspended" || drives.has(id)) continue;
-    const above = await parentOf(parent, record);
-    // Nothing of it runs any more, so all that is needed of its agent is the name.
-    const messages = await store.session(record.sessionId);
-    const child = await open(above, nameOnly(above, record), record, messages);
-    child.controller.abort(parent.controller.signal.reason);
-    await driveTask(child);
-    forget(store, id);
-    if (record.mode === "sync") {
-      const place = childPlace(above, id);
-      const status = child.record.status as TerminalStatus;
-      above.emitter.emit({ type: "task.child.finished", ...place, status, usage: child.usage });
+  for (let hasMore = true; hasMore; ) {
+    hasMore = false;
+    const tree = await store.tasks({ rootTaskId });
+    // Whoever stands in between sees to those below it.
+    for (const record of unfinishedBelow(tree, taskId)) {
+      const isInTurn = record.mode === "sync" && record.parentTaskId === taskId;
+      if (which === "in_turn" && !isInTurn) continue;
+      const driven = drives.get(record.taskId);
+      if (driven === undefined) {
+        hasMore = true;
+        await cancelUndriven(parent, record);
+      } else if (isInTurn) await driven.ended.catch(() => {});
     }
   }
+}
+
+async function cancelUndriven(top: TaskRun, record: TaskRecord): Promise<void> {
+  const above = await parentOf(top, record);
+  const { signal } = top.controller;
+  const reason = signal.aborted ? signal.reason : new Error("Its caller has ended.");
+  const { store, drives } = top.conversation;
+  const driven = drives.get(record.taskId);
+  if (driven) {
+    // Somebody has taken it up meanwhile.
+    driven.controller.abort(reason);
+    return driven.ended;
+  }
+  await endUndriven(above, record, async (current, { controller }) => {
+    controller.abort(reason);
+    // Nothing of it runs any more, so all that is needed of its agent is the name.
+    const messages = await store.session(current.sessionId);
+    const child = await open(above, nameOnly(above, current), current, messages, { controller });
+    if (current.status === "queued") await endTask(child, cancelled(child));
+    else {
+      if (current.status === "in_progress") await resumeTask(child, "recovered");
+      await driveTask(child);
+    }
+    forget(store, record.taskId);
+    if (current.mode === "background" || !above.openResults.has(record.taskId)) return;
+    const place = childPlace(above, record.taskId);
+    const status = child.record.status as TerminalStatus;
+    above.emitter.emit({ type: "task.child.finished", ...place, status, usage: child.usage });
+  });
+}
+
+/** Ends a task that nobody drives; while it ends, this drives it, so that nobody takes it up. */
+async function endUndriven(
+  { conversation, ancestors, ref }: TaskRun,
+  record: TaskRecord,
+  end: (current: TaskRecord, drive: Drive) => Promise<void>,
+): Promise<void> {
+  const { store } = conversation;
+  const drive = startDrive({
+    conversation,
+    record,
+    ancestors: [...ancestors, ref.taskId],
+    isWritten: true,
+    input: [],
+    isWritten: true,
+    async open(own) {
+      own.record = (await store.task(record.taskId)) ?? record;
+      if (!isTerminal(own.record.status)) await end(own.record, own);
+      own.record = (await store.task(record.taskId)) ?? record;
+      return { rests: true };
+    },
+  });
+  await drive.ended;
 }
 
 /** The task right above a record, somewhere at or below `top`. */
@@ -387,7 +453,7 @@ function nameOnly({ settings }: TaskRun, { agentName, agentId }: TaskRecord): Ag
 /** Whether somebody has answered this child, or a descendant that waits with it. */
 async function isAnswered(child: TaskRecord, store: Store): Promise<boolean> {
   const { rootTaskId, taskId } = child;
-  const posts = await store.posts({ rootTaskId });
+  const posts = (await store.posts({ rootTaskId })).filter(isControl);
   if (posts.length === 0) return false;
   const records = await store.tasks({ rootTaskId, status: unfinished });
   const byId = new Map(records.map((record) => [record.taskId, record]));

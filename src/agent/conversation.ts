@@ -1,6 +1,7 @@
 import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
+import { failLostTasks } from "./child.ts";
 import { attend, type Drive } from "./drive.ts";
 import type { AgentSettings } from "./settings.ts";
 
@@ -47,31 +48,29 @@ export class Conversation {
   readonly sessionId: string;
   /** The agent of the root session: it knows the agents of all the others. */
   readonly settings: AgentSettings;
-  readonly lostTasks: "resume" | "fail";
   /** The tasks that are driven right now, by their id. */
   readonly drives = new Map<string, Drive>();
   /** Called when background work of the root session has ended. */
   onDelivery: (() => void) | undefined;
+  /** Called when a root task could go on that nobody in this process has taken up. */
+  onRootWaiting: ((taskId: string) => void) | undefined;
   readonly #logs = new Map<string, LogWriter>();
   /** Aborts everything that is driven here once the right to write is lost. */
   readonly lost = new AbortController();
   #lease: Lease;
   #inside = 1;
   #renewal: ReturnType<typeof setInterval>;
-  readonly #unwatch: () => void;
+  #unwatch = () => {};
   #attending: Promise<void> | undefined;
   #isAskedAgain = false;
 
-  private constructor({ settings, lostTasks = "resume" }: Entry, lease: Lease) {
+  private constructor({ settings }: Entry, lease: Lease) {
     this.store = settings.store;
-    this.lostTasks = lostTasks;
     this.sessionId = lease.sessionId;
     this.settings = settings;
     this.#lease = lease;
     this.#renewal = setInterval(() => void this.#renew(), leaseMs / 3);
     this.#renewal.unref?.();
-    this.#unwatch = this.store.watch({ session: this.sessionId }, () => void this.attend());
-    void this.attend();
   }
 
   /**
@@ -136,7 +135,7 @@ export class Conversation {
     const { store, clock } = settings;
     for (;;) {
       const lease = await store.acquire(sessionId, owner, leaseMs);
-      if (lease) return new Conversation(entry, lease);
+      if (lease) return Conversation.#begin(entry, lease);
       if (onBusy === "fail") {
         throw new RivuletError("agent_busy", `Another process drives session ${sessionId}.`, {
           retryable: true,
@@ -149,6 +148,21 @@ export class Conversation {
         });
       });
     }
+  }
+
+  static async #begin(entry: Entry, lease: Lease): Promise<Conversation> {
+    const conversation = new Conversation(entry, lease);
+    const { store, sessionId } = conversation;
+    try {
+      // Before anybody can enter, so that whatever is unfinished has nobody who works on it.
+      if (entry.lostTasks === "fail") await failLostTasks(conversation);
+    } catch (error) {
+      await conversation.leave();
+      throw error;
+    }
+    conversation.#unwatch = store.watch({ session: sessionId }, () => void conversation.attend());
+    void conversation.attend();
+    return conversation;
   }
 
   /** Enters it once more, from within. */

@@ -1,25 +1,30 @@
 import type { Message } from "../protocol/message.ts";
 import type { Post, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import { failLostTasks, reviveChild } from "./child.ts";
+import { reviveChild } from "./child.ts";
 import type { Conversation } from "./conversation.ts";
 import { driverOf, unfinished } from "./drivers.ts";
 import type { Ending } from "./ending.ts";
 import { driveHooked } from "./hooked.ts";
 import { isControl } from "./inbox.ts";
 import { driveTask, resumeTask } from "./lifecycle.ts";
+import { isSlotTaken } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
 import { traceTask } from "./trace.ts";
 
 /** A task that this process works on, whoever waits for it. */
 export interface Drive {
-  /** As it was when the drive began, or was promoted before it was open. */
+  /** As it was when the drive began, or came to rest without a task. */
   record: TaskRecord;
   /** The tasks above it, the root first. */
   readonly ancestors: readonly string[];
   readonly controller: AbortController;
+  /** True while it waits until those before it on its session have ended. */
+  isQueued: boolean;
   /** Absent until it is open. */
   task?: TaskRun;
+  /** Resolves when it is open, or rests without having been. */
+  readonly opened: Promise<unknown>;
   /** Resolves when it is written that the task is there. */
   readonly begun: Promise<unknown>;
   /** Resolves when it rests and nothing of it runs here; rejects only when the right to write is lost. */
@@ -31,45 +36,53 @@ export interface DriveStart {
   readonly conversation: Conversation;
   readonly record: TaskRecord;
   readonly ancestors: readonly string[];
+  /** True: that the task is there has been written before. */
+  readonly isWritten: boolean;
   /** What it is asked, for `preCall` hooks. */
   readonly input: readonly Message[];
   /** Waits for its turn, opens the task and writes that it begins or goes on. */
   open(drive: Drive): Promise<OpenedTask>;
 }
 
-/** A task that is open, and how to give its turn back. */
-export interface OpenedTask {
-  readonly task: TaskRun;
-  /** True: it was cancelled before it began. */
-  readonly hasEnded?: boolean;
-  release(): void;
-}
+/** A task that is open, and how to give its turn back; or one that has come to rest without being driven. */
+export type OpenedTask =
+  | { readonly task: TaskRun; readonly rests?: never; release(): void }
+  | { readonly task?: TaskRun; readonly rests: true };
 
 /** Starts to drive a task. It is known as driven from here on, before anything else can happen. */
 export function startDrive(start: DriveStart): Drive {
   const { conversation, record, ancestors } = start;
   const begun = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const drive: Drive = {
     record,
     ancestors,
+    isQueued: false,
+    opened: opened.promise,
     controller: new AbortController(),
     begun: begun.promise,
     ended: ended.promise,
   };
+  if (start.isWritten) begun.resolve();
   conversation.drives.set(record.taskId, drive);
   conversation.hold();
-  work(start, drive, begun.resolve).then(ended.resolve, (error) => {
+  const onOpen = () => {
+    begun.resolve();
+    opened.resolve();
+  };
+  work(start, drive, onOpen).then(ended.resolve, (error) => {
     // Whoever does not wait for it has not asked for its failure.
     begun.promise.catch(() => {});
     ended.promise.catch(() => {});
     begun.reject(error);
+    opened.resolve();
     ended.reject(error);
   });
   return drive;
 }
 
-async function work(start: DriveStart, drive: Drive, onBegun: () => void): Promise<void> {
+async function work(start: DriveStart, drive: Drive, onOpen: () => void): Promise<void> {
   const { conversation, record, input } = start;
   const { lost } = conversation;
   const onLost = () => drive.controller.abort(lost.signal.reason);
@@ -78,10 +91,10 @@ async function work(start: DriveStart, drive: Drive, onBegun: () => void): Promi
   let release: (() => void) | undefined;
   try {
     const opened = await start.open(drive);
-    drive.task = opened.task;
+    if (opened.task) drive.task = opened.task;
+    onOpen();
+    if (opened.rests) return;
     release = opened.release;
-    onBegun();
-    if (opened.hasEnded) return;
     await traceTask(opened.task, () => driveHooked(opened.task, input, driveUntilIdle));
   } catch (error) {
     // Its failure is its own and has been written, unless nobody may write any more.
@@ -134,13 +147,12 @@ export function abortTree(conversation: Conversation, taskId: string, reason: un
 }
 
 /**
- * Looks after a conversation that this process owns: cancels reach what is driven, and background tasks that nobody
- * drives are taken up when their process was lost or somebody has answered them.
+ * Looks after a conversation that this process owns: cancels reach what is driven, and tasks that nobody drives are
+ * taken up when their process was lost or somebody has answered them.
  */
 export async function attend(conversation: Conversation): Promise<void> {
   const { store, sessionId, drives } = conversation;
   const records = await store.tasks({ conversation: sessionId, status: unfinished });
-  if (conversation.lostTasks === "fail") await failLostTasks(conversation, records);
   for (const rootTaskId of new Set(records.map((record) => record.rootTaskId))) {
     const tree = records.filter((record) => record.rootTaskId === rootTaskId);
     const posts = (await store.posts({ rootTaskId })).filter(isControl);
@@ -151,12 +163,14 @@ export async function attend(conversation: Conversation): Promise<void> {
     }
     const asked = new Set(posts.map((post) => driverOf(tree, post.sessionId)?.taskId));
     for (const { taskId, mode, depth } of tree) {
-      if (mode !== "background" || depth === 0 || drives.has(taskId)) continue;
+      const isOnItsOwn = depth === 0 || mode === "background";
+      if (!isOnItsOwn || drives.has(taskId)) continue;
       const record = await store.task(taskId);
       // Not driven before and after this look, so nobody has ended it in between.
       if (record === undefined || isTerminal(record.status) || drives.has(taskId)) continue;
       if (record.status === "suspended" && !asked.has(taskId)) continue;
-      await reviveChild(conversation, record);
+      if (depth > 0) await reviveChild(conversation, record);
+      else if (!isSlotTaken(store, record.sessionId)) conversation.onRootWaiting?.(taskId);
     }
   }
 }

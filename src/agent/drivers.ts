@@ -1,4 +1,5 @@
 import type { TaskRecord } from "../protocol/store.ts";
+import { isTerminal } from "../protocol/task.ts";
 
 /**
  * Whom to drive so that a session moves: the task of it that has not ended, or the topmost of the parents that wait for
@@ -32,6 +33,16 @@ export function isAbove(
     if (parent === taskId) return true;
   }
   return false;
+}
+
+/** The tasks below one that have not ended, without those that are below another of them. */
+export function unfinishedBelow(
+  tree: readonly TaskRecord[],
+  taskId: string,
+): readonly TaskRecord[] {
+  const byId = new Map(tree.map((record) => [record.taskId, record]));
+  const open = tree.filter((record) => !isTerminal(record.status) && isAbove(byId, taskId, record));
+  return open.filter((one) => !open.some((other) => isAbove(byId, other.taskId, one)));
 }
 
 /** What a task can be before it has ended. */

@@ -28,13 +28,22 @@ export class ResultEmitter {
   #ended = false;
 
   readonly #callId: string;
+  readonly #reserve: (() => number) | undefined;
+  #referenceId: number | undefined;
 
-  constructor(emitter: TaskEmitter, place: ItemPlace, callId: string) {
+  /** `reserve` gives the number of a result that can be cited: what is streamed has it from the start. */
+  constructor(emitter: TaskEmitter, place: ItemPlace, callId: string, reserve?: () => number) {
     this.#emitter = emitter;
     this.place = place;
     this.#callId = callId;
+    this.#reserve = reserve;
     this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
     this.#before = this.#blocks.length;
+  }
+
+  /** The number that was streamed with it. */
+  get referenceId(): number | undefined {
+    return this.#referenceId;
   }
 
   /** Whether anything was streamed. */
@@ -71,11 +80,10 @@ export class ResultEmitter {
 
   end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {
     if (this.#ended) return;
-    this.#close(referenceId);
+    this.#close();
     this.#ended = true;
-    const cited = referenceId === undefined ? {} : { reference_id: referenceId };
     for (const shown of display) {
-      const block = { ...shown, ...cited };
+      const block = withNumber(shown, referenceId);
       this.#emitter.block(this.place, this.#blocks.length, block);
       this.#blocks.push(block);
     }
@@ -85,7 +93,7 @@ export class ResultEmitter {
       ...(error && { error }),
       // A child's work is not repeated: what was assembled stays.
       ...(childTaskId === undefined
-        ? { block_list: this.#blocks.map((block) => ({ ...block, ...cited })) }
+        ? { block_list: this.#blocks.map((block) => withNumber(block, referenceId)) }
         : { child_task_id: childTaskId }),
     });
   }
@@ -100,7 +108,7 @@ export class ResultEmitter {
     if (delta === "") return;
     const index = this.#blocks.length - (this.#open === "text" ? 1 : 0);
     if (this.#open !== "text") {
-      const item = { type: "text", text: "" } as const;
+      const item = this.#numbered({ type: "text", text: "" });
       this.#emitter.emit({ type: "task.text.added", ...this.#at(index), item });
       this.#blocks.push(item);
       this.#open = "text";
@@ -110,7 +118,8 @@ export class ResultEmitter {
     this.#emitter.textDelta(this.place, index, delta);
   }
 
-  #block(block: WireBlock): void {
+  #block(shown: WireBlock): void {
+    const block = this.#numbered(shown);
     if (block.type !== "image") {
       this.#close();
       this.#emitter.block(this.place, this.#blocks.length, block);
@@ -131,7 +140,7 @@ export class ResultEmitter {
   }
 
   /** Ends the block that is open: the text so far, or the last of the previews. */
-  #close(referenceId?: number): void {
+  #close(): void {
     // A half that never got its other half is shown as what it is: not a character.
     if (this.#held !== "") {
       this.#held = "";
@@ -139,14 +148,22 @@ export class ResultEmitter {
     }
     if (this.#open === undefined) return;
     const index = this.#blocks.length - 1;
-    const cited = referenceId === undefined ? {} : { reference_id: referenceId };
-    const block = { ...(this.#blocks[index] as WireBlock), ...cited };
-    this.#blocks[index] = block;
-    this.#emitter.block(this.place, index, block);
+    this.#emitter.block(this.place, index, this.#blocks[index] as WireBlock);
     this.#open = undefined;
+  }
+
+  #numbered<B extends WireBlock>(block: B): B {
+    this.#referenceId ??= this.#reserve?.();
+    return withNumber(block, this.#referenceId);
   }
 
   #at(index: number) {
     return { item_id: this.place.id, output_index: this.place.index, block_index: index };
   }
+}
+
+/** A block with the number to cite; a number that came to nothing is taken off. */
+function withNumber<B extends WireBlock>(block: B, referenceId: number | undefined): B {
+  const { reference_id: _, ...bare } = block;
+  return (referenceId === undefined ? bare : { ...bare, reference_id: referenceId }) as B;
 }

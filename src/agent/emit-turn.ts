@@ -49,7 +49,7 @@ export interface TurnEmitterOptions {
 
 /**
  * Shows a model's turn as items while it streams. Parts of one kind that follow each other share an item; an item
- * closes when its parts are closed and another one has begun, or with the turn.
+ * closes when its parts are closed and another one begins, or with the turn.
  */
 export class TurnEmitter implements TurnSink {
   readonly #options: TurnEmitterOptions;
@@ -261,9 +261,9 @@ export class TurnEmitter implements TurnSink {
     const last = this.#items.at(-1);
     const wanted = kind[part.kind];
     if (last && last.kind === wanted && wanted !== "tool_call") return last;
+    if (last && last.open === 0) this.#closeItem(last, "completed");
     const item = this.#newItem(wanted, part);
     this.#items.push(item);
-    if (last && last.open === 0) this.#closeItem(last, "completed");
     return item;
   }
 

@@ -232,9 +232,11 @@ async function recover(task: TaskRun): Promise<void> {
   }
   const next = nextStep(task.messages, task.settings.name);
   const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
-  for (const { call, suspension } of calls) {
+  for (const { call, suspension, answer } of calls) {
     const place = task.openResults.get(call.id);
-    if (place === undefined || suspension !== undefined) continue;
+    const isAllowed = answer?.decision === "approve" || answer?.decision === "edit";
+    // One that waits has not begun; one that was allowed may have.
+    if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
     if ((await task.conversation.store.task(call.id)) !== undefined) continue;
     if (findTool(task, call.name)?.idempotent) {
       discard(place.id, place.index);

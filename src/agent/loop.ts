@@ -30,6 +30,7 @@ export async function runLoop(task: TaskRun, prepare?: () => Promise<void>): Pro
     // Without the right to write, nothing may be said any more.
     if (task.conversation.lost.signal.aborted) throw task.conversation.lost.signal.reason;
     if (task.controller.signal.aborted && isInterruption(task, error)) return cancel(task);
+    await cancelChildren(task, "in_turn");
     await settlePending(task, "error", interruptedResult);
     return failed(error);
   }
@@ -91,7 +92,7 @@ async function done(task: TaskRun): Promise<Ending | undefined> {
 
 async function cancel(task: TaskRun): Promise<Ending> {
   await takeInbox(task, "step"); // what asked for it is done with
-  await cancelChildren(task);
+  await cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
   return cancelled(task);
 }

@@ -43,6 +43,7 @@ export function projectRun(
   const queue: AgentEvent[] = [];
   let isDone = false;
   let isPrimed = false;
+  let isEndTold = false;
 
   async function pull(): Promise<IteratorResult<AgentEvent>> {
     if (!isPrimed) {
@@ -53,10 +54,13 @@ export function projectRun(
     while (queue.length === 0) {
       if (isDone) return { value: undefined, done: true };
       const next = await events.next();
-      if (next.done) {
-        isDone = true;
+      if (next.done) isDone = true;
+      else projection.apply(next.value, queue);
+      // Its background tasks may go on for long after the root has ended.
+      if (!isEndTold && (next.done || isEndOfRoot(next.value))) {
+        isEndTold = true;
         projection.end(await run.result(), queue);
-      } else projection.apply(next.value, queue);
+      }
     }
     return { value: queue.shift() as AgentEvent, done: false };
   }
@@ -73,6 +77,18 @@ export function projectRun(
       return this;
     },
   };
+}
+
+/** Whether the root has ended, in a way that leaves a reply. */
+function isEndOfRoot(event: TaskEvent): boolean {
+  switch (event.type) {
+    case "task.completed":
+    case "task.cancelled":
+    case "task.incomplete":
+      return event.source === undefined;
+    default:
+      return false;
+  }
 }
 
 class Projection {

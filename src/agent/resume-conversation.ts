@@ -1,6 +1,6 @@
 import { Conversation } from "./conversation.ts";
 import { unfinished } from "./drivers.ts";
-import { startRoot } from "./root.ts";
+import { lookAfter, startRoot } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
 
 /**
@@ -34,6 +34,7 @@ async function attendOnly(
   const { signal } = new AbortController();
   const entry = { settings, sessionId, onBusy: "fail", signal, lostTasks } as const;
   const conversation = await Conversation.enter(entry);
+  lookAfter(conversation, settings);
   try {
     await conversation.attend();
     await Promise.allSettled([...conversation.drives.values()].map(({ ended }) => ended));

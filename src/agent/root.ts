@@ -85,10 +85,15 @@ async function driveRoot(
   const call: Call = { settings, read, options, stop: signal, onStarted };
   let release: (() => void) | undefined;
   try {
-    const answered = await answerAhead(call, sessionId);
-    release = await takeSlot(store, sessionId, onBusy, signal);
+    const turn = takeSlot(store, sessionId, onBusy, signal);
+    turn.catch(() => {});
+    const answered = await answerAhead(call, sessionId).catch((error: unknown) => {
+      turn.then((giveBack) => giveBack());
+      throw error;
+    });
+    release = await turn;
     const conversation = await Conversation.enter({ settings, sessionId, onBusy, signal });
-    conversation.onDelivery ??= () => wake(settings, sessionId);
+    lookAfter(conversation, settings);
     try {
       return await runOn(conversation, call, answered);
     } finally {
@@ -128,10 +133,15 @@ async function answerAhead(
     .map(({ record }) => record);
 }
 
-/** Starts an idle session, so that its model reads what has come. */
-function wake(settings: AgentSettings, sessionId: string): void {
-  if (!settings.wakeOnCompletion) return;
-  startRoot(settings, undefined, { sessionId, isWake: true }).reply.catch(() => {});
+/** As long as this process has a conversation, it also starts what somebody else has given it to do. */
+export function lookAfter(conversation: Conversation, settings: AgentSettings): void {
+  const { sessionId } = conversation;
+  const start = (more: Partial<RootOptions>) =>
+    startRoot(settings, undefined, { sessionId, ...more }).reply.catch(() => {});
+  conversation.onRootWaiting ??= (only) => void start({ only });
+  conversation.onDelivery ??= () => {
+    if (settings.wakeOnCompletion) void start({ isWake: true });
+  };
 }
 
 /** Runs the session's own task; answers to others only see to it that those go on. */
@@ -273,7 +283,9 @@ async function runRoot(
     ancestors: [],
     controller,
     task,
+    isQueued: false,
     begun: Promise.resolve(),
+    opened: Promise.resolve(),
     ended: ended.promise,
   });
   if (stop.aborted) onStop();

@@ -43,8 +43,9 @@ export class RootRun<O> implements Run<O> {
     this.#work.cancel(reason);
     await this.#work.reply.catch(() => {});
     const ref = await this.task.catch(() => undefined);
+    const record = ref && (await this.#settings.store.task(ref.taskId));
     // What it has left behind: a task that waits, or background work that outlives it.
-    if (ref !== undefined) await cancelTask(this.#settings, ref.taskId, reason);
+    if (record) await cancelTask(this.#settings, record.taskId, reason);
   }
 
   async steer(message: string | Message): Promise<void> {

@@ -153,9 +153,17 @@ function cite(
   display: readonly WireBlock[],
   shown: ResultEmitter,
 ): { content: readonly Block[]; display: readonly WireBlock[]; referenceId?: number } {
-  const citable = task.settings.references || findTool(task, call.name)?.citable;
-  if (state !== "success" || !citable || task.childCalls.has(call.id)) return { content, display };
-  return task.pool.add({ itemId: shown.place.id, content, display });
+  const { referenceId } = shown;
+  const isCited =
+    referenceId !== undefined || (isCitable(task, call) && !task.childCalls.has(call.id));
+  if (state !== "success" || !isCited) return { content, display };
+  const number = referenceId !== undefined && { referenceId };
+  return task.pool.add({ itemId: shown.place.id, content, display, ...number });
+}
+
+/** Whether a call's result gets a number that answers can cite. */
+export function isCitable(task: TaskRun, { name }: ToolUseBlock): boolean {
+  return task.settings.references || (findTool(task, name)?.citable ?? false);
 }
 
 function toolMessage(

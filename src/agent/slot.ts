@@ -54,3 +54,8 @@ function turnIn(queue: Queue, signal: AbortSignal | undefined): Promise<void> {
     signal?.addEventListener("abort", onAbort, { once: true });
   });
 }
+
+/** Whether somebody in this process has a session's slot, and so looks after its task. */
+export function isSlotTaken(store: Store, sessionId: string): boolean {
+  return slots.get(store)?.has(sessionId) ?? false;
+}

@@ -28,13 +28,15 @@ export async function ask(
     const answers: Answer[] = [];
     for (const approval of reply.approvals)
       if (!signal.aborted) answers.push(await decide(approval));
-    if (signal.aborted && reply.approvals.length > 0) {
-      // It waits, and nobody will answer.
-      await run.cancel("cancelled");
-      for await (const event of run.events({ after: watcher.tree.safeCursor })) watcher.see(event);
-      return reply;
+    // Cancelled while it waits: nobody will answer.
+    if (signal.aborted && reply.approvals.length > 0) await run.cancel("cancelled");
+    else if (answers.length > 0) {
+      input = answers;
+      continue;
     }
-    if (answers.length === 0) return reply;
-    input = answers;
+    // What works in the background may outlive the answer, and is shown to its end.
+    const rest = run.events({ after: watcher.tree.safeCursor, until: "tree" });
+    for await (const event of rest) watcher.see(event);
+    return reply;
   }
 }

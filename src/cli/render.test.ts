@@ -69,6 +69,39 @@ it("shows progress, then blocks, then what went wrong", () => {
   expect(lines({ error: { code: "tool_error", message: "no", retryable: false } })).toBe(
     "  failed no",
   );
+  expect(lines({ error: { code: "denied", message: "no", retryable: false } })).toBe("  denied no");
+});
+
+it("shows the beginning of a long result, and how much is left", () => {
+  const text = "     1\t# Title\n     2\t\n     3\tOne.\n     4\tTwo.\n     5\tThree.";
+  const block_list = [{ type: "text", text } as const];
+  const item: Item = { type: "tool_result", id: "fco", call_id: "c", block_list };
+  expect(renderTree(treeOf(task("t", [item])), canvas).slice(1)).toEqual([
+    "  result      1 # Title",
+    "              3 One.",
+    "         … 2 more lines",
+  ]);
+});
+
+it("numbers agents that stand in the same place, and folds up those that have ended", () => {
+  const source = { agentId: "r", depth: 1, path: "s/r" };
+  const result: Item = { type: "tool_result", id: "fco", call_id: "a", block_list: [] };
+  const said: Item = {
+    type: "message",
+    id: "msg",
+    role: "assistant",
+    block_list: [{ type: "text", text: "Hello." }],
+  };
+  const child = (id: string, status: Task["status"]) =>
+    task(id, [said], { agentId: "r", parentTaskId: "t", parentOutputIndex: 0, source, status });
+  const parent = task("t", [result], { agentId: "lead", sessionId: "s", children: ["a", "b"] });
+  const tree = treeOf(parent, child("a", "completed"), child("b", "in_progress"));
+  expect(renderTree(tree, canvas, { folded: true })).toEqual([
+    "lead s in_progress",
+    "    r s/r completed",
+    "    r s/r#2 in_progress",
+    "      says   Hello.",
+  ]);
 });
 
 it("lets no agent steer the terminal", () => {

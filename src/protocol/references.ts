@@ -10,6 +10,8 @@ export interface CitableResult {
   readonly display: readonly WireBlock[];
   /** The block that a citation leads to; the first one by default. */
   readonly blockIndex?: number;
+  /** The number that was reserved for it; the next one by default. */
+  readonly referenceId?: number;
 }
 
 /** A tool result with its number: between markers for the model, on every block for people. */
@@ -82,9 +84,15 @@ export class ReferencePool implements ReferenceLookup {
     return this.#entries.get(referenceId)?.target;
   }
 
-  /** Gives a tool result of this task the next number, one for all its blocks. */
+  /** A number for a result that is shown before it is complete. It stands for nothing until it is added. */
+  reserve(): number {
+    this.#last += 1;
+    return this.#last;
+  }
+
+  /** Gives a tool result of this task a number, one for all its blocks. */
   add(result: CitableResult): NumberedResult {
-    const referenceId = this.#last + 1;
+    const referenceId = result.referenceId ?? this.reserve();
     const target = {
       task_id: this.taskId,
       item_id: result.itemId,

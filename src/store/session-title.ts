@@ -7,8 +7,9 @@ const longest = 80;
 export function sessionTitle(messages: readonly Message[]): string | undefined {
   for (const message of messages) {
     if (message.role !== "user") continue;
-    // Far more than is shown, far less than a pasted book.
-    const text = textOf(message.content).slice(0, 1000).replace(/\s+/g, " ").trim();
+    // Far more than is shown, far less than a pasted book; in letters that every store can keep.
+    const start = textOf(message.content).slice(0, 1000).toWellFormed().replaceAll("\0", " ");
+    const text = start.replace(/\s+/g, " ").trim();
     if (text.length > longest) return `${cut(text, longest - 1)}…`;
     if (text !== "") return text;
   }

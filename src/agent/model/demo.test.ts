@@ -308,7 +308,7 @@ describe("a lead", () => {
     expect(spawns(calls)).toEqual(["researcher", "researcher", "critic", "writer"]);
     expect(calls.slice(0, 2).map(({ input }) => input.task)).toEqual([
       "How high is the tower of the town?",
-      "why do stone bridges last?",
+      "Why do stone bridges last?",
     ]);
     expect(prompt[2]).toMatchObject({ role: "assistant", content: { length: 2 } });
     const statements = cited(text, prompt);
@@ -337,6 +337,32 @@ describe("a lead", () => {
     const { text } = await work(question, forgetful);
     expect(text).toContain("40 metres");
     expect(text).not.toContain("rust");
+    const nothing = await work("Why do stone bridges not rust?", forgetful);
+    expect(nothing.text).toBe(
+      "I found no answer to this, so I give none. What was found did not stand the check.",
+    );
+  });
+
+  it("answers without numbers where results have none", async () => {
+    const plain = team({
+      tools: {
+        agent_spawn: async (input, desk) => {
+          const real = String(await team().tools.agent_spawn?.(input, desk));
+          return real.replace(/<ref[\s\S]*?<\/referencable-item>\n|\[\^\d+\]/g, "");
+        },
+      },
+    });
+    const { text } = await work(question, plain);
+    expect(text).toContain("Stone bridges last because stone does not rust.");
+    expect(text).not.toContain("[^");
+  });
+
+  it("tells of a researcher that failed", async () => {
+    const failing = team({
+      refused: "agent",
+      tools: { agent_spawn: () => "agent_key: k\nstatus: error\nerror: no model" },
+    });
+    expect((await work(question, failing)).text).toContain("error: no model");
   });
 
   it("splits also what is one question, works without critic and writer, and tells of a part without answer", async () => {
@@ -407,7 +433,7 @@ describe("a lead", () => {
 
   it("takes a part that says they as one about what was asked before", async () => {
     const { calls } = await work("How do stone bridges last, and why are they built?", team());
-    expect(calls[1]?.input.task).toBe("why are they built? This is about stone and bridges.");
+    expect(calls[1]?.input.task).toBe("Why are they built? This is about stone and bridges.");
   });
 });
 
@@ -441,6 +467,8 @@ describe("with any other tools", () => {
     }
     const { text } = await work("Who are you?", { ...team(), ...weather });
     expect(text).toContain("a small deterministic program");
+    const other = await work("What are you told about the tower?", researcher);
+    expect(other.text).not.toContain("demo:analyst");
   });
 
   it("sums up when it may call none any more", async () => {

@@ -169,6 +169,7 @@ async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire>
   transport.stderr?.on("data", (chunk: Buffer) => {
     words = (words + chunk.toString()).slice(-lastWordsLength);
   });
+  answerLast(transport);
   let ended = Promise.resolve();
   const start = transport.start.bind(transport);
   transport.start = async () => {
@@ -200,9 +201,7 @@ async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire>
 function answerLostRequests(transport: StreamableHTTPClientTransport, onLost: () => void): void {
   const waiting = new Set<unknown>();
   const send = transport.send.bind(transport);
-  transport.onmessage = (message) => {
-    if (!("method" in message)) waiting.delete(message.id);
-  };
+  answerLast(transport, (id) => waiting.delete(id));
   transport.send = (message, options = {}) => {
     if (Array.isArray(message) || !("method" in message) || options.onRequestStreamEnd) {
       return send(message, options);
@@ -219,6 +218,26 @@ function answerLostRequests(transport: StreamableHTTPClientTransport, onLost: ()
     };
     return send(message, { ...options, onRequestStreamEnd });
   };
+}
+
+/**
+ * The client takes an answer at once, but a notification only a moment later, and by then it has forgotten the request:
+ * the last progress of a call would be lost. So answers wait until what came before them has been taken.
+ */
+function answerLast(transport: Transport, onAnswer?: (id: unknown) => void): void {
+  let deliver: Transport["onmessage"];
+  Object.defineProperty(transport, "onmessage", {
+    get: () => deliver,
+    set(handler: Transport["onmessage"]) {
+      deliver =
+        handler &&
+        ((message, extra) => {
+          if ("method" in message) return handler(message, extra);
+          onAnswer?.(message.id);
+          setImmediate(() => handler(message, extra));
+        });
+    },
+  });
 }
 
 /** Whether a failed request says that the server, or our session with it, is gone. */

@@ -283,6 +283,16 @@ export function sessionCases(it: ContractTest): void {
       expect(info?.title?.length).toBeLessThanOrEqual(80);
     });
 
+    it("is titled whatever was said first", async ({ store }) => {
+      for (const [i, text] of awkwardTexts.entries()) {
+        await append(store, `sess_${i}`, [message(text, "msg_1"), message("then", "msg_2")]);
+      }
+      const listed = await store.sessions({ limit: 100 });
+      expect(listed).toHaveLength(awkwardTexts.length);
+      for (const { title } of listed) expect(title?.isWellFormed()).toBe(true);
+      expect(listed.find(({ sessionId }) => sessionId === "sess_2")?.title).toBe("NUL inside");
+    });
+
     it("is not titled with half a letter", async ({ store }) => {
       for (const length of range(70, 82)) {
         await append(store, `sess_${length}`, [message(`${"x".repeat(length)}${"😀".repeat(20)}`)]);

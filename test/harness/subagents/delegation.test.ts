@@ -416,3 +416,71 @@ describe("task tools", () => {
     await expectLawful(store);
   });
 });
+
+it("a background message to a busy child is accepted at once and waits its turn", async () => {
+  const gate = Promise.withResolvers<void>();
+  const { lead, store } = leadOf(
+    [
+      [spawn("a", "first", { label: "x", timeout_seconds: 0 })],
+      [{ call: "agent_send", input: { label: "x", message: "second", timeout_seconds: 0 } }],
+      [{ call: "task_list" }],
+      "Done.",
+    ],
+    [
+      {
+        name: "a",
+        description: "Waits.",
+        model: scriptedModel(async (request) => {
+          await gate.promise;
+          return `Reply ${request.assistantCount + 1}.`;
+        }),
+      },
+    ],
+  );
+  const run = lead.run("Go.", { sessionId: "s" });
+  await run.result();
+  const said = await results(store, "s");
+  expect(said[1]).toContain("status: accepted");
+  expect(said[2]).toMatch(/: in_progress.*\n.*: queued/);
+  gate.resolve();
+  await run.settled();
+  const tasks = await store.tasks({ parentSessionId: "s" });
+  expect(tasks.map(({ status, result }) => [status, JSON.stringify(result?.content)])).toEqual([
+    ["completed", expect.stringContaining("Reply 1.")],
+    ["completed", expect.stringContaining("Reply 2.")],
+  ]);
+  await expectLawful(store);
+});
+
+it("a message whose turn does not come in time goes on in the background", async () => {
+  const gate = Promise.withResolvers<void>();
+  const { lead, store } = leadOf(
+    [
+      [spawn("a", "first", { label: "x", timeout_seconds: 0 })],
+      [{ call: "agent_send", input: { label: "x", message: "second", timeout_seconds: 1 } }],
+      "Done.",
+    ],
+    [
+      {
+        name: "a",
+        description: "Waits.",
+        model: scriptedModel(async (request) => {
+          await gate.promise;
+          return `Reply ${request.assistantCount + 1}.`;
+        }),
+      },
+    ],
+  );
+  const run = lead.run("Go.", { sessionId: "s" });
+  await run.result();
+  expect((await results(store, "s"))[1]).toContain("status: timeout_promoted");
+  gate.resolve();
+  await run.settled();
+  const tasks = await store.tasks({ parentSessionId: "s" });
+  expect(tasks.map(({ status, mode }) => [status, mode])).toEqual([
+    ["completed", "background"],
+    ["completed", "background"],
+  ]);
+  expect(await store.posts({ sessionId: "s" })).toHaveLength(2);
+  await expectLawful(store);
+});

@@ -1,8 +1,7 @@
 import { type Notes, notesTask, paragraphs } from "./compose.ts";
 import { replyIn, reportOf, spawn, spawned, waitFor } from "./delegate.ts";
-import { cite, citedIn, type Evidence, evidenceIn } from "./evidence.ts";
+import { cite, type Evidence, evidenceIn, findingsIn, restsOn } from "./evidence.ts";
 import { partsOf } from "./parts.ts";
-import { withoutCitable } from "./passages.ts";
 import { publishMove, publishNote } from "./publish.ts";
 import { nothingFound } from "./research.ts";
 import { type Team, teamOf } from "./team.ts";
@@ -63,8 +62,7 @@ function haveWritten(view: View, team: Team, evidence: readonly Evidence[]): Mov
 function answer(view: View, team: Team, evidence: readonly Evidence[]): Move {
   const written = spawned(view, team.writer).map(({ output }) => replyIn(output));
   const text =
-    written.find((one) => citedIn(cite(one, evidence)).length > 0) ??
-    paragraphs(notesOf(view, team, evidence));
+    written.find((one) => restsOn(one, evidence)) ?? paragraphs(notesOf(view, team, evidence));
   const side = spawned(view, team.background?.name);
   return (
     publishMove(view, text, evidence) ??
@@ -81,7 +79,9 @@ function answer(view: View, team: Team, evidence: readonly Evidence[]): Move {
 
 function notFound(view: View, team: Team): Move {
   const reports = spawned(view, team.researcher).map((call) => replyIn(reportOf(view, call)));
-  const [why = nothingFound] = reports.filter((report) => report !== "");
+  const why = reports.some((report) => findingsIn(report).length > 0)
+    ? "What was found did not stand the check."
+    : (reports.find((report) => report !== "") ?? "The search is not done yet.");
   const text = `I found no answer to this, so I give none. ${why}`;
   return { text: [text, ...sideNotes(view, team)].join("\n\n") };
 }
@@ -110,8 +110,9 @@ function sideNotes(view: View, { background }: Team): readonly string[] {
 function notesOf(view: View, team: Team, evidence: readonly Evidence[]): readonly Notes[] {
   const left = new Map(evidence.map(({ statement }) => [bare(statement), statement]));
   return spawned(view, team.researcher).map((call) => {
-    const cited = citedIn(withoutCitable(reportOf(view, call)));
-    const sentences = cited.flatMap(({ statement }) => left.get(bare(statement)) ?? []);
+    const sentences = findingsIn(reportOf(view, call)).flatMap(
+      ({ statement }) => left.get(bare(statement)) ?? [],
+    );
     for (const sentence of sentences) left.delete(bare(sentence));
     return { part: partOf(call.input.task), sentences };
   });

@@ -1,4 +1,4 @@
-import { evidenceIn } from "./evidence.ts";
+import { cite, evidenceIn } from "./evidence.ts";
 import { fillInput } from "./fill-input.ts";
 import { withoutFrame } from "./passages.ts";
 import type { Move, View } from "./view.ts";
@@ -9,14 +9,15 @@ const whoIAm =
 
 /** Says what it is, when asked. */
 export function introduce(view: View): Move | undefined {
-  const isAsked = /\b(?:who|what) are you\b|\byour name\b|\bare you (?:an?|human|real)\b/i;
+  const isAsked = /\b(?:who|what) are you\W*$|\byour name\b|\bare you (?:an? \w+|human|real)\W*$/i;
   return view.calls.length === 0 && isAsked.test(view.question) ? { text: whoIAm } : undefined;
 }
 
 /** Sums up what there is when no tool may be used any more. */
 export function sumUp(view: View): Move | undefined {
   if (view.tools.length > 0 || view.calls.length === 0) return undefined;
-  const found = evidenceIn(view).map(({ statement, id }) => `- ${statement}[^${id}]`);
+  const evidence = evidenceIn(view);
+  const found = evidence.map(({ statement }) => `- ${cite(statement, evidence)}`);
   if (found.length === 0) return { text: "I had to stop before I found anything." };
   return { text: ["I had to stop. This is what I found so far:", ...found].join("\n") };
 }

@@ -6,7 +6,7 @@ const mostParts = 4;
 export function partsOf(question: string): readonly string[] {
   const [whole = "", ...others] = question
     .split(/\?\s+|;\s+|,?\s+and\s+(?=(?:how|why|what|when|where|who|which|do|does|is|are|can)\b)/i)
-    .map((part) => part.replace(/[?.!\s]+$/, "").trim())
+    .map((part) => capitalized(part.replace(/[?.!\s]+$/, "").trim()))
     .filter((part) => termsOf(part).length > 0)
     .slice(0, mostParts);
   if (others.length === 0) return [`${whole}?`, `${whole}? Look for figures and examples.`];
@@ -30,4 +30,8 @@ function refersBack(part: string): boolean {
   return (
     /\b(?:they|them|their|it|its|these|those|this|that)\b/i.test(part) || termsOf(part).length < 2
   );
+}
+
+function capitalized(part: string): string {
+  return part.charAt(0).toUpperCase() + part.slice(1);
 }

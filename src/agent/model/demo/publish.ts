@@ -11,7 +11,7 @@ export function publishMove(
 ): Move | undefined {
   const tool = publisherIn(view);
   if (tool === undefined || view.calls.some(({ name }) => name === tool.name)) return undefined;
-  const input = fillInput(tool, { title: view.question, text: reportOf(text, evidence) });
+  const input = fillInput(tool, { title: view.question, text: reportText(text, evidence) });
   return { thinking: "The text is ready. I publish it.", calls: [{ name: tool.name, input }] };
 }
 
@@ -30,9 +30,9 @@ function publisherIn({ tools, system, question }: View): OfferedTool | undefined
 }
 
 /** The text with numbers of its own, and under it where each stands. */
-function reportOf(text: string, evidence: readonly Evidence[]): string {
+function reportText(text: string, evidence: readonly Evidence[]): string {
   const numbers = new Map<string, number>();
-  const places = new Map(evidence.map((one, index) => [index, one.place ?? `item ${one.id}`]));
+  const places = new Map(evidence.map((one, index) => [index, one.place ?? `source ${one.id}`]));
   const indexed = evidence.map((one, index) => ({ ...one, id: index }));
   const body = cite(text, indexed).replace(/\[\^(\d+)\]/g, (_, index: string) => {
     const place = places.get(Number(index)) ?? "";

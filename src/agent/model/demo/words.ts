@@ -8,27 +8,30 @@ export interface Term {
 
 // Words that stand in any English question, whatever it is about, and those by which a task is given.
 const stopWords = new Set(
-  `a about above across after again against all almost along also although always am among an and another any are around
-  as at away back be became because become been before being below between both but by call came can cannot cause come could
-  did do does doing done down during each either else end enough ever every example few figure find first for from
-  further gave get give given go goes gone good got great had happen has have having he help her here him his how however
-  if important in instead into is it its itself just keep kind know known large last least less let like likely little
-  look made main make many may me mean might more most much must my near need never no nor not nothing now number of off
-  often on once one only onto or other our out over own part people perhaps place please put quite rather really reason
-  same say see seem several shall she should show since small so some someone something sometimes still such take tell
-  than that the their them then there these they thing this those though through thus to together too two type under
-  until up upon us use very want was way we well were what whatever when where whether which while who whole whom whose
-  why will with within without word work would yes yet you your anything anyone explain describe question answer much
-  file files article articles text tell say says said else new old`.split(/\s+/),
+  `a about above across after again against all almost along also although always am among an and
+  another answer any anyone anything are around article articles as at away back be became because
+  become been before being below between both but by call came can cannot cause come could
+  describe did do does doing done down during each either else end enough ever every example
+  explain few figure file files find first for from further gave get give given go goes gone good
+  got great had happen has have having he help her here him his how however if important in
+  instead into is it its itself just keep kind know known large last least less let like likely
+  little look made main make many may me mean might more most much must my near need never new no
+  nor not nothing now number of off often old on once one only onto or other our out over own part
+  people perhaps place please put question quite rather really reason said same say says see seem
+  several shall she should show since small so some someone something sometimes still such take
+  tell text than that the their them then there these they thing this those though through thus to
+  together too two type under until up upon us use very want was way we well were what whatever
+  when where whether which while who whole whom whose why will with within without word work would
+  yes yet you your`.split(/\s+/),
 );
 
 /** The words of a text, in lower case, without marks. */
-export function wordsOf(text: string): readonly string[] {
+function wordsOf(text: string): readonly string[] {
   return text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu) ?? [];
 }
 
 /** What the forms of a word have in common: enough of English for deltas and delta, eroded and erode. */
-export function stem(word: string): string {
+function stem(word: string): string {
   let base = word.toLowerCase().replace(/['’]s?$/u, "");
   if (base.length > 4 && base.endsWith("ies")) base = `${base.slice(0, -3)}y`;
   else if (/(?:s|x|z|ch|sh)es$/.test(base)) base = base.slice(0, -2);
