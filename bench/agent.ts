@@ -5,7 +5,7 @@ import { agentTool, jsonSchema, ReActAgent, tool } from "../src/index.ts";
 import type { ScriptedTurn } from "../src/testing/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 
-const rounds = 25;
+const rounds = 15;
 const limit = 1.5;
 
 const chunk = "some words of text ";

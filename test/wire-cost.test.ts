@@ -1,17 +1,17 @@
 // Law 8: the wire is linear. What an event costs does not depend on what came before it, at any depth.
-import { describe, expect, it } from "vitest";
-import { agentTool, ReActAgent } from "../src/index.ts";
-import type { LogEvent, StreamFrame, TaskEvent } from "../src/protocol/index.ts";
-import { decodeSse, encodeSse } from "../src/protocol/index.ts";
+import { describe, it } from "vitest";
+import type { Agent, SubagentDeclaration } from "../src/index.ts";
+import { agentTool, HarnessAgent, memoryStore, ReActAgent } from "../src/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
+import { collect } from "./agent/support/collect.ts";
+import { chunksOf, expectLinear } from "./support/wire-cost.ts";
 
-const bytes = (text: string) => new TextEncoder().encode(text).length;
-const chunk = 'words, "quoted", and 一 ';
-
-/** The events of a run in which the agent at `depth` says a text of about `size` bytes. */
-async function runAt(depth: number, size: number): Promise<readonly TaskEvent[]> {
-  const text = Array.from({ length: Math.ceil(size / bytes(chunk)) }, () => chunk);
-  let agent = new ReActAgent({ name: "researcher", model: scriptedModel([{ text }]) });
+/** Agents that are tools of each other; the one at `depth` says a text of about `size` bytes. */
+function tools(depth: number, size: number): Agent {
+  let agent = new ReActAgent({
+    name: "researcher",
+    model: scriptedModel([{ text: chunksOf(size) }]),
+  });
   for (let level = 1; level <= depth; level++) {
     agent = new ReActAgent({
       name: `lead-${level}`,
@@ -19,40 +19,41 @@ async function runAt(depth: number, size: number): Promise<readonly TaskEvent[]>
       tools: [agentTool(agent)],
     });
   }
-  const events: TaskEvent[] = [];
-  for await (const event of agent.run("go", { sessionId: "sess-001" })) events.push(event);
-  return events;
+  return agent;
+}
+
+/** The same with subagents. */
+function subagents(depth: number, size: number): Agent {
+  const models = Array.from({ length: depth }, (_, level) =>
+    scriptedModel([
+      { call: "agent_spawn", input: { agent_id: `agent-${level + 1}`, task: "go" } },
+      "done",
+    ]),
+  );
+  let below: SubagentDeclaration[] = [];
+  for (let level = depth; level > 0; level--) {
+    const model = models[level] ?? scriptedModel([{ text: chunksOf(size) }]);
+    const name = `agent-${level}`;
+    below = [{ name, description: "Works.", model, leaf: false, subagents: below }];
+  }
+  const model = models[0] ?? scriptedModel([{ text: chunksOf(size) }]);
+  const store = memoryStore();
+  return new HarnessAgent({ name: "lead", model, store, filesystem: false, subagents: below });
 }
 
 describe.each([
   { name: "16 KB", size: 16_384 },
   { name: "1 MB", size: 1_048_576 },
 ])("a text of $name", ({ size }) => {
-  it.each([0, 1, 2, 3])("at depth %i", { timeout: 60_000 }, async (depth) => {
-    const events = await runAt(depth, size);
-    const deltas = events.filter(
-      (event) => event.type === "task.text.delta" && (event.source?.depth ?? 0) === depth,
-    );
-    expect(deltas.length).toBeGreaterThan(size / bytes(chunk) - 1);
-    let text = "";
-    for (const delta of deltas as (LogEvent & { type: "task.text.delta" })[]) {
-      text += delta.delta;
-      const frame = encodeSse(delta);
-      const [sent] = decodeSse(frame) as [LogEvent];
-      const source = sent.source === undefined ? 0 : bytes(JSON.stringify(sent.source));
-      const around = bytes(frame) - bytes(JSON.stringify(delta.delta)) - source;
-      if (around > 320) expect.fail(`a delta costs ${around} bytes around its text: ${frame}`);
-      if (sent.source !== undefined) {
-        const { path, agentId } = sent.source;
-        const most = 64 + bytes(path) + bytes(agentId);
-        if (source > most) expect.fail(`a source costs ${source} bytes: ${frame}`);
-      }
-    }
-    // The content once as deltas, then at most twice whole: with its block, with its item.
-    const encoded = JSON.stringify(text).length;
-    const bearing = events
-      .map((event: StreamFrame) => encodeSse(event))
-      .filter((frame) => frame.length > encoded);
-    expect(bearing.length).toBeLessThanOrEqual(2);
+  const timeout = 60_000;
+
+  it.each([0, 1, 2, 3])("of an agent that is a tool, at depth %i", { timeout }, async (depth) => {
+    const run = tools(depth, size).run("go", { sessionId: "sess-001" });
+    expectLinear(await collect(run), depth, size);
+  });
+
+  it.each([1, 2, 3])("of a subagent, at depth %i", { timeout }, async (depth) => {
+    const run = subagents(depth, size).run("go", { sessionId: "sess-001" });
+    expectLinear(await collect(run), depth, size);
   });
 });

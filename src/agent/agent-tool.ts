@@ -19,8 +19,9 @@ export function agentTool(
       properties: { prompt: { type: "string", description: "The task, complete in itself." } },
       required: ["prompt"],
     }),
+    idempotent: true, // a child is found again by its call
     // A child may take as long as it takes: it has limits of its own.
-    execution: { timeoutMs: null },
+    execution: { timeoutMs: null, maxAttempts: 1 },
     async execute({ prompt }, context) {
       return childResult(await context.runChild(agent, prompt, { agentId: name }));
     },

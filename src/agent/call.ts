@@ -34,6 +34,8 @@ export interface CallSuspension {
   readonly type: "suspend";
   readonly kind: SuspensionBlock["kind"];
   readonly reason: string;
+  /** What the call would run with. */
+  readonly input: unknown;
 }
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
 type EditableCall = ToolCall & { readonly raw?: string };
@@ -141,11 +143,12 @@ async function checkAndRun(
       return failed("tool_failed", `Tool execution failed: ${reasonOf(error)}`);
     }
     if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
-      return { type: "suspend", kind: "approval", reason: `Allow ${call.name}?` };
+      const reason = `Allow ${call.name}?`;
+      return { type: "suspend", kind: "approval", reason, input: read.input };
     }
   }
   if (definition.execute === undefined) {
-    return { type: "suspend", kind: "external", reason: externalReason };
+    return { type: "suspend", kind: "external", reason: externalReason, input: read.input };
   }
   return execute(task, definition, call, read.input, shown);
 }
@@ -186,7 +189,7 @@ async function execute(
   );
   if (childWaits) return childWaiting; // also when it was interrupted meanwhile
   if (outcome.state === "suspended") {
-    return { type: "suspend", kind: "question", reason: outcome.reason };
+    return { type: "suspend", kind: "question", reason: outcome.reason, input };
   }
   return { type: "result", ...outcome };
 }

@@ -427,7 +427,6 @@ async function endUndriven(
     conversation,
     record,
     ancestors: [...ancestors, ref.taskId],
-    isWritten: true,
     input: [],
     isWritten: true,
     async open(own) {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Block, Message, ToolResultState, ToolUseBlock } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import type { ItemStatus, WireBlock } from "../protocol/task.ts";
@@ -24,24 +25,30 @@ const itemStatus = {
 export async function suspendCall(
   task: TaskRun,
   call: ToolCall & { readonly raw?: string },
-  { kind, reason }: CallSuspension,
+  { kind, reason, input }: CallSuspension,
 ): Promise<void> {
   const { ids, clock, approvalTimeoutMs } = task.settings;
   const approvalId = ids.next("apr");
   const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
+  const sent = JSON.stringify(call.input ?? {});
+  const isAsSent = isDeepStrictEqual(input, call.input ?? {});
   task.emitter.emit({
     type: "task.approval.requested",
     approval_id: approvalId,
     kind: kindOf(kind),
     call_id: call.id,
     name: call.name,
-    arguments: call.raw ?? JSON.stringify(call.input ?? {}),
+    arguments: isAsSent ? (call.raw ?? sent) : JSON.stringify(input),
     message: reason,
     options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
     ...(expiresAt && { expires_at: expiresAt }),
   });
   const block = { type: "suspension", callId: call.id, kind, approvalId, reason } as const;
-  const message = controlMessage(task, { ...block, ...(expiresAt && { expiresAt }) });
+  const message = controlMessage(task, {
+    ...block,
+    ...(!isAsSent && { input }),
+    ...(expiresAt && { expiresAt }),
+  });
   await commitStep(task, { messages: [message] });
 }
 

@@ -77,8 +77,8 @@ it("shows the beginning of a long result, and how much is left", () => {
   const block_list = [{ type: "text", text } as const];
   const item: Item = { type: "tool_result", id: "fco", call_id: "c", block_list };
   expect(renderTree(treeOf(task("t", [item])), canvas).slice(1)).toEqual([
-    "  result      1 # Title",
-    "              3 One.",
+    "  result 1 # Title",
+    "         3 One.",
     "         … 2 more lines",
   ]);
 });

@@ -75,6 +75,8 @@ export interface SuspensionBlock {
   readonly approvalId: string;
   readonly reason?: string;
   readonly expiresAt?: number;
+  /** What the call would run with, where that is not what the model has sent. */
+  readonly input?: unknown;
 }
 /** What was decided about a suspension. */
 export interface AnswerBlock {

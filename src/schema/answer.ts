@@ -61,6 +61,7 @@ export const messageBlock = define(
       approvalId: id,
       reason: z.string().exactOptional(),
       expiresAt: time.exactOptional(),
+      input: z.unknown().exactOptional(),
     }),
     z.looseObject({
       type: z.literal("answer"),

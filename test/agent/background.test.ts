@@ -8,6 +8,7 @@ import {
   type Store,
   type TaskEvent,
   type Tool,
+  taskRunner,
   tool,
 } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check.ts";
@@ -235,6 +236,40 @@ describe("a child in the background", () => {
     await expect
       .poll(async () => (await store.tasks({ sessionId: "s" })).map(({ status }) => status))
       .toEqual(["completed", "completed"]);
+  });
+
+  it("wakes its parent also when another process has taken it up", async () => {
+    const memory = memoryStore();
+    const start = (store: Store, isStuck: boolean) => {
+      const begun = Promise.withResolvers<void>();
+      const worker = new ReActAgent({
+        name: "worker",
+        model: scriptedModel(() => {
+          begun.resolve();
+          return isStuck ? [{ hang: true }] : "Found it.";
+        }),
+      });
+      const lead = new ReActAgent({
+        name: "lead",
+        model: scriptedModel(
+          [[{ call: "delegate", input: { prompt: "go" } }], "Started.", "It has found it."],
+          { by: "prompt" },
+        ),
+        store,
+        tools: [delegate(worker, { mode: "background" })],
+        resolveChild: () => worker,
+        wakeOnCompletion: true,
+      });
+      return { lead, runner: taskRunner({ agents: [lead] }), begun: begun.promise };
+    };
+    const first = start({ ...memory }, true);
+    await first.lead.call("Start.", { sessionId: "s" });
+    await first.begun;
+    await first.runner.shutDown();
+    await start({ ...memory }, false).runner.sweep();
+    await expect
+      .poll(async () => textOf((await memory.session("s")).at(-1)?.content ?? []))
+      .toBe("It has found it.");
   });
 });
 

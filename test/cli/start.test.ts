@@ -218,6 +218,8 @@ it.concurrent("says so when the library has no answer, and cites nothing", async
   expect(code).toBe(0);
   const { text } = answerOf(lines);
   expect(text).toContain("I found no answer to this, so I give none.");
+  // What works in the background is shown to its end, also when the answer is there before.
+  expect(lines).toContain("[demo/cataloguer] is completed");
   expect(lines.join("\n")).not.toMatch(/\[\^\d/);
 });
 

@@ -10,7 +10,7 @@ export function approvalOf(
   suspension: SuspensionBlock,
 ): Approval {
   const { taskId, rootTaskId, path, depth } = record;
-  const { approvalId, reason, expiresAt } = suspension;
+  const { approvalId, reason, expiresAt, input = call.input } = suspension;
   const answer = (decision: Decision, more: Partial<Answer> = {}): Answer => ({
     type: "answer",
     approvalId,
@@ -25,7 +25,7 @@ export function approvalOf(
     taskId,
     rootTaskId,
     ...(depth > 0 && { path }),
-    call: { id: call.id, name: call.name, input: call.input },
+    call: { id: call.id, name: call.name, input },
     ...(reason !== undefined && { message: reason }),
     ...(expiresAt !== undefined && { expiresAt }),
     approve: (options = {}) => answer("approve", options.always ? { always: true } : {}),

@@ -6,7 +6,7 @@ import { backoffMs, type Execution, mergeExecution, toolExecution } from "../exe
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";
 import type { ToolDefinition } from "./tool.ts";
-import { ToolFailure } from "./tool-failure.ts";
+import { isToolFailure } from "./tool-failure.ts";
 
 /** What a call came to; `suspended` is not an end: its result comes from outside. */
 export type ToolOutcome =
@@ -189,7 +189,7 @@ function failed(
   maxCharacters?: number,
 ): ToolOutcome {
   const shape = shapeOf(type === "timeout" ? "tool_timeout" : "tool_failed", error);
-  const isPhrased = type === "timeout" || error instanceof ToolFailure;
+  const isPhrased = type === "timeout" || isToolFailure(error);
   const text = isPhrased ? shape.message : `Tool execution failed: ${reasonOf(error)}`;
   return unsuccessful("error", text, { error: shape, metadata, maxCharacters });
 }

@@ -4,3 +4,12 @@ import { RivuletError } from "../../protocol/error.ts";
 export class ToolFailure extends RivuletError {
   override readonly name = "ToolFailure";
 }
+
+/** Whether a tool has thrown one; whatever else it has thrown, looking at it must not throw. */
+export function isToolFailure(error: unknown): boolean {
+  try {
+    return error instanceof ToolFailure;
+  } catch {
+    return false;
+  }
+}

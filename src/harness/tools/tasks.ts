@@ -228,5 +228,6 @@ async function report(
   const isRunning = status === "queued" || status === "in_progress";
   const outcome = isTerminal(status) ? await outcomeOf(task, record, callId) : standing(record);
   const { header, said } = childReport(outcome, ...(isRunning ? (["running"] as const) : []));
-  return [{ type: "text", text: header }, ...outcome.cited, ...said];
+  const text = isTerminal(status) ? `task_id: ${record.taskId}\n${header}` : header;
+  return [{ type: "text", text }, ...outcome.cited, ...said];
 }

@@ -9,6 +9,13 @@ import {
 import { turns } from "../../../agent/support/tools.ts";
 import { type CallPlan, childCalls, type Kind, markOf, type TaskPlan } from "./plan.ts";
 
+/** What a cast's model tells and is told. */
+export interface CastModelOptions {
+  readonly onAsked?: (asked: Asked) => void;
+  /** The id of a task that the prompt does not tell of. */
+  readonly recall?: (key: string) => string | undefined;
+}
+
 /** What a model was asked, and for which task. */
 export interface Asked {
   readonly key: string;
@@ -26,7 +33,7 @@ export function inputFor(key: string): string {
  */
 export function castModel(
   tasks: ReadonlyMap<string, TaskPlan>,
-  onAsked: (asked: Asked) => void = () => {},
+  { onAsked, recall }: CastModelOptions = {},
 ) {
   return scriptedModel(async (request) => {
     const { prompt } = request;
@@ -34,7 +41,7 @@ export function castModel(
     const key = keyIn(prompt[at]) ?? "";
     const task = tasks.get(key);
     if (task === undefined) return `I was not asked: ${JSON.stringify(prompt)}`;
-    onAsked({ key, prompt });
+    onAsked?.({ key, prompt });
     const turn = prompt.slice(at).filter(({ role }) => role === "assistant").length;
     const mark = markOf(key);
     const usage: ScriptedPart = { usage: { inputTokens: 10 + turn, outputTokens: 5 } };
@@ -43,7 +50,9 @@ export function castModel(
     if (planned) {
       await turns(planned.pause);
       const said = [{ thinking: `${mark} Hm.` }, { text: [`${mark} I look. `, `${mark} Now.`] }];
-      const calls = planned.calls.map((call) => callOf(call, prompt));
+      const calls = planned.calls.map((call) =>
+        callOf(call, (of) => taskIdIn(prompt, of) ?? recall?.(of) ?? "none"),
+      );
       return [...said.slice(turn % 2), ...calls, usage];
     }
     if (task.end === "fail") return { error: new Error(`${mark} broke`) };
@@ -67,9 +76,8 @@ function keyIn(message: PromptMessage | undefined): string | undefined {
 const seconds = { sync: 600, background: 0, promoted: 1 } as const;
 
 /** A planned call as the model makes it. */
-function callOf(call: CallPlan, prompt: readonly PromptMessage[]): ScriptedPart {
+function callOf(call: CallPlan, taskId: (key: string) => string): ScriptedPart {
   const id = call.key;
-  const taskId = (key: string) => taskIdIn(prompt, key);
   switch (call.type) {
     case "work":
     case "ask":
@@ -122,16 +130,21 @@ export function whoseCall(key: string): string {
 }
 
 /** The id of a background task, as the result of the call that started it tells it. */
-function taskIdIn(prompt: readonly PromptMessage[], key: string): string {
+function taskIdIn(prompt: readonly PromptMessage[], key: string): string | undefined {
   for (const message of prompt) {
     if (message.role !== "tool") continue;
     for (const part of message.content) {
       if (part.type !== "tool-result" || part.toolCallId !== key) continue;
       const text = "value" in part.output ? String(part.output.value) : "";
-      return /^task_id: (\S+)$/m.exec(text)?.[1] ?? "none";
+      return toldTaskId(text);
     }
   }
-  return "none";
+  return undefined;
+}
+
+/** The task id that a result tells. */
+export function toldTaskId(text: string): string | undefined {
+  return /^task_id: (\S+)$/m.exec(text)?.[1];
 }
 
 /** How the tools of a tree behave that depend on where it is played. */
@@ -199,4 +212,3 @@ export function declarations(level = 1): readonly SubagentDeclaration[] {
     };
   });
 }
-

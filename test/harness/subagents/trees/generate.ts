@@ -101,7 +101,8 @@ function taskPlan(world: World, key: string, kind: TaskPlan["kind"], place: Plac
     const known = [...place.known];
     const crowd = world.has("crowd", 0.2) ? random.int(3, fanOut) : 0;
     const crowdKind = kindOf(world);
-    const add = (plan: (key: string) => CallPlan) => calls.push(plan(`${key}.${turn}.${calls.length}`));
+    const add = (plan: (key: string) => CallPlan) =>
+      calls.push(plan(`${key}.${turn}.${calls.length}`));
     for (let i = 0; i < crowd && canSpawn(world, place, kind); i++) {
       add((own) => spawnPlan(world, own, place, kind, crowdKind));
     }
@@ -195,7 +196,12 @@ function spawnPlan(
     return call;
   }
   const wait = waitOf(world);
-  const call = { type: "spawn", key, wait, task: held(taskPlan(world, key, kind, place), wait) } as const;
+  const call = {
+    type: "spawn",
+    key,
+    wait,
+    task: held(taskPlan(world, key, kind, place), wait),
+  } as const;
   parent.known.push({ call, place, isStuck: false, isCancelled: false });
   return call;
 }

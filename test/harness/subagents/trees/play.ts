@@ -32,13 +32,14 @@ export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
   const stage = openStage(plan);
   const people = new People(stage);
   const shown = new Map<string, TaskEvent[]>();
+  const follows: Promise<void>[] = [];
   const streamed: AgentEvent[] = [];
   let first: First | undefined;
   let cancelledAt: number | undefined;
   for (const [index, root] of stage.roots.entries()) {
     const opened = open(stage, root, index === 0 ? door : "run", streamed);
     const { run } = opened;
-    const followed = run && follow(run, shown);
+    if (run) follows.push(follow(run, shown));
     const cancel = index === 0 && run ? cancelOf(stage, run) : undefined;
     const isLast = index === stage.roots.length - 1;
     await people.attendTo(opened.first, plan.settles || isLast);
@@ -51,9 +52,8 @@ export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
       await run?.settled();
       await expectNothing(stage, `when ${root.key} has settled`);
     }
-    await followed;
   }
-  await people.done();
+  await Promise.all([people.done(), ...follows]);
   await expectNothing(stage, "at the end");
   if (first === undefined) throw new Error("There was no root.");
   return {
@@ -197,7 +197,7 @@ class People {
 }
 
 /** What people say: it depends on the call alone. */
-function answerTo(approval: Approval): Answer {
+export function answerTo(approval: Approval): Answer {
   const { who, n } = approval.call.input as { who: string; n: number };
   if (n % 3 === 0) return approval.deny("not that");
   return n % 3 === 1 ? approval.approve() : approval.edit({ who, n: n + 1 });

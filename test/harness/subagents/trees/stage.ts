@@ -47,7 +47,9 @@ export function openStage(plan: Plan): Stage {
   });
   const agent = new HarnessAgent({
     name: "lead",
-    model: castModel(tasks, (one) => stage.asked.push({ ...one, at: witness.tick() })),
+    model: castModel(tasks, {
+      onAsked: (one) => stage.asked.push({ ...one, at: witness.tick() }),
+    }),
     tools: castTools({
       onCall: (callId) => stage.executed.set(callId, (stage.executed.get(callId) ?? 0) + 1),
       hold: (context) => untilPromoted(store, clock, context),

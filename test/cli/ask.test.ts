@@ -1,0 +1,67 @@
+import { expect, it } from "vitest";
+import { ask } from "../../src/cli/ask.ts";
+import { watch } from "../../src/cli/screen.ts";
+import { ReActAgent, tool } from "../../src/index.ts";
+import type { Answer, Approval } from "../../src/protocol/agent.ts";
+import { rootTask } from "../../src/protocol/select.ts";
+import { scriptedModel } from "../../src/testing/index.ts";
+
+/** Asks an agent that wants to do something for which it needs a word, and hands out what became of it. */
+async function askWith(decide: (approval: Approval, cancel: AbortController) => Promise<Answer>) {
+  let runs = 0;
+  const guarded = tool({
+    name: "guarded",
+    description: "Needs a word.",
+    needsApproval: true,
+    execute: () => `run ${++runs}`,
+  });
+  const agent = new ReActAgent({
+    name: "lead",
+    model: scriptedModel([[{ call: "guarded" }, { call: "guarded" }], "Done."], { by: "prompt" }),
+    tools: [guarded],
+  });
+  const watcher = watch({
+    columns: 80,
+    rows: 24,
+    live: false,
+    style: (_, text) => text,
+    write() {},
+  });
+  const cancel = new AbortController();
+  const reply = await ask(agent, "Go.", {
+    sessionId: "s",
+    watcher,
+    decide: (approval) => decide(approval, cancel),
+    signal: cancel.signal,
+  });
+  return {
+    reply,
+    runs,
+    root: rootTask(watcher.tree),
+    waiting: await agent.approvals({ sessionId: "s" }),
+  };
+}
+
+it("goes on with what was decided, each by itself", async () => {
+  const answers = [true, false];
+  const { reply, runs, root } = await askWith(async (approval) =>
+    answers.shift() ? approval.approve() : approval.deny("No."),
+  );
+  expect(reply.text).toBe("Done.");
+  expect(runs).toBe(1);
+  expect(root).toMatchObject({
+    status: "completed",
+    approvals: [{ decision: "approve" }, { decision: "deny" }],
+  });
+});
+
+it("cancels what waits when it is cancelled at the question, and asks no more", async () => {
+  let asked = 0;
+  const { runs, root, waiting } = await askWith(async (approval, cancel) => {
+    asked += 1;
+    cancel.abort();
+    return approval.approve();
+  });
+  expect({ asked, runs, waiting }).toEqual({ asked: 1, runs: 0, waiting: [] });
+  expect(root?.status).toBe("cancelled");
+});

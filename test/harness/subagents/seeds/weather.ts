@@ -1,0 +1,73 @@
+import {
+  HarnessAgent,
+  type HarnessAgentOptions,
+  memoryStore,
+  type SubagentDeclaration,
+  tool,
+} from "../../../../src/index.ts";
+import type { Block } from "../../../../src/protocol/message.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../../src/testing/index.ts";
+
+const report = '{"temperature":"15C","condition":"Sunny"}';
+const picture: Block = {
+  type: "image",
+  source: { data: "iVBORw0KGgoAAAANSUhEUgAA...", mimeType: "image/png" },
+};
+
+/** Tells the weather: a text, then an image that is shown twice before it is final. */
+const getWeather = tool({
+  name: "get_weather",
+  description: "Tells the weather of a place.",
+  citable: true,
+  execute(_, { emit }) {
+    emit(report);
+    emit(picture);
+    emit(picture);
+    return [{ type: "text", text: report }, picture];
+  },
+});
+
+const thoughts: ScriptedTurn = [
+  { thinking: ["Thinking about the weather ", "in Paris."] },
+  { thinking: ["Decided to call ", "get_weather function."] },
+];
+const weatherScript: readonly ScriptedTurn[] = [
+  [...thoughts, { call: "get_weather", deltas: ['{"location":"Paris', ', France"}'] }],
+  { text: ["The weather in Paris is sunny ", "with a temperature of 15C.[^1]"] },
+];
+
+/** The agent of the samples, which asks a tool and answers with what it cites. */
+export function weatherAgent(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
+  return new HarnessAgent({
+    name: "WeatherAgent",
+    model: scriptedModel(weatherScript),
+    store: memoryStore(),
+    filesystem: false,
+    tools: [getWeather],
+    ...more,
+  });
+}
+
+/** An agent that thinks, asks the weather agent for help, and passes on what it says. */
+export function askingAgent(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
+  const weather: SubagentDeclaration = {
+    name: "WeatherAgent",
+    description: "Knows the weather.",
+    tools: [getWeather],
+    model: scriptedModel(weatherScript),
+  };
+  return new HarnessAgent({
+    name: "main",
+    model: scriptedModel([
+      [
+        { thinking: "This is for the weather agent." },
+        { call: "agent_spawn", input: { agent_id: weather.name, task: "Weather in Paris?" } },
+      ],
+      { text: ["It is sunny ", "in Paris.[^1]"] },
+    ]),
+    store: memoryStore(),
+    filesystem: false,
+    subagents: [weather],
+    ...more,
+  });
+}

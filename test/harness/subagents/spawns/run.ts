@@ -1,0 +1,151 @@
+// A session in which very many children are spawned, in a process of its own, where garbage can be collected on demand:
+// what of them is left, and how the heap has grown. Arguments: the store's path, root tasks, spawns for each.
+import {
+  type Clock,
+  HarnessAgent,
+  type Hook,
+  type SubagentDeclaration,
+  tool,
+} from "../../../../src/index.ts";
+import { systemClock } from "../../../../src/protocol/clock.ts";
+import { openStore } from "../../../../src/store/index.ts";
+import { scriptedModel, type TurnFunction } from "../../../../src/testing/index.ts";
+
+/** What is left when all is over. */
+export interface SpawnReport {
+  readonly spawned: number;
+  /** Things of ended children that something still holds, of as many as there were, while the last task still ran. */
+  readonly held: Readonly<Record<"agents" | "tasks" | "drives", readonly [number, number]>>;
+  /** What a child more has cost, in bytes. */
+  readonly heapPerSpawn: number;
+  /** What the model was told at the end. */
+  readonly agentList: string;
+  readonly taskList: string;
+}
+
+const [path = "", roots = "1", each = "1"] = process.argv.slice(2);
+const perTurn = 4;
+const turns = Number(each) / perTurn;
+
+/** Time that can be moved ahead. */
+let ahead = 0;
+const clock: Clock = { ...systemClock, now: () => Date.now() + ahead };
+
+const agents: WeakRef<object>[] = [];
+const tasks: WeakRef<object>[] = [];
+const drives: WeakRef<object>[] = [];
+
+/** A model that keeps nothing of what it was asked. */
+function forgetful(turn: TurnFunction) {
+  const fresh = () => scriptedModel(turn);
+  const { specificationVersion, provider, modelId, supportedUrls } = fresh();
+  return {
+    ...{ specificationVersion, provider, modelId, supportedUrls },
+    doStream: (options: Parameters<ReturnType<typeof fresh>["doStream"]>[0]) =>
+      fresh().doStream(options),
+    doGenerate: (options: Parameters<ReturnType<typeof fresh>["doGenerate"]>[0]) =>
+      fresh().doGenerate(options),
+  };
+}
+
+// A task holds the context of its hooks, and its drive the signal of its tools.
+const look = tool({
+  name: "look",
+  description: "Looks.",
+  execute(_, { signal }) {
+    drives.push(new WeakRef(signal));
+    return "x".repeat(1_000);
+  },
+});
+const watch: Hook = {
+  name: "watch",
+  preCall(context) {
+    tasks.push(new WeakRef(context));
+  },
+};
+const worker: SubagentDeclaration = {
+  name: "worker",
+  description: "Works.",
+  create() {
+    const agent = new HarnessAgent({
+      name: "worker",
+      filesystem: false,
+      store,
+      clock,
+      subagents: false,
+      tools: [look],
+      hooks: [watch],
+      model: forgetful(({ assistantCount }) =>
+        assistantCount === 0 ? [{ call: "look" }] : "Done.",
+      ),
+    });
+    agents.push(new WeakRef(agent));
+    return agent;
+  },
+};
+
+async function collectGarbage(): Promise<void> {
+  for (let round = 0; round < 5; round++) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    globalThis.gc?.();
+  }
+}
+
+const count = (refs: readonly WeakRef<object>[]) =>
+  [refs.filter((ref) => ref.deref() !== undefined).length, refs.length] as const;
+
+let turn = 0;
+let isLast = false;
+let held: SpawnReport["held"] | undefined;
+const heaps: number[] = [];
+const store = openStore(`sqlite:${path}`);
+const lead = new HarnessAgent({
+  name: "lead",
+  store,
+  clock,
+  filesystem: false,
+  maxIters: turns + 3,
+  limits: { childrenPerTask: Number(each) },
+  subagents: [worker],
+  model: forgetful(async () => {
+    turn += 1;
+    // An idle child is let go after ten minutes, when the next one is asked for.
+    ahead += 11 * 60_000;
+    if (turn <= turns) {
+      const input = { agent_id: "worker", task: "Look." };
+      return Array.from({ length: perTurn }, () => ({ call: "agent_spawn", input }));
+    }
+    if (!isLast) return "Done.";
+    if (turn > turns + 1) return "Done.";
+    await collectGarbage();
+    held = { agents: count(agents), tasks: count(tasks), drives: count(drives) };
+    return [{ call: "agent_list" }, { call: "task_list" }];
+  }),
+});
+
+for (let root = 1; root <= Number(roots); root++) {
+  turn = 0;
+  isLast = root === Number(roots);
+  await lead.call("Go on.", { sessionId: "s" });
+  await collectGarbage();
+  heaps.push(process.memoryUsage().heapUsed);
+}
+
+const results = (await store.session("s")).flatMap(({ content }) =>
+  content.flatMap((block) => (block.type === "tool_result" ? [block] : [])),
+);
+const toldBy = (name: string) => {
+  const [first] = results.findLast((result) => result.name === name)?.output ?? [];
+  return first?.type === "text" ? first.text : "";
+};
+const warm = Math.floor(heaps.length / 5);
+const grown = (heaps.at(-1) ?? 0) - (heaps[warm] ?? 0);
+const report: SpawnReport = {
+  spawned: (await store.tasks({ parentSessionId: "s" })).length,
+  held: held ?? { agents: [0, 0], tasks: [0, 0], drives: [0, 0] },
+  heapPerSpawn: Math.round(grown / ((heaps.length - 1 - warm) * Number(each))),
+  agentList: toldBy("agent_list"),
+  taskList: toldBy("task_list"),
+};
+process.stdout.write(JSON.stringify(report));
+await store.close();

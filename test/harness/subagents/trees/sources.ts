@@ -1,0 +1,114 @@
+import { isDeepStrictEqual } from "node:util";
+
+import type { LogEvent, TaskEvent } from "../../../../src/protocol/event.ts";
+import type { Source } from "../../../../src/protocol/source.ts";
+import { marksIn } from "./plan.ts";
+import type { Played } from "./play.ts";
+import type { TrueTask, Truth } from "./truth.ts";
+
+/** Tools by which an agent speaks with others: their results may hold what those have said. */
+const betweenAgents = /^(agent|task)_/;
+
+/**
+ * Law 6, against the ground truth: every event says who emitted it, it lies in the task of the call that started that
+ * one, and what it holds was said by that one.
+ */
+export function sourceProblems(truth: Truth): readonly string[] {
+  const problems: string[] = [];
+  for (const log of truth.logs) {
+    const items = new Map<string, string>();
+    for (const [index, event] of log.entries()) {
+      const task = "task_id" in event ? truth.byTaskId.get(event.task_id ?? "") : undefined;
+      if (task === undefined || event.type === "error" || event.type === "task.snapshot") {
+        problems.push(`${event.type} at ${index} is of no task`);
+        continue;
+      }
+      const found = [...placeProblems(event, task), ...markProblems(event, task, truth, items)];
+      problems.push(...found.map((problem) => `${event.type} at ${index}: ${problem}`));
+    }
+  }
+  return problems;
+}
+
+function placeProblems(event: LogEvent, task: TrueTask): readonly string[] {
+  const expected = sourceOf(task);
+  if (isDeepStrictEqual(event.source, expected)) return [];
+  return [`its source is ${JSON.stringify(event.source)}, not ${JSON.stringify(expected)}`];
+}
+
+/** In the log a source is whole on every event; the wire shortens it. */
+function sourceOf({ plan, record, parent }: TrueTask): Source | undefined {
+  if (parent === undefined) return undefined;
+  return {
+    agentKey: record.agentKey,
+    agentId: plan.kind,
+    agentName: plan.kind,
+    sessionId: record.sessionId,
+    parentSessionId: parent.record.sessionId,
+    taskId: record.taskId,
+    depth: record.depth,
+    path: `${pathOf(parent)}/${plan.kind}`,
+  };
+}
+
+function pathOf({ plan, parent, record }: TrueTask): string {
+  return parent ? `${pathOf(parent)}/${plan.kind}` : record.sessionId;
+}
+
+/** What is said in an event, and the names of those who may have said it. */
+function markProblems(
+  event: LogEvent,
+  task: TrueTask,
+  truth: Truth,
+  items: Map<string, string>,
+): readonly string[] {
+  if (!("output_index" in event)) return [];
+  const place = `${event.task_id} ${event.output_index}`;
+  if (event.type === "task.output_item.added") {
+    const { item } = event;
+    if (item.type === "tool_call") items.set(`call ${item.call_id}`, item.name);
+    const name = item.type === "tool_result" ? items.get(`call ${item.call_id}`) : item.type;
+    items.set(place, name ?? "");
+  }
+  const kind = items.get(place) ?? "";
+  const marks = [...marksIn(JSON.stringify(event))];
+  if (!betweenAgents.test(kind)) {
+    const others = marks.filter((key) => key !== task.plan.key);
+    return others.length > 0 ? [`${task.plan.key} says what ${others} said`] : [];
+  }
+  const strangers = marks.filter(
+    (key) => truth.byKey.get(key)?.record.parentSessionId !== task.record.sessionId,
+  );
+  return strangers.length > 0 ? [`${task.plan.key} was told what ${strangers} said`] : [];
+}
+
+/** The same of agent events: what they say was said by whom their source names. */
+export function streamProblems({ streamed }: Played, truth: Truth): readonly string[] {
+  return streamed.flatMap((event, index) => {
+    const said = event.type === "reasoning" || event.type === "summary" ? event.text : "";
+    return [...marksIn(said)].flatMap((key) => {
+      const task = truth.byKey.get(key);
+      const { taskId, path } = event.source ?? {};
+      const isRight = task?.parent
+        ? taskId === task.record.taskId && path === pathOf(task)
+        : event.source === undefined;
+      return isRight ? [] : [`${event.type} ${index} of ${key} has the source ${path}`];
+    });
+  });
+}
+
+/** What a run has shown, where it is not what its log holds. */
+export function shownProblems({ shown }: Played, { logs }: Truth): readonly string[] {
+  const problems: string[] = [];
+  for (const [taskId, events] of shown) {
+    const log = logs.find(([first]) => isOf(first, taskId)) ?? [];
+    const different = events.findIndex((event, index) => !isDeepStrictEqual(event, log[index]));
+    if (different >= 0) problems.push(`${taskId} has shown something else at ${different}`);
+    if (events.length === 0) problems.push(`${taskId} has shown nothing`);
+  }
+  return problems;
+}
+
+function isOf(event: TaskEvent | undefined, taskId: string): boolean {
+  return event !== undefined && "task_id" in event && event.task_id === taskId;
+}

@@ -1,0 +1,148 @@
+import type { TaskEvent } from "../../../../src/protocol/event.ts";
+import type { Block, Message, ToolResultBlock } from "../../../../src/protocol/message.ts";
+import type { TaskRecord } from "../../../../src/protocol/store.ts";
+import { readLog } from "../../../agent/support/laws.ts";
+import { type ChildCall, callsOf, childCalls, plannedStatus, type TaskPlan } from "./plan.ts";
+import type { Played } from "./play.ts";
+import { sessionId } from "./stage.ts";
+
+/** A task as it must have been: what was planned, and which record and transcript are its own by its call. */
+export interface TrueTask {
+  readonly plan: TaskPlan;
+  readonly record: TaskRecord;
+  /** Its own part of its session. */
+  readonly messages: readonly Message[];
+  readonly parent?: TrueTask;
+  /** The call that started it. */
+  readonly call?: ChildCall;
+  /** Whether somebody may have cancelled it, or a task above it. */
+  readonly mayBeCancelled: boolean;
+}
+
+/** What must be true of a tree that was played, and where the records already say otherwise. */
+export interface Truth {
+  readonly byTaskId: ReadonlyMap<string, TrueTask>;
+  readonly byKey: ReadonlyMap<string, TrueTask>;
+  /** The transcripts, by session. */
+  readonly sessions: ReadonlyMap<string, readonly Message[]>;
+  /** The log of each root. */
+  readonly logs: readonly (readonly TaskEvent[])[];
+  readonly problems: readonly string[];
+}
+
+/** Follows the calls of the plan from the roots down: the call that a model made tells which task its child is. */
+export async function truthOf(played: Played): Promise<Truth> {
+  const { store, roots, plan } = played;
+  const byTaskId = new Map<string, TrueTask>();
+  const byKey = new Map<string, TrueTask>();
+  const sessions = new Map<string, readonly Message[]>();
+  const problems: string[] = [];
+  const cancelled = new Set(
+    [...played.tasks.values()].flatMap((task) =>
+      callsOf(task).flatMap((call) => (call.type === "cancel" ? [call.of] : [])),
+    ),
+  );
+
+  async function visit(
+    task: TaskPlan,
+    record: TaskRecord,
+    above: { readonly parent?: TrueTask; readonly call?: ChildCall },
+  ): Promise<void> {
+    const session = await store.session(record.sessionId);
+    sessions.set(record.sessionId, session);
+    const messages = session.filter(({ metadata }) => metadata?.taskId === record.taskId);
+    const isCancelled =
+      cancelled.has(task.key) || (task.key === "r" && plan.cancelAt !== undefined);
+    const mayBeCancelled = isCancelled || (above.parent?.mayBeCancelled ?? false);
+    const known: TrueTask = { plan: task, record, messages, ...above, mayBeCancelled };
+    if (byTaskId.has(record.taskId)) problems.push(`${task.key} has a task of somebody else`);
+    byTaskId.set(record.taskId, known);
+    byKey.set(task.key, known);
+    problems.push(...recordProblems(known, byKey).map((problem) => `${task.key}: ${problem}`));
+    for (const call of childCalls(task)) {
+      const callId = callIdOf(known, call.key);
+      const child = callId === undefined ? undefined : await store.task(callId);
+      if (child) await visit(call.task, child, { parent: known, call });
+      else if (!mayLack(known, call)) problems.push(`${call.key} has no task`);
+    }
+  }
+
+  const rootRecords = await store.tasks({ sessionId });
+  if (rootRecords.length !== roots.length) problems.push(`there are ${rootRecords.length} roots`);
+  for (const [index, root] of roots.entries()) {
+    const record = rootRecords[index];
+    if (record) await visit(root, record, {});
+  }
+  for (const { taskId, path } of await store.tasks({ conversation: sessionId })) {
+    if (!byTaskId.has(taskId)) problems.push(`nobody has called for ${path} ${taskId}`);
+  }
+  const logs = await Promise.all(rootRecords.map(({ taskId }) => readLog(store, taskId)));
+  return { byTaskId, byKey, sessions, logs, problems };
+}
+
+/** The id that a planned call of a task got. */
+export function callIdOf({ messages }: TrueTask, key: string): string | undefined {
+  for (const block of blocksOf(messages)) {
+    if (block.type === "tool_use" && block.providerCallId === key) return block.id;
+  }
+  return undefined;
+}
+
+/** The result of a planned call of a task. */
+export function resultOf(task: TrueTask, key: string): ToolResultBlock | undefined {
+  const id = callIdOf(task, key);
+  const results = blocksOf(task.messages).filter((block) => block.type === "tool_result");
+  return results.find((block) => block.id === id);
+}
+
+/** All blocks of messages, in order. */
+export function blocksOf(messages: readonly Message[]): readonly Block[] {
+  return messages.flatMap(({ content }) => content);
+}
+
+/** A call has no child when its task was stopped before the call could be made. */
+function mayLack(parent: TrueTask, { key }: ChildCall): boolean {
+  if (parent.record.status === "cancelled") return true;
+  const isUnreached = callIdOf(parent, key) === undefined;
+  return isUnreached && parent.plan.kind === "short" && !key.startsWith(`${parent.plan.key}.0.`);
+}
+
+function recordProblems(
+  { plan, record, parent, call, mayBeCancelled }: TrueTask,
+  byKey: ReadonlyMap<string, TrueTask>,
+): readonly string[] {
+  const problems: string[] = [];
+  const same = (what: string, actual: unknown, expected: unknown) => {
+    if (actual !== expected) problems.push(`${what} is ${actual}, not ${expected}`);
+  };
+  const isStuck = callsOf(plan)[0]?.type === "stuck";
+  const status = isStuck ? "cancelled" : plannedStatus(plan);
+  if (!(mayBeCancelled && record.status === "cancelled")) same("status", record.status, status);
+  if (record.status === "failed" && !record.error?.message.includes(`⟨${plan.key}⟩`)) {
+    problems.push(`it failed with ${record.error?.message}`);
+  }
+  same("agent", record.agentId, plan.kind);
+  same("depth", record.depth, parent ? parent.record.depth + 1 : 0);
+  same("path", record.path, parent ? `${parent.record.path}/${plan.kind}` : sessionId);
+  same("parent", record.parentTaskId, parent?.record.taskId);
+  same("parent session", record.parentSessionId, parent?.record.sessionId);
+  same("root", record.rootTaskId, parent?.record.rootTaskId ?? record.taskId);
+  if (call === undefined) return problems;
+  const others = [...byKey.values()].filter((other) => other.record.taskId !== record.taskId);
+  const addressed = call.type === "send" ? byKey.get(call.to) : undefined;
+  if (addressed) {
+    same("session", record.sessionId, addressed.record.sessionId);
+    same("key", record.agentKey, addressed.record.agentKey);
+  } else {
+    const isTaken = others.some(
+      (other) =>
+        other.record.sessionId === record.sessionId || other.record.agentKey === record.agentKey,
+    );
+    if (isTaken) problems.push("its session or its key is somebody else's");
+  }
+  // One that was cancelled may have been so before its caller's time ran out.
+  if (call.wait !== "promoted" || record.status !== "cancelled") {
+    same("mode", record.mode, call.wait === "sync" ? "sync" : "background");
+  }
+  return problems;
+}

@@ -1,0 +1,110 @@
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { HarnessAgent, type Store, type Tool, tool } from "../../../../src/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../../src/testing/index.ts";
+
+/** The conversation of the processes that are killed. */
+export const sessionId = "session";
+
+/** How many tasks a lead starts in the background. */
+export const backgroundTasks = 20;
+
+/** One execution of a tool, as the tool itself has noted it: the test's own memory, beside everything that is tested. */
+export interface Execution {
+  readonly name: string;
+  readonly callId: string;
+  /** Whether the transcript had a result of this call already. */
+  readonly isRecorded: boolean;
+}
+
+/** What the tools have done so far, in all processes. */
+export function executionsIn(folder: string): readonly Execution[] {
+  const path = join(folder, "executions.jsonl");
+  if (!existsSync(path)) return [];
+  const lines = readFileSync(path, "utf8").split("\n").slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as Execution);
+}
+
+/** The calls of a worker, in order; `look` may be repeated, `pay` may not. */
+export const workerCalls = ["look", "pay", "look", "pay"] as const;
+
+/** A lead with twenty workers in the background. */
+export function workCast(store: Store, folder: string): HarnessAgent {
+  const spawn = { agent_id: "worker", task: "Work.", timeout_seconds: 0 };
+  const calls = Array.from({ length: backgroundTasks }, () => ({ call: "agent_spawn", input: spawn }));
+  const worker = agent(store, "worker", [...workerCalls.map((call) => ({ call })), "Worked."], {
+    tools: [noting(folder, "look"), noting(folder, "pay")],
+  });
+  return agent(store, "lead", [calls, "They work.", "I have heard.", "I have heard."], {
+    subagents: [{ name: "worker", description: "Works.", agent: worker }],
+  });
+}
+
+/** A lead whose manager has a clerk who has to ask; the manager works in the background, or the lead waits for it. */
+export function askCast(store: Store, folder: string, mode: "sync" | "background"): HarnessAgent {
+  const clerk = agent(store, "clerk", [{ call: "transfer" }, "Transferred."], {
+    tools: [noting(folder, "transfer")],
+  });
+  const manager = agent(store, "manager", [spawn("clerk", 600), "The clerk has done it."], {
+    subagents: [{ name: "clerk", description: "Transfers.", agent: clerk }],
+  });
+  const seconds = mode === "sync" ? 600 : 0;
+  return agent(store, "lead", [spawn("manager", seconds), "So be it.", "I have heard."], {
+    subagents: [{ name: "manager", description: "Manages.", agent: manager }],
+  });
+}
+
+function spawn(agent_id: string, timeout_seconds: number): ScriptedTurn {
+  return { call: "agent_spawn", input: { agent_id, task: "Transfer it.", timeout_seconds } };
+}
+
+/** A tool that notes that it runs, and takes a moment. */
+function noting(folder: string, name: string): Tool {
+  return tool({
+    name,
+    description: `Does ${name}.`,
+    idempotent: name === "look",
+    needsApproval: name === "transfer",
+    async execute(_, { callId, messages, emit }) {
+      const isRecorded = messages.some(({ content }) =>
+        content.some((block) => block.type === "tool_result" && block.id === callId),
+      );
+      const execution: Execution = { name, callId, isRecorded };
+      appendFileSync(join(folder, "executions.jsonl"), `${JSON.stringify(execution)}\n`);
+      emit(`${name} `);
+      await sleep(1);
+      return `${name} is done`;
+    },
+  });
+}
+
+/** An agent that says what the transcript calls for. */
+function agent(
+  store: Store,
+  name: string,
+  turns: readonly ScriptedTurn[],
+  options: Partial<ConstructorParameters<typeof HarnessAgent>[0]>,
+): HarnessAgent {
+  return new HarnessAgent({
+    name,
+    model: scriptedModel(turns, { by: "prompt" }),
+    store,
+    filesystem: false,
+    subagents: false,
+    limits: { parallelChildren: backgroundTasks },
+    ...options,
+  });
+}
+
+/**
+ * The store of a process that will be killed: its leases end after so many milliseconds and not after ten seconds, so
+ * that nobody has to wait for them.
+ */
+export function withLeasesOf(ms: number, store: Store): Store {
+  return {
+    ...store,
+    acquire: (id, owner) => store.acquire(id, owner, ms),
+    renew: (leases) => store.renew(leases, ms),
+  };
+}

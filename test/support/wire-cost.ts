@@ -1,0 +1,42 @@
+import { expect } from "vitest";
+import type { LogEvent, StreamFrame, TaskEvent } from "../../src/protocol/index.ts";
+import { decodeSse, encodeSse } from "../../src/protocol/index.ts";
+
+/** How many bytes a text has on the wire. */
+export const bytes = (text: string) => new TextEncoder().encode(text).length;
+
+/** A piece of text with what costs more than a byte when it is sent. */
+export const chunk = 'words, "quoted", and 一 ';
+
+/** The chunks of a text of about `size` bytes. */
+export function chunksOf(size: number): readonly string[] {
+  return Array.from({ length: Math.ceil(size / bytes(chunk)) }, () => chunk);
+}
+
+/** Expects of a run in which the agent at `depth` has said such a text that what an event costs has a limit. */
+export function expectLinear(events: readonly TaskEvent[], depth: number, size: number): void {
+  const deltas = events.filter(
+    (event) => event.type === "task.text.delta" && (event.source?.depth ?? 0) === depth,
+  );
+  expect(deltas.length).toBeGreaterThan(size / bytes(chunk) - 1);
+  let text = "";
+  for (const delta of deltas as (LogEvent & { type: "task.text.delta" })[]) {
+    text += delta.delta;
+    const frame = encodeSse(delta);
+    const [sent] = decodeSse(frame) as [LogEvent];
+    const source = sent.source === undefined ? 0 : bytes(JSON.stringify(sent.source));
+    const around = bytes(frame) - bytes(JSON.stringify(delta.delta)) - source;
+    if (around > 320) expect.fail(`a delta costs ${around} bytes around its text: ${frame}`);
+    if (sent.source !== undefined) {
+      const { path, agentId } = sent.source;
+      const most = 64 + bytes(path) + bytes(agentId);
+      if (source > most) expect.fail(`a source costs ${source} bytes: ${frame}`);
+    }
+  }
+  // The content once as deltas, then at most twice whole: with its block, with its item.
+  const encoded = JSON.stringify(text).length;
+  const bearing = events
+    .map((event: StreamFrame) => encodeSse(event))
+    .filter((frame) => frame.length > encoded);
+  expect(bearing.length).toBeLessThanOrEqual(2);
+}
