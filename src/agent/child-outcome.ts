@@ -49,7 +49,7 @@ export async function outcomeOf(
 }
 
 /** The references that a transcript holds. */
-export function poolOf(taskId: string, messages: readonly Message[]): ReferencePool {
+function poolOf(taskId: string, messages: readonly Message[]): ReferencePool {
   return ReferencePool.from({ taskId, entries: referencesIn(messages) });
 }
 

@@ -16,6 +16,7 @@ import {
 
 const maxSeconds = 600;
 const maxLabel = 64;
+const maxListed = 100;
 
 const timeoutProperty = {
   type: "integer",
@@ -97,10 +98,13 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
       const entries = await roster.entries();
       const children = await childrenOf(conversation.store, ref.sessionId, context.messages);
       const kinds = entries.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
-      const started = children.map((child) => describeChild(child, child.task?.status ?? "idle"));
+      const shown = children.slice(-maxListed);
+      const started = shown.map((child) => describeChild(child, child.task?.status ?? "idle"));
+      const more = children.length - shown.length;
+      const heading = more > 0 ? `started (${more} older ones are not shown):` : "started:";
       return [
         `kinds:\n${kinds.join("\n")}`,
-        ...(started.length > 0 ? [`started:\n\n${started.join("\n\n")}`] : ["started: none"]),
+        ...(started.length > 0 ? [heading, ...started] : ["started: none"]),
       ].join("\n\n");
     },
   });

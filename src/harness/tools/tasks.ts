@@ -158,7 +158,7 @@ const taskList = tool({
 });
 
 /** One task in one line. */
-export function lineOf({ taskId, agentId, label, status, mode }: TaskRecord): string {
+function lineOf({ taskId, agentId, label, status, mode }: TaskRecord): string {
   const named = label === undefined ? agentId : `${agentId} "${label}"`;
   return `${taskId} ${named}: ${status}${mode === "background" ? ", in the background" : ""}`;
 }
