@@ -12,6 +12,9 @@ const endings: Readonly<Record<string, string>> = {
   "05-structured-output.ts": "  cheese   9.00 €",
   "06-resume.ts": "The electricity is paid, and the receipt is in the post.",
   "07-workspace.ts": "The workspace made the difference.",
+  "08-research-team.ts": "Every number leads to what a researcher has read.",
+  "09-background.ts": "tuesday: You have 7 books.",
+  "10-grandchild-approval.ts": "Everything is ready for the party.",
 };
 
 function node(...args: readonly string[]) {
@@ -38,10 +41,10 @@ it("an example that is not there is a sentence", () => {
   expect(stderr).toMatch(/^There is no example 99\. There are:\n {2}01-hello\.ts\n/);
 });
 
-/** Runs code of a document as it stands, after `first`. */
-function runBlock(code: string, first = "") {
+/** Runs code of a document as it stands, between `first` and `last`. */
+function runBlock(code: string, first = "", last = "") {
   const flags = ["--import", "./examples/from-source.ts", "--input-type=module-typescript"];
-  const { status, stdout, stderr } = node(...flags, "--eval", `${first}\n${code}`);
+  const { status, stdout, stderr } = node(...flags, "--eval", `${first}\n${code}\n${last}`);
   return { status, stdout, stderr };
 }
 
@@ -79,4 +82,62 @@ it.each([
   const first = `import { scriptedModel } from "rivulet/testing"; const ask = () => ${answer};`;
   const program = code.replace(model, `model: scriptedModel(${script})`);
   expect(runBlock(program, first)).toEqual({ status: 0, stdout: `${printed}\n`, stderr: "" });
+});
+
+/** The settings of a lead whose researcher is asked one thing, and which keeps nothing on disk. */
+const team = `store: "memory", filesystem: false, model: scriptedModel(({ tools, assistantCount }) => {
+  if (!tools?.some(({ name }) => name === "agent_spawn")) return { text: ["Fo", "und."] };
+  const input = { agent_id: "researcher", task: "Look." };
+  return assistantCount > 0 ? "Done." : { call: "agent_spawn", input };
+})`;
+
+it("a subagent that streams is 15 lines, and they run", () => {
+  const [code = ""] = blocksOf("docs/guide/08-subagents.md").map((block) => block.code);
+  expect(linesOf(code).length).toBeLessThanOrEqual(15);
+  const model = 'model: "openai:gpt-5-mini"';
+  expect(code).toContain(model);
+  const first = 'import { scriptedModel } from "rivulet/testing";';
+  const { status, stdout, stderr } = runBlock(code.replace(model, team), first);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect(stdout).toMatch(/^sess_\w+\/researcher Fo\nsess_\w+\/researcher und\.\nlead Done\.\n$/);
+});
+
+const patterns = blocksOf("docs/guide/streaming.md").filter(({ code }) => /\blead\b/.test(code));
+const readSse = `
+import { decodeSse } from "rivulet/protocol";
+server.listen(0, async () => {
+  const response = await fetch(\`http://localhost:\${server.address().port}/?message=Plan.\`);
+  for await (const { type, source } of decodeSse(response.body)) {
+    if (type === "task.created" || type === "task.completed") {
+      console.log(type, source?.agentId ?? "lead", source?.agentKey?.slice(0, 17) ?? "");
+    }
+  }
+  server.close();
+});`;
+
+it.each([
+  [
+    "a panel for each agent",
+    0,
+    "{ title: 'tonight/researcher', text: 'Fo' }\n{ title: 'tonight/researcher', text: 'Found.' }\n{ title: 'tonight', text: 'Done.' }\n",
+  ],
+  ["what one child says", 1, "Found.\n"],
+  [
+    "everything, by agent",
+    2,
+    "lead reasoning tool_result reasoning agent_result\nresearcher reasoning agent_result\n",
+  ],
+  [
+    "over HTTP",
+    3,
+    "task.created lead \ntask.created researcher agent:researcher:\ntask.completed researcher \ntask.completed lead \n",
+  ],
+])("docs/guide/streaming.md runs: %s", (_, index, printed) => {
+  expect(patterns).toHaveLength(4);
+  const first = `import { HarnessAgent } from "rivulet"; import { scriptedModel } from "rivulet/testing";
+    const subagents = [{ name: "researcher", description: "Looks." }];
+    const lead = new HarnessAgent({ name: "lead", subagents, ${team} });`;
+  const last = index === 3 ? readSse : "";
+  const code = patterns[index]?.code ?? "";
+  expect(runBlock(code, first, last)).toEqual({ status: 0, stdout: printed, stderr: "" });
 });

@@ -1,7 +1,7 @@
 import type { ErrorShape } from "../protocol/error.ts";
 import type { Block, SuspensionBlock, ToolResultState } from "../protocol/message.ts";
 import { asBlocks } from "../protocol/message.ts";
-import type { WireBlock } from "../protocol/task.ts";
+import { isTerminal, type WireBlock } from "../protocol/task.ts";
 import { ResultEmitter } from "./emit-result.ts";
 import type { ActingVerdict, ToolCall } from "./hook.ts";
 import { callHooks, tellAnyway, tellHooks } from "./hook.ts";
@@ -187,11 +187,19 @@ async function execute(
         }),
     }),
   );
-  if (childWaits) return childWaiting; // also when it was interrupted meanwhile
+  // Also when it was interrupted meanwhile, and when it was given up before it had looked for its child.
+  if (childWaits || (await isChildOpen(task, call.id))) return childWaiting;
   if (outcome.state === "suspended") {
     return { type: "suspend", kind: "question", reason: outcome.reason, input };
   }
   return { type: "result", ...outcome };
+}
+
+/** Whether the task is cancelled and a child that the call waits for has not ended yet. */
+async function isChildOpen(task: TaskRun, callId: string): Promise<boolean> {
+  if (!task.controller.signal.aborted || !task.childCalls.has(callId)) return false;
+  const child = await task.conversation.store.task(callId);
+  return child?.mode === "sync" && !isTerminal(child.status);
 }
 
 function tellChunk(task: TaskRun, call: ToolCall, chunk: string | Block): void {

@@ -9,7 +9,7 @@ import type { Conversation } from "./conversation.ts";
 import { abortTree, type Drive, type DriveStart, isFor, startDrive } from "./drive.ts";
 import { driverOf, isAbove, unfinished, unfinishedBelow } from "./drivers.ts";
 import { cancelled, failed } from "./ending.ts";
-import { isControl } from "./inbox.ts";
+import { isControl, takeInbox } from "./inbox.ts";
 import { readInput, storedInput } from "./input.ts";
 import { announceTask, beginTask, driveTask, endTask, openTask, resumeTask } from "./lifecycle.ts";
 import { interruptedResult } from "./prompts.ts";
@@ -54,7 +54,6 @@ export async function runChild(
       ? resumeChild(parent, settings, known)
       : await createChild(parent, callId, settings, asked, options));
   await drive.begun;
-  parent.childCalls.add(callId);
   const { mode } = drive.task?.record ?? drive.record;
   if (mode === "sync") await waitFor(parent, drive, options);
   const record = drive.task?.record ?? drive.record;
@@ -123,7 +122,7 @@ async function createChild(
   asked: readonly Message[],
   options: ChildOptions,
 ): Promise<Drive> {
-  const { agentId, label, mode = "sync", child: who, output, budget } = options;
+  const { agentId, label, mode = "sync", child: who, output } = options;
   const uuid = parent.settings.ids.uuid();
   const record: TaskRecord = {
     taskId: callId,
@@ -146,14 +145,16 @@ async function createChild(
     ...(output && { outputSchema: toJsonSchema(output) }),
   };
   const input = await storedInput(asked, record, settings.prepareInput);
-  const caller = { ...(output && { output }), ...(budget && { budget }) };
-  const tellStarted = () =>
+  const caller = { ...(output && { output }) };
+  const tellStarted = () => {
     parent.emitter.emit({
       type: "task.child.started",
       ...childPlace(parent, callId),
       mode,
       agent: { id: agentId, name: settings.name, key: record.agentKey },
     });
+    parent.childCalls.add(callId);
+  };
   remember(parent.conversation.store, callId, settings);
   if (!who?.isKnown) {
     return driveChild(parent, record, { input, isWritten: false }, async ({ controller }) => {
@@ -202,6 +203,7 @@ function resumeChild(
     if (record.status !== "queued") await resumeTask(child, "approval_resolved");
     else if (release) await beginTask(child, record.input ?? [], { isAnnounced: true });
     else {
+      await takeInbox(child, "step");
       await endTask(child, cancelled(child));
       return { task: child, rests: true };
     }
@@ -223,6 +225,7 @@ async function turnOf(
     // It has its slot back while it waits for somebody; the session is still its own.
     release();
     await taskReached(store, first.taskId, ({ status }) => isTerminal(status), signal);
+    if (signal.aborted) return undefined;
   }
 }
 
@@ -403,9 +406,12 @@ async function cancelUndriven(top: TaskRun, record: TaskRecord): Promise<void> {
     // Nothing of it runs any more, so all that is needed of its agent is the name.
     const messages = await store.session(current.sessionId);
     const child = await open(above, nameOnly(above, current), current, messages, { controller });
-    if (current.status === "queued") await endTask(child, cancelled(child));
-    else {
-      if (current.status === "in_progress") await resumeTask(child, "recovered");
+    if (current.status === "queued") {
+      await takeInbox(child, "step");
+      await endTask(child, cancelled(child));
+    } else {
+      // As one that works it is found again, should this process be lost.
+      await resumeTask(child, "cancelled");
       await driveTask(child);
     }
     forget(store, record.taskId);

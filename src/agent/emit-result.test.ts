@@ -30,7 +30,9 @@ function openResult() {
     tree.apply(events);
     return tree.tree.tasks.t?.output[0] as ToolResultItem;
   };
-  return { emit: (at: ItemPlace = place) => new ResultEmitter(emitter, at, "c"), events, result };
+  const emit = (at: ItemPlace = place, reserve?: () => number) =>
+    new ResultEmitter(emitter, at, "c", reserve);
+  return { emit, place, events, result };
 }
 const image = (url: string) => ({ type: "image", source: { url } }) as const;
 const shown = (text: string) => [{ type: "text", text }] as const;
@@ -61,6 +63,40 @@ describe("a result on the wire", () => {
       { type: "text", text: "rest", reference_id: 3 },
     ]);
     expect(events.filter(({ type }) => type === "task.image.delta")).toHaveLength(2);
+  });
+
+  it("has the number to cite on whatever is streamed, from the start", () => {
+    const { emit, place, events, result } = openResult();
+    let reserved = 0;
+    const emitter = emit(place, () => ++reserved);
+    expect(emitter.referenceId).toBeUndefined();
+    emitter.emit("one");
+    emitter.emit(image("https://example.com/1.png"));
+    emitter.end({ status: "completed", display: shown("rest"), referenceId: 1 });
+    expect([reserved, emitter.referenceId]).toEqual([1, 1]);
+    const items = events.flatMap((event) =>
+      "block_index" in event && "item" in event ? [event] : [],
+    );
+    expect(
+      items.map(({ type, item }) => [type, "reference_id" in item && item.reference_id]),
+    ).toEqual([
+      ["task.text.added", 1],
+      ["task.text.done", 1],
+      ["task.image.added", 1],
+      ["task.image.delta", 1],
+      ["task.image.done", 1],
+      ["task.text.done", 1],
+    ]);
+    expect(result().block_list.map(({ reference_id }) => reference_id)).toEqual([1, 1, 1]);
+  });
+
+  it("takes a number back that came to nothing", () => {
+    const { emit, place, result } = openResult();
+    const emitter = emit(place, () => 1);
+    emitter.emit("half");
+    const error = { code: "x", message: "y", retryable: false };
+    emitter.end({ status: "failed", display: [], error });
+    expect(result().block_list).toEqual([{ type: "text", text: "half" }]);
   });
 
   it("waits for the other half of a character, and shows a half for what it is", () => {

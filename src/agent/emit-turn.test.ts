@@ -75,7 +75,27 @@ describe("a turn on the wire", () => {
     ]);
   });
 
-  it("closes an item when its parts are closed and another has begun, not before", () => {
+  it("closes an item before it opens the next", () => {
+    const { sink, events } = turn();
+    sink.open({ key: 1, kind: "thinking" });
+    sink.close(1, "thought");
+    sink.open(call(2, "a"));
+    sink.close(2, "{}");
+    sink.end("completed");
+    const items = events.flatMap((event) => {
+      const isItem =
+        event.type === "task.output_item.added" || event.type === "task.output_item.done";
+      return isItem ? [`${event.item.type} ${event.type.split(".").at(-1)}`] : [];
+    });
+    expect(items).toEqual([
+      "reasoning added",
+      "reasoning done",
+      "tool_call added",
+      "tool_call done",
+    ]);
+  });
+
+  it("closes an item when its parts are closed and another begins, not before", () => {
     const { sink, events } = turn();
     sink.open({ key: 1, kind: "thinking" });
     sink.open({ key: 2, kind: "text" }); // overlaps

@@ -4,25 +4,27 @@ import { delivered } from "./delivery.ts";
 import { abortTree, cancelReason, isFor } from "./drive.ts";
 import { stopCallId } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
-import { commitStep } from "./task-run.ts";
+import { commitStep, untilItEnds } from "./task-run.ts";
 
 /**
  * Moves what was posted to this task's session into its transcript, in the commit that marks the rows taken. Answers
- * and cancels are taken at every step; hints and input only before a reasoning, which is when they can be read.
+ * and cancels are heard at every step; hints and input only before a reasoning, which is when they can be read. A
+ * cancel is taken by the task's end, so that whoever takes the task over before that hears of it too.
  */
 export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Promise<void> {
   const { store } = task.conversation;
   const posts = await store.posts({ sessionId: task.record.sessionId });
   if (posts.length === 0) return;
   const due = posts.filter((post) =>
-    isControl(post) ? isMine(task, post) : before === "reasoning",
+    isControl(post) ? isMine(task, post) && !task.claims.has(post.id) : before === "reasoning",
   );
   if (due.length === 0) return;
   const read = await Promise.all(
     due.map((post) => (isControl(post) ? post.message : delivered(task, post))),
   );
   const messages = due.flatMap((post, index) => arrive(task, post, read[index]));
-  await commitStep(task, { messages, taken: due.map((post) => post.id) });
+  const taken = due.filter(({ id }) => !task.claims.has(id));
+  await commitStep(task, { messages, taken: taken.map(({ id }) => id) });
 }
 
 /** Whether a row is for this task, or for one of its session that has ended; one that waits its turn takes its own. */
@@ -38,6 +40,7 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
   if (isControl(post) && isForAnotherTree(task, post)) return [];
   if (post.kind === "cancel") {
     const reason = cancelReason(post);
+    task.claims.set(post.id, untilItEnds);
     task.emitter.emit({ type: "task.cancelling", reason: reason.message });
     task.controller.abort(reason);
     abortTree(task.conversation, task.ref.taskId, reason);

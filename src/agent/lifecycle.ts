@@ -18,7 +18,7 @@ import { unknownEffectResult } from "./prompts.ts";
 import type { AgentSettings } from "./settings.ts";
 import { settleCall } from "./settle.ts";
 import type { TaskRun } from "./task-run.ts";
-import { commitStep, findTool } from "./task-run.ts";
+import { claimedBy, commitStep, findTool, untilItEnds } from "./task-run.ts";
 import { layerContext } from "./tool/context.ts";
 import { denyRules } from "./tool/permission.ts";
 import { openTrace } from "./trace.ts";
@@ -178,6 +178,7 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
     await commitStep(task, { record: { status: "suspended" } });
     return;
   }
+  const taken = claimedBy(task, untilItEnds);
   const common = {
     id: taskId,
     object: "task",
@@ -188,7 +189,7 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
     const error = ending.error.toJSON();
     task.emitter.emit({ type: "task.failed", task: { ...common, status: "failed", error } });
     const record = { status: "failed", error, usage: task.usage } as const;
-    await commitStep(task, { record, posts: deliveryOf(task, "failed") });
+    await commitStep(task, { record, posts: deliveryOf(task, "failed"), taken });
     return;
   }
   const { generateReason, structured, incompleteReason, reason, message } = ending;
@@ -210,6 +211,7 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   await commitStep(task, {
     record: { ...record, ...(structured !== undefined && { structured }) },
     posts: deliveryOf(task, status),
+    taken,
   });
 }
 

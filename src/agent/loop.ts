@@ -91,7 +91,7 @@ async function done(task: TaskRun): Promise<Ending | undefined> {
 }
 
 async function cancel(task: TaskRun): Promise<Ending> {
-  await takeInbox(task, "step"); // what asked for it is done with
+  await takeInbox(task, "step"); // whatever asked for it
   await cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
   return cancelled(task);

@@ -87,6 +87,7 @@ async function driveRoot(
   try {
     const turn = takeSlot(store, sessionId, onBusy, signal);
     turn.catch(() => {});
+    if (onBusy === "fail") await turn;
     const answered = await answerAhead(call, sessionId).catch((error: unknown) => {
       turn.then((giveBack) => giveBack());
       throw error;

@@ -180,3 +180,20 @@ export function rememberSettings(agent: Agent, settings: AgentSettings): void {
 export function settingsBehind(agent: Agent): AgentSettings | undefined {
   return known.get(agent);
 }
+
+/** The same agent with some settings changed, to be run as a child. */
+export function agentWith(agent: Agent, changes: Partial<AgentSettings>): Agent {
+  const settings = settingsBehind(agent);
+  if (settings === undefined) return agent;
+  const { description } = agent;
+  const changed: Agent = Object.freeze({
+    name: changes.name ?? agent.name,
+    ...(description !== undefined && { description }),
+    run: agent.run.bind(agent),
+    stream: agent.stream.bind(agent),
+    call: agent.call.bind(agent),
+    approvals: agent.approvals.bind(agent),
+  });
+  rememberSettings(changed, Object.freeze({ ...settings, ...changes }));
+  return changed;
+}

@@ -10,7 +10,7 @@ import { nextStep, stopCallId } from "./next.ts";
 import { repeatedResult } from "./prompts.ts";
 import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
-import { addResultItem, commitStep, controlMessage, findTool } from "./task-run.ts";
+import { addResultItem, claimedBy, commitStep, controlMessage, findTool } from "./task-run.ts";
 import { kindOf } from "./tool/approval.ts";
 import { cutText, toWireBlock } from "./tool/result.ts";
 
@@ -96,9 +96,8 @@ export async function finishCall(
   const metadata = { repeat, ...(references.length > 0 && { references }) };
   const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
   const approvalId = task.settings.ids.next("apr");
-  const taken = [...task.claims].flatMap(([row, callId]) => (callId === call.id ? [row] : []));
   await commitStep(task, {
-    taken,
+    taken: claimedBy(task, call.id),
     messages: [
       toolMessage(task, call, state, cited.content, metadata),
       ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),

@@ -43,12 +43,20 @@ export interface TaskRun {
   readonly permissions: readonly Permissions[];
   /** The tasks above it, the root first. */
   readonly ancestors: readonly string[];
-  /** The inbox rows that the result of a call takes, and which call. */
+  /** The inbox rows that the result of a call takes, and which call; or that the end of the task takes. */
   readonly claims: Map<string, string>;
   /** Set with the event that ends or suspends it: nothing may follow that. */
   isResting: boolean;
   /** Undefined when nobody listens. */
   readonly trace: TaskTrace | undefined;
+}
+
+/** In place of a call, for rows that are taken when the task ends. */
+export const untilItEnds = "";
+
+/** The rows that the result of a call takes, or the end of the task. */
+export function claimedBy({ claims }: TaskRun, callId: string): readonly string[] {
+  return [...claims].flatMap(([row, by]) => (by === callId ? [row] : []));
 }
 
 /** What one step writes besides its events. */

@@ -49,6 +49,8 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly subagents?: readonly SubagentDeclaration[] | false;
   /** False: files in the workspace declare no subagents. */
   readonly subagentFiles?: false;
+  /** Absolute paths of directories outside the workspace: the `workspace.path` of a file may lie below one of them. */
+  readonly subagentRoots?: readonly string[];
   readonly limits?: SubagentLimits;
   /** Told of what is wrong but not fatal, such as a file that was skipped; a process warning by default. */
   readonly onWarning?: (message: string) => void;
@@ -129,13 +131,16 @@ function check(options: HarnessAgentOptions): void {
 
 function checkSubagents(declared: readonly SubagentDeclaration[]): void {
   checkDeclarations(declared);
-  const remote = declared.find(({ url }) => url !== undefined);
-  if (remote) {
-    const hint = "Declare it with agent, create, instructions or workspace.";
-    throw invalid(
-      `The subagent ${remote.name} is on another server, which cannot be called yet.`,
-      hint,
-    );
+  for (const { name, url, skills, subagents = [] } of declared) {
+    if (url !== undefined) {
+      const hint = "Declare it with agent, create, instructions or workspace.";
+      throw invalid(`The subagent ${name} is on another server, which cannot be called yet.`, hint);
+    }
+    if (skills !== undefined) {
+      const hint = "Put them into its instructions.";
+      throw invalid(`The subagent ${name} has skills, which agents cannot have yet.`, hint);
+    }
+    checkSubagents(subagents);
   }
 }
 

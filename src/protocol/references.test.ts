@@ -62,6 +62,19 @@ describe("ReferencePool.add", () => {
   });
 });
 
+describe("ReferencePool.reserve", () => {
+  it("gives out numbers that stand for nothing until they are added", () => {
+    const pool = new ReferencePool("task_r");
+    const [first, second] = [pool.reserve(), pool.reserve()];
+    const result = (itemId: string) => ({ itemId, content: [], display: [] });
+    expect(pool.add(result("fco_3")).referenceId).toBe(3);
+    expect(pool.add({ ...result("fco_2"), referenceId: second }).referenceId).toBe(2);
+    expect(pool.target(first)).toBeUndefined();
+    expect(pool.target(second)).toMatchObject({ item_id: "fco_2" });
+    expect(ReferencePool.from(pool.toJSON()).reserve()).toBe(4);
+  });
+});
+
 describe("ReferencePool.embed", () => {
   it("takes in what the child cites, once each and in that order, and renumbers its message", () => {
     const parent = poolOf("task_r", "mine");

@@ -1,11 +1,4 @@
-import type {
-  Agent,
-  Budget,
-  Class,
-  ContextLookup,
-  Input,
-  StandardSchema,
-} from "../../protocol/agent.ts";
+import type { Agent, Class, ContextLookup, Input, StandardSchema } from "../../protocol/agent.ts";
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
@@ -48,7 +41,6 @@ export interface ChildOptions {
   };
   /** The form of its answer. */
   readonly output?: StandardSchema;
-  readonly budget?: Budget;
 }
 
 /** What a child came to, or where it stands. */

@@ -26,6 +26,15 @@ export function decide(
   return said("allow", "every") ? "allow" : undefined;
 }
 
+/** The rules of several, as those of one. */
+export function joinPermissions(layers: readonly Permissions[]): Permissions {
+  return {
+    allow: layers.flatMap(({ allow = [] }) => allow),
+    ask: layers.flatMap(({ ask = [] }) => ask),
+    deny: layers.flatMap(({ deny = [] }) => deny),
+  };
+}
+
 /** What descendants inherit. */
 export function denyRules(layers: readonly Permissions[]): Permissions {
   return { deny: layers.flatMap(({ deny = [] }) => deny) };

@@ -80,6 +80,14 @@ describe("a toolkit", () => {
     );
   });
 
+  it("loses tools, for a new one, also those in groups", () => {
+    const kit = toolkit.without(new Set(["now", "click"]));
+    expect([kit.find("now"), kit.find("click")]).toEqual([undefined, undefined]);
+    expect(kit.find("browse")).toBe(browse);
+    expect(names(kit.with([make("now")]).active([], "a"))).toEqual(["now", reset, "query"]);
+    expect(toolkit.find("now")).toBe(now);
+  });
+
   it("keeps what holds for all its tools", () => {
     const kit = new Toolkit({
       execution: { timeoutMs: 5 },

@@ -81,6 +81,16 @@ export class Toolkit {
     });
   }
 
+  /** The same toolkit without the tools of these names. */
+  without(names: ReadonlySet<string>): Toolkit {
+    const isKept = ({ name }: Tool) => !names.has(name);
+    const groups = Object.entries(this.#groups).map(
+      ([name, group]) => [name, { ...group, tools: group.tools.filter(isKept) }] as const,
+    );
+    const tools = this.#options.tools?.filter(isKept) ?? [];
+    return new Toolkit({ ...this.#options, tools, groups: Object.fromEntries(groups) });
+  }
+
   /** Brings the sources up to date. */
   async refresh(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#sources.map((source) => source.refresh(signal)));

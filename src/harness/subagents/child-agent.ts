@@ -33,10 +33,10 @@ export async function declaredAgent(harness: Harness, declaration: LocalSubagent
   const { options, workspace } = harness;
   const { name, displayName = name, description, maxIters, budget, permissions } = declaration;
   const { workspace: definition = "" } = declaration;
-  // An absolute path can only come from code: a file that has one is not loaded.
-  const roots = isAbsolute(definition) ? [definition] : [];
+  // A file is not loaded with an absolute path that is below none of the roots; code may name any.
+  const { subagentRoots = [] } = options;
+  const roots = [...subagentRoots, ...(isAbsolute(definition) ? [definition] : [])];
   const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
-  const { contextFiles = defaultContextFiles } = options;
   const added = (declaration.tools ?? []).filter((one) => typeof one !== "string");
   const common = shared(harness);
   const isLeaf = declaration.leaf ?? true;
@@ -44,7 +44,10 @@ export async function declaredAgent(harness: Harness, declaration: LocalSubagent
     ...inherited(options),
     ...common,
     toolkit: toolkitOf(options, added),
-    toolSources: [...common.toolSources, ...allowlistOf(declaration.tools)],
+    toolSources: [
+      ...exempting(common.toolSources, added),
+      ...(declaration.tools ? [allowlistOf(declaration.tools)] : []),
+    ],
     name: displayName,
     agentId: name,
     description,
@@ -53,8 +56,7 @@ export async function declaredAgent(harness: Harness, declaration: LocalSubagent
       options.modelOptions && { modelOptions: options.modelOptions }),
     systemPrompt: joined(placed?.instructions ?? declaration.instructions, subagentContext()),
     ...(placed && { filesystem: placed.files }),
-    // The persona in the main workspace is the parent's.
-    ...(Array.isArray(contextFiles) && placed && { contextFiles: withoutPersona(contextFiles) }),
+    ...(placed && { contextFiles: withoutPersona(options.contextFiles) }),
     ...(maxIters !== undefined && { maxIters }),
     ...(budget && { budget }),
     ...(permissions && { permissions }),
@@ -99,31 +101,55 @@ function inherited(options: HarnessAgentOptions) {
   });
 }
 
-/** The parent's own tools, with those that a declaration adds. */
-function toolkitOf({ tools = [], toolkit }: HarnessAgentOptions, added: readonly Tool[]): Toolkit {
-  if (toolkit) return toolkit.with(added);
-  const names = new Set(added.map(({ name }) => name));
-  return new Toolkit({ tools: [...tools.filter(({ name }) => !names.has(name)), ...added] });
+/** The parent's own tools, with those that a declaration adds; an added one takes the place of one with its name. */
+function toolkitOf(
+  { tools, toolkit = new Toolkit(tools && { tools }) }: HarnessAgentOptions,
+  added: readonly Tool[],
+): Toolkit {
+  return toolkit.without(new Set(added.map(({ name }) => name))).with(added);
 }
 
-/** Of what is inherited, only what a name or a glob of the list selects; without a list everything is. */
-function allowlistOf(chosen: readonly (string | Tool)[] | undefined): readonly ToolSource[] {
-  if (chosen === undefined) return [];
+/** The names that a child may use, wherever the tools come from. */
+interface Allowlist extends ToolSource {
+  allows(name: string): boolean;
+  /** The same list with more names. */
+  and(names: ReadonlySet<string>): Allowlist;
+}
+
+function allowlist(allows: (name: string) => boolean): Allowlist {
+  return {
+    refresh: () => Promise.resolve(),
+    tools: () => [],
+    allows,
+    and: (names) => allowlist((name) => names.has(name) || allows(name)),
+  };
+}
+
+/** Of what is inherited, only what a name or a glob of the list selects; and what the list adds. */
+function allowlistOf(chosen: readonly (string | Tool)[]): Allowlist {
   const added = new Set(chosen.map((one) => (typeof one === "string" ? "" : one.name)));
   const globs = chosen.filter((one) => typeof one === "string");
   const isChosen = (name: string) => globs.some((glob) => matchesGlob(glob, name));
-  return [
-    {
-      refresh: () => Promise.resolve(),
-      tools: () => [],
-      // What serves its own subagents is not inherited: it has that itself, or not at all.
-      allows: (name) => added.has(name) || subagentToolNames.has(name) || isChosen(name),
-    },
-  ];
+  // What serves its own subagents is not inherited: it has that itself, or not at all.
+  return allowlist((name) => added.has(name) || subagentToolNames.has(name) || isChosen(name));
 }
 
-function withoutPersona(files: readonly string[]): readonly string[] {
-  return files.filter((path) => path !== "AGENTS.md");
+/** What a child adds is its own: the lists of those above it do not hold for that. */
+function exempting(
+  sources: readonly (ToolSource | Allowlist)[],
+  added: readonly Tool[],
+): readonly ToolSource[] {
+  const names = new Set(added.map(({ name }) => name));
+  return sources.map((source) => ("and" in source ? source.and(names) : source));
+}
+
+/** The persona in the main workspace is the parent's, and so are the hooks that stand for its files. */
+function withoutPersona(
+  files: HarnessAgentOptions["contextFiles"] = defaultContextFiles,
+): readonly string[] | false {
+  if (files === false) return false;
+  const paths = "name" in files ? defaultContextFiles : files;
+  return paths.filter((path) => path !== "AGENTS.md");
 }
 
 function joined(...parts: readonly (string | undefined)[]): string {

@@ -1,3 +1,5 @@
+import { agentWith, settingsBehind } from "../../agent/settings.ts";
+import { joinPermissions } from "../../agent/tool/permission.ts";
 import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { TaskRef } from "../../protocol/message.ts";
@@ -42,6 +44,7 @@ export interface Roster {
  */
 export function openRoster(harness: Harness, declared: readonly SubagentDeclaration[]): Roster {
   const { options, workspace, clock, warn } = harness;
+  const { subagentRoots: roots = [] } = options;
   const isFactory = (one: SubagentDeclaration) => "create" in one && one.create !== undefined;
   const builtIn: RosterEntry = {
     name: generalPurpose,
@@ -51,7 +54,7 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   const inCode = declared.filter((one) => !isFactory(one)).map(entryOf);
   const factories = declared.filter(isFactory).map(entryOf);
   const isRead = workspace && options.subagentFiles !== false;
-  const load = isRead && declarationLoader(workspace.files, "subagents", { clock });
+  const load = isRead && declarationLoader(workspace.files, "subagents", { clock, roots });
   let loaded: readonly SubagentDeclaration[] | undefined;
   let merged: readonly RosterEntry[] = [];
 
@@ -95,17 +98,32 @@ function agentMaker(
   declaration: SubagentDeclaration,
 ): (child: ForChild) => Promise<Agent> {
   if (isLocal(declaration)) return once(() => declaredAgent(harness, declaration));
+  const asDeclared = (agent: Agent) => underDeclaration(agent, declaration);
   if ("agent" in declaration && declaration.agent) {
     const { agent } = declaration;
-    return () => Promise.resolve(agent);
+    return once(async () => asDeclared(agent));
   }
   if ("create" in declaration && declaration.create) {
     const { create } = declaration;
     return keptByKey(harness.clock, async ({ task, depth, userId }) =>
-      create({ task, depth, ...(userId !== undefined && { userId }) }),
+      asDeclared(await create({ task, depth, ...(userId !== undefined && { userId }) })),
     );
   }
   throw new Error(`Subagent ${declaration.name} is of no known kind.`);
+}
+
+/** An agent that somebody has brought, with what its declaration says besides. */
+function underDeclaration(
+  agent: Agent,
+  { displayName, permissions, budget }: SubagentDeclaration,
+): Agent {
+  const own = settingsBehind(agent);
+  if (own === undefined) return agent;
+  return agentWith(agent, {
+    ...(displayName !== undefined && { name: displayName }),
+    ...(permissions && { permissions: joinPermissions([own.permissions, permissions]) }),
+    ...(budget && { budget: { ...own.budget, ...budget } }),
+  });
 }
 
 /** Makes a value when it is first asked for; a failure is tried again the next time. */

@@ -42,7 +42,6 @@ export async function runSubagent(context: ToolContext, order: Order) {
     ...(label !== undefined && { label }),
     child: { sessionId, agentKey, isKnown },
     ...(declaration?.output && { output: declaration.output }),
-    ...(declaration?.budget && { budget: declaration.budget }),
   });
   const isPromoted = wasSync && outcome.mode === "background";
   return reportOf(outcome, isPromoted);

@@ -1,4 +1,5 @@
 import { postAnswers } from "../../agent/answers.ts";
+import { cancelTask } from "../../agent/cancel.ts";
 import { Conversation } from "../../agent/conversation.ts";
 import { failConversation, resumeConversation } from "../../agent/resume-conversation.ts";
 import { type AgentSettings, settingsBehind } from "../../agent/settings.ts";
@@ -30,6 +31,8 @@ export interface TaskRunner {
   sweep(): Promise<readonly string[]>;
   /** Looks again and again from now on. */
   start(): void;
+  /** Cancels a task with everything below it, wherever it runs or waits. */
+  cancel(taskId: string, reason?: string): Promise<void>;
   /**
    * Ends the work of this process on the store: nothing new begins; what runs stops where it was last written, its
    * lease released, and goes on in another process or after a restart.
@@ -91,6 +94,13 @@ export function taskRunner(options: TaskRunnerOptions): TaskRunner {
         }
       };
       looking = look();
+    },
+    async cancel(taskId, reason) {
+      const record = await store.task(taskId);
+      const root = record && (await store.task(record.rootTaskId));
+      const owner = root && ownerOf(root);
+      if (root && !owner) throw unknownAgent(root);
+      await cancelTask(owner ?? (first as AgentSettings), taskId, reason);
     },
     async shutDown() {
       stop.abort();

@@ -6,6 +6,7 @@ import {
   memoryStore,
   type Store,
   type SubagentDeclaration,
+  storeFilesystem,
   tool,
 } from "../../../src/index.ts";
 import { checkStream } from "../../../src/protocol/check.ts";
@@ -333,6 +334,65 @@ describe("what a child inherits", () => {
     expect(tools).toEqual([["read"]]);
     expect(systems[0]).toContain("You are careful.");
     expect(systems[0]).toContain("# Subagent Context");
+  });
+
+  it("is never the persona of its parent", async () => {
+    const files = storeFilesystem(memoryStore());
+    await files.write("AGENTS.md", "You are the lead.");
+    for (const contextFiles of [undefined, false, ["AGENTS.md"], { name: "mine" }] as const) {
+      let system: unknown;
+      const look = scriptedModel(({ prompt: [first] }) => {
+        system = first?.content;
+        return "I am the child.";
+      });
+      const { lead } = leadOf(
+        [[spawn("child", "x")], "Done."],
+        [{ name: "child", description: "x", workspaceMode: "shared", model: look }],
+        { filesystem: files, ...(contextFiles !== undefined && { contextFiles }) },
+      );
+      await lead.call("Go.");
+      expect(system).toContain("# Subagent Context");
+      expect(system).not.toContain("You are the lead.");
+    }
+  });
+});
+
+describe("an agent that somebody has brought", () => {
+  it("works under the rules, the budget and the name of its declaration", async () => {
+    const danger = tool({ name: "danger", description: "x", execute: () => "it was run" });
+    const brought = new HarnessAgent({
+      name: "brought",
+      model: scriptedModel([[{ call: "danger" }], "Done."], { by: "prompt" }),
+      store: memoryStore(),
+      filesystem: false,
+      tools: [danger],
+    });
+    const declared = { description: "x", permissions: { deny: ["danger"] } };
+    const { lead, store } = leadOf(
+      [[spawn("ready", "x"), spawn("made", "x")], "Done."],
+      [
+        { ...declared, name: "ready", agent: brought, displayName: "Ready" },
+        { ...declared, name: "made", create: () => brought, budget: { iterations: 1 } },
+      ],
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const children = await store.tasks({ parentSessionId: "s" });
+    expect(children.map(({ agentName, status }) => [agentName, status]).sort()).toEqual([
+      ["Ready", "completed"],
+      ["brought", "incomplete"],
+    ]);
+    for (const { sessionId } of children) {
+      expect(await results(store, sessionId)).toEqual(["A rule forbids danger with this input."]);
+    }
+  });
+
+  it("cannot be on another server or have skills yet, which is said when the agent is made", () => {
+    const make = (more: object) => () =>
+      leadOf([], [{ name: "a", description: "x", ...more } as SubagentDeclaration]);
+    expect(make({ url: "https://example.org" })).toThrow("on another server");
+    expect(
+      make({ leaf: false, subagents: [{ name: "b", description: "x", skills: ["c"] }] }),
+    ).toThrow("has skills");
   });
 });
 

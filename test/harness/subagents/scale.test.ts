@@ -1,5 +1,8 @@
 // Many children: of one turn, of several, and of a long session.
 import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -20,6 +23,7 @@ import {
 import { expectLawful, readLog } from "../../agent/support/laws.ts";
 import type { SpawnReport } from "./spawns/run.ts";
 
+const run = promisify(execFile);
 const chunks = 200;
 
 /** What the child with this number says, in chunks that no other one says. */
@@ -118,5 +122,44 @@ describe.each([
     const speakers = events.filter(({ type }) => type === "task.text.delta");
     const changes = speakers.filter(({ task_id }, at) => task_id !== speakers[at - 1]?.task_id);
     expect(changes.length).toBeGreaterThan(2 * total);
+  });
+});
+
+describe("a session with 512 children, one after the other", () => {
+  it("holds none of them, and lists them as they are", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "spawns-"));
+    const program = fileURLToPath(new URL("spawns/run.ts", import.meta.url));
+    const database = join(directory, "store.db");
+    try {
+      const { stdout } = await run(process.execPath, [
+        "--expose-gc",
+        program,
+        database,
+        "16",
+        "32",
+      ]);
+      const { spawned, held, heapPerSpawn, agentList, taskList } = JSON.parse(
+        stdout,
+      ) as SpawnReport;
+      expect(spawned).toBe(512);
+      // The agents of the last turn have not been idle for long enough.
+      expect(held).toEqual({
+        agents: [8, 512],
+        settings: [8, 512],
+        tasks: [0, 512],
+        drives: [0, 512],
+      });
+      console.log(`the heap has grown by ${heapPerSpawn} bytes for each child`);
+      expect(heapPerSpawn).toBeLessThan(4_096);
+
+      expect(agentList).toContain("started (412 older ones are not shown):");
+      expect(agentList.match(/^agent_key: agent:worker:/gm)).toHaveLength(100);
+      expect(new Set(agentList.match(/agent:worker:\S+/g)).size).toBe(100);
+      expect(agentList.match(/^status: completed$/gm)).toHaveLength(100);
+      expect(taskList).toMatch(/^\(412 older ones are not shown\)\n/);
+      expect(taskList.match(/^- call_\w+ worker: completed$/gm)).toHaveLength(100);
+    } finally {
+      await rm(directory, { recursive: true });
+    }
   });
 });

@@ -1,8 +1,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { sqliteStore } from "../../../src/index.ts";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
+import { sqliteStore } from "../../../src/index.ts";
 import type { Store, TaskRecord } from "../../../src/protocol/store.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
 import { deep } from "../../agent/support/deep.ts";
@@ -10,7 +10,13 @@ import { expectLawful } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { seededRandom } from "../../support/random.ts";
 import { startTaskAgent } from "./support/run-task-agent.ts";
-import { backgroundTasks, executionsIn, sessionId, workCast, workerCalls } from "./support/task-cast.ts";
+import {
+  backgroundTasks,
+  executionsIn,
+  sessionId,
+  workCast,
+  workerCalls,
+} from "./support/task-cast.ts";
 
 const kills = deep ? 50 : 5;
 const seed = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
@@ -68,7 +74,9 @@ async function resultsIn(store: Store, session: string): Promise<readonly string
 }
 
 describe("a process with twenty background tasks that is killed", () => {
-  it.each(Array.from({ length: kills }, (_, kill) => [kill + 1, ways[kill % ways.length] as never]))(
+  it.each(
+    Array.from({ length: kills }, (_, kill) => [kill + 1, ways[kill % ways.length] as never]),
+  )(
     "leaves nothing that is not taken up or failed (%i, %s)",
     async (kill, way: (typeof ways)[number]) => {
       const at = random.int(Math.floor(commits / 5), commits - 5);
@@ -124,7 +132,9 @@ describe("a process with twenty background tasks that is killed", () => {
       // The lead has heard of each once.
       const blocks = (await store.session(sessionId)).flatMap(({ content }) => content);
       const told = blocks.flatMap((block) =>
-        block.type === "hint" && block.metadata?.taskId !== undefined ? [block.metadata.taskId] : [],
+        block.type === "hint" && block.metadata?.taskId !== undefined
+          ? [block.metadata.taskId]
+          : [],
       );
       expect({ hint, told: [...told].sort() }).toEqual({
         hint,

@@ -15,7 +15,9 @@ import { scriptedModel, type TurnFunction } from "../../../../src/testing/index.
 export interface SpawnReport {
   readonly spawned: number;
   /** Things of ended children that something still holds, of as many as there were, while the last task still ran. */
-  readonly held: Readonly<Record<"agents" | "tasks" | "drives", readonly [number, number]>>;
+  readonly held:
+    | Readonly<Record<"agents" | "settings" | "tasks" | "drives", readonly [number, number]>>
+    | undefined;
   /** What a child more has cost, in bytes. */
   readonly heapPerSpawn: number;
   /** What the model was told at the end. */
@@ -24,7 +26,7 @@ export interface SpawnReport {
 }
 
 const [path = "", roots = "1", each = "1"] = process.argv.slice(2);
-const perTurn = 4;
+const perTurn = 8;
 const turns = Number(each) / perTurn;
 
 /** Time that can be moved ahead. */
@@ -32,6 +34,7 @@ let ahead = 0;
 const clock: Clock = { ...systemClock, now: () => Date.now() + ahead };
 
 const agents: WeakRef<object>[] = [];
+const settings: WeakRef<object>[] = [];
 const tasks: WeakRef<object>[] = [];
 const drives: WeakRef<object>[] = [];
 
@@ -67,17 +70,20 @@ const worker: SubagentDeclaration = {
   name: "worker",
   description: "Works.",
   create() {
+    // The settings of an agent hold its model.
+    const model = forgetful(({ assistantCount }) =>
+      assistantCount === 0 ? [{ call: "look" }] : "Done.",
+    );
+    settings.push(new WeakRef(model));
     const agent = new HarnessAgent({
       name: "worker",
+      model,
       filesystem: false,
       store,
       clock,
       subagents: false,
       tools: [look],
       hooks: [watch],
-      model: forgetful(({ assistantCount }) =>
-        assistantCount === 0 ? [{ call: "look" }] : "Done.",
-      ),
     });
     agents.push(new WeakRef(agent));
     return agent;
@@ -118,7 +124,12 @@ const lead = new HarnessAgent({
     if (!isLast) return "Done.";
     if (turn > turns + 1) return "Done.";
     await collectGarbage();
-    held = { agents: count(agents), tasks: count(tasks), drives: count(drives) };
+    held = {
+      agents: count(agents),
+      settings: count(settings),
+      tasks: count(tasks),
+      drives: count(drives),
+    };
     return [{ call: "agent_list" }, { call: "task_list" }];
   }),
 });
@@ -142,7 +153,7 @@ const warm = Math.floor(heaps.length / 5);
 const grown = (heaps.at(-1) ?? 0) - (heaps[warm] ?? 0);
 const report: SpawnReport = {
   spawned: (await store.tasks({ parentSessionId: "s" })).length,
-  held: held ?? { agents: [0, 0], tasks: [0, 0], drives: [0, 0] },
+  held,
   heapPerSpawn: Math.round(grown / ((heaps.length - 1 - warm) * Number(each))),
   agentList: toldBy("agent_list"),
   taskList: toldBy("task_list"),

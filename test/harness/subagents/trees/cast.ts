@@ -51,7 +51,7 @@ export function castModel(
       await turns(planned.pause);
       const said = [{ thinking: `${mark} Hm.` }, { text: [`${mark} I look. `, `${mark} Now.`] }];
       const calls = planned.calls.map((call) =>
-        callOf(call, (of) => taskIdIn(prompt, of) ?? recall?.(of) ?? "none"),
+        callOf(call, (of) => taskIdIn(prompt, of) ?? recall?.(of) ?? `none-${call.key}`),
       );
       return [...said.slice(turn % 2), ...calls, usage];
     }
@@ -78,15 +78,16 @@ const seconds = { sync: 600, background: 0, promoted: 1 } as const;
 /** A planned call as the model makes it. */
 function callOf(call: CallPlan, taskId: (key: string) => string): ScriptedPart {
   const id = call.key;
+  const number = numberOf(id);
   switch (call.type) {
     case "work":
     case "ask":
-      return { id, call: call.type, input: { who: whoseCall(id), n: call.n } };
+      return { id, call: call.type, input: { who: whoseCall(id), n: call.n, number } };
     case "hold":
     case "stuck":
-      return { id, call: call.type, input: { who: whoseCall(id), n: 0 } };
+      return { id, call: call.type, input: { who: whoseCall(id), n: 0, number } };
     case "list":
-      return { id, call: id.length % 2 ? "task_list" : "agent_list" };
+      return { id, call: number % 32 ? "task_list" : "agent_list" };
     case "spawn":
       return {
         id,
@@ -108,7 +109,7 @@ function callOf(call: CallPlan, taskId: (key: string) => string): ScriptedPart {
       return {
         id,
         call: "task_output",
-        input: { task_id: taskId(call.of), block: call.block, timeout: 600_000 },
+        input: { task_id: taskId(call.of), block: call.block, timeout: 500_000 + number },
       };
     case "wait":
       return {
@@ -116,12 +117,18 @@ function callOf(call: CallPlan, taskId: (key: string) => string): ScriptedPart {
         call: "task_wait",
         input: {
           ...(call.of !== "all" && { task_ids: call.of.map(taskId) }),
-          timeout_seconds: 600,
+          timeout_seconds: 500 + number,
         },
       };
     case "cancel":
       return { id, call: "task_cancel", input: { task_id: taskId(call.of) } };
   }
+}
+
+/** The place of a call in its task: no call is made twice with the same input, which would be stopped as a loop. */
+function numberOf(key: string): number {
+  const [turn = 0, index = 0] = key.split(".").slice(-2).map(Number);
+  return turn * 16 + index;
 }
 
 /** The task that makes a call. */
@@ -156,7 +163,7 @@ export interface CastTools {
 
 /** The tools of every agent of a tree; what they return tells whose call it was. */
 export function castTools({ onCall, hold }: CastTools): readonly Tool[] {
-  const input = z.object({ who: z.string(), n: z.number() });
+  const input = z.object({ who: z.string(), n: z.number(), number: z.number() });
   type Given = z.infer<typeof input>;
   const ways: Record<string, (given: Given, context: ToolContext) => Promise<string>> = {
     async work({ who, n }, { emit, signal }) {

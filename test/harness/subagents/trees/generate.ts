@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { type Random, seededRandom } from "../../../support/random.ts";
 import type { CallPlan, ChildCall, Kind, Plan, TaskPlan, TurnPlan, Wait } from "./plan.ts";
+import { outlineOf } from "./plan.ts";
 
 /** How large a tree may get. */
 export interface TreeSize {
@@ -13,11 +14,12 @@ export interface TreeSize {
 }
 
 /** What trees are made of besides plain calls and synchronous children; a failing tree loses what it does not need. */
-const features = [
+export const features = [
   ...["background", "promoted", "fail", "short", "mirror", "ask", "stuck", "cancel", "root cancel"],
   ...["send", "output", "wait", "list", "crowd", "again", "tool error"],
 ] as const;
-type Feature = (typeof features)[number];
+/** Something that a tree can be made of. */
+export type Feature = (typeof features)[number];
 
 /** A session has at most this many children, so that no limit comes in the way. */
 const fanOut = 8;
@@ -33,12 +35,13 @@ export function treeArbitrary(largest: TreeSize, without: readonly Feature[] = [
       calls: fc.integer({ min: 1, max: largest.calls }),
       depth: fc.integer({ min: 1, max: largest.depth }),
       tasks: fc.integer({ min: 1, max: largest.tasks }),
-      features: fc.subarray([...allowed], { minLength: 0 }),
+      features: fc.subarray([...allowed]),
       everything: fc.boolean(),
     })
-    .map(({ seed, features: some, everything, ...size }) =>
-      generateTree(seed, size, everything ? allowed : some),
-    );
+    .map(({ seed, features: some, everything, ...size }) => {
+      const plan = generateTree(seed, size, everything ? allowed : some);
+      return { ...plan, [fc.toStringMethod]: () => outlineOf(plan) };
+    });
 }
 
 /** The tree of a seed. */
@@ -100,7 +103,7 @@ function taskPlan(world: World, key: string, kind: TaskPlan["kind"], place: Plac
     // Only what was there before this turn can be spoken to: calls of one turn run side by side.
     const known = [...place.known];
     const crowd = world.has("crowd", 0.2) ? random.int(3, fanOut) : 0;
-    const crowdKind = kindOf(world);
+    const crowdKind = kindOf(world, kind);
     const add = (plan: (key: string) => CallPlan) =>
       calls.push(plan(`${key}.${turn}.${calls.length}`));
     for (let i = 0; i < crowd && canSpawn(world, place, kind); i++) {
@@ -130,7 +133,7 @@ function callPlan(
 ): CallPlan {
   const { random } = world;
   if (canSpawn(world, place, kind) && random.chance(place.depth === 0 ? 0.6 : 0.4)) {
-    return spawnPlan(world, key, place, kind, kindOf(world));
+    return spawnPlan(world, key, place, kind, kindOf(world, kind));
   }
   // A stuck child hears nothing before it is cancelled.
   const free = known.filter((child) => !child.isStuck || child.isCancelled);
@@ -148,7 +151,8 @@ function callPlan(
     return { type: "wait", key, of: isAll && random.chance(0.5) ? "all" : some };
   }
   if (others.length > 0 && world.has("cancel", 0.25)) return cancelPlan(key, random.pick(others));
-  if (world.has("list", 0.1)) return { type: "list", key };
+  // To ask the same again and again would be stopped as a loop.
+  if (key.endsWith(".0") && world.has("list", 0.2)) return { type: "list", key };
   if (world.has("ask", 0.25)) return { type: "ask", key, n: random.int(0, 5) };
   const n = world.has("tool error", 0.2) ? 4 : random.pick([0, 0, 1, 3, 25]);
   return { type: "work", key, n };
@@ -171,8 +175,9 @@ function canSpawn(world: World, { depth, session }: Place, kind: TaskPlan["kind"
   return world.tasksLeft > 0 && session.children < fanOut;
 }
 
-function kindOf(world: World): Kind {
-  if (world.has("mirror", 0.1)) return "general-purpose";
+function kindOf(world: World, parentKind: TaskPlan["kind"]): Kind {
+  // One like its parent would be cut off as soon as that.
+  if (parentKind !== "short" && world.has("mirror", 0.1)) return "general-purpose";
   if (world.has("short", 0.15)) return "short";
   return world.random.pick(["alpha", "beta"]);
 }

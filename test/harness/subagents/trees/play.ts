@@ -41,14 +41,15 @@ export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
     const { run } = opened;
     if (run) follows.push(follow(run, shown));
     const cancel = index === 0 && run ? cancelOf(stage, run) : undefined;
-    const isLast = index === stage.roots.length - 1;
-    await people.attendTo(opened.first, plan.settles || isLast);
+    // Whoever is asked last has nothing to do but to hear what has ended by then.
+    const settles = plan.settles || index >= stage.roots.length - 2;
+    await people.attendTo(opened.first, settles);
     first ??= await opened.first;
     if (cancel) {
       await cancel();
       cancelledAt = stage.witness.tick();
       await expectNothing(stage, "after the cancel");
-    } else if (plan.settles || isLast) {
+    } else if (settles) {
       await run?.settled();
       await expectNothing(stage, `when ${root.key} has settled`);
     }
@@ -198,7 +199,8 @@ class People {
 
 /** What people say: it depends on the call alone. */
 export function answerTo(approval: Approval): Answer {
-  const { who, n } = approval.call.input as { who: string; n: number };
+  const input = approval.call.input as { readonly n: number };
+  const { n } = input;
   if (n % 3 === 0) return approval.deny("not that");
-  return n % 3 === 1 ? approval.approve() : approval.edit({ who, n: n + 1 });
+  return n % 3 === 1 ? approval.approve() : approval.edit({ ...input, n: n + 1 });
 }

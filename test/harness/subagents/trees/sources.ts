@@ -76,10 +76,14 @@ function markProblems(
     const others = marks.filter((key) => key !== task.plan.key);
     return others.length > 0 ? [`${task.plan.key} says what ${others} said`] : [];
   }
-  const strangers = marks.filter(
-    (key) => truth.byKey.get(key)?.record.parentSessionId !== task.record.sessionId,
-  );
+  // What a child cites may be what its own children have said.
+  const strangers = marks.filter((key) => !isBelow(truth.byKey.get(key), task.record.sessionId));
   return strangers.length > 0 ? [`${task.plan.key} was told what ${strangers} said`] : [];
+}
+
+function isBelow(task: TrueTask | undefined, sessionId: string): boolean {
+  if (task === undefined) return false;
+  return task.record.parentSessionId === sessionId || isBelow(task.parent, sessionId);
 }
 
 /** The same of agent events: what they say was said by whom their source names. */

@@ -63,7 +63,7 @@ export async function truthOf(played: Played): Promise<Truth> {
       const callId = callIdOf(known, call.key);
       const child = callId === undefined ? undefined : await store.task(callId);
       if (child) await visit(call.task, child, { parent: known, call });
-      else if (!mayLack(known, call)) problems.push(`${call.key} has no task`);
+      else if (!mayLack(known, call, byKey)) problems.push(`${call.key} has no task`);
     }
   }
 
@@ -100,11 +100,12 @@ export function blocksOf(messages: readonly Message[]): readonly Block[] {
   return messages.flatMap(({ content }) => content);
 }
 
-/** A call has no child when its task was stopped before the call could be made. */
-function mayLack(parent: TrueTask, { key }: ChildCall): boolean {
+/** A call has no child when its task was stopped before the call could be made, or nobody is there to send to. */
+function mayLack(parent: TrueTask, call: ChildCall, byKey: ReadonlyMap<string, TrueTask>): boolean {
   if (parent.record.status === "cancelled") return true;
-  const isUnreached = callIdOf(parent, key) === undefined;
-  return isUnreached && parent.plan.kind === "short" && !key.startsWith(`${parent.plan.key}.0.`);
+  const { key } = call;
+  if (callIdOf(parent, key) !== undefined) return call.type === "send" && !byKey.has(call.to);
+  return parent.plan.kind === "short" && !key.startsWith(`${parent.plan.key}.0.`);
 }
 
 function recordProblems(

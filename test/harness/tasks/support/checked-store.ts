@@ -50,7 +50,6 @@ export function checkedStore(store: Store): CheckedStore {
       ...store,
       async commit(commit) {
         await store.commit(commit);
-        if (process.env.TRACE) console.log(JSON.stringify({f: commit.lease.fence, ev: commit.events?.map((e: any) => `${e.type}${e.reason ? ":" + e.reason : ""}@${e.task_id.slice(-4)}#${e.task_seq}`), t: commit.tasks?.map((t) => `${t.taskId.slice(-4)} ${t.agentName} ${t.status} ${t.mode} ${t.committedOutput}`), a: commit.appends?.map((a) => a.sessionId.slice(-4) + "@" + a.at + ":" + a.messages.map((m) => m.content.map((b) => b.type).join("+")).join(",")), p: commit.posts?.map((p) => p.id), k: commit.taken }));
         look(commit);
       },
     },

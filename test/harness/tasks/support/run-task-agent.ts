@@ -23,7 +23,10 @@ export interface RunningProcess {
 }
 
 /** Starts a process; `args` as the program has them. */
-export function startTaskAgent(folder: string, ...args: readonly (string | number)[]): RunningProcess {
+export function startTaskAgent(
+  folder: string,
+  ...args: readonly (string | number)[]
+): RunningProcess {
   const options = ["--disable-warning=ExperimentalWarning", program, folder, ...args.map(String)];
   const child = spawn(process.execPath, options, {
     stdio: ["ignore", "pipe", "pipe"],

@@ -30,7 +30,10 @@ const lead =
   what === "work" ? workCast(store, folder) : askCast(store, folder, mode as "sync" | "background");
 if (what === "answer") {
   const approvals = await lead.approvals({ sessionId });
-  const run = lead.run(approvals.map((one) => one.approve()), { sessionId });
+  const run = lead.run(
+    approvals.map((one) => one.approve()),
+    { sessionId },
+  );
   await run.result();
   await run.settled();
 } else {

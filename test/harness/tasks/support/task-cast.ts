@@ -32,7 +32,10 @@ export const workerCalls = ["look", "pay", "look", "pay"] as const;
 /** A lead with twenty workers in the background. */
 export function workCast(store: Store, folder: string): HarnessAgent {
   const spawn = { agent_id: "worker", task: "Work.", timeout_seconds: 0 };
-  const calls = Array.from({ length: backgroundTasks }, () => ({ call: "agent_spawn", input: spawn }));
+  const calls = Array.from({ length: backgroundTasks }, () => ({
+    call: "agent_spawn",
+    input: spawn,
+  }));
   const worker = agent(store, "worker", [...workerCalls.map((call) => ({ call })), "Worked."], {
     tools: [noting(folder, "look"), noting(folder, "pay")],
   });

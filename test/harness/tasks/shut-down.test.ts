@@ -1,0 +1,99 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
+import { HarnessAgent, memoryStore, type Store, sqliteStore, tool } from "../../../src/index.ts";
+import { isTerminal } from "../../../src/protocol/task.ts";
+import { scriptedModel } from "../../../src/testing/index.ts";
+import { expectLawful } from "../../agent/support/laws.ts";
+import { createFolder, removeFolder } from "../../store/support/folder.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = createFolder();
+});
+afterAll(() => removeFolder(folder));
+
+const sessionId = "session";
+
+/** A lead with one worker in turn and one in the background; each has a tool that waits until it is let go. */
+function castOn(store: Store) {
+  const ran: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const make = (name: string, idempotent: boolean) =>
+    tool({
+      name,
+      description: `Does ${name}.`,
+      idempotent,
+      async execute(_, { callId, signal }) {
+        ran.push(`${name} ${callId}`);
+        if (name === "begin") return "begun";
+        await Promise.race([
+          gate.promise,
+          new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+        ]);
+        return `${name} is done`;
+      },
+    });
+  const worker = new HarnessAgent({
+    name: "worker",
+    model: scriptedModel([{ call: "begin" }, [{ call: "look" }, { call: "pay" }], "Worked."], {
+      by: "prompt",
+    }),
+    tools: [make("begin", false), make("look", true), make("pay", false)],
+    store,
+    filesystem: false,
+    subagents: false,
+  });
+  const spawn = (timeout_seconds: number) => ({
+    call: "agent_spawn",
+    input: { agent_id: "worker", task: "Work.", timeout_seconds },
+  });
+  const lead = new HarnessAgent({
+    name: "lead",
+    model: scriptedModel([[spawn(600), spawn(0)], "Good.", "I have heard."], { by: "prompt" }),
+    store,
+    filesystem: false,
+    subagents: [{ name: "worker", description: "Works.", agent: worker }],
+  });
+  return { lead, ran, open: gate.resolve };
+}
+
+describe.each(["memory", "sqlite"])("a process that shuts down (%s)", (kind) => {
+  it("gives up what it works on at once, and another one goes on with it", async () => {
+    const store = kind === "memory" ? memoryStore() : sqliteStore(join(folder, "store.db"));
+    const first = castOn({ ...store });
+    const run = first.lead.run("Go.", { sessionId });
+    const ended = expect(run.result()).rejects.toMatchObject({ code: "shutting_down" });
+    await expect.poll(() => first.ran.length).toBe(6);
+    const runner = taskRunner({ agents: [first.lead] });
+    runner.start();
+    await runner.shutDown();
+    await ended;
+    await runner.shutDown(); // asked again, it has nothing to do
+
+    // Its lease is released, not only due to end.
+    expect(await store.expired(10)).toEqual([sessionId]);
+    const refused = { code: "shutting_down", retryable: true };
+    await expect(first.lead.call("And?", { sessionId })).rejects.toMatchObject(refused);
+    await expect(first.lead.call("Hello?", { sessionId: "new" })).rejects.toMatchObject(refused);
+    expect(await store.tasks({ sessionId: "new" })).toEqual([]);
+    const [root] = await store.tasks({ sessionId });
+    if (root === undefined) throw new Error("There is no root task.");
+    const statuses = async () =>
+      (await store.tasks({ rootTaskId: root.taskId })).map(({ status }) => status);
+    expect(await statuses()).toEqual(["in_progress", "in_progress", "in_progress"]);
+
+    const second = castOn({ ...store });
+    second.open();
+    const next = taskRunner({ agents: [second.lead] });
+    expect(await next.sweep()).toEqual([sessionId]);
+    await expect.poll(async () => (await statuses()).every(isTerminal)).toBe(true);
+    expect(await statuses()).toEqual(["completed", "completed", "completed"]);
+    // What was recorded has stayed; what may be repeated was, and what may not was not.
+    expect(second.ran.map((call) => call.split(" ")[0])).toEqual(["look", "look"]);
+    for (const call of second.ran) expect(first.ran).toContain(call);
+    await expectLawful(store, root.taskId);
+    await next.shutDown();
+    await store.close();
+  });
+});
