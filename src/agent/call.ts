@@ -1,7 +1,7 @@
 import type { ErrorShape } from "../protocol/error.ts";
 import type { Block, SuspensionBlock, ToolResultState } from "../protocol/message.ts";
 import { asBlocks } from "../protocol/message.ts";
-import { isTerminal, type WireBlock } from "../protocol/task.ts";
+import type { WireBlock } from "../protocol/task.ts";
 import { ResultEmitter } from "./emit-result.ts";
 import type { ActingVerdict, ToolCall } from "./hook.ts";
 import { callHooks, tellAnyway, tellHooks } from "./hook.ts";
@@ -18,6 +18,7 @@ import { reasonOf } from "./tool/result.ts";
 import type { ToolDefinition } from "./tool/tool.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
+import { cancelChildOf } from "./undriven.ts";
 
 /** A call's result, for the model and for people. */
 export interface CallResult {
@@ -56,6 +57,7 @@ export async function runCall(
     // A call that was stopped because nobody may write any more has not ended: whoever goes on runs it.
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
+      await cancelChildOf(task, pending.call.id);
       await finishCall(task, pending.call, outcome, shown);
       return "moved";
     }
@@ -187,19 +189,11 @@ async function execute(
         }),
     }),
   );
-  // Also when it was interrupted meanwhile, and when it was given up before it had looked for its child.
-  if (childWaits || (await isChildOpen(task, call.id))) return childWaiting;
+  if (childWaits) return childWaiting; // also when it was interrupted meanwhile
   if (outcome.state === "suspended") {
     return { type: "suspend", kind: "question", reason: outcome.reason, input };
   }
   return { type: "result", ...outcome };
-}
-
-/** Whether the task is cancelled and a child that the call waits for has not ended yet. */
-async function isChildOpen(task: TaskRun, callId: string): Promise<boolean> {
-  if (!task.controller.signal.aborted || !task.childCalls.has(callId)) return false;
-  const child = await task.conversation.store.task(callId);
-  return child?.mode === "sync" && !isTerminal(child.status);
 }
 
 function tellChunk(task: TaskRun, call: ToolCall, chunk: string | Block): void {

@@ -1,9 +1,9 @@
 import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
-import { failLostTasks } from "./child.ts";
 import { attend, type Drive } from "./drive.ts";
 import type { AgentSettings } from "./settings.ts";
+import { failLostTasks } from "./undriven.ts";
 
 /** How long a conversation stays with a process that has died. */
 const leaseMs = 10_000;

@@ -1,7 +1,6 @@
 import type { Message } from "../protocol/message.ts";
 import type { Post, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import { reviveChild } from "./child.ts";
 import type { Conversation } from "./conversation.ts";
 import { driverOf, unfinished } from "./drivers.ts";
 import type { Ending } from "./ending.ts";
@@ -11,6 +10,7 @@ import { driveTask, resumeTask } from "./lifecycle.ts";
 import { isSlotTaken } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
 import { traceTask } from "./trace.ts";
+import { reviveChild } from "./undriven.ts";
 
 /** A task that this process works on, whoever waits for it. */
 export interface Drive {

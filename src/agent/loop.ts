@@ -1,6 +1,5 @@
 import { RivuletError } from "../protocol/error.ts";
 import { act } from "./act.ts";
-import { cancelChildren } from "./child.ts";
 import type { Ending } from "./ending.ts";
 import { cancelled, completed, failed, incomplete, suspended } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
@@ -13,6 +12,7 @@ import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { iterationOf } from "./task-run.ts";
+import { cancelChildren } from "./undriven.ts";
 
 /**
  * The agent. It looks at the transcript, does what comes next, and looks again, until there is nothing left to do or

@@ -3,10 +3,10 @@ import type { LogEvent, StreamFrame, TaskEvent } from "../../src/protocol/index.
 import { decodeSse, encodeSse } from "../../src/protocol/index.ts";
 
 /** How many bytes a text has on the wire. */
-export const bytes = (text: string) => new TextEncoder().encode(text).length;
+const bytes = (text: string) => new TextEncoder().encode(text).length;
 
 /** A piece of text with what costs more than a byte when it is sent. */
-export const chunk = 'words, "quoted", and 一 ';
+const chunk = 'words, "quoted", and 一 ';
 
 /** The chunks of a text of about `size` bytes. */
 export function chunksOf(size: number): readonly string[] {

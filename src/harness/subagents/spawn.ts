@@ -84,9 +84,9 @@ export async function checkLabel(
   label: string,
 ): Promise<void> {
   const { conversation, ref } = task;
+  if (await conversation.store.task(context.callId)) return; // it is this call's own child's
   const children = await childrenOf(conversation.store, ref.sessionId, context.messages);
-  const other = children.find((child) => child.label === label);
-  if (other && other.task?.taskId !== context.callId) throw labelTaken(label);
+  if (children.some((child) => child.label === label)) throw labelTaken(label);
 }
 
 /** The child of this session that a key or a label names. */

@@ -147,7 +147,7 @@ describe("a session with 512 children, one after the other", () => {
         agents: [8, 512],
         settings: [8, 512],
         tasks: [0, 512],
-        drives: [0, 512],
+        calls: [0, 512],
       });
       console.log(`the heap has grown by ${heapPerSpawn} bytes for each child`);
       expect(heapPerSpawn).toBeLessThan(4_096);

@@ -2,21 +2,26 @@ import { expect, it } from "vitest";
 import { deep } from "../../agent/support/deep.ts";
 import { playSchedule } from "./support/schedule.ts";
 
-const count = Number(process.env.COUNT ?? (deep ? 10_000 : 1_000));
-const most = Number(process.env.MOST ?? 3);
+const count = deep ? 10_000 : 1_000;
 const first = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
+const most = 3;
 
 it("tasks end truthfully, whoever works, cancels, sweeps, reads, crashes, stalls or has the wrong time", async () => {
-  let tasks = 0;
+  const seen: Record<string, number> = {};
   const failed: string[] = [];
   for (let seed = first; seed < first + count && failed.length < most; seed++) {
-    const { problems, story, tasks: played } = await playSchedule(seed);
-    tasks += played;
+    const played = await playSchedule(seed);
+    for (const [what, times] of Object.entries(played.seen)) seen[what] = (seen[what] ?? 0) + times;
+    const { problems, story } = played;
     if (problems.length > 0) {
       failed.push([`RIVULET_SEED=${seed}`, ...problems, story.join(", ")].join("\n"));
     }
   }
   expect(failed.join("\n\n")).toBe("");
-  expect(tasks).toBeGreaterThan(count);
-  console.info(`${count} schedules, ${tasks} tasks`);
+  console.info(`${count} schedules from seed ${first}: ${JSON.stringify(seen)}`);
+  for (const what of ["completed", "cancelled", "lost", "recovered", "suspended", "promoted"]) {
+    expect(seen[what], what).toBeGreaterThan(count / 100);
+  }
+  expect(seen["in the background"]).toBeGreaterThan(count / 10);
+  expect(seen.told).toBeGreaterThan(count / 10);
 });

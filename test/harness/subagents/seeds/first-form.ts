@@ -28,10 +28,11 @@ interface PlainAnnotation {
 }
 type Rule = (events: readonly PlainEvent[]) => readonly PlainEvent[];
 
-/** The eleven types of the first form, and the fields that each has besides its type and its task. */
 const part = ["item_id", "output_index"];
 const block = [...part, "block_index", "item"];
 const summary = [...part, "summary_index"];
+
+/** The eleven types of the first form, and the fields that each has besides its type and its task. */
 const eventFields: Readonly<Record<string, readonly string[]>> = {
   "task.output_item.added": ["output_index", "item"],
   "task.output_item.done": ["output_index", "item"],
@@ -77,7 +78,7 @@ function bare(item: PlainItem): PlainItem {
 }
 
 function bareAnnotation(annotation: PlainAnnotation): PlainAnnotation {
-  return pick(annotation as never, ["type", "reference_id", "start_index", "end_index"]) as never;
+  return pick(annotation, ["type", "reference_id", "start_index", "end_index"]);
 }
 
 /** The number to cite stands in a block's `id`. */

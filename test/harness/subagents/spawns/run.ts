@@ -16,7 +16,7 @@ export interface SpawnReport {
   readonly spawned: number;
   /** Things of ended children that something still holds, of as many as there were, while the last task still ran. */
   readonly held:
-    | Readonly<Record<"agents" | "settings" | "tasks" | "drives", readonly [number, number]>>
+    | Readonly<Record<"agents" | "settings" | "tasks" | "calls", readonly [number, number]>>
     | undefined;
   /** What a child more has cost, in bytes. */
   readonly heapPerSpawn: number;
@@ -36,7 +36,7 @@ const clock: Clock = { ...systemClock, now: () => Date.now() + ahead };
 const agents: WeakRef<object>[] = [];
 const settings: WeakRef<object>[] = [];
 const tasks: WeakRef<object>[] = [];
-const drives: WeakRef<object>[] = [];
+const calls: WeakRef<object>[] = [];
 
 /** A model that keeps nothing of what it was asked. */
 function forgetful(turn: TurnFunction) {
@@ -51,12 +51,12 @@ function forgetful(turn: TurnFunction) {
   };
 }
 
-// A task holds the context of its hooks, and its drive the signal of its tools.
+// A task, and with it its drive, holds the context of its hooks; a call holds the signal that its tool hears.
 const look = tool({
   name: "look",
   description: "Looks.",
   execute(_, { signal }) {
-    drives.push(new WeakRef(signal));
+    calls.push(new WeakRef(signal));
     return "x".repeat(1_000);
   },
 });
@@ -102,7 +102,7 @@ const count = (refs: readonly WeakRef<object>[]) =>
 
 let turn = 0;
 let isLast = false;
-let held: SpawnReport["held"] | undefined;
+let held: SpawnReport["held"];
 const heaps: number[] = [];
 const store = openStore(`sqlite:${path}`);
 const lead = new HarnessAgent({
@@ -121,14 +121,13 @@ const lead = new HarnessAgent({
       const input = { agent_id: "worker", task: "Look." };
       return Array.from({ length: perTurn }, () => ({ call: "agent_spawn", input }));
     }
-    if (!isLast) return "Done.";
-    if (turn > turns + 1) return "Done.";
+    if (!isLast || turn > turns + 1) return "Done.";
     await collectGarbage();
     held = {
       agents: count(agents),
       settings: count(settings),
       tasks: count(tasks),
-      drives: count(drives),
+      calls: count(calls),
     };
     return [{ call: "agent_list" }, { call: "task_list" }];
   }),

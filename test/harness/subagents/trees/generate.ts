@@ -28,20 +28,23 @@ const maxDepth = 3;
 /** Trees for properties. A failing one is made smaller by its size and its features; its seed stays. */
 export function treeArbitrary(largest: TreeSize, without: readonly Feature[] = []) {
   const allowed = features.filter((feature) => !without.includes(feature));
-  return fc
-    .record({
-      seed: fc.noShrink(fc.integer({ min: 0, max: 0x7fffffff })),
-      turns: fc.integer({ min: 1, max: largest.turns }),
-      calls: fc.integer({ min: 1, max: largest.calls }),
-      depth: fc.integer({ min: 1, max: largest.depth }),
-      tasks: fc.integer({ min: 1, max: largest.tasks }),
-      features: fc.subarray([...allowed]),
-      everything: fc.boolean(),
-    })
-    .map(({ seed, features: some, everything, ...size }) => {
-      const plan = generateTree(seed, size, everything ? allowed : some);
-      return { ...plan, [fc.toStringMethod]: () => outlineOf(plan) };
-    });
+  const whole = fc.record({
+    seed: fc.noShrink(fc.integer({ min: 0, max: 0x7fffffff })),
+    turns: fc.integer({ min: 1, max: largest.turns }),
+    calls: fc.integer({ min: 1, max: largest.calls }),
+    depth: fc.integer({ min: 1, max: largest.depth }),
+    tasks: fc.integer({ min: 1, max: largest.tasks }),
+    some: fc.oneof(
+      { withCrossShrink: true },
+      { arbitrary: fc.subarray(allowed), weight: 1 },
+      { arbitrary: fc.constant(allowed), weight: 3 },
+    ),
+  });
+  // Without bias: small ones are found by shrinking, and rare things need room.
+  return fc.noBias(whole).map(({ seed, some, ...size }) => {
+    const plan = generateTree(seed, size, some);
+    return { ...plan, [fc.toStringMethod]: () => outlineOf(plan) };
+  });
 }
 
 /** The tree of a seed. */
@@ -52,6 +55,7 @@ export function generateTree(seed: number, size: TreeSize, some: readonly Featur
     size,
     has: (feature, chance) => random.chance(chance) && some.includes(feature),
     tasksLeft: size.tasks,
+    parallel: random.chance(0.8),
   };
   const root: Place = { depth: 0, session: { children: 0 }, known: [] };
   const roots = [taskPlan(world, "r", "lead", root)];
@@ -59,6 +63,7 @@ export function generateTree(seed: number, size: TreeSize, some: readonly Featur
   return {
     seed,
     roots,
+    parallel: world.parallel,
     answers: random.pick(["at once", "at rest"]),
     together: random.chance(0.5),
     settles: random.chance(0.5),
@@ -72,6 +77,7 @@ interface World {
   /** With this chance, if the tree may have it at all. */
   has(feature: Feature, chance: number): boolean;
   tasksLeft: number;
+  readonly parallel: boolean;
 }
 
 /** Where a task is planned. */
@@ -110,7 +116,9 @@ function taskPlan(world: World, key: string, kind: TaskPlan["kind"], place: Plac
       add((own) => spawnPlan(world, own, place, kind, crowdKind));
     }
     for (let i = random.int(1, size.calls); i > 0; i--) {
-      add((own) => callPlan(world, own, place, kind, known));
+      // One after the other, a message would wait for the one before it, and that for this to end before it goes on.
+      const free = world.parallel ? known : known.filter((child) => !isSentTo(child, calls));
+      add((own) => callPlan(world, own, place, kind, free));
     }
     turns.push({ pause: pause(), calls: calls.map((call) => withoutStuck(call, calls)) });
   }
@@ -221,6 +229,10 @@ function sendPlan(world: World, key: string, parent: Place, to: Known): CallPlan
   const call = { type: "send", key, wait, task, to: spawnOf(to.call) } as const;
   parent.known.push({ call, place, isStuck: false, isCancelled: false });
   return call;
+}
+
+function isSentTo({ call }: Known, calls: readonly CallPlan[]): boolean {
+  return calls.some((other) => other.type === "send" && other.to === spawnOf(call));
 }
 
 function spawnOf(call: ChildCall): string {

@@ -42,6 +42,8 @@ export interface TaskPlan {
 export interface Plan {
   readonly seed: number;
   readonly roots: readonly TaskPlan[];
+  /** Whether the root's calls run side by side. */
+  readonly parallel: boolean;
   /** Whether questions are answered as soon as they are asked, or only once the root rests. */
   readonly answers: "at once" | "at rest";
   /** Whether all that waits is answered in one call. */

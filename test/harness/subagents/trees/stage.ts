@@ -59,7 +59,7 @@ export function openStage(plan: Plan): Stage {
     filesystem: false,
     subagents: declarations(),
     modelExecution: { maxAttempts: 1 },
-    parallel: plan.seed % 5 > 0,
+    parallel: plan.parallel,
     onWarning: (warning) => stage.problems.push(`warned: ${warning}`),
   });
   const stage: Stage = {
