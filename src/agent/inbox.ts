@@ -46,7 +46,7 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
     abortTree(task.conversation, task.ref.taskId, reason);
     return [];
   }
-  if (message === undefined) return [];
+  if (message === undefined || comesTooLate(task, message)) return [];
   for (const block of message.content) {
     if (block.type === "answer") {
       if (block.callId === stopCallId) continue; // nobody was asked
@@ -69,6 +69,15 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
     task.emitter.emit({ type: "task.custom", name: "rivulet.hint", value });
   }
   return [message];
+}
+
+/** Whether a message answers a call that has its result: it was settled when somebody cancelled. */
+function comesTooLate({ messages }: TaskRun, { content }: Message): boolean {
+  const [answer] = content;
+  if (answer?.type !== "answer") return false;
+  return messages.some((message) =>
+    message.content.some((block) => block.type === "tool_result" && block.id === answer.callId),
+  );
 }
 
 /** Whether a row is about a task, and not about what its model is to read. */

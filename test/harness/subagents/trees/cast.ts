@@ -132,7 +132,7 @@ function numberOf(key: string): number {
 }
 
 /** The task that makes a call. */
-export function whoseCall(key: string): string {
+function whoseCall(key: string): string {
   return key.split(".").slice(0, -2).join(".");
 }
 

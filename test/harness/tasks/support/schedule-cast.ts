@@ -16,6 +16,9 @@ export interface Plans {
   turnFor(request: ScriptedRequest): readonly ScriptedPart[];
 }
 
+/** What to say to a lead that has nothing to do but to listen. */
+export const noPlan = "Do 9999.";
+
 type Turn = (request: ScriptedRequest) => readonly ScriptedPart[];
 
 const deepest = 2;
@@ -24,7 +27,7 @@ const deepest = 2;
 export function makePlans(random: Random): Plans {
   const plans: (readonly Turn[])[] = [];
 
-  /** A plan for a task at this depth; at most `most` calls of it start another one. */
+  /** A plan for a task at this depth. */
   function plan(depth: number): string {
     const number = plans.length;
     plans.push([]);

@@ -2,6 +2,7 @@ import type { ReActAgent } from "../../../../src/index.ts";
 import type { TaskRecord } from "../../../../src/protocol/store.ts";
 import { turns } from "../../../agent/support/tools.ts";
 import { problemsIn, type Seen, seenIn } from "./aftermath.ts";
+import { noPlan } from "./schedule-cast.ts";
 import { type MoveName, makeMove, moveNames, runnerOf } from "./schedule-moves.ts";
 import { type Actor, leaseMs, openWorld, sessionId, type World } from "./schedule-world.ts";
 
@@ -86,7 +87,7 @@ async function answerAll(lead: ReActAgent): Promise<void> {
 
 /** The lead is asked once more, and so hears of what has ended in the background. */
 async function hearOfAll({ watchOver, blame }: World, lead: ReActAgent): Promise<void> {
-  const settled = lead.call("Is that all?", { sessionId });
+  const settled = lead.call(noPlan, { sessionId });
   watchOver("the last call", settled);
   const over = settled.then(() => true).catch(() => true);
   const late = turns(2_000).then(() => false);
