@@ -1,9 +1,8 @@
 import { RivuletError } from "../protocol/error.ts";
-import { userMessage } from "../protocol/message.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { Conversation } from "./conversation.ts";
-import { abortTree } from "./drive.ts";
+import { abortTree, cancelRow } from "./drive.ts";
 import { driverOf, unfinishedBelow } from "./drivers.ts";
 import { startRoot } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -38,12 +37,7 @@ export async function cancelTask(
     await Promise.allSettled(driven.map(({ ended }) => ended));
   }
   const targets = await unfinishedTops(settings, record);
-  for (const target of targets) {
-    const message = { ...userMessage(reason), metadata: { taskId: target.taskId } };
-    const id = `cancel:${target.taskId}`;
-    const row = { id, kind: "cancel", sessionId: target.sessionId, rootTaskId, message } as const;
-    await store.post(row);
-  }
+  for (const target of targets) await store.post(cancelRow(target, reason));
   await Promise.all(targets.map((target) => seeTo(settings, root, target)));
 }
 

@@ -229,15 +229,11 @@ export class Conversation {
   async #close(): Promise<void> {
     clearInterval(this.#renewal);
     this.#unwatch();
-    try {
-      for (const log of this.#logs.values()) await log.flush();
-      await this.store.release(this.#lease);
-    } catch {
-      // The outcome stands: whoever had something to write was told, and a lease ends by itself.
-    } finally {
-      open.get(this.store)?.delete(this.sessionId);
-      this.#closed.resolve();
-    }
+    // The outcome stands: whoever had something to write was told, and a lease ends by itself.
+    await Promise.allSettled([...this.#logs.values()].map((log) => log.flush()));
+    await this.store.release(this.#lease).catch(() => {});
+    open.get(this.store)?.delete(this.sessionId);
+    this.#closed.resolve();
   }
 
   /** The one writer of a root task's log. */

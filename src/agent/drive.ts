@@ -1,4 +1,4 @@
-import type { Message } from "../protocol/message.ts";
+import { type Message, userMessage } from "../protocol/message.ts";
 import type { Post, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import type { Conversation } from "./conversation.ts";
@@ -8,7 +8,7 @@ import { driveHooked } from "./hooked.ts";
 import { isControl } from "./inbox.ts";
 import { driveTask, resumeTask } from "./lifecycle.ts";
 import { isSlotTaken } from "./slot.ts";
-import type { TaskRun } from "./task-run.ts";
+import { type TaskRun, untilItEnds } from "./task-run.ts";
 import { traceTask } from "./trace.ts";
 import { reviveChild } from "./undriven.ts";
 
@@ -139,11 +139,38 @@ export async function postsFor(task: TaskRun): Promise<readonly Post[]> {
   return posts.filter(({ sessionId }) => driverOf(records, sessionId)?.taskId === taskId);
 }
 
-/** Cancels a task and everything below it that is driven here, now. */
-export function abortTree(conversation: Conversation, taskId: string, reason: unknown): void {
-  for (const { record, ancestors, controller } of conversation.drives.values()) {
-    if (record.taskId === taskId || ancestors.includes(taskId)) controller.abort(reason);
+/**
+ * Cancels a task and everything below it that is driven here, now. It is written down as well, unless it `isPosted`,
+ * until each has ended: whoever takes one of them over before that hears of it too.
+ */
+export function abortTree(
+  conversation: Conversation,
+  taskId: string,
+  reason: unknown,
+  isPosted = false,
+): void {
+  const { drives, lost } = conversation;
+  for (const { record, ancestors, controller, task } of drives.values()) {
+    const isTarget = record.taskId === taskId;
+    if (!isTarget && !ancestors.includes(taskId)) continue;
+    if (controller.signal.aborted) continue;
+    controller.abort(reason);
+    if (lost.signal.aborted || (isTarget && isPosted)) continue;
+    if (task && !task.isResting) noteCancel(task, reason);
   }
+}
+
+function noteCancel(task: TaskRun, reason: unknown): void {
+  const row = cancelRow(task.record, reason instanceof Error ? reason.message : String(reason));
+  if (task.claims.has(row.id)) return;
+  task.claims.set(row.id, untilItEnds);
+  task.log.commit({ posts: [row] }).catch(() => {}); // who writes next hears of it
+}
+
+/** The row that cancels a task. */
+export function cancelRow({ taskId, sessionId, rootTaskId }: TaskRecord, reason: string): Post {
+  const message = { ...userMessage(reason), metadata: { taskId } };
+  return { id: `cancel:${taskId}`, kind: "cancel", sessionId, rootTaskId, message };
 }
 
 /**
@@ -159,7 +186,7 @@ export async function attend(conversation: Conversation): Promise<void> {
     for (const post of posts) {
       if (post.kind !== "cancel") continue;
       const target = tree.find((record) => isFor(post, record));
-      if (target) abortTree(conversation, target.taskId, cancelReason(post));
+      if (target) abortTree(conversation, target.taskId, cancelReason(post), true);
     }
     const asked = new Set(posts.map((post) => driverOf(tree, post.sessionId)?.taskId));
     for (const { taskId, mode, depth } of tree) {

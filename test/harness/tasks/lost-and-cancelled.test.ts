@@ -124,6 +124,26 @@ describe("a process that is lost", () => {
     await expectLawful(store, taskId);
   });
 
+  it("does not lose a cancel that its own caller has asked for", async () => {
+    const { store, expire } = expiringStore();
+    const hasCancel = ({ posts = [] }: Commit) => posts.some(({ kind }) => kind === "cancel");
+    const first = killedAt(store, "after", hasCancel);
+    const { lead, ran } = castOn(first.store);
+    const run = lead.run("Go.", { sessionId });
+    await expect.poll(() => ran.length).toBe(1);
+    const taskId = await rootIn(store);
+    void run.cancel("enough").catch(() => {});
+    await first.dead;
+    expire();
+    const reply = await castOn(store).lead.call(undefined, { sessionId });
+    expect(reply.generateReason).toBe("interrupted");
+    expect(await statusesIn(store)).toEqual(["cancelled", "cancelled"]);
+    for (const { sessionId: id } of await store.tasks({ rootTaskId: taskId })) {
+      expect(await store.posts({ sessionId: id })).toEqual([]);
+    }
+    await expectLawful(store, taskId);
+  });
+
   it("may have run what was allowed, so that nobody runs it again", async () => {
     const { store, expire } = expiringStore();
     const sign = [spawn("sign"), "Good."];
