@@ -149,22 +149,26 @@ export function abortTree(
   reason: unknown,
   isPosted = false,
 ): void {
-  const { drives, lost } = conversation;
-  for (const { record, ancestors, controller, task } of drives.values()) {
-    const isTarget = record.taskId === taskId;
-    if (!isTarget && !ancestors.includes(taskId)) continue;
-    if (controller.signal.aborted) continue;
-    controller.abort(reason);
-    if (lost.signal.aborted || (isTarget && isPosted)) continue;
-    if (task && !task.isResting) noteCancel(task, reason);
-  }
+  const targets = [...conversation.drives.values()].filter(
+    ({ record, ancestors, controller }) =>
+      (record.taskId === taskId || ancestors.includes(taskId)) && !controller.signal.aborted,
+  );
+  // All in one commit, before anything is told of it: a crash must not leave only a part of them cancelled.
+  const toWrite = targets.filter(({ record }) => !isPosted || record.taskId !== taskId);
+  if (!conversation.lost.signal.aborted) noteCancel(toWrite, reason);
+  for (const { controller } of targets) controller.abort(reason);
 }
 
-function noteCancel(task: TaskRun, reason: unknown): void {
-  const row = cancelRow(task.record, reason instanceof Error ? reason.message : String(reason));
-  if (task.claims.has(row.id)) return;
-  task.claims.set(row.id, untilItEnds);
-  task.log.commit({ posts: [row] }).catch(() => {}); // who writes next hears of it
+function noteCancel(drives: readonly Drive[], reason: unknown): void {
+  const message = reason instanceof Error ? reason.message : String(reason);
+  const tasks = drives.flatMap(({ task }) => (task && !task.isResting ? [task] : []));
+  const posts = tasks.flatMap((task) => {
+    const row = cancelRow(task.record, message);
+    if (task.claims.has(row.id)) return [];
+    task.claims.set(row.id, untilItEnds);
+    return [row];
+  });
+  if (posts.length > 0) tasks[0]?.log.commit({ posts }).catch(() => {}); // who writes next hears of it
 }
 
 /** The row that cancels a task. */
