@@ -44,7 +44,7 @@ describe("a mention", () => {
   });
 
   it("is never made of code, and never changed", () => {
-    const piece = fc.constantFrom("@a.md", "`", "``", "```", "~~~", "\n", " ", "x", "\\", "@", '"');
+    const piece = fc.constantFrom("@a.md", "`", "``", "```", "~~~", "\n", " ", "x", "\\", "@");
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 40 }), (pieces) => {
         const text = pieces.join("");

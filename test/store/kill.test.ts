@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { deep } from "../../src/store/contract/samples.ts";
 import { seededRandom } from "../support/random.ts";
 import { requires } from "../support/requires.ts";
+import { seed } from "../support/seed.ts";
 import { checkDatabase } from "./support/check-database.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 import { startWriter } from "./support/run-writer.ts";
@@ -15,7 +16,6 @@ const writingCalls = ["pwrite64", "fsync", "fdatasync", "ftruncate", "unlink"] a
 const shares: Readonly<Record<(typeof writingCalls)[number], number>> = deep
   ? { pwrite64: 500, fsync: 100, fdatasync: 100, ftruncate: 100, unlink: 100 }
   : { pwrite64: 8, fsync: 8, fdatasync: 8, ftruncate: 2, unlink: 2 };
-const seed = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
 
 let folder: string;

@@ -4,13 +4,13 @@ import { sqliteStore } from "../../../src/index.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { seededRandom } from "../../support/random.ts";
 import { requires } from "../../support/requires.ts";
+import { seed } from "../../support/seed.ts";
 import { deep } from "../support/deep.ts";
 import { executionsIn, repeatable } from "./support/crash-cast.ts";
 import { type Outcome, outcomeIn, remainsIn } from "./support/remains.ts";
 import { type Running, startAgent, startTracedAgent } from "./support/run-agent.ts";
 import { newFolder, wholeOutcome } from "./support/whole.ts";
 
-const seed = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
 
 let folder: string;

@@ -2,12 +2,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../support/random.ts";
+import { seed } from "../../support/seed.ts";
 import { attack } from "./support/attacks.ts";
 import { deep, temporaryDirectory } from "./support/temporary.ts";
 import { toolBox } from "./support/tool-box.ts";
 import { localWorld, secret, storeWorld, unguessable, type World } from "./support/worlds.ts";
 
-const seed = Number(process.env.SEED ?? (deep ? Date.now() % 2 ** 31 : 1));
 const count = deep ? 100_000 : 10_000; // on each filesystem
 const callers = [
   ["somebody without a name", undefined],

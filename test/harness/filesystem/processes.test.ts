@@ -6,10 +6,9 @@ import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../../src/store/index.ts";
 import { seededRandom } from "../../support/random.ts";
+import { seed } from "../../support/seed.ts";
 import { filesAt, isLocal } from "./support/files-at.ts";
 import { deep, temporaryDirectory } from "./support/temporary.ts";
-
-const seed = Number(process.env.SEED ?? (deep ? Date.now() % 2 ** 31 : 1));
 
 /** A writer that is ready to begin. */
 async function startWriter(...args: readonly string[]) {

@@ -9,6 +9,7 @@ import { deep } from "../../agent/support/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { seededRandom } from "../../support/random.ts";
+import { seed } from "../../support/seed.ts";
 import { startTaskAgent } from "./support/run-task-agent.ts";
 import {
   backgroundTasks,
@@ -19,7 +20,6 @@ import {
 } from "./support/task-cast.ts";
 
 const kills = deep ? 50 : 5;
-const seed = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
 const ways = ["runner", "call", "fail"] as const;
 

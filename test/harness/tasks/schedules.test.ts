@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { deep } from "../../agent/support/deep.ts";
+import { seed as first } from "../../support/seed.ts";
 import { playSchedule } from "./support/schedule.ts";
 
 const count = deep ? 10_000 : 1_000;
-const first = Number(process.env.RIVULET_SEED ?? Math.floor(Math.random() * 1e9));
 const most = 3;
 
 const title =
