@@ -536,3 +536,33 @@ describe("an answer that comes early", () => {
     await whatIsLeft(store, await run.result());
   });
 });
+
+it("whoever answers sees what the call would run with: what is preset, not what the model put in its place", async () => {
+  const sent = { path: "a", owner: "the model" };
+  const input = z.object({ path: z.string(), owner: z.string() });
+  const made = { description: "x", input, preset: { owner: "the operator" } };
+  const { agent, store } = world(
+    [
+      [
+        { call: "outer", input: sent },
+        { call: "asking", input: sent },
+      ],
+    ],
+    {
+      tools: [
+        tool({ ...made, name: "outer" }),
+        tool({ ...made, name: "asking", needsApproval: true, execute: () => "done" }),
+      ],
+    },
+  );
+  const { approvals, task } = await agent.call("Go.", options);
+  const listed = await agent.approvals(options);
+  const events = await readLog(store, task.rootTaskId);
+  const shown = events.flatMap((event) =>
+    event.type === "task.approval.requested" ? [JSON.parse(event.arguments)] : [],
+  );
+  const expected = { path: "a", owner: "the operator" };
+  expect(approvals.map(({ call }) => call.input)).toEqual([expected, expected]);
+  expect(listed.map(({ call }) => call.input)).toEqual([expected, expected]);
+  expect(shown).toEqual([expected, expected]);
+});
