@@ -1,4 +1,4 @@
-import type { Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { Answer, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
@@ -86,10 +86,14 @@ async function driveRoot(
   let release: (() => void) | undefined;
   try {
     const turn = takeSlot(store, sessionId, onBusy, signal);
-    turn.catch(() => {});
+    turn.catch(() => {}); // who waits for it hears of it
     if (onBusy === "fail") await turn;
     const answered = await answerAhead(call, sessionId).catch((error: unknown) => {
-      turn.then((giveBack) => giveBack());
+      // Its turn may be yet to come, or never come.
+      turn.then(
+        (giveBack) => giveBack(),
+        () => {},
+      );
       throw error;
     });
     release = await turn;
@@ -117,21 +121,32 @@ async function sessionOf(store: Store, { answers }: ReadInput): Promise<string |
  * Resolves to the tasks that were answered; undefined when there is more to say, which has to be said in turn.
  */
 async function answerAhead(
-  { settings, read, options }: Call,
+  call: Call,
   conversation: string,
 ): Promise<readonly TaskRecord[] | undefined> {
-  const isAnswer = read.answers.length > 0 || read.results.size > 0;
-  if (!isAnswer || read.messages.length > 0) return undefined;
-  const { store, clock, ids } = settings;
+  if (!hasAnswers(call.read) || call.read.messages.length > 0) return undefined;
+  const { store, ids } = call.settings;
   const waiting = await waitingTasks(store, { conversation });
-  const { onSuspended = "fail" } = options;
-  const match = { holding: new Set<string>(), onSuspended, now: clock.now() };
-  const answers = matchAnswers(read, waiting, match);
+  const answers = answersOf(call, waiting);
   await postAnswers(store, ids, answers, waiting);
   const said = new Set(answers.map(({ approvalId }) => approvalId));
   return waiting
     .filter(({ approvals }) => approvals.some(({ id }) => said.has(id)))
     .map(({ record }) => record);
+}
+
+function hasAnswers({ answers, results }: ReadInput): boolean {
+  return answers.length > 0 || results.size > 0;
+}
+
+/** What a call answers; `holding` are the tasks that must not ask while text is said to the session's own. */
+function answersOf(
+  { settings, read, options }: Call,
+  waiting: readonly WaitingTask[],
+  holding: ReadonlySet<string> = new Set(),
+): readonly Answer[] {
+  const { onSuspended = "fail" } = options;
+  return matchAnswers(read, waiting, { holding, onSuspended, now: settings.clock.now() });
 }
 
 /** As long as this process has a conversation, it also starts what somebody else has given it to do. */
@@ -214,31 +229,25 @@ async function createRoot(conversation: Conversation, call: Call): Promise<Prepa
 }
 
 /** Text for a new task may come with answers to what its background tasks ask. */
-async function answerOthers(
-  { store, sessionId }: Conversation,
-  { settings, read, options }: Call,
-): Promise<void> {
-  if (read.answers.length === 0 && read.results.size === 0) return;
+async function answerOthers({ store, sessionId }: Conversation, call: Call): Promise<void> {
+  if (!hasAnswers(call.read)) return;
   const waiting = await waitingTasks(store, { conversation: sessionId });
-  const { onSuspended = "fail" } = options;
-  const match = { holding: new Set<string>(), onSuspended, now: settings.clock.now() };
-  await postAnswers(store, settings.ids, matchAnswers(read, waiting, match), waiting);
+  await postAnswers(store, call.settings.ids, answersOf(call, waiting), waiting);
 }
 
 /** Goes on with the task that the session has not finished; input that does not fit changes nothing. */
 async function resumeRoot(
   conversation: Conversation,
-  { settings, read, options, onStarted }: Call,
+  call: Call,
   record: TaskRecord,
   isAnswered: boolean,
 ): Promise<PreparedRoot> {
+  const { settings, read, options, onStarted } = call;
   const { store, sessionId } = conversation;
   const { rootTaskId, status } = record;
   const waiting = await waitingTasks(store, { conversation: sessionId });
   const holding = await heldBy(store, record, waiting);
-  const { onSuspended = "fail" } = options;
-  const match = { holding, onSuspended, now: settings.clock.now() };
-  const answers = isAnswered ? [] : matchAnswers(read, waiting, match);
+  const answers = isAnswered ? [] : answersOf(call, waiting, holding);
   const input = await storedInput(read.messages, record, settings.prepareInput);
   const messages = await store.session(sessionId);
   const task = await openTask({ settings, conversation, record, messages, caller: options });

@@ -566,3 +566,24 @@ it("whoever answers sees what the call would run with: what is preset, not what 
   expect(listed.map(({ call }) => call.input)).toEqual([expected, expected]);
   expect(shown).toEqual([expected, expected]);
 });
+
+it("an answer that is refused while the session is busy leaves nothing behind, also when it is cancelled then", async () => {
+  const gate = Promise.withResolvers<void>();
+  const { agent } = world([
+    async () => {
+      await gate.promise;
+      return "Done.";
+    },
+    "Again.",
+  ]);
+  const busy = agent.run("Go.", options);
+  await busy.task;
+  const ids = { taskId: "task_none", rootTaskId: "task_none" };
+  const unknown: Answer = { type: "answer", approvalId: "apr_none", decision: "approve", ...ids };
+  const refused = agent.run(unknown, options);
+  await expect(refused.result()).rejects.toMatchObject({ code: "unknown_approval" });
+  await refused.cancel(); // its turn never comes: nobody may be left to stumble over that
+  gate.resolve();
+  expect((await busy.result()).text).toBe("Done.");
+  expect((await agent.call("On.", options)).text).toBe("Again.");
+});
