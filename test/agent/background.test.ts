@@ -13,7 +13,7 @@ import {
 } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check.ts";
 import { textOf } from "../../src/protocol/message.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
 import { law12 } from "../support/law-12.ts";
 
 /** A tool that runs an agent as its call says. */
@@ -40,6 +40,15 @@ function gate() {
   return { open: opened.resolve, opened: opened.promise };
 }
 
+/** An agent that says this as soon as it may. */
+function workerBehind(opened: Promise<void>, turn: ScriptedTurn): ReActAgent {
+  const model = scriptedModel(async () => {
+    await opened;
+    return turn;
+  });
+  return new ReActAgent({ name: "worker", model });
+}
+
 const ask = tool({
   name: "ask",
   description: "Asks first.",
@@ -60,13 +69,7 @@ describe("a child in the background", () => {
   it("outlives its parent's task, streams in the same log, and is told of once", async () => {
     const store = memoryStore();
     const { open, opened } = gate();
-    const worker = new ReActAgent({
-      name: "worker",
-      model: scriptedModel(async () => {
-        await opened;
-        return { text: ["The answer ", "is 42."] };
-      }),
-    });
+    const worker = workerBehind(opened, { text: ["The answer ", "is 42."] });
     const model = scriptedModel([
       [{ call: "delegate", input: { prompt: "go" } }],
       "It works on it.",
@@ -109,13 +112,7 @@ describe("a child in the background", () => {
 
   it("is shown to the end by a stream until the tree", async () => {
     const { open, opened } = gate();
-    const worker = new ReActAgent({
-      name: "worker",
-      model: scriptedModel(async () => {
-        await opened;
-        return "Late.";
-      }),
-    });
+    const worker = workerBehind(opened, "Late.");
     const lead = new ReActAgent({
       name: "lead",
       model: scriptedModel([[{ call: "delegate", input: { prompt: "go" } }], "Early."]),
@@ -209,13 +206,7 @@ describe("a child in the background", () => {
   it("wakes an idle parent when it is asked to", async () => {
     const store = memoryStore();
     const { open, opened } = gate();
-    const worker = new ReActAgent({
-      name: "worker",
-      model: scriptedModel(async () => {
-        await opened;
-        return "Found it.";
-      }),
-    });
+    const worker = workerBehind(opened, "Found it.");
     const model = scriptedModel([
       [{ call: "delegate", input: { prompt: "go" } }],
       "Started.",
@@ -277,13 +268,7 @@ describe("a call that waits for its child", () => {
   it("lets it go on in the background when its time is over", async () => {
     const store = memoryStore();
     const { open, opened } = gate();
-    const worker = new ReActAgent({
-      name: "worker",
-      model: scriptedModel(async () => {
-        await opened;
-        return "At last.";
-      }),
-    });
+    const worker = workerBehind(opened, "At last.");
     const model = scriptedModel([
       [{ call: "delegate", input: { prompt: "go" } }],
       "It takes long.",

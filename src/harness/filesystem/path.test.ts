@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { resolveForWriting, resolvePath, type View, viewOf } from "./path.ts";
 
-const root: View = { ...viewOf({}), absolute: ["/srv/work"] };
+const root: View = { ...viewOf({}), absolute: ["/srv/files"] };
 const ann: View = {
   ...viewOf({}, { namespace: { scope: "user", id: "ann" } }),
-  absolute: ["/srv/work/.rivulet/namespaces/user-ann"],
+  absolute: ["/srv/files/.rivulet/namespaces/user-ann"],
 };
 const ownOfAnn = [".rivulet", "namespaces", "user-ann"];
 const runs = process.env.RIVULET_DEEP === "1" ? 1_000_000 : 20_000;
@@ -32,17 +32,17 @@ describe("resolvePath", () => {
   });
 
   it("takes an absolute path only for what is the caller's own", () => {
-    expect(resolvePath("/srv/work/a.md", root).path).toBe("a.md");
-    expect(resolvePath("/srv/work", root).path).toBe("");
-    expect(resolvePath("/srv/work/.rivulet/namespaces/user-ann/a.md", ann).path).toBe("a.md");
+    expect(resolvePath("/srv/files/a.md", root).path).toBe("a.md");
+    expect(resolvePath("/srv/files", root).path).toBe("");
+    expect(resolvePath("/srv/files/.rivulet/namespaces/user-ann/a.md", ann).path).toBe("a.md");
     const refused: [string, View][] = [
-      ["/srv/work/a.md", ann],
-      ["/srv/work/.rivulet/namespaces/user-bob/a.md", ann],
-      ["/srv/work/.rivulet/namespaces/user-ann/../user-bob/a.md", ann],
-      ["/srv/work-evil/a.md", root],
-      ["/srv/work/../x", root],
+      ["/srv/files/a.md", ann],
+      ["/srv/files/.rivulet/namespaces/user-bob/a.md", ann],
+      ["/srv/files/.rivulet/namespaces/user-ann/../user-bob/a.md", ann],
+      ["/srv/files-evil/a.md", root],
+      ["/srv/files/../x", root],
       ["/srv", root],
-      ["//srv/work/a.md", root],
+      ["//srv/files/a.md", root],
     ];
     for (const [path, view] of refused) {
       expect(() => resolvePath(path, view), path).toThrow(

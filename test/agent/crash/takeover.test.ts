@@ -2,13 +2,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { sqliteStore } from "../../../src/index.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
-import {
-  crashCast,
-  driveToEnd,
-  executionsIn,
-  repeatable,
-  withShortLeases,
-} from "./support/crash-cast.ts";
+import { executionsIn } from "../../support/executions.ts";
+import { crashCast, driveToEnd, repeatable, withShortLeases } from "./support/crash-cast.ts";
 import { outcomeIn } from "./support/remains.ts";
 import { startAgent } from "./support/run-agent.ts";
 import { newFolder, wholeOutcome } from "./support/whole.ts";

@@ -10,7 +10,7 @@ import {
   tool,
 } from "../../../src/index.ts";
 import { checkStream } from "../../../src/protocol/check.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
 import { law12 } from "../../support/law-12.ts";
 
 /** An agent without files whose subagents are these. */
@@ -44,6 +44,14 @@ function echo(name: string, more: object = {}): SubagentDeclaration {
     }),
     ...more,
   };
+}
+
+/** A model that counts its replies, each as soon as it may. */
+function countingModel(opened?: Promise<void>) {
+  return scriptedModel(async (request) => {
+    await opened;
+    return `Reply ${request.assistantCount + 1}.`;
+  });
 }
 
 const spawn = (agent_id: string, task?: string, more: object = {}) => ({
@@ -486,16 +494,7 @@ it("a background message to a busy child is accepted at once and waits its turn"
       [{ call: "task_list" }],
       "Done.",
     ],
-    [
-      {
-        name: "a",
-        description: "Waits.",
-        model: scriptedModel(async (request) => {
-          await gate.promise;
-          return `Reply ${request.assistantCount + 1}.`;
-        }),
-      },
-    ],
+    [{ name: "a", description: "Counts.", model: countingModel(gate.promise) }],
   );
   const run = lead.run("Go.", { sessionId: "s" });
   await run.result();
@@ -520,16 +519,7 @@ it("a message whose turn does not come in time goes on in the background", async
       [{ call: "agent_send", input: { label: "x", message: "second", timeout_seconds: 1 } }],
       "Done.",
     ],
-    [
-      {
-        name: "a",
-        description: "Waits.",
-        model: scriptedModel(async (request) => {
-          await gate.promise;
-          return `Reply ${request.assistantCount + 1}.`;
-        }),
-      },
-    ],
+    [{ name: "a", description: "Counts.", model: countingModel(gate.promise) }],
   );
   const run = lead.run("Go.", { sessionId: "s" });
   await run.result();
@@ -542,5 +532,30 @@ it("a message whose turn does not come in time goes on in the background", async
     ["completed", "background"],
   ]);
   expect(await store.posts({ sessionId: "s" })).toHaveLength(2);
+  await expectLawful(store);
+});
+
+it("a child that was made for its key is let go after ten idle minutes, and comes back with what it remembers", async () => {
+  const clock = new ManualClock();
+  const store = memoryStore();
+  let made = 0;
+  const create = () => {
+    made += 1;
+    return new HarnessAgent({ name: "a", model: countingModel(), store, filesystem: false });
+  };
+  const send = { call: "agent_send", input: { label: "x", message: "more" } };
+  const { lead } = leadOf(
+    [[spawn("a", "go", { label: "x" })], "One.", [send], "Two.", [send], "Three."],
+    [{ name: "a", description: "Counts.", create }],
+    { clock, store },
+  );
+  const said = async () => (await results(store, "s")).map((text) => /Reply \d/.exec(text)?.[0]);
+  await lead.call("Go.", { sessionId: "s" });
+  await lead.call("On.", { sessionId: "s" });
+  expect(made).toBe(1);
+  await clock.advance(10 * 60_000 + 1);
+  await lead.call("On.", { sessionId: "s" });
+  expect(made).toBe(2);
+  expect(await said()).toEqual(["Reply 1", "Reply 2", "Reply 3"]);
   await expectLawful(store);
 });

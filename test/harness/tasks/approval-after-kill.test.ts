@@ -5,8 +5,9 @@ import { sqliteStore } from "../../../src/index.ts";
 import { textOf } from "../../../src/protocol/message.ts";
 import { expectLawful, readLog } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
+import { executionsIn } from "../../support/executions.ts";
 import { startTaskAgent } from "./support/run-task-agent.ts";
-import { askCast, executionsIn, sessionId } from "./support/task-cast.ts";
+import { askCast, sessionId } from "./support/task-cast.ts";
 
 let folder: string;
 beforeAll(() => {

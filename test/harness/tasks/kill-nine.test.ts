@@ -8,16 +8,11 @@ import { isTerminal } from "../../../src/protocol/task.ts";
 import { deep } from "../../agent/support/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
+import { executionsIn } from "../../support/executions.ts";
 import { seededRandom } from "../../support/random.ts";
 import { seed } from "../../support/seed.ts";
 import { startTaskAgent } from "./support/run-task-agent.ts";
-import {
-  backgroundTasks,
-  executionsIn,
-  sessionId,
-  workCast,
-  workerCalls,
-} from "./support/task-cast.ts";
+import { backgroundTasks, sessionId, workCast, workerCalls } from "./support/task-cast.ts";
 
 const kills = deep ? 50 : 5;
 const random = seededRandom(seed);

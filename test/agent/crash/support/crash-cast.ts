@@ -1,30 +1,13 @@
-import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { z } from "zod";
 import type { Answer, Approval, Reply, Store, ToolContext } from "../../../../src/index.ts";
 import { agentTool, ReActAgent, tool } from "../../../../src/index.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
 import { scriptedModel } from "../../../../src/testing/index.ts";
+import { noteExecution } from "../../../support/executions.ts";
 import { turns } from "../../support/tools.ts";
 
 /** The conversation that is killed. */
 export const sessionId = "session";
-
-/** One execution of a tool, as the tool itself has noted it: the test's own memory, beside everything that is tested. */
-export interface Execution {
-  readonly name: string;
-  readonly callId: string;
-  /** Whether the transcript had a result of this call already. */
-  readonly isRecorded: boolean;
-}
-
-/** What the tools have done so far, in all processes. */
-export function executionsIn(folder: string): readonly Execution[] {
-  const path = join(folder, "executions.jsonl");
-  if (!existsSync(path)) return [];
-  const lines = readFileSync(path, "utf8").split("\n").slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as Execution);
-}
 
 /** Tools that may be executed again after a crash. */
 export const repeatable: ReadonlySet<string> = new Set(["look", "sign"]);
@@ -41,8 +24,7 @@ export function crashCast(store: Store, folder: string): ReActAgent {
     const isRecorded = messages.some(({ content }) =>
       content.some((block) => block.type === "tool_result" && block.id === callId),
     );
-    const execution: Execution = { name, callId, isRecorded };
-    appendFileSync(join(folder, "executions.jsonl"), `${JSON.stringify(execution)}\n`);
+    noteExecution(folder, { name, callId, isRecorded });
     context.emit(`${name} `);
     await turns(2);
     context.emit(`${n}`);

@@ -3,9 +3,10 @@ import type { Store } from "../../../../src/index.ts";
 import { checkStream } from "../../../../src/protocol/check.ts";
 import type { Message, ToolResultState } from "../../../../src/protocol/message.ts";
 import { TaskTree } from "../../../../src/protocol/reduce.ts";
+import type { Execution } from "../../../support/executions.ts";
 import { law12 } from "../../../support/law-12.ts";
 import { expectLawful, readLog } from "../../support/laws.ts";
-import { type Execution, repeatable, sessionId } from "./crash-cast.ts";
+import { repeatable, sessionId } from "./crash-cast.ts";
 
 /** What a process has left behind when it died. */
 export interface Remains {

@@ -1,30 +1,13 @@
-import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HarnessAgent, type Store, type Tool, tool } from "../../../../src/index.ts";
 import { type ScriptedTurn, scriptedModel } from "../../../../src/testing/index.ts";
+import { noteExecution } from "../../../support/executions.ts";
 
 /** The conversation of the processes that are killed. */
 export const sessionId = "session";
 
 /** How many tasks a lead starts in the background. */
 export const backgroundTasks = 20;
-
-/** One execution of a tool, as the tool itself has noted it: the test's own memory, beside everything that is tested. */
-export interface Execution {
-  readonly name: string;
-  readonly callId: string;
-  /** Whether the transcript had a result of this call already. */
-  readonly isRecorded: boolean;
-}
-
-/** What the tools have done so far, in all processes. */
-export function executionsIn(folder: string): readonly Execution[] {
-  const path = join(folder, "executions.jsonl");
-  if (!existsSync(path)) return [];
-  const lines = readFileSync(path, "utf8").split("\n").slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as Execution);
-}
 
 /** The calls of a worker, in order; `look` may be repeated, `pay` may not. */
 export const workerCalls = ["look", "pay", "look", "pay"] as const;
@@ -73,8 +56,7 @@ function noting(folder: string, name: string): Tool {
       const isRecorded = messages.some(({ content }) =>
         content.some((block) => block.type === "tool_result" && block.id === callId),
       );
-      const execution: Execution = { name, callId, isRecorded };
-      appendFileSync(join(folder, "executions.jsonl"), `${JSON.stringify(execution)}\n`);
+      noteExecution(folder, { name, callId, isRecorded });
       emit(`${name} `);
       await sleep(1);
       return `${name} is done`;
