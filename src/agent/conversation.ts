@@ -1,7 +1,8 @@
 import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
-import { attend, type Drive } from "./drive.ts";
+import { attend } from "./attend.ts";
+import type { Drive } from "./drive.ts";
 import type { AgentSettings } from "./settings.ts";
 import { failLostTasks } from "./undriven.ts";
 
