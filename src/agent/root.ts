@@ -13,10 +13,10 @@ import { type ReadInput, readInput, storedInput } from "./input.ts";
 import { beginTask, openTask, resumeTask } from "./lifecycle.ts";
 import { nextStep } from "./next.ts";
 import { recordReply, refOf } from "./record-reply.ts";
+import { rootRecord } from "./root-record.ts";
 import { type AgentSettings, checkBudget } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
-import { toJsonSchema } from "./tool/schema.ts";
 import { traceTask } from "./trace.ts";
 import { type WaitingTask, waitingTasks } from "./waiting.ts";
 
@@ -219,7 +219,7 @@ async function createRoot(conversation: Conversation, call: Call): Promise<Prepa
     if (posts.every(isControl)) throw new RivuletError("nothing_new", "Nothing has come.");
   }
   const messages = await store.session(sessionId);
-  const record = newRecord(settings, sessionId, options);
+  const record = rootRecord(settings, sessionId, options);
   const input = await storedInput(read.messages, record, settings.prepareInput);
   const isNew = true;
   const task = await openTask({ settings, conversation, record, messages, caller: options, isNew });
@@ -317,31 +317,6 @@ function stillWaiting(task: TaskRun): Suspended | undefined {
   if (task.record.status !== "suspended") return undefined;
   const step = nextStep(task.messages, task.settings.name);
   return step.type === "act" || step.type === "wait" ? suspended(task, step) : undefined;
-}
-
-function newRecord(
-  settings: AgentSettings,
-  sessionId: string,
-  options: RunOptions<StandardSchema | undefined>,
-): TaskRecord {
-  const { ids, clock, agentId, name } = settings;
-  const taskId = ids.next("task");
-  return {
-    taskId,
-    rootTaskId: taskId,
-    agentId,
-    agentName: name,
-    agentKey: `agent:${agentId}:${ids.uuid()}`,
-    sessionId,
-    ...(options.userId !== undefined && { userId: options.userId }),
-    depth: 0,
-    path: sessionId,
-    createdAt: clock.now(),
-    mode: "sync",
-    status: "queued",
-    committedOutput: 0,
-    ...(options.output && { outputSchema: toJsonSchema(options.output) }),
-  };
 }
 
 function checkSessionId(sessionId: string): void {

@@ -1,0 +1,30 @@
+import type { RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { TaskRecord } from "../protocol/store.ts";
+import type { AgentSettings } from "./settings.ts";
+import { toJsonSchema } from "./tool/schema.ts";
+
+/** The record of a new root task. */
+export function rootRecord(
+  settings: AgentSettings,
+  sessionId: string,
+  options: RunOptions<StandardSchema | undefined>,
+): TaskRecord {
+  const { ids, clock, agentId, name } = settings;
+  const taskId = ids.next("task");
+  return {
+    taskId,
+    rootTaskId: taskId,
+    agentId,
+    agentName: name,
+    agentKey: `agent:${agentId}:${ids.uuid()}`,
+    sessionId,
+    ...(options.userId !== undefined && { userId: options.userId }),
+    depth: 0,
+    path: sessionId,
+    createdAt: clock.now(),
+    mode: "sync",
+    status: "queued",
+    committedOutput: 0,
+    ...(options.output && { outputSchema: toJsonSchema(options.output) }),
+  };
+}
