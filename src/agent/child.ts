@@ -89,7 +89,7 @@ async function waitFor(
       usage: task.usage,
     });
   } finally {
-    waited.abort();
+    waited.abort("over");
     signal.removeEventListener("abort", onAbort);
   }
 }

@@ -22,12 +22,13 @@ async function openLog(options: { last?: number; endsWithWork?: boolean; after?:
     })) as unknown as TaskEvent[];
     await store.commit({ lease, log: "t", events });
   };
-  const reader = followLog(store, "t", {
+  const reader = followLog(store, async () => ({
+    log: "t",
     after: options.after ?? -1,
     isLast: (event) => (event as { task_seq: number }).task_seq === options.last,
     endsWithWork: options.endsWithWork ?? false,
     over: work.promise,
-  });
+  }));
   const numbers: number[] = [];
   const reading = (async () => {
     for await (const event of reader) numbers.push((event as { task_seq: number }).task_seq);

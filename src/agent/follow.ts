@@ -3,8 +3,9 @@ import type { Store } from "../protocol/store.ts";
 
 const batchSize = 1_000;
 
-/** How far a log is followed. */
-export interface FollowOptions {
+/** What is followed, and how far. */
+export interface Following {
+  readonly log: string;
   readonly after: number;
   /** Whether an event is the last one to show. */
   readonly isLast: (event: TaskEvent) => boolean;
@@ -15,73 +16,95 @@ export interface FollowOptions {
 }
 
 /**
- * Reads a log as it grows. It pulls, so a slow reader costs nobody anything; the iterator is written by hand because
- * an async generator costs more per event than everything else on the way. It ends when the last event was read and
- * the work behind it is over, and it throws what the work threw.
+ * Reads a log as it grows, from the first `next` on. It pulls, so a slow reader costs nobody anything; the iterator is
+ * written by hand because an async generator costs more per event than everything else on the way. It ends when the
+ * last event was read and the work behind it is over, and it throws what the work threw.
  */
 export function followLog(
   store: Store,
-  log: string,
-  options: FollowOptions,
+  open: () => Promise<Following>,
 ): AsyncIterableIterator<TaskEvent> {
-  let after = options.after;
-  let batch: readonly TaskEvent[] = [];
-  let at = 0;
-  let ended = false;
-  let isLeft = false;
-  let isOver = false;
-  let end = Number.POSITIVE_INFINITY;
+  let following: Following | undefined;
+  let unwatch = () => {};
   let wake = Promise.withResolvers<void>();
-  const unwatch = store.watch({ log }, () => wake.resolve());
-  options.over.then(
-    () => finish(),
-    () => finish(),
-  );
-  function finish() {
-    isOver = true;
-    wake.resolve();
+  let isOver = false;
+  /** The number of the last event that was read, and of the last one there will be. */
+  let after = -1;
+  let end = Number.POSITIVE_INFINITY;
+  /** What was read, and how much of it is shown. */
+  let batch: readonly TaskEvent[] = [];
+  let shown = 0;
+  let isLeft = false;
+  let waiting = 0;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  function begin(opened: Following): Following {
+    after = opened.after;
+    unwatch = store.watch({ log: opened.log }, () => wake.resolve());
+    const finish = () => {
+      isOver = true;
+      wake.resolve();
+    };
+    opened.over.then(finish, finish);
+    return opened;
   }
 
   async function fill(): Promise<IteratorResult<TaskEvent>> {
+    following ??= begin(await open());
+    const { log, isLast, endsWithWork } = following;
     for (;;) {
-      if (isLeft) return { value: undefined, done: true };
+      if (isLeft) return leave();
       const over = isOver;
-      if (over && options.endsWithWork) end = Math.min(end, await store.last(log));
-      if (ended || after >= end) return stop();
-      batch = await store.read(log, after, batchSize);
-      at = 0;
-      if (batch.length > 0 && !isLeft) return take();
-      if (over) return stop();
+      if (over && endsWithWork) end = Math.min(end, await store.last(log));
+      if (after >= end) return stop(following.over);
+      const read = await store.read(log, after, Math.min(batchSize, end - after));
+      if (isLeft) return leave();
+      const last = read.findIndex(isLast);
+      after += read.length;
+      if (last >= 0) end = after;
+      batch = last >= 0 ? read.slice(0, last + 1) : read;
+      shown = 0;
+      if (batch.length > 0) return take();
+      if (over) return stop(following.over);
       await wake.promise;
       wake = Promise.withResolvers<void>();
     }
   }
 
   function take(): IteratorResult<TaskEvent> {
-    const value = batch[at++] as TaskEvent;
-    after += 1;
-    if (options.isLast(value)) {
-      ended = true;
-      batch = [];
-    }
-    return { value, done: false };
+    return { value: batch[shown++] as TaskEvent, done: false };
   }
 
-  async function stop(): Promise<IteratorResult<TaskEvent>> {
+  async function stop(over: Promise<unknown>): Promise<IteratorResult<TaskEvent>> {
     unwatch();
-    ended = true;
-    await options.over;
+    end = after;
+    await over;
     return { value: undefined, done: true };
   }
 
+  function leave(): IteratorResult<TaskEvent> {
+    unwatch();
+    return { value: undefined, done: true };
+  }
+
+  /** Whoever asks before the last answer has come gets the one after it. */
+  function queue(): Promise<IteratorResult<TaskEvent>> {
+    waiting += 1;
+    const next = turn.then(() => (shown < batch.length ? take() : fill()));
+    const done = () => {
+      waiting -= 1;
+    };
+    turn = next.then(done, done);
+    return next;
+  }
+
   return {
-    next: () => (at < batch.length ? Promise.resolve(take()) : fill()),
+    next: () => (waiting === 0 && shown < batch.length ? Promise.resolve(take()) : queue()),
     return() {
-      unwatch();
       isLeft = true;
       batch = [];
       wake.resolve(); // whoever waits for the next event waits no more
-      return Promise.resolve({ value: undefined, done: true });
+      return Promise.resolve(leave());
     },
     [Symbol.asyncIterator]() {
       return this;

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { Block, Message } from "../protocol/message.ts";
 
 /** How often the same call has had the same result, one after the other. */
@@ -6,14 +7,15 @@ export interface Repeat {
   readonly times: number;
 }
 
-/** Counts this result with the ones right before it in the same task. */
+/** Counts this result, as the model reads it, with the ones right before it in the same task. */
 export function repeatOf(
   messages: readonly Message[],
   taskId: string,
   call: { readonly name: string; readonly input: unknown },
   output: readonly Block[],
 ): Repeat {
-  const fingerprint = hash(JSON.stringify([call.name, call.input, output]));
+  const said = JSON.stringify([call.name, call.input, output]);
+  const fingerprint = hash("sha256", said, "base64url");
   const last = lastRepeat(messages, taskId);
   return { fingerprint, times: last?.fingerprint === fingerprint ? last.times + 1 : 1 };
 }
@@ -23,15 +25,4 @@ export function lastRepeat(messages: readonly Message[], taskId: string): Repeat
   const last = messages.findLast((message) => message.content[0]?.type === "tool_result");
   const block = last?.metadata?.taskId === taskId ? last.content[0] : undefined;
   return block?.type === "tool_result" ? (block.metadata?.repeat as Repeat | undefined) : undefined;
-}
-
-/** FNV-1a over two halves: short, and enough to tell whether two results are the same. */
-function hash(text: string): string {
-  let low = 0x811c9dc5;
-  let high = 0xcbf29ce4;
-  for (let index = 0; index < text.length; index++) {
-    low = Math.imul(low ^ text.charCodeAt(index), 0x01000193);
-    high = Math.imul(high ^ text.charCodeAt(index), 0x01000197);
-  }
-  return (low >>> 0).toString(36) + (high >>> 0).toString(36);
 }

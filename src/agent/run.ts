@@ -77,27 +77,16 @@ export class RootRun<O> implements Run<O> {
 
   #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
     const { reply, started } = this.#work;
-    let events: AsyncIterator<TaskEvent> | undefined;
-    let isLeft = false;
-    const open = async () => {
+    return followLog(this.#settings.store, async () => {
       const { ref, after: first } = await started;
-      const start = after ?? first;
-      if (isLeft) return { value: undefined, done: true } as const;
-      events = followLog(this.#settings.store, ref.rootTaskId, {
-        after: start,
-        isLast: (event) => until === "root" && event.task_id === ref.taskId && isEnd(event),
+      return {
+        log: ref.rootTaskId,
+        after: after ?? first,
+        isLast: (event) => until === "root" && isEnd(event) && event.task_id === ref.taskId,
         endsWithWork: until === "root",
         over: until === "root" ? reply : this.settled().then(() => reply),
-      });
-      return events.next();
-    };
-    return {
-      next: () => events?.next() ?? open(),
-      async return() {
-        isLeft = true;
-        return events?.return?.() ?? { value: undefined, done: true };
-      },
-    };
+      };
+    });
   }
 }
 

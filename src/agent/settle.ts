@@ -71,11 +71,12 @@ export async function finishCall(
     },
   );
   const { state, output, keepsDisplay = false } = verdict.result;
-  const repeat = repeatOf(task.messages, task.ref.taskId, call, output);
+  const cut = cutText(output).blocks;
+  const repeat = repeatOf(task.messages, task.ref.taskId, call, cut);
   const isRepeated = repeat.times === 3;
   const content: readonly Block[] = isRepeated
     ? [{ type: "text", text: repeatedResult(call.name) }]
-    : cutText(output).blocks;
+    : cut;
   const isOriginal = (keepsDisplay || output === result.content) && !isRepeated;
   const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
   const seen = isOriginal ? result.display : undefined;

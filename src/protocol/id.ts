@@ -34,7 +34,7 @@ export function createIds(
   options: { clock?: Pick<Clock, "now">; random?: RandomBytes } = {},
 ): IdSource {
   const clock = options.clock ?? systemClock;
-  const random = options.random ?? ((bytes) => crypto.getRandomValues(bytes));
+  const random = options.random ?? pooledRandom;
   let lastTime = -1;
   const tail = new Uint8Array(16); // 16 digits of 5 bits: the random half of a ULID
 
@@ -48,7 +48,9 @@ export function createIds(
       } else if (!increment(tail)) {
         lastTime += 1; // 2^80 ids in one millisecond: borrow the next one
       }
-      return `${prefix}_${encodeTime(lastTime)}${Array.from(tail, (digit) => alphabet[digit]).join("")}`;
+      let id = `${prefix}_${encodeTime(lastTime)}`;
+      for (const digit of tail) id += alphabet.charAt(digit);
+      return id;
     },
     uuid() {
       const bytes = random(new Uint8Array(16));
@@ -58,6 +60,20 @@ export function createIds(
       return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-${digits.slice(12, 16)}-${digits.slice(16, 20)}-${digits.slice(20)}`;
     },
   };
+}
+
+// The platform is asked for many bytes at a time: each question costs more than an id.
+const pool = new Uint8Array(1024);
+let used = pool.length;
+
+function pooledRandom(bytes: Uint8Array): Uint8Array {
+  if (used + bytes.length > pool.length) {
+    crypto.getRandomValues(pool);
+    used = 0;
+  }
+  bytes.set(pool.subarray(used, used + bytes.length));
+  used += bytes.length;
+  return bytes;
 }
 
 function increment(digits: Uint8Array): boolean {

@@ -27,13 +27,15 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
   for (const event of events as readonly unknown[] as { sequence_number: number }[]) {
     event.sequence_number = number++;
   }
-  let segment = log.segments.at(-1);
-  for (const event of events) {
+  for (let from = 0; from < events.length; ) {
+    let segment = log.segments.at(-1);
     if (segment === undefined || segment.length === segmentSize) {
       segment = [];
       log.segments.push(segment);
     }
-    segment.push(event);
+    const piece = events.slice(from, from + segmentSize - segment.length);
+    segment.push(...piece);
+    from += piece.length;
   }
   log.length = number;
 }
@@ -58,5 +60,6 @@ export function readEvents(log: EventLog, after: number, limit: number): TaskEve
     pieces.push(piece);
     next += piece.length;
   }
-  return pieces.length === 1 ? (pieces[0] as TaskEvent[]) : pieces.flat();
+  const [first = [], ...rest] = pieces;
+  return rest.length === 0 ? first : first.concat(...rest);
 }

@@ -94,7 +94,7 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
   } finally {
     live = false;
     signal.removeEventListener("abort", onAbort);
-    over.abort();
+    over.abort("over"); // without a reason the platform makes an error with a stack for each
   }
 }
 

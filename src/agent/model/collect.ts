@@ -35,6 +35,8 @@ type Metadata = Readonly<Record<string, unknown>>;
 /** Text or thinking as it grows; told to the sink with its first character. */
 interface Passage {
   readonly kind: "text" | "thinking";
+  /** The provider's id for it. */
+  readonly id: string;
   key: number;
   /** Put together when it ends: a string that grows by each of them is a tree as deep as they are many. */
   readonly pieces: string[];
@@ -75,10 +77,11 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
   const providerCallIds = new Set<string>();
   const sources: TurnSource[] = [];
   let finish: ReturnType<Collector["finish"]>;
+  let latest: Passage | undefined; // the text that grows: looked up once, not with every chunk
 
   function begin(passages: Map<string, Passage>, kind: Passage["kind"], id: string): Passage {
     end(passages, id); // in case the provider forgot to
-    const passage = { kind, key: notShown, pieces: [], text: "", metadata: undefined };
+    const passage = { kind, id, key: notShown, pieces: [], text: "", metadata: undefined };
     passages.set(id, passage);
     return passage;
   }
@@ -107,6 +110,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     const passage = passages.get(id);
     if (passage === undefined) return;
     passages.delete(id);
+    latest = undefined;
     grow(passage, "", metadata);
     // Thinking may come without a word and still be what the provider wants to see again.
     const silent = passage.key === notShown;
@@ -168,11 +172,10 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     accept(part) {
       switch (part.type) {
         case "text-delta":
-          grow(
-            texts.get(part.id) ?? begin(texts, "text", part.id),
-            part.delta,
-            part.providerMetadata,
-          );
+          if (latest?.id !== part.id) {
+            latest = texts.get(part.id) ?? begin(texts, "text", part.id);
+          }
+          grow(latest, part.delta, part.providerMetadata);
           return;
         case "reasoning-delta":
           grow(

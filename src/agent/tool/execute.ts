@@ -143,7 +143,7 @@ async function runAttempt(
     }
     run().then(resolve);
   });
-  over.abort();
+  over.abort("over");
   // A tool that swallowed what suspend() threw is suspended all the same.
   return suspended ?? end;
 }
