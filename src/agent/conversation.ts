@@ -11,7 +11,7 @@ const leaseMs = 10_000;
 /** How often a process looks whether another one's lease has ended. */
 const pollMs = 250;
 /** A fast model must not starve the writer: beyond this many events that are not yet durable, the loop yields. */
-const maxPending = 1_024;
+const maxPending = 512;
 
 /** Whose conversations these are: one per process, so that two processes never take each other's lease for their own. */
 const owner = `process:${crypto.randomUUID()}`;
