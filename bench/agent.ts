@@ -5,7 +5,7 @@ import { agentTool, jsonSchema, ReActAgent, tool } from "../src/index.ts";
 import type { ScriptedTurn } from "../src/testing/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 
-const rounds = 15;
+const rounds = 40;
 const limit = 1.5;
 
 const chunk = "some words of text ";
@@ -14,34 +14,43 @@ const long = (chunks: number): ScriptedTurn => ({
 });
 const prompt: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text", text: "go" }] }];
 
+/** Makes what is measured, as a program does once, and gives the part whose time is taken. */
+type Work = () => () => Promise<void>;
+
 /** The least anybody can do with a model's stream and still send it on. */
-async function bare(turn: ScriptedTurn): Promise<number> {
-  const { stream } = await scriptedModel([turn]).doStream({ prompt });
-  let bytes = 0;
-  for await (const part of stream) {
-    if (part.type === "text-delta") bytes += JSON.stringify({ delta: part.delta }).length;
-  }
-  return bytes;
-}
+const bare = (turn: ScriptedTurn) => () => {
+  const model = scriptedModel([turn]);
+  return async () => {
+    const { stream } = await model.doStream({ prompt });
+    let bytes = 0;
+    for await (const part of stream) {
+      if (part.type === "text-delta") bytes += JSON.stringify({ delta: part.delta }).length;
+    }
+    if (bytes === 0) throw new Error("The model said nothing.");
+  };
+};
 
 /** The same turn through an agent, every event read; at depth n through n agents around it. */
-async function agent(turn: ScriptedTurn, depth: number): Promise<number> {
+const agent = (turn: ScriptedTurn, chunks: number, depth: number) => () => {
   let inner = new ReActAgent({ name: "worker", model: scriptedModel([turn]) });
   for (let level = 0; level < depth; level++) {
     const script: ScriptedTurn[] = [{ call: inner.name, input: { prompt: "go" } }, "done"];
     const tools = [agentTool(inner)];
     inner = new ReActAgent({ name: `lead_${level}`, model: scriptedModel(script), tools });
   }
-  let events = 0;
-  for await (const _ of inner.run("go")) events++;
-  return events;
-}
+  return async () => {
+    let deltas = 0;
+    for await (const { type } of inner.run("go")) if (type === "task.text.delta") deltas++;
+    // The chunks, and a last word of each agent around them.
+    if (deltas !== chunks + depth) throw new Error(`${deltas} deltas of ${chunks + depth}.`);
+  };
+};
+
+const iterationTurns = (count: number): ScriptedTurn[] =>
+  Array.from({ length: count }, (_, index) => [{ call: "count", input: { index } }]);
 
 /** Many iterations: each calls a tool once. */
-async function iterations(count: number): Promise<void> {
-  const script: ScriptedTurn[] = Array.from({ length: count }, (_, index) => [
-    { call: "count", input: { index } },
-  ]);
+const iterations = (count: number) => () => {
   const count_ = tool({
     name: "count",
     description: "Counts.",
@@ -53,41 +62,43 @@ async function iterations(count: number): Promise<void> {
   });
   const worker = new ReActAgent({
     name: "worker",
-    model: scriptedModel([...script, "done"]),
+    model: scriptedModel([...iterationTurns(count), "done"]),
     tools: [count_],
     maxIters: count + 1,
   });
-  for await (const _ of worker.run("go"));
-}
+  return async () => {
+    for await (const _ of worker.run("go"));
+  };
+};
 
 /** The model's part of the same iterations, with prompts that grow in the same way. */
-async function bareIterations(count: number): Promise<void> {
-  const script: ScriptedTurn[] = Array.from({ length: count }, (_, index) => [
-    { call: "count", input: { index } },
-  ]);
-  const model = scriptedModel(script);
-  const grown: LanguageModelV4Prompt = [...prompt];
-  for (let index = 0; index < count; index++) {
-    const { stream } = await model.doStream({ prompt: grown });
-    for await (const part of stream) JSON.stringify({ type: part.type });
-    const toolCallId = `call_${index}`;
-    grown.push({
-      role: "assistant",
-      content: [{ type: "tool-call", toolCallId, toolName: "count", input: { index } }],
-    });
-    const output = { type: "text", value: `That was ${index}.` } as const;
-    grown.push({
-      role: "tool",
-      content: [{ type: "tool-result", toolCallId, toolName: "count", output }],
-    });
-  }
-}
+const bareIterations = (count: number) => () => {
+  const model = scriptedModel(iterationTurns(count));
+  return async () => {
+    const grown: LanguageModelV4Prompt = [...prompt];
+    for (let index = 0; index < count; index++) {
+      const { stream } = await model.doStream({ prompt: grown });
+      for await (const part of stream) JSON.stringify({ type: part.type });
+      const toolCallId = `call_${index}`;
+      grown.push({
+        role: "assistant",
+        content: [{ type: "tool-call", toolCallId, toolName: "count", input: { index } }],
+      });
+      const output = { type: "text", value: `That was ${index}.` } as const;
+      grown.push({
+        role: "tool",
+        content: [{ type: "tool-result", toolCallId, toolName: "count", output }],
+      });
+    }
+  };
+};
 
 /** Milliseconds of the best of several interleaved rounds. */
-async function best(work: Record<string, () => Promise<unknown>>): Promise<Record<string, number>> {
+async function best(work: Record<string, Work>): Promise<Record<string, number>> {
   const times: Record<string, number> = {};
   for (let round = 0; round < rounds; round++) {
-    for (const [name, run] of Object.entries(work)) {
+    for (const [name, make] of Object.entries(work)) {
+      const run = make();
       const start = performance.now();
       await run();
       times[name] = Math.min(times[name] ?? Infinity, performance.now() - start);
@@ -106,10 +117,10 @@ const claim = (what: string, ratio: number, most: number) => {
 const perChunk: number[] = [];
 for (const chunks of [20_000, 100_000]) {
   const turn = long(chunks);
-  const depths = chunks === 20_000 ? [0, 1, 2, 3] : [0];
+  const depths = [0, 1, 2, 3];
   const times = await best({
-    bare: () => bare(turn),
-    ...Object.fromEntries(depths.map((depth) => [`depth ${depth}`, () => agent(turn, depth)])),
+    bare: bare(turn),
+    ...Object.fromEntries(depths.map((depth) => [`depth ${depth}`, agent(turn, chunks, depth)])),
   });
   console.log(`one turn of ${chunks.toLocaleString("en")} text chunks`);
   for (const [name, ms] of Object.entries(times)) {
@@ -125,7 +136,7 @@ claim("per chunk, 100,000 over 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1),
 console.log("iterations with one tool call each");
 const perIteration: number[] = [];
 for (const count of [50, 200, 800]) {
-  const times = await best({ bare: () => bareIterations(count), agent: () => iterations(count) });
+  const times = await best({ bare: bareIterations(count), agent: iterations(count) });
   const each = ((times.agent ?? 0) * 1_000) / count;
   const over = (times.agent ?? 0) / (times.bare ?? 1);
   perIteration.push(each - ((times.bare ?? 0) * 1_000) / count);

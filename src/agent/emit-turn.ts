@@ -243,6 +243,7 @@ export class TurnEmitter implements TurnSink {
       emitter.textDelta(item.place, index, shown.text);
       onText?.(shown.text);
     }
+    if (shown.annotations.length === 0) return;
     for (const annotation of shown.annotations) {
       emitter.emit({
         type: "task.text.annotation.added",
