@@ -63,6 +63,11 @@ describe("ReferenceParser", () => {
     expect(shown.map(({ annotations }) => annotations.length)).toEqual([0, 0, 0, 0, 1, 0, 0, 0, 0]);
   });
 
+  it("keeps back nothing after a backslash", () => {
+    const texts = parse(["a\\", "[", "^1]\\", "\\", "[^1"]).map(({ text }) => text);
+    expect(texts).toEqual(["a\\", "[", "^1]\\", "\\", "", "[^1"]);
+  });
+
   it("keeps back no more than a number can need", () => {
     const parser = new ReferenceParser(lookup);
     expect(parser.push("[^123456789").text).toBe("");
@@ -108,6 +113,22 @@ describe("ReferenceParser", () => {
     ["a closing fence with words", "```\n[^1]\n``` js\n[^2]"],
     ["a closing fence too far in", "```\n[^1]\n    ```\n[^2]"],
     ["CRLF", "```\r\n[^1]\r\n\r\n```"],
+    ["a fence on a list marker's line", "- ```js\n  [^1]\n\n  [^2]\n  ```"],
+    ["the same with a number", "12) ~~~ [^1]\n    [^2]\n    ~~~"],
+    ["a fence under a list item", "10. foo\n\n    ```\n    [^1]\n\n    [^2]\n    ```"],
+    ["a fence far in under a list item", "* foo\n\n\t\t```\n[^1]\n\n[^2]\n\t\t```"],
+    ["a fence under an empty list item", "-\n      ```\n[^1]\n\n[^2]"],
+    ["a fence in a quote", "> ```\n> [^1]\n>\n> [^2]\n> ```"],
+    ["a fence in a list in a quote", "> 1. - ```\n>      [^1]\n>\n> [^2]\n>      ```"],
+    ["a fence far in in a quote", ">      ```\n> [^1]\n>\n> [^2]"],
+    ["a list that code does not end", "- a\n  ```\nb\n  ```\n\n      ```\n[^1]\n\n[^2]"],
+    ["a list marker before a fence's end", "- ```\n  [^1]\n- ```\n  [^2]"],
+    ["a quote marker before a fence's end", "```md\n> ```\n> [^1]\n> ```\n[^2]\n"],
+    ["a fence's end far in", "- ```py\n      ```\n  [^1]"],
+    ["a marker after a backslash", "\\[^1] [\\[^2] \\\\\\[^3] [^4\\]"],
+    ["a code span with a backslash at its end", "`a\\` `[^1]` `b [^2]\\` c"],
+    ["a span that a backslash makes shorter", "\\``[^1]`"],
+    ["a span that a run after a backslash closes", "``[^1]\\``"],
   ])("finds none in %s", (_, text) => {
     expect(cited(text)).toEqual([]);
   });
@@ -134,6 +155,27 @@ describe("ReferenceParser", () => {
     ["a tab before the fence", "\t```\n[^1]", [1]],
     ["two tildes", "~~[^1]~~\n~~\n[^2]", [1, 2]],
     ["tildes within a line", "a ~~~\n[^1]", [1]],
+    [
+      "after a fence on a list marker's line",
+      "1. ```js\n   x[^1]\n   ```\n\nafter [^2] more [^3]",
+      [2, 3],
+    ],
+    ["after a fence that ends at the margin", "- ```js\n  [^1]\n```\n[^2]", [2]],
+    ["after a fence under a list item", "- a\n    ```\n\n[^1]\n    ```\n- b [^2]", [2]],
+    ["after a fence in a quote", "> > ```\n> > [^1]\n> > ```\n[^2]", [2]],
+    ["a fence too far in after a list", "- a\n\nb\n\n    ```\n[^1]", [1]],
+    ["each item of a list for itself", "- it`s [^1]\n- that`s [^2]", [1, 2]],
+    ["each numbered item", "1. it`s [^1]\n2) that`s [^2]\n* `[^3]`", [1, 2]],
+    ["what only looks like a list", "`[^1]\n-a `[^2]\n1.5 `[^3]\n** `[^4]\n1 `[^5]", [2, 4, 5]],
+    [
+      "in list items and quotes",
+      "- [^1]\n2. [^2]\n> [^3]\n>[^4]\n-[^5]\n6.[^6]",
+      [1, 2, 3, 4, 5, 6],
+    ],
+    ["between backticks after backslashes", "\\`[^1]\\`", [1]],
+    ["after a backslash that another one escapes", "\\\\[^1] \\a[^2] \\\n[^3]", [1, 2, 3]],
+    ["after a fence's line with an escaped backtick", "``` \\` [^1]\n[^2]", [1, 2]],
+    ["no fence after a backslash", "\\```\n[^1]\n\n[^2]", [1, 2]],
   ])("finds %s", (_, text, numbers) => {
     expect(cited(text)).toEqual(numbers);
   });
@@ -142,6 +184,15 @@ describe("ReferenceParser", () => {
     const shown = parse(["a ` b[^1]", " c", "\n\n", "d"]);
     expect(shown.map(({ text }) => text)).toEqual(["a ` b[^1]", " c", "\n\n", "d", ""]);
     expect(shown.map(({ annotations }) => annotations.length)).toEqual([0, 0, 1, 0, 0]);
+  });
+
+  it("waits for nothing after a backtick that opens no span", () => {
+    const shown = parse(["\\` [^1]", "\n- it`s [^2]", "\n- "]);
+    expect(shown.map(({ annotations }) => annotations.length)).toEqual([1, 0, 1, 0]);
+  });
+
+  it("holds any number of citations until a paragraph ends", () => {
+    expect(cited(`\`${"[^1]".repeat(300_000)}`)).toHaveLength(300_000);
   });
 
   it("never reads a text again, also when backticks stay open", { timeout: 10_000 }, () => {

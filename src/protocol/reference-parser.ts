@@ -1,3 +1,4 @@
+import { CodeSpans } from "./code-spans.ts";
 import type { Annotation, BlockAddress } from "./task.ts";
 
 /** Knows what a number cites; a `ReferencePool` is one. */
@@ -15,43 +16,60 @@ export interface ParsedText {
 }
 
 type Phase =
-  | "indent" // the white space that begins a line
+  | "prefix" // white space, quote markers and list markers that begin a line
+  | "number" // digits there, of which a list marker may come
+  | "bullet" // what is a list marker if white space follows
   | "run" // backticks or tildes
   | "text" // the rest of a line
+  | "escape" // what follows a backslash
   | "fenced" // the rest of a line of a fenced block
   | "fence_tail"; // what follows a run that may close a fenced block
 interface Run {
-  readonly place: "opening" | "inline" | "closing";
+  readonly place: "opening" | "inline" | "escaped" | "closing";
   readonly character: string;
   length: number;
+}
+interface Fence {
+  readonly character: string;
+  readonly length: number;
+  readonly column: number;
+  readonly isQuoted: boolean;
 }
 
 // No leading zeros and at most nine digits: a number has one spelling, and what is kept back is short.
 const marker = /\[\^([1-9][0-9]{0,8})\]/y;
 const markerPrefix = /\[(?:\^(?:[1-9][0-9]{0,8})?)?$/y;
-const special = /[[`\n]/g;
+const special = /[[`\n\\]/g;
+const hasSpecial = new RegExp(special.source);
 const none: readonly Citation[] = Object.freeze([]);
 
 /**
  * Finds `[^n]` in one text block while it streams: the same citations however the text is cut into deltas.
  * No text is kept back, except what may be the beginning of a marker and the first half of a surrogate pair.
  *
- * A marker in code is plain text. A fenced block begins with a line of three or more backticks or tildes, indented
- * by at most three spaces, and goes on to a fence at least as long or to the end of the text. In the paragraphs
- * between (which end with a blank line, a fence or the text), a run of backticks opens a code span if a run of the
- * same length follows in the paragraph, else it is text. Only the future can tell: the citations after an open run
+ * A marker in code is plain text, and so is one after a backslash. A fenced block begins with three or more backticks or
+ * tildes at the start of a line, after any quote and list markers, indented by at most three spaces or, in a quote or a
+ * list, by any amount. It goes on to a fence at least as long and at most three columns further in, or to the end of the
+ * text. In the paragraphs between (which end with a blank line, a list marker, a fence or the text), a run of backticks
+ * opens a code span if a run of the same length follows in the paragraph, else it is text; a backslash before the run
+ * takes a backtick from it, except where it closes a span. Only the future can tell: the citations after an open run
  * come when its span or its paragraph ends, their text comes at once.
+ *
+ * This is not all of Markdown. A list goes on to a line that begins at the margin without a list marker. What ends a list
+ * or a quote does not end a fenced block in it; indented code is text; headings and cells of tables end no paragraph.
  */
 export class ReferenceParser {
   readonly #lookup: ReferenceLookup;
-  #phase: Phase = "indent";
-  #indent = 0;
+  #phase: Phase = "prefix";
+  /** How wide this line's prefix is. */
+  #column = 0;
+  #isQuoted = false;
+  #inList = false;
   #run: Run = { place: "inline", character: "`", length: 0 };
   /** Backticks that began this line: a fence, unless another backtick follows on the line. */
   #opener: { readonly length: number; readonly citations: Citation[] } | undefined;
-  #fence: { readonly character: string; readonly length: number } | undefined;
-  /** An open run of backticks (its length) and what followed it: further runs, and citations. */
-  #waiting: (number | Citation)[] = [];
+  #fence: Fence | undefined;
+  readonly #spans = new CodeSpans<Citation>();
   #found: Citation[] = [];
   /** What was received and not shown. */
   #held = "";
@@ -65,7 +83,9 @@ export class ReferenceParser {
   /** Takes the next piece of the text. */
   push(delta: string): ParsedText {
     const input = this.#held + delta;
-    let end = this.#scan(input);
+    // Most deltas are from the middle of a line and have nothing in them.
+    const isPlain = this.#phase === "text" && !hasSpecial.test(input);
+    let end = isPlain ? input.length : this.#scan(input);
     // The scanner has seen this half and may see it again: to it, a surrogate is a letter like any other.
     if (end === input.length && isHighSurrogate(input.charCodeAt(end - 1))) end -= 1;
     return this.#show(input, end);
@@ -95,19 +115,23 @@ export class ReferenceParser {
     while (at < input.length) {
       const character = input[at] as string;
       switch (this.#phase) {
-        case "indent":
-          if (character === "\n") {
-            this.#indent = 0;
-            if (!this.#fence) this.#endParagraph();
+        case "prefix":
+          if (this.#takePrefix(character)) at += 1;
+          break;
+
+        case "number":
+          if (isDigit(character) || character === "." || character === ")") {
+            if (!isDigit(character)) this.#phase = "bullet";
+            this.#column += 1;
             at += 1;
-          } else if (isBlank(character)) {
-            this.#indent += character === " " ? 1 : 4;
-            at += 1;
-          } else if (this.#indent <= 3 && this.#mayBeFence(character)) {
-            this.#beginRun(this.#fence ? "closing" : "opening", character);
           } else {
-            this.#phase = this.#fence ? "fenced" : "text";
+            this.#phase = "text";
           }
+          break;
+
+        case "bullet":
+          if (isBlank(character) || character === "\n") this.#beginItem();
+          else this.#phase = "text";
           break;
 
         case "run":
@@ -130,6 +154,9 @@ export class ReferenceParser {
           } else if (input[at] === "`") {
             this.#rejectOpener();
             this.#beginRun("inline", "`");
+          } else if (input[at] === "\\") {
+            this.#phase = "escape";
+            at += 1;
           } else {
             marker.lastIndex = at;
             markerPrefix.lastIndex = at;
@@ -140,6 +167,16 @@ export class ReferenceParser {
           }
           break;
         }
+
+        case "escape":
+          this.#phase = "text";
+          if (character === "`") {
+            this.#rejectOpener();
+            this.#beginRun("escaped", "`");
+          } else if (character === "[" || character === "\\") {
+            at += 1;
+          }
+          break;
 
         case "fenced": {
           const lineEnd = input.indexOf("\n", at);
@@ -164,13 +201,52 @@ export class ReferenceParser {
   }
 
   #beginLine(): void {
-    this.#phase = "indent";
-    this.#indent = 0;
+    this.#phase = "prefix";
+    this.#column = 0;
+    this.#isQuoted = false;
   }
 
-  #mayBeFence(character: string): boolean {
-    if (this.#fence) return character === this.#fence.character;
-    return character === "`" || character === "~";
+  /** Reads on in a line's prefix; false leaves the character to the phase that it begins. */
+  #takePrefix(character: string): boolean {
+    const fence = this.#fence;
+    if (character === "\n") {
+      if (!fence) this.#endParagraph();
+      this.#beginLine();
+      return true;
+    }
+    if (isBlank(character)) {
+      this.#column += character === " " ? 1 : 4;
+      return true;
+    }
+    if (this.#column === 0 && !fence) this.#inList = false;
+    if (character === ">" && (!fence || fence.isQuoted)) {
+      this.#column += 1;
+      this.#isQuoted = true;
+      return true;
+    }
+    if (fence) {
+      const mayClose = character === fence.character && this.#column <= fence.column + 3;
+      if (mayClose) this.#beginRun("closing", character);
+      else this.#phase = "fenced";
+    } else if (character === "-" || character === "*" || character === "+") {
+      this.#column += 1;
+      this.#phase = "bullet";
+      return true;
+    } else if (isDigit(character)) {
+      this.#phase = "number";
+    } else {
+      const mayOpen = this.#column <= 3 || this.#inList || this.#isQuoted;
+      const isFence = mayOpen && (character === "`" || character === "~");
+      if (isFence) this.#beginRun("opening", character);
+      else this.#phase = "text";
+    }
+    return false;
+  }
+
+  #beginItem(): void {
+    this.#endParagraph();
+    this.#inList = true;
+    this.#phase = "prefix";
   }
 
   #beginRun(place: Run["place"], character: string): void {
@@ -187,14 +263,14 @@ export class ReferenceParser {
       if (character === "`") this.#opener = { length, citations: [] };
       else this.#openFence(character, length);
     } else if (character === "`") {
-      this.#backticks(length);
+      this.#spans.backticks({ opens: place === "escaped" ? length - 1 : length, closes: length });
     }
   }
 
   #openFence(character: string, length: number): void {
     this.#endParagraph();
     this.#opener = undefined;
-    this.#fence = { character, length };
+    this.#fence = { character, length, column: this.#column, isQuoted: this.#isQuoted };
     this.#phase = "fenced";
   }
 
@@ -203,13 +279,8 @@ export class ReferenceParser {
     if (!this.#opener) return;
     const { length, citations } = this.#opener;
     this.#opener = undefined;
-    this.#backticks(length);
+    this.#spans.backticks({ opens: length, closes: length });
     for (const citation of citations) this.#place(citation);
-  }
-
-  #backticks(length: number): void {
-    if (this.#waiting[0] === length) this.#waiting = [];
-    else this.#waiting.push(length);
   }
 
   #cite(text: string, referenceId: number, start: number): void {
@@ -227,29 +298,18 @@ export class ReferenceParser {
 
   #place(citation: Citation): void {
     if (this.#opener) this.#opener.citations.push(citation);
-    else if (this.#waiting.length > 0) this.#waiting.push(citation);
+    else if (this.#spans.isOpen) this.#spans.wait(citation);
     else this.#found.push(citation);
   }
 
-  /** The runs that still wait pair off among themselves; what lies outside of the pairs is cited. */
   #endParagraph(): void {
-    const waiting = this.#waiting;
-    if (waiting.length === 0) return;
-    this.#waiting = [];
-    const closedBy = new Array<number | undefined>(waiting.length);
-    const nearest = new Map<number, number>();
-    for (let i = waiting.length - 1; i >= 0; i--) {
-      const entry = waiting[i] as number | Citation;
-      if (typeof entry !== "number") continue;
-      closedBy[i] = nearest.get(entry);
-      nearest.set(entry, i);
-    }
-    for (let i = 0; i < waiting.length; i++) {
-      const entry = waiting[i] as number | Citation;
-      if (typeof entry === "number") i = closedBy[i] ?? i;
-      else this.#found.push(entry);
-    }
+    if (!this.#spans.isOpen) return;
+    for (const citation of this.#spans.end()) this.#found.push(citation);
   }
+}
+
+function isDigit(character: string): boolean {
+  return character >= "0" && character <= "9";
 }
 
 function isBlank(character: string): boolean {

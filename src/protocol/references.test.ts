@@ -62,6 +62,28 @@ describe("ReferencePool.add", () => {
   });
 });
 
+describe("ReferencePool.add with a number", () => {
+  const result = { itemId: "fco_r1", content: [text("a")], display: [] };
+  const refused = expect.objectContaining({ name: "RivuletError", code: "invalid_references" });
+
+  it("refuses what is none, and goes on as if nothing had been asked", () => {
+    const pool = poolOf("task_r", "a");
+    for (const referenceId of [0, -1, 1.5, Number.NaN, 2 ** 53, "2" as unknown as number]) {
+      expect(() => pool.add({ ...result, referenceId })).toThrow(refused);
+    }
+    expect(pool.toJSON()).toEqual(poolOf("task_r", "a").toJSON());
+    expect(pool.add(result).referenceId).toBe(2);
+  });
+
+  it("refuses one that is taken, also for the same block", () => {
+    const pool = poolOf("task_r", "a");
+    const before = pool.target(1);
+    expect(() => pool.add({ ...result, referenceId: 1 })).toThrow(refused);
+    expect(() => pool.add({ ...result, itemId: "fco_a", referenceId: 1 })).toThrow(refused);
+    expect(pool.target(1)).toBe(before);
+  });
+});
+
 describe("ReferencePool.reserve", () => {
   it("gives out numbers that stand for nothing until they are added", () => {
     const pool = new ReferencePool("task_r");
@@ -97,17 +119,30 @@ describe("ReferencePool.embed", () => {
     expect(child.target(1)).toMatchObject({ item_id: "fco_a" });
   });
 
-  it("renames all numbers at once, and neither code nor unknown numbers", () => {
+  it("renames all numbers at once, none in code, and makes unknown numbers plain text", () => {
     const child = poolOf("call_1", "a", "b");
     const message = [text("[^2][^1] [^9] `[^1]` \n```\n[^2]\n```\n[^2] \ud83c [^1")];
     expect(new ReferencePool("task_r").embed(child, message).message).toEqual([
-      text("[^1][^2] [^9] `[^1]` \n```\n[^2]\n```\n[^1] \ud83c [^1"),
+      text("[^1][^2] \\[^9] `[^1]` \n```\n[^2]\n```\n[^1] \ud83c [^1"),
     ]);
+  });
+
+  it("never lets a number that the child does not know lead to the parent's source", () => {
+    const parent = poolOf("task_r", "mine");
+    const said = "See [^1][^2], \\\\[^1], \\[^1] and `[^1]`.";
+    const { message, pool, renumbered } = parent.embed(new ReferencePool("call_1"), [text(said)]);
+    expect(message).toEqual([text("See \\[^1]\\[^2], \\\\\\[^1], \\[^1] and `[^1]`.")]);
+    expect({ pool, renumbered }).toEqual({ pool: [], renumbered: new Map() });
+    parent.add({ itemId: "fco_later", content: [], display: [] });
+    const [block] = message;
+    const after = block?.type === "text" ? block.text : "";
+    expect(new ReferenceParser(parent).push(after).annotations).toEqual([]);
+    expect(parent.embed(new ReferencePool("call_2"), message).message).toEqual(message);
   });
 
   it("leaves a message without citations as it is", () => {
     const parent = new ReferencePool("task_r");
-    const message = [text("Nothing to cite[^1].")];
+    const message = [text("Nothing to cite.")];
     const embedded = parent.embed(new ReferencePool("call_1"), message);
     expect(embedded).toEqual({ pool: [], message, renumbered: new Map() });
     expect(embedded.message[0]).toBe(message[0]);
@@ -146,7 +181,7 @@ describe("ReferencePool.embed", () => {
     expect(message).toEqual([text("Deep[^2]")]);
     expect(root.embed(child, [text("Deep[^2], not [^7]")])).toMatchObject({
       pool: [open(3), text("deep"), close],
-      message: [text("Deep[^3], not [^7]")],
+      message: [text("Deep[^3], not \\[^7]")],
     });
     expect(root.target(3)).toEqual({ task_id: "call_2", item_id: "fco_deep", block_index: 0 });
   });

@@ -62,15 +62,7 @@ export class ReferencePool implements ReferenceLookup {
   /** The pool that a record describes; the next number follows its highest. */
   static from(record: ReferencePoolRecord): ReferencePool {
     const pool = new ReferencePool(record.taskId);
-    for (const entry of record.entries) {
-      const { referenceId } = entry;
-      if (!Number.isSafeInteger(referenceId) || referenceId < 1 || pool.#entries.has(referenceId)) {
-        throw new RivuletError("invalid_references", `A pool cannot hold number ${referenceId}`, {
-          hint: "Reference numbers are whole, begin with 1 and stand for one entry each.",
-        });
-      }
-      pool.#keep(entry);
-    }
+    for (const entry of record.entries) pool.#keep(entry);
     return pool;
   }
 
@@ -90,7 +82,7 @@ export class ReferencePool implements ReferenceLookup {
     return this.#last;
   }
 
-  /** Gives a tool result of this task a number, one for all its blocks. */
+  /** Gives a tool result of this task a number, one for all its blocks; a number is given once. */
   add(result: CitableResult): NumberedResult {
     const referenceId = result.referenceId ?? this.reserve();
     const target = {
@@ -108,7 +100,8 @@ export class ReferencePool implements ReferenceLookup {
 
   /**
    * Takes in what a child's final message cites. A number of the child gets one number here, also when the child is
-   * embedded again; what it does not cite stays out, and a number that it does not know stays as it is.
+   * embedded again; what it does not cite stays out. A number that it does not know gets a backslash: as text it says the
+   * same, and it cannot be taken for a number of this pool.
    */
   embed(child: ReferencePool, message: readonly Block[]): EmbeddedResult {
     const renumbered = new Map<number, number>();
@@ -117,34 +110,41 @@ export class ReferencePool implements ReferenceLookup {
       if (block.type !== "text") return block;
       let text = "";
       let end = 0;
-      for (const citation of citations(block.text, child)) {
-        let number = renumbered.get(citation.reference_id);
-        if (number === undefined) {
-          const entry = this.#embedEntry(child, citation);
+      for (const { reference_id, marker, start_index, end_index } of markersIn(block.text)) {
+        const cited = child.#entries.get(reference_id);
+        let number = renumbered.get(reference_id);
+        if (cited && number === undefined) {
+          const entry = this.#embedEntry(child, cited);
           number = entry.referenceId;
-          renumbered.set(citation.reference_id, number);
+          renumbered.set(reference_id, number);
           pool.push(...marked(number, entry.content));
         }
-        text += `${block.text.slice(end, citation.start_index)}[^${number}]`;
-        end = citation.end_index;
+        text += block.text.slice(end, start_index);
+        text += number === undefined ? `\\${marker}` : `[^${number}]`;
+        end = end_index;
       }
       return end === 0 ? block : { ...block, text: text + block.text.slice(end) };
     });
     return { pool, message: rewritten, renumbered };
   }
 
-  #embedEntry(child: ReferencePool, { reference_id, target }: Citation): ReferenceEntry {
-    const origin = { taskId: child.taskId, referenceId: reference_id };
+  #embedEntry(child: ReferencePool, cited: ReferenceEntry): ReferenceEntry {
+    const { referenceId, target, content } = cited;
+    const origin = { taskId: child.taskId, referenceId };
     const known = this.#entries.get(this.#embedded.get(originKey(origin)) ?? 0);
-    if (known) return known;
-    const content = child.#entries.get(reference_id)?.content ?? [];
-    return this.#keep({ referenceId: this.#last + 1, target, content, origin });
+    return known ?? this.#keep({ referenceId: this.#last + 1, target, content, origin });
   }
 
   #keep(entry: ReferenceEntry): ReferenceEntry {
-    this.#entries.set(entry.referenceId, entry);
-    this.#last = Math.max(this.#last, entry.referenceId);
-    if (entry.origin) this.#embedded.set(originKey(entry.origin), entry.referenceId);
+    const { referenceId, origin } = entry;
+    if (!Number.isSafeInteger(referenceId) || referenceId < 1 || this.#entries.has(referenceId)) {
+      throw new RivuletError("invalid_references", `A pool cannot take number ${referenceId}`, {
+        hint: "Reference numbers are whole, begin with 1 and stand for one entry each.",
+      });
+    }
+    this.#entries.set(referenceId, entry);
+    this.#last = Math.max(this.#last, referenceId);
+    if (origin) this.#embedded.set(originKey(origin), referenceId);
     return entry;
   }
 }
@@ -157,8 +157,10 @@ function marked(referenceId: number, content: readonly Block[]): Block[] {
   ];
 }
 
-function citations(text: string, lookup: ReferenceLookup): readonly Citation[] {
-  const parser = new ReferenceParser(lookup);
+/** Every marker outside of code, whatever its number. */
+function markersIn(text: string): readonly Citation[] {
+  const target = { task_id: "", item_id: "", block_index: 0 };
+  const parser = new ReferenceParser({ target: () => target });
   return [...parser.push(text).annotations, ...parser.end().annotations];
 }
 

@@ -44,7 +44,7 @@ const created: TaskCreated = {
 };
 
 /** A value that the types do not allow, as a careless or hostile caller may pass it. */
-function untyped(value: object): StreamFrame {
+function untyped(value: unknown): StreamFrame {
   return value as StreamFrame;
 }
 
@@ -135,6 +135,10 @@ describe("encodeSse", () => {
       { ...delta, sequence_number: Number.NaN },
       { ...delta, value: 1n },
       { ...delta, value: cyclic },
+      { ...delta, toJSON: () => undefined },
+      { ...delta, toJSON: () => "text" },
+      Object.assign([], delta),
+      ...[null, undefined, "task.text.delta", 1],
     ];
     for (const frame of bad) expect(codeOf(() => encodeSse(untyped(frame)))).toBe("invalid_event");
     expect(codeOf(() => encodeSse(snapshot, { id: -1 }))).toBe("invalid_event");

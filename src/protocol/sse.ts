@@ -13,7 +13,7 @@ export interface SseEncodeOptions {
 /** Writes one frame: `id` (events of a log only), `event`, one line of `data`, a blank line. */
 export function encodeSse(frame: StreamFrame, options: SseEncodeOptions = {}): string {
   // Visible ASCII only, so that no name can end its line.
-  if (typeof frame.type !== "string" || !/^[!-~]+$/.test(frame.type)) {
+  if (typeof frame?.type !== "string" || !/^[!-~]+$/.test(frame.type)) {
     throw invalidEvent("The type must be visible ASCII characters");
   }
   const id = idOf(frame, options);
@@ -47,11 +47,15 @@ function toJson(frame: StreamFrame): string {
   // Where a reader first meets a task, it learns the whole source.
   const isFirst = frame.type === "task.created" || frame.type === "task.snapshot";
   const short = source && !isFirst ? sourceRef(source) : source;
+  let json: string | undefined;
+  let cause: unknown;
   try {
-    return JSON.stringify(short === source ? frame : { ...frame, source: short });
-  } catch (cause) {
-    throw invalidEvent(`The payload of ${frame.type} cannot be written as JSON`, cause);
+    json = JSON.stringify(short === source ? frame : { ...frame, source: short });
+  } catch (error) {
+    cause = error;
   }
+  if (json?.startsWith("{")) return json;
+  throw invalidEvent(`The payload of ${frame.type} cannot be written as a JSON object`, cause);
 }
 
 /** How much a decoder takes. */

@@ -35,7 +35,7 @@ function resolve(document: unknown, reference: string): unknown {
 
 describe("docs/protocol", () => {
   it.each(Object.entries(documents))("has %s as the schemas say it", (name, text) => {
-    expect(committed(name), "stale: run node scripts/generate-schema.ts").toBe(text);
+    expect(committed(name), "stale: run npm run generate:schema").toBe(text);
     expect(text.endsWith("}\n")).toBe(true);
   });
 
