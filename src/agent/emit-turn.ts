@@ -93,7 +93,8 @@ export class TurnEmitter implements TurnSink {
     const part = this.#parts.get(key);
     if (part === undefined || text === "") return;
     if (part.parser !== undefined) {
-      this.#showText(part, part.parser.push(text));
+      if (part.parser.takePlain(text)) this.#showPlain(part, text);
+      else this.#showText(part, part.parser.push(text));
       return;
     }
     const whole = part.held + text;
@@ -236,14 +237,16 @@ export class TurnEmitter implements TurnSink {
     }
   }
 
-  #showText(part: OpenPart, shown: { text: string; annotations: readonly Annotation[] }): void {
+  #showPlain({ item, index }: OpenPart, text: string): void {
     const { emitter, onText } = this.#options;
+    emitter.textDelta(item.place, index, text);
+    onText?.(text);
+  }
+
+  #showText(part: OpenPart, shown: { text: string; annotations: readonly Annotation[] }): void {
+    const { emitter } = this.#options;
     const { item, index } = part;
-    if (shown.text !== "") {
-      emitter.textDelta(item.place, index, shown.text);
-      onText?.(shown.text);
-    }
-    if (shown.annotations.length === 0) return;
+    if (shown.text !== "") this.#showPlain(part, shown.text);
     for (const annotation of shown.annotations) {
       emitter.emit({
         type: "task.text.annotation.added",
