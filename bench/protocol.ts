@@ -9,19 +9,81 @@ const limits = { TaskTree: 1.5, reduceOne: 1.5, reduceMany: 4 };
 
 type Draft = Omit<LogEvent, "sequence_number"> & { sequence_number?: number };
 
-/** A log of about `size` events: `messages` of them over `tasks`, all growing at the same time. */
+/**
+ * A log of `size` events: `messages` over `tasks`, all growing at the same time. What does not fit is cut off, so a
+ * small log may hold only the beginning of its messages.
+ */
 function makeLog(size: number, messages: number, tasks: number): LogEvent[] {
-  const perMessage = Math.max(5, Math.floor(size / Math.max(messages, tasks)));
-  const perTask = Math.max(1, Math.floor(Math.min(messages, size / perMessage) / tasks));
-  const queues = Array.from({ length: tasks }, (_, task) => taskEvents(task, perTask, perMessage));
+  const perMessage = Math.max(5, Math.ceil(size / Math.max(messages, tasks)));
+  const queues = Array.from({ length: tasks }, (_, task) =>
+    taskEvents(task, Math.ceil((messages - task) / tasks), perMessage),
+  );
   const log: LogEvent[] = [];
-  for (let row = 0; queues.some((queue) => row < queue.length); row++) {
+  for (let row = 0; log.length < size && queues.some((queue) => row < queue.length); row++) {
     for (const queue of queues) {
       const event = queue[row];
       if (event) log.push({ ...event, sequence_number: log.length } as LogEvent);
     }
   }
+  return log.slice(0, size);
+}
+
+/** A log of a parent whose calls each start a child: both sides tell of it, and the child says a few words. */
+function makeFamily(children: number): LogEvent[] {
+  const log: LogEvent[] = [];
+  const counts = new Map<string, number>();
+  const push = (task_id: string, event: Record<string, unknown>) => {
+    const task_seq = counts.get(task_id) ?? 0;
+    counts.set(task_id, task_seq + 1);
+    const source = { agentId: "worker", depth: 1, path: "sess/worker" };
+    const from = task_id === "task_root" ? {} : { source };
+    log.push({
+      ...event,
+      ...from,
+      task_id,
+      task_seq,
+      sequence_number: log.length,
+      created_at: 1,
+    } as unknown as LogEvent);
+  };
+  push("task_root", created("task_root"));
+  // Ten children at a time: they begin together, speak in turn and end together.
+  for (let first = 0; first < children; first += 10) {
+    const calls = Array.from({ length: 10 }, (_, at) => first + at);
+    const each = (tell: (id: string, index: number, on: Record<string, unknown>) => void) => {
+      for (const index of calls) {
+        const on = { call_id: `call_${index}`, item_id: `fco_${index}`, output_index: index };
+        tell(`call_${index}`, index, { child_task_id: `call_${index}`, ...on });
+      }
+    };
+    each((id, index, on) => {
+      const item = { type: "tool_result", id: on.item_id, call_id: id, block_list: [] };
+      push("task_root", { type: "task.output_item.added", output_index: index, item });
+      push("task_root", {
+        type: "task.child.started",
+        ...on,
+        mode: "sync",
+        agent: { id: "worker", key: `agent:worker:${index}` },
+      });
+      push(id, created(id, { parent_task_id: "task_root", parent_call_id: id }));
+    });
+    const words = taskEvents(0, 1, 12).slice(1);
+    for (const word of words) each((id) => push(id, word));
+    each((id, index, on) => {
+      push(id, { type: "task.completed", task: { id, object: "task", status: "completed" } });
+      push("task_root", { type: "task.child.finished", ...on, status: "completed" });
+      const item = { type: "tool_result", id: on.item_id, call_id: id, status: "completed" };
+      push("task_root", { type: "task.output_item.done", output_index: index, item });
+    });
+  }
   return log;
+}
+
+function created(id: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    type: "task.created",
+    task: { id, object: "task", status: "queued", agent_id: "worker", ...more },
+  };
 }
 
 function taskEvents(task: number, messages: number, perMessage: number): Draft[] {
@@ -37,10 +99,7 @@ function taskEvents(task: number, messages: number, perMessage: number): Draft[]
       ...(task > 0 && { source }),
     } as unknown as Draft);
   const parent = { parent_task_id: "task_root", parent_call_id: id, parent_item_id: `fco_${task}` };
-  push({
-    type: "task.created",
-    task: { id, object: "task", status: "queued", agent_id: "worker", ...(task > 0 && parent) },
-  });
+  push(created(id, task > 0 ? parent : {}));
   for (let index = 0; index < messages; index++) {
     const at = { item_id: `msg_${index}`, output_index: index };
     const item = { type: "message", id: at.item_id, role: "assistant" };
@@ -101,37 +160,63 @@ function measure(log: readonly LogEvent[]): Row {
   return { events: log.length, ...best };
 }
 
+/** How many of a log's events do what, in words: openings cost more than deltas, and a small log has more of them. */
+function describe(log: readonly LogEvent[]): string {
+  const share = (type: string) => log.filter((event) => event.type === type).length;
+  const tasks = share("task.created");
+  const messages = log.filter(
+    (event) => event.type === "task.output_item.added" && event.item.type === "message",
+  ).length;
+  const deltas = Math.round((share("task.text.delta") * 100) / log.length);
+  return `${messages} messages, ${tasks} tasks, ${deltas} % deltas`;
+}
+
+const logs = (messages: number, tasks: number) =>
+  sizes.map((size) => makeLog(size, messages, tasks));
 const cases = [
-  { name: "1 message, 1 task", messages: 1, tasks: 1, limit: limits.reduceOne },
-  { name: "2,000 messages, 1 task", messages: 2_000, tasks: 1, limit: limits.reduceMany },
-  { name: "1 message each, 600 tasks", messages: 600, tasks: 600, limit: limits.reduceOne },
-  { name: "2,000 messages, 600 tasks", messages: 2_000, tasks: 600, limit: limits.reduceMany },
+  { name: "1 message, 1 task", logs: logs(1, 1), limit: limits.reduceOne },
+  { name: "2,000 messages, 1 task", logs: logs(2_000, 1), limit: limits.reduceMany },
+  { name: "1 message each, 600 tasks", logs: logs(600, 600), limit: limits.reduceOne },
+  { name: "2,000 messages, 600 tasks", logs: logs(2_000, 600), limit: limits.reduceMany },
+  {
+    name: "a child per call, 300 and 3,000 children",
+    logs: [300, 3_000].map(makeFamily),
+    limit: limits.reduceMany,
+  },
 ];
 
 measure(makeLog(10_000, 10, 1)); // let the engine settle before the first row
-console.log("microseconds per event (best of", rounds, "rounds, interleaved)\n");
+console.log("microseconds per event (best of", rounds, "rounds, interleaved)");
+console.log(
+  "A log of 1,000 events has no room for 2,000 messages or for the messages of 600 tasks: it holds the beginning of\n" +
+    "each. Beginnings cost more than deltas, so that a ratio over such a row looks better than it is. The second ratio\n" +
+    "begins with the first log that holds everything; its share of deltas is still smaller. Only the first and the last\n" +
+    "row have the same mix in all their logs.\n",
+);
 let held = true;
-for (const { name, messages, tasks, limit } of cases) {
+for (const { name, logs, limit } of cases) {
   console.log(name);
-  const rows = sizes.map((size) => measure(makeLog(size, messages, tasks)));
-  for (const row of rows) {
+  const rows = logs.map(measure);
+  for (const [at, row] of rows.entries()) {
     const perSecond = (each: number) => `${Math.round(1_000 / each).toLocaleString("en")} k/s`;
     console.log(
       `  ${String(row.events).padStart(7)} events` +
         `   reduce ${row.reduce.toFixed(2)} (${perSecond(row.reduce)})` +
         `   TaskTree ${row.TaskTree.toFixed(2)} (${perSecond(row.TaskTree)})` +
-        `   JSON.parse ${row.parse.toFixed(2)}`,
+        `   JSON.parse ${row.parse.toFixed(2)}   (${describe(logs[at] as LogEvent[])})`,
     );
   }
-  const [first, last] = [rows[0] as Row, rows[rows.length - 1] as Row];
-  for (const [what, ratio, most] of [
-    ["reduce", last.reduce / first.reduce, limit],
-    ["TaskTree", last.TaskTree / first.TaskTree, limits.TaskTree],
+  const [first, second, last] = [rows[0] as Row, rows[1] as Row, rows[rows.length - 1] as Row];
+  for (const [what, one, other, most] of [
+    ["reduce", last.reduce / first.reduce, last.reduce / second.reduce, limit],
+    ["TaskTree", last.TaskTree / first.TaskTree, last.TaskTree / second.TaskTree, limits.TaskTree],
   ] as const) {
-    const ok = ratio <= most;
+    const ratios = second === last ? [one] : [one, other];
+    const ok = ratios.every((ratio) => ratio <= most);
     held &&= ok;
+    const shown = ratios.map((ratio) => ratio.toFixed(2)).join(" and ");
     console.log(
-      `  ${what}: largest over smallest ${ratio.toFixed(2)} (at most ${most}) ${ok ? "ok" : "TOO MUCH"}`,
+      `  ${what}: largest over smallest ${shown} (at most ${most}) ${ok ? "ok" : "TOO MUCH"}`,
     );
   }
   console.log();

@@ -21,12 +21,14 @@ export interface Draft {
   gaps: readonly Gap[];
   unknown: number;
   ignored: number;
+  /** How many places stand for something that was left out. */
+  holes: number;
 }
 
 /** An edit that starts from a tree and leaves it untouched. */
 export function draftOf(tree: Tree): Draft {
   return {
-    table: FoldedTree.tableOf(tree),
+    ...FoldedTree.insideOf(tree),
     owned: new Set(),
     rootId: tree.rootId,
     safeCursor: tree.safeCursor,
@@ -50,6 +52,7 @@ export function treeOf(draft: Draft): Tree {
  */
 class FoldedTree implements Tree {
   readonly #table: TaskTable;
+  readonly #holes: number;
   #tasks: Record<string, Task> | undefined;
   readonly rootId: string | undefined;
   declare readonly tasks: Record<string, Task>;
@@ -62,6 +65,7 @@ class FoldedTree implements Tree {
 
   constructor(draft: Draft) {
     this.#table = draft.table;
+    this.#holes = draft.holes;
     this.rootId = draft.rootId;
     this.safeCursor = draft.safeCursor;
     this.ahead = draft.ahead;
@@ -79,17 +83,28 @@ class FoldedTree implements Tree {
     },
   };
 
-  /** The table of a tree; one that came as JSON gets its own. */
-  static tableOf(tree: Tree): TaskTable {
-    if (#table in tree) return tree.#table;
-    let table = TaskTable.empty();
-    for (const [id, task] of Object.entries(tree.tasks)) table = table.set(id, task, undefined);
-    return table;
+  /** What a tree keeps to itself; for one that came as JSON it is made anew. */
+  static insideOf(tree: Tree): Pick<Draft, "table" | "holes"> {
+    if (#table in tree) return { table: tree.#table, holes: tree.#holes };
+    const table = TaskTable.empty();
+    let holes = 0;
+    for (const task of Object.values(tree.tasks)) {
+      table.set(task.id, task, undefined);
+      table.links.addTask(task);
+      holes += task.output.reduce((sum, item) => sum + holesOf(item), 0);
+    }
+    return { table, holes };
   }
 
   [Symbol.for("nodejs.util.inspect.custom")](): Tree {
     return { ...this };
   }
+}
+
+function holesOf(item: Item): number {
+  if (item.type === "omitted") return 1;
+  if (item.type !== "message" && item.type !== "tool_result") return 0;
+  return item.block_list.filter((block) => block.type === "omitted").length;
 }
 
 /** The task for editing; the first mention of an id makes a placeholder. */

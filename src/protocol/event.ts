@@ -29,7 +29,7 @@ export interface Envelope {
   readonly sequence_number: number;
   /** The position within this task: finds gaps and duplicates. */
   readonly task_seq: number;
-  /** On a filtered stream: the `task_seq` of this task's event that was sent before this one; -1 for none. */
+  /** On a filtered stream: the `task_seq` of this task's event that was let through before this one; -1 for none. */
   readonly prev_task_seq?: number;
   /** Milliseconds; informational, never used for order. */
   readonly created_at: number;

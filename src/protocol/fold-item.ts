@@ -1,12 +1,16 @@
 import type { Draft, Mutable, Verdict } from "./draft.ts";
-import { editOutput, editTask, isId, isIndex, isObject } from "./draft.ts";
+import { editOutput, editTask, isObject } from "./draft.ts";
 import type { OutputItemAdded, OutputItemDiscarded, OutputItemDone } from "./event.ts";
+import { isItem } from "./fits.ts";
 import type { FoldOptions } from "./fold.ts";
 import { linkByItem } from "./link.ts";
-import type { Item, SummaryEntry, Task, WireBlock } from "./task.ts";
+import type { Item, Task } from "./task.ts";
 
-/** How far beyond the end an index may lie where a stream leaves things out: enough for any, too little for a bomb. */
-export const maxHole = 10_000;
+/** How far beyond the end an index may lie where a stream leaves things out. */
+const maxHole = 10_000;
+/** How many places a tree may keep for what was left out: enough for any, too few for a bomb of small events. */
+const maxHoles = 1_000_000;
+const omittedItem: Item = { type: "omitted", id: "" };
 
 /** Items open, close and are taken back. */
 export function foldItem(
@@ -15,7 +19,6 @@ export function foldItem(
   options: FoldOptions,
 ): Verdict {
   const index = event.output_index;
-  if (!isIndex(index)) return "ignored";
   const task = editTask(draft, event.task_id);
   const present = task.output[index];
   const known = present?.type === "omitted" ? undefined : present;
@@ -24,23 +27,22 @@ export function foldItem(
     editOutput(draft, task)[index] = { type: "discarded", id: event.item_id, reason: event.reason };
     return "applied";
   }
-  const sent = event.item as unknown;
-  if (!isObject(sent) || !isId(sent.type) || !isId(sent.id)) return "ignored";
   if (event.type === "task.output_item.added") {
     if (known !== undefined) return known.status === "in_progress" ? "applied" : "ignored";
     if (!reach(draft, task, index, options)) return "ignored";
-    const item = shell(event.item);
+    const item = ownItem({ ...event.item, status: event.item.status ?? "in_progress" });
     editOutput(draft, task)[index] = item;
     if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
     return "applied";
   }
   if (known !== undefined && known.status !== "in_progress") return "ignored";
   if (!reach(draft, task, index, options)) return "ignored";
-  const item = close(known ?? shell(event.item as Item), sent);
+  const merged = { ...known, ...event.item } as Item;
+  // It may close as another type than it opened with; what was assembled must then be right for that as well.
+  if (known !== undefined && known.type !== merged.type && !isItem(merged)) return "ignored";
+  const item = close(merged, event.item.status);
   editOutput(draft, task)[index] = item;
-  if (item.type === "tool_result" && known === undefined) {
-    linkByItem(draft, task.id, item, index, options);
-  }
+  if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
   return "applied";
 }
 
@@ -53,67 +55,75 @@ export function reach(
 ): boolean {
   if (index <= task.output.length) return true;
   if (!options.filtered && !options.legacy) return false;
-  if (index > task.output.length + maxHole) return false;
-  const output = editOutput(draft, task);
-  while (output.length < index) output.push({ type: "omitted", id: "" });
+  return leaveOut(draft, editOutput(draft, task), index, omittedItem);
+}
+
+/** Fills a list up to an index with what stands for things left out; false where that would be too much. */
+export function leaveOut<T>(draft: Draft, list: T[], index: number, omitted: T): boolean {
+  const missing = index - list.length;
+  if (missing > maxHole || draft.holes + missing > maxHoles) return false;
+  draft.holes += missing;
+  while (list.length < index) list.push(omitted);
   return true;
 }
 
-/** A new item with its own empty collections: what an event brought is never changed later. */
-function shell(item: Item): Item {
-  const open = { ...item, status: item.status ?? "in_progress" } as Mutable<Item>;
-  switch (open.type) {
-    case "reasoning":
-      return { ...open, summary: list<SummaryEntry>(open.summary) };
-    case "tool_call":
-      return { ...open, arguments: typeof open.arguments === "string" ? open.arguments : "" };
-    case "tool_result":
-    case "message":
-      return { ...open, block_list: blocks(open.block_list, open.type) };
-    default:
-      return open;
+/** An item with collections of its own: later events edit it, and what an event brought is never changed. */
+export function ownItem(item: Item): Item {
+  const own = { ...item } as Record<string, unknown>;
+  if (item.type === "reasoning") {
+    own.summary = ownParts(item.summary);
+    if (item.content !== undefined) own.content = ownParts(item.content);
+  } else if (item.type === "tool_call") {
+    own.arguments ??= "";
+  } else if (
+    item.type === "tool_result" ||
+    item.type === "message" ||
+    Array.isArray(own.block_list)
+  ) {
+    own.block_list = ownParts(own.block_list).map((block) => normalBlock(block, item.type));
   }
+  return own as unknown as Item;
 }
 
-/** What was assembled, with everything that the closing event says in its place. */
-function close(assembled: Item, sent: Record<string, unknown>): Item {
-  const item = { ...assembled, ...sent } as Record<string, unknown>;
-  if (sent.status === undefined || sent.status === "in_progress") item.status = "completed";
+function ownParts(parts: unknown): unknown[] {
+  return Array.isArray(parts) ? parts.map(ownPart) : [];
+}
+
+/** A part that may still grow, with a list of its own where it has one. */
+export function ownPart<T>(part: T): T {
+  if (!isObject(part) || part.status !== "in_progress") return part;
+  return {
+    ...part,
+    ...(Array.isArray(part.annotations) && { annotations: [...part.annotations] }),
+  };
+}
+
+/** What was assembled and what the closing event says, with nothing left open in it. */
+function close(merged: Item, status: Item["status"]): Item {
+  const item = ownItem(merged) as unknown as Record<string, unknown>;
+  if (status === undefined || status === "in_progress") item.status = "completed";
   delete item.progress;
   delete item.arguments_status;
-  const type = item.type as Item["type"];
-  if (type === "tool_result" || type === "message") {
-    item.block_list = blocks(item.block_list, type).map(closed);
-  } else if (type === "reasoning") {
-    item.summary = list<SummaryEntry>(item.summary).map(closed);
-    if (item.content !== undefined) item.content = list<SummaryEntry>(item.content).map(closed);
-  }
+  const lists = merged.type === "reasoning" ? ["summary", "content"] : ["block_list"];
+  for (const name of lists) if (Array.isArray(item[name])) item[name] = item[name].map(closed);
   return item as unknown as Item;
 }
 
-function closed<T extends { readonly status?: string; readonly partial_image_index?: number }>(
-  part: T,
-): T {
+/** A part that takes nothing more. */
+export function closed<T>(part: T): T {
+  if (!isObject(part)) return part;
   if (part.status === undefined && part.partial_image_index === undefined) return part;
   const { status: _, partial_image_index: __, ...rest } = part;
   return rest as T;
 }
 
-function list<T>(value: unknown): T[] {
-  return Array.isArray(value) ? (value.filter(isObject) as T[]) : [];
-}
-
-function blocks(value: unknown, holder: "tool_result" | "message"): WireBlock[] {
-  return list<WireBlock>(value).map((block) => normalBlock(block, holder));
-}
-
 /** Older producers say `image_url` for an image and put the reference number into `id`. */
-export function normalBlock(block: WireBlock, holder: string): WireBlock {
-  const sent = block as unknown as Record<string, unknown>;
-  if (sent.type !== "image_url" && typeof sent.id !== "number") return block;
-  const { id, ...normal } = sent;
-  if (sent.type === "image_url") normal.type = "image";
+export function normalBlock<T>(block: T, holder: string): T {
+  if (!isObject(block)) return block;
+  if (block.type !== "image_url" && typeof block.id !== "number") return block;
+  const { id, ...normal } = block as Record<string, unknown>;
+  if (block.type === "image_url") normal.type = "image";
   if (typeof id !== "number") normal.id = id;
   else if (holder === "tool_result") normal.reference_id ??= id;
-  return normal as unknown as WireBlock;
+  return normal as T;
 }

@@ -1,5 +1,5 @@
 import type { Draft, Mutable, MutableItem, Verdict } from "./draft.ts";
-import { editEntry, editItem, editList, editTask, isIndex, isObject } from "./draft.ts";
+import { editEntry, editItem, editList, editTask, isId, isIndex, isObject } from "./draft.ts";
 import type {
   BlockDone,
   ImageAdded,
@@ -19,7 +19,7 @@ import type {
   ToolResultProgress,
 } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
-import { maxHole, normalBlock, reach } from "./fold-item.ts";
+import { closed, leaveOut, normalBlock, ownPart, reach } from "./fold-item.ts";
 import type { Item, ReasoningText, SummaryEntry, WireBlock } from "./task.ts";
 
 type BlockEvent =
@@ -40,6 +40,8 @@ type ReasoningEvent =
 type ToolCallEvent = ToolCallArgumentsDelta | ToolCallArgumentsDone | ToolResultProgress;
 type Part = { readonly type: string; readonly text?: string; readonly status?: "in_progress" };
 
+const omittedBlock: WireBlock = { type: "omitted" };
+
 /** Blocks of a message or a tool result grow. */
 export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions): Verdict {
   const item = openItem(draft, event, "message", options);
@@ -48,14 +50,14 @@ export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions)
   item.block_list = blocks;
   const at = event.block_index;
   if (!isIndex(at)) return "ignored";
-  if (options.filtered && at <= blocks.length + maxHole) {
-    while (blocks.length < at) blocks.push({ type: "omitted" });
+  if (at > blocks.length) {
+    if (!options.filtered || !leaveOut(draft, blocks, at, omittedBlock)) return "ignored";
   }
   switch (event.type) {
     case "task.text.delta":
       return append(draft, blocks as Part[], at, "text", event.delta);
     case "task.text.annotation.added": {
-      if (!isOpenPart(blocks[at], "text") || !isObject(event.annotation)) return "ignored";
+      if (!isOpenPart(blocks[at], "text")) return "ignored";
       const block = editEntry(draft, blocks, at) as Mutable<WireBlock & { type: "text" }>;
       const annotations = editList(draft, block.annotations ?? []);
       if (event.annotation_index !== annotations.length) return "ignored";
@@ -65,7 +67,6 @@ export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions)
     }
     case "task.image.delta": {
       const block = blocks[at] as { partial_image_index?: number } | undefined;
-      if (!isObject(event.item) || !isIndex(event.partial_image_index)) return "ignored";
       const image = normalBlock(event.item, item.type);
       const preview = { ...image, partial_image_index: event.partial_image_index } as WireBlock;
       if (block === undefined) return open(blocks, at, preview);
@@ -77,12 +78,10 @@ export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions)
     }
     case "task.text.added":
     case "task.image.added":
-      if (!isObject(event.item)) return "ignored";
       if (isOpenPart(blocks[at])) return "applied";
-      return open(blocks, at, ownParts(normalBlock(event.item, item.type)));
+      return open(blocks, at, normalBlock<WireBlock>(event.item, item.type));
     default:
-      if (!isObject(event.item)) return "ignored";
-      return put(blocks, at, normalBlock(event.item, item.type));
+      return put(blocks, at, normalBlock<WireBlock>(event.item, item.type));
   }
 }
 
@@ -94,12 +93,13 @@ export function foldReasoning(draft: Draft, event: ReasoningEvent, options: Fold
   if (item === undefined || item.type !== "reasoning") return "ignored";
   if (event.type === "task.reasoning_text.delta" || event.type === "task.reasoning_text.done") {
     const content = editList<ReasoningText>(draft, item.content ?? []);
-    item.content = content;
-    if (event.type === "task.reasoning_text.delta") {
-      return append(draft, content, event.content_index, "reasoning_text", event.delta);
-    }
-    if (typeof event.text !== "string") return "ignored";
-    return put(content, event.content_index, { type: "reasoning_text", text: event.text });
+    const type = "reasoning_text";
+    const verdict =
+      event.type === "task.reasoning_text.delta"
+        ? append(draft, content, event.content_index, type, event.delta)
+        : put(content, event.content_index, { type, text: event.text });
+    if (verdict === "applied") item.content = content;
+    return verdict;
   }
   const summary = editList<SummaryEntry>(draft, item.summary);
   item.summary = summary;
@@ -107,7 +107,6 @@ export function foldReasoning(draft: Draft, event: ReasoningEvent, options: Fold
   if (event.type === "task.reasoning_summary_text.delta") {
     return append(draft, summary, at, "text", event.delta);
   }
-  if (!isObject(event.item)) return "ignored";
   if (event.type === "task.reasoning_summary_item.done") return put(summary, at, event.item);
   return isOpenPart(summary[at]) ? "applied" : open(summary, at, event.item);
 }
@@ -118,7 +117,7 @@ export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOp
   const item = openItem(draft, event, progress ? "tool_result" : "tool_call", options);
   if (item === undefined) return "ignored";
   if (progress) {
-    if (item.type !== "tool_result" || typeof event.progress !== "number") return "ignored";
+    if (item.type !== "tool_result") return "ignored";
     const { total, message } = event;
     item.progress = {
       progress: event.progress,
@@ -129,7 +128,6 @@ export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOp
   }
   if (item.type !== "tool_call" || item.arguments_status === "completed") return "ignored";
   if (event.type === "task.tool_call_arguments.done") {
-    if (typeof event.arguments !== "string") return "ignored";
     item.arguments = event.arguments;
     item.arguments_status = "completed";
     return "applied";
@@ -149,7 +147,8 @@ function openItem(
   const at = event.output_index;
   if (!isIndex(at)) return undefined;
   const task = editTask(draft, event.task_id);
-  if (task.output[at] === undefined && options.legacy && reach(draft, task, at, options)) {
+  if (task.output[at] === undefined && options.legacy) {
+    if (!isId(event.item_id) || !reach(draft, task, at, options)) return undefined;
     const output = editList(draft, task.output);
     output.push(impliedItem(event.item_id, implied));
     task.output = output;
@@ -170,10 +169,10 @@ function impliedItem(
 }
 
 function append(draft: Draft, parts: Part[], at: number, type: string, delta: unknown): Verdict {
-  if (typeof delta !== "string") return "ignored";
+  if (typeof delta !== "string" || !isIndex(at)) return "ignored";
   const part = parts[at];
   if (part === undefined) return open(parts, at, { type, text: delta });
-  if (part.status !== "in_progress" || typeof part.text !== "string") return "ignored";
+  if (part?.status !== "in_progress" || typeof part.text !== "string") return "ignored";
   const editable = editEntry(draft, parts, at);
   editable.text = part.text + delta;
   return "applied";
@@ -181,14 +180,14 @@ function append(draft: Draft, parts: Part[], at: number, type: string, delta: un
 
 function open<T extends object>(parts: T[], at: number, part: T): Verdict {
   if (at !== parts.length) return "ignored";
-  parts.push({ ...part, status: "in_progress" });
+  parts.push(ownPart({ ...part, status: "in_progress" }));
   return "applied";
 }
 
 /** A part that is whole takes the place of what was assembled. */
 function put<T extends object>(parts: T[], at: number, part: T): Verdict {
-  if (at === parts.length) parts.push(part);
-  else if (isOpenPart(parts[at])) parts[at] = part;
+  if (at === parts.length) parts.push(closed(part));
+  else if (isOpenPart(parts[at])) parts[at] = closed(part);
   else return "ignored";
   return "applied";
 }
@@ -196,11 +195,4 @@ function put<T extends object>(parts: T[], at: number, part: T): Verdict {
 function isOpenPart(part: unknown, type?: string): boolean {
   if (!isObject(part) || part.status !== "in_progress") return false;
   return type === undefined || part.type === type;
-}
-
-/** A block with a list of its own, so that what an event brought is never changed later. */
-function ownParts(block: WireBlock): WireBlock {
-  return block.type === "text" && Array.isArray(block.annotations)
-    ? ({ ...block, annotations: [...block.annotations] } as WireBlock)
-    : block;
 }

@@ -1,5 +1,5 @@
 import type { Draft, Mutable, Verdict } from "./draft.ts";
-import { editEntry, editList, editTask, isId, isObject } from "./draft.ts";
+import { editEntry, editList, editTask } from "./draft.ts";
 import type {
   ApprovalRequested,
   ApprovalResolved,
@@ -19,8 +19,10 @@ import type {
   TaskSuspended,
   TaskUsage,
 } from "./event.ts";
-import { link } from "./link.ts";
-import type { ApprovalState, Item, SnapshotTask, Suspension, Task, TaskStatus } from "./task.ts";
+import type { FoldOptions } from "./fold.ts";
+import { ownItem } from "./fold-item.ts";
+import { link, linkByItem } from "./link.ts";
+import type { ApprovalState, SnapshotTask, Suspension, Task, TaskStatus } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
 type LifecycleEvent =
@@ -52,12 +54,14 @@ const statusOf = {
 } as const satisfies Record<LifecycleEvent["type"], TaskStatus>;
 
 /** A task begins, works and ends; its status is the event's name, whatever the payload claims. */
-export function foldLifecycle(draft: Draft, event: LifecycleEvent): Verdict {
+export function foldLifecycle(draft: Draft, event: LifecycleEvent, options: FoldOptions): Verdict {
+  if (event.type === "task.created" && event.task_seq > 0) return "ignored"; // It has begun already.
+  if (!linkParent(draft, event.task_id, event.task)) return "ignored";
   const task = editTask(draft, event.task_id);
   task.status = statusOf[event.type];
   if (isTerminal(task.status)) endWait(task);
-  if (!isObject(event.task)) return "ignored";
-  return takeOver(draft, task, event.task);
+  takeOver(draft, task, event.task, options);
+  return "applied";
 }
 
 /** Everything else that happens to a task as a whole. */
@@ -86,30 +90,28 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
     case "task.approval.resolved":
       return resolveApproval(draft, task, event);
     case "task.usage":
-      if (!isObject(event.usage)) return "ignored";
       task.usage = event.usage;
       if (event.cost !== undefined) task.cost = event.cost;
       return "applied";
     case "task.custom":
-      if (!isId(event.name)) return "ignored";
       task.state = { ...task.state, [event.name]: event.value };
       return "applied";
   }
 }
 
 /** A server's word on where a task stands replaces what was assembled; children stay, they have their own. */
-export function foldSnapshot(draft: Draft, event: TaskSnapshot): Verdict {
-  const sent = event.task as SnapshotTask | undefined;
-  if (!isObject(sent) || typeof sent.status !== "string") return "ignored";
+export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOptions): Verdict {
+  const sent = event.task;
+  if (!linkParent(draft, event.task_id, sent)) return "ignored";
   const task = editTask(draft, event.task_id);
   const { children, parked, parentTaskId, callId, parentItemId, parentOutputIndex, mode } = task;
   for (const key of Object.keys(task)) delete (task as unknown as Record<string, unknown>)[key];
   Object.assign(task, {
     id: event.task_id,
     status: sent.status,
-    output: ownOutput(sent),
+    output: [],
     children,
-    approvals: structuredClone(sent.approvals ?? []),
+    approvals: sent.approvals?.map((approval) => ({ ...approval })) ?? [],
     appliedSeq: event.through_task_seq,
     ...(parked !== undefined && { parked }),
     ...(parentTaskId !== undefined && { parentTaskId }),
@@ -123,11 +125,28 @@ export function foldSnapshot(draft: Draft, event: TaskSnapshot): Verdict {
     ...(sent.cost !== undefined && { cost: sent.cost }),
     ...(sent.state !== undefined && { state: sent.state }),
   } satisfies Partial<Task>);
-  return takeOver(draft, task, sent);
+  takeOver(draft, task, sent, options);
+  return "applied";
+}
+
+/** What a child itself says of its parent; false when that cannot be. */
+function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): boolean {
+  if (sent.parent_task_id === undefined) return true;
+  return link(draft, taskId, {
+    parentTaskId: sent.parent_task_id,
+    callId: sent.parent_call_id,
+    itemId: sent.parent_item_id,
+    outputIndex: sent.parent_output_index,
+  });
 }
 
 /** The parts of a task that its lifecycle events and snapshots may carry. */
-function takeOver(draft: Draft, task: Mutable<Task>, sent: Partial<SnapshotTask>): Verdict {
+function takeOver(
+  draft: Draft,
+  task: Mutable<Task>,
+  sent: Partial<SnapshotTask>,
+  options: FoldOptions,
+): void {
   if (sent.agent_id !== undefined) task.agentId = sent.agent_id;
   if (sent.session_id !== undefined) task.sessionId = sent.session_id;
   // A promotion may be told by the parent before the child says how it began.
@@ -143,27 +162,16 @@ function takeOver(draft: Draft, task: Mutable<Task>, sent: Partial<SnapshotTask>
   if (sent.generate_reason !== undefined) task.generateReason = sent.generate_reason;
   if (sent.structured !== undefined) task.structured = sent.structured;
   if (sent.metadata !== undefined) task.metadata = sent.metadata;
-  if (task.output.length === 0 && sent.output !== undefined) task.output = ownOutput(sent);
-  if (sent.parent_task_id === undefined) return "applied";
-  if (!isId(sent.parent_task_id)) return "ignored";
-  const linked = link(draft, task.id, {
-    parentTaskId: sent.parent_task_id,
-    callId: sent.parent_call_id,
-    itemId: sent.parent_item_id,
-    outputIndex: sent.parent_output_index,
+  if (task.output.length > 0 || sent.output === undefined) return;
+  const output = sent.output.map(ownItem);
+  task.output = output;
+  output.forEach((item, index) => {
+    if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
   });
-  return linked ? "applied" : "ignored";
-}
-
-/** A copy, because later events edit it and what an event brought is never changed. */
-function ownOutput(sent: Partial<SnapshotTask>): Item[] {
-  const output = Array.isArray(sent.output) ? structuredClone(sent.output) : [];
-  return output.filter((item: Item) => isObject(item));
 }
 
 /** A parent speaks of its child: it links them, and fills in what the child itself has not said yet. */
 function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildPromoted): Verdict {
-  if (!isId(event.child_task_id)) return "ignored";
   const linked = link(draft, event.child_task_id, {
     parentTaskId: event.task_id,
     callId: event.call_id,
@@ -176,7 +184,7 @@ function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildProm
     case "task.child.started":
       child.mode ??= event.mode;
       if (event.remote !== undefined) child.remote ??= event.remote;
-      if (isObject(event.agent)) child.agentId ??= event.agent.id;
+      if (event.agent !== undefined) child.agentId ??= event.agent.id;
       return "applied";
     case "task.child.promoted":
       child.mode = "background";
@@ -191,7 +199,6 @@ function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildProm
 }
 
 function requestApproval(draft: Draft, task: Mutable<Task>, event: ApprovalRequested): Verdict {
-  if (!isId(event.approval_id)) return "ignored";
   if (task.approvals.some((known) => known.approval_id === event.approval_id)) return "ignored";
   const { type, task_id, sequence_number, task_seq, prev_task_seq, created_at, source, ...asked } =
     event;

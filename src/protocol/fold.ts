@@ -1,6 +1,7 @@
 import type { Draft, Verdict } from "./draft.ts";
 import { editTask, isId, isIndex } from "./draft.ts";
 import type { LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
+import { fits, isSource, nests } from "./fits.ts";
 import { foldItem } from "./fold-item.ts";
 import { foldBlock, foldReasoning, foldToolCall } from "./fold-part.ts";
 import { foldLifecycle, foldSnapshot, foldTask } from "./fold-task.ts";
@@ -28,18 +29,34 @@ export function fold(draft: Draft, frame: StreamFrame, options: FoldOptions): vo
     foldSnapshotFrame(draft, event, options);
   } else if (event.task_seq === undefined && options.legacy) {
     apply(draft, event, options);
-  } else if (!isIndex(event.task_seq) || (event.prev_task_seq ?? -1) >= event.task_seq) {
+  } else if (!isIndex(event.task_seq) || !isCursor(event.sequence_number) || !follows(event)) {
     draft.ignored++;
   } else {
     foldNumbered(draft, event, options);
   }
 }
 
+/** Whether a value can be a position or, -1, the one before the first: an event that is in no log yet has that. */
+function isCursor(value: unknown): value is number {
+  return isIndex(value) || value === -1;
+}
+
+/** Whether what an event says of the one that was let through before it can be true. */
+function follows({ prev_task_seq, task_seq }: LogEvent): boolean {
+  if (prev_task_seq === undefined) return true;
+  return isCursor(prev_task_seq) && prev_task_seq < task_seq;
+}
+
 function foldNumbered(draft: Draft, event: LogEvent, options: FoldOptions): void {
-  noteSequence(draft, event.sequence_number);
   const applied = draft.table.get(event.task_id)?.appliedSeq ?? -1;
+  const isEarly = (event.prev_task_seq ?? event.task_seq - 1) > applied;
+  if (isEarly && !nests(event)) {
+    draft.ignored++; // It would be kept as it is. When it comes in its turn, it is refused like any other.
+    return;
+  }
+  noteSequence(draft, event.sequence_number);
   if (event.task_seq <= applied) return;
-  if ((event.prev_task_seq ?? event.task_seq - 1) > applied) {
+  if (isEarly) {
     park(draft, event);
     return;
   }
@@ -55,17 +72,28 @@ function apply(draft: Draft, event: LogEvent, options: FoldOptions): void {
   const task = editTask(draft, event.task_id);
   if (event.task_seq !== undefined) task.appliedSeq = event.task_seq;
   else if (task.status === "unknown") task.status = "in_progress";
-  if (event.source !== undefined && task.source === undefined) task.source = event.source;
+  let refused = ended;
+  if (event.source !== undefined && task.source === undefined) {
+    if (isSource(event.source)) task.source = event.source;
+    else refused = true;
+  }
 
-  const verdict = ended ? "ignored" : applyRule(draft, event, options);
+  const verdict = refused ? "ignored" : applyRule(draft, event, options);
   if (verdict === "ignored") draft.ignored++;
   else if (verdict === "unknown") draft.unknown++;
   if (isNew || event.type === "task.child.started") chooseRoot(draft, event.task_id);
 }
 
+/** The rule for an event; what is not built as its type says never reaches one. */
 function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict {
   switch (event.type) {
     case "task.text.delta":
+      return foldBlock(draft, event, options);
+    case "task.reasoning_summary_text.delta":
+    case "task.reasoning_text.delta":
+      return foldReasoning(draft, event, options);
+    case "task.tool_call_arguments.delta":
+      return foldToolCall(draft, event, options);
     case "task.text.added":
     case "task.text.done":
     case "task.text.annotation.added":
@@ -73,28 +101,25 @@ function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict
     case "task.image.delta":
     case "task.image.done":
     case "task.block.done":
-      return foldBlock(draft, event, options);
+      return fits(event) ? foldBlock(draft, event, options) : "ignored";
     case "task.reasoning_summary_item.added":
-    case "task.reasoning_summary_text.delta":
     case "task.reasoning_summary_item.done":
-    case "task.reasoning_text.delta":
     case "task.reasoning_text.done":
-      return foldReasoning(draft, event, options);
-    case "task.tool_call_arguments.delta":
+      return fits(event) ? foldReasoning(draft, event, options) : "ignored";
     case "task.tool_call_arguments.done":
     case "task.tool_result.progress":
-      return foldToolCall(draft, event, options);
+      return fits(event) ? foldToolCall(draft, event, options) : "ignored";
     case "task.output_item.added":
     case "task.output_item.done":
     case "task.output_item.discarded":
-      return foldItem(draft, event, options);
+      return fits(event) ? foldItem(draft, event, options) : "ignored";
     case "task.created":
     case "task.in_progress":
     case "task.completed":
     case "task.failed":
     case "task.cancelled":
     case "task.incomplete":
-      return foldLifecycle(draft, event);
+      return fits(event) ? foldLifecycle(draft, event, options) : "ignored";
     case "task.suspended":
     case "task.resumed":
     case "task.cancelling":
@@ -105,7 +130,7 @@ function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict
     case "task.approval.resolved":
     case "task.usage":
     case "task.custom":
-      return foldTask(draft, event);
+      return fits(event) ? foldTask(draft, event) : "ignored";
     default:
       return "unknown";
   }
@@ -113,12 +138,9 @@ function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict
 
 function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptions): void {
   const applied = draft.table.get(event.task_id)?.appliedSeq ?? -1;
-  if (!isIndex(event.through_task_seq) || !isIndex(event.through_sequence_number)) {
-    draft.ignored++;
-    return;
-  }
-  if (event.through_task_seq < applied) return;
-  if (foldSnapshot(draft, event) === "ignored") {
+  const fit = fits(event);
+  if (fit && event.through_task_seq < applied) return;
+  if (!fit || foldSnapshot(draft, event, options) === "ignored") {
     draft.ignored++;
     return;
   }
@@ -167,7 +189,6 @@ function noteGap(draft: Draft, taskId: string): void {
 
 /** Moves `safeCursor` over every number up to which nothing is missing. */
 function noteSequence(draft: Draft, sequence: number): void {
-  if (!isIndex(sequence)) return;
   if (draft.snapshotCursor !== undefined && sequence > draft.snapshotCursor) {
     draft.safeCursor = Math.max(draft.safeCursor, draft.snapshotCursor);
     draft.snapshotCursor = undefined;

@@ -10,6 +10,7 @@ import {
   subtreeUsage,
   waitingApprovals,
 } from "./select.ts";
+import { snapshotOf } from "./snapshot.ts";
 import type { Item, Task, Tree } from "./task.ts";
 
 const result = (call: string, block_list: Item extends never ? never : unknown[] = []) =>
@@ -150,6 +151,20 @@ describe("materialize", () => {
     ]);
   });
 
+  it("knows no task by what every object inherits", () => {
+    const names = ["constructor", "toString", "__proto__"];
+    const blocks = names.map((task_id) => ({ type: "task", task_id }));
+    const one = tree([{ id: "task_r", output: [result("c", blocks)] }]);
+    expect(materialize(one).output).toMatchObject([{ block_list: blocks }]);
+    for (const name of names) {
+      expect(() => materialize(one, name)).toThrow(`The tree has no task ${name}.`);
+      expect(snapshotOf(one, name, { sequenceNumber: 1, createdAt: 1 })).toBeUndefined();
+      expect(subtreeUsage(one, name).total_tokens).toBe(0);
+      expect(childrenOf(one, name, 0)).toEqual([]);
+      expect(rootTask(tree([], name))).toBeUndefined();
+    }
+  });
+
   it("says so when there is no such task", () => {
     expect(() => materialize(emptyTree())).toThrow(RivuletError);
     expect(() => materialize(emptyTree(), "task_x")).toThrow("The tree has no task task_x.");
@@ -188,6 +203,12 @@ describe("selectors", () => {
   it("sum the usage of a subtree, with what an unseen descendant had used", () => {
     expect(subtreeUsage(some, "task_r").total_tokens).toBe(18);
     expect(subtreeUsage(some, "nobody").total_tokens).toBe(0);
+    const root = { id: "task_r", children: ["c1"], usage: usage(5) };
+    const shallow = tree([{ ...root, subtreeUsage: usage(100) }, child("c1", "task_r")]);
+    expect(subtreeUsage(shallow, "task_r").total_tokens).toBe(105);
+    const outlived = child("c1", "task_r", { usage: usage(70), subtreeUsage: usage(60) });
+    const full = tree([{ ...root, subtreeUsage: usage(40) }, outlived]);
+    expect(subtreeUsage(full, "task_r").total_tokens).toBe(135);
     expect(addUsage(usage(2), { ...usage(2), reasoning_tokens: 4 })).toEqual({
       input_tokens: 2,
       output_tokens: 2,

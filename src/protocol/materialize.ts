@@ -1,5 +1,5 @@
 import { RivuletError } from "./error.ts";
-import { childrenOf } from "./select.ts";
+import { childrenOf, taskOf } from "./select.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
 
 /** The end state of a task: its items, and inside the tool results what its children did. */
@@ -20,13 +20,19 @@ export interface MaterializeOptions {
   readonly seed?: boolean;
 }
 
-/** Turns a tree into the one JSON document it stands for. A child that contains itself is left out where it recurs. */
+/** How many tasks may stand inside each other in one document: more than any team has, few enough for every reader. */
+const maxDepth = 100;
+
+/**
+ * Turns a tree into the one JSON document it stands for. A child that contains itself is left out where it recurs, and
+ * so is what lies deeper than a document should.
+ */
 export function materialize(
   tree: Tree,
   taskId: string | undefined = tree.rootId,
   options: MaterializeOptions = {},
 ): TaskDocument {
-  const task = taskId === undefined ? undefined : tree.tasks[taskId];
+  const task = taskOf(tree, taskId);
   if (task === undefined) {
     throw new RivuletError("task_not_found", `The tree has no task ${taskId ?? "(no root yet)"}.`, {
       hint: `It has: ${Object.keys(tree.tasks).join(", ") || "none"}.`,
@@ -82,12 +88,12 @@ function nestedOutput(
   within: ReadonlySet<string>,
 ): Map<string, DocumentItem[]> {
   const placed = blocks.flatMap((block) => {
-    const child = block.type === "task" ? tree.tasks[block.task_id] : undefined;
+    const child = block.type === "task" ? taskOf(tree, block.task_id) : undefined;
     return child === undefined ? [] : [child];
   });
   const nested = new Map<string, DocumentItem[]>();
   for (const child of [...placed, ...childrenOf(tree, task.id, index)]) {
-    if (within.has(child.id) || nested.has(child.id)) continue;
+    if (within.size >= maxDepth || within.has(child.id) || nested.has(child.id)) continue;
     const output = outputOf(tree, child, options, new Set([...within, child.id]));
     nested.set(
       child.id,

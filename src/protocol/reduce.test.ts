@@ -1,7 +1,8 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import type { LogEvent, StreamFrame } from "./event.ts";
+import type { LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
 import { emptyTree, reduce, TaskTree } from "./reduce.ts";
+import { snapshotOf } from "./snapshot.ts";
 import type { MessageItem, ToolCallItem, ToolResultItem, Tree } from "./task.ts";
 
 /** Numbers events as a log would: `sequence_number` over all, `task_seq` per task. */
@@ -36,6 +37,12 @@ const text = (delta: string) => ({ type: "task.text.delta", ...at, delta });
 const textAdded = { type: "task.text.added", ...at, item: { type: "text", text: "" } };
 const root = (tree: Tree) => tree.tasks.task_r as Tree["tasks"][string];
 const fold = (events: readonly StreamFrame[], options = {}) => reduce(emptyTree(), events, options);
+/** What a server would send in place of these events. */
+const snapshotAt = (events: readonly LogEvent[]) =>
+  snapshotOf(fold(events), "task_r", {
+    sequenceNumber: events.length - 1,
+    createdAt: 1,
+  }) as TaskSnapshot;
 
 describe("numbers", () => {
   const events = log(created(), message(), textAdded, text("Hel"), text("lo"));
@@ -75,6 +82,59 @@ describe("numbers", () => {
     const left = [events[0], { ...events[3], prev_task_seq: 0 }] as LogEvent[];
     expect(fold(left, { filtered: true }).gaps).toEqual([]);
     expect(fold([events[0], events[3]] as LogEvent[], { filtered: true }).gaps).toHaveLength(1);
+  });
+
+  it("prev_task_seq is what was let through last: what it names and has not come is a gap", () => {
+    const sent = [events[0], { ...events[4], prev_task_seq: 3 }] as LogEvent[];
+    expect(fold(sent, { filtered: true }).gaps).toEqual([
+      { taskId: "task_r", after: 0, before: 4 },
+    ]);
+  });
+
+  it("the order is that of task_seq; a sequence_number that goes backwards moves no cursor", () => {
+    const backwards = events.map((event, index) =>
+      index === 3 ? { ...event, sequence_number: 1 } : event,
+    );
+    const tree = fold(backwards);
+    expect(tree.tasks).toEqual(fold(events).tasks);
+    expect(tree).toMatchObject({ ignored: 0, gaps: [], safeCursor: 2, ahead: [[4, 4]] });
+    expect(reduce(tree, events[3] as LogEvent)).toMatchObject({ safeCursor: 4, ahead: [] });
+  });
+
+  it("an event without a sequence_number has no place: it counts as one that never came", () => {
+    for (const sequence_number of [undefined, null, Number.NaN, "3", 0.5, -2]) {
+      const damaged = { ...events[3], sequence_number } as LogEvent;
+      const tree = fold([...events.slice(0, 3), damaged, ...events.slice(4)]);
+      expect(tree).toMatchObject({ ignored: 1, gaps: [{ after: 2, before: 4 }], safeCursor: 2 });
+      expect(reduce(tree, events[3] as LogEvent)).toEqual({ ...fold(events), ignored: 1 });
+    }
+  });
+
+  it("an event that is in no log yet, as -1 says, is applied and moves no cursor", () => {
+    const own = events.map((event) => ({ ...event, sequence_number: -1 }));
+    expect(fold(own)).toMatchObject({ tasks: fold(events).tasks, safeCursor: -1, ahead: [] });
+  });
+
+  it("R12: an older snapshot is ignored", () => {
+    const early = snapshotAt(events.slice(0, 3));
+    const tree = fold(events);
+    expect(reduce(tree, early)).toEqual(tree);
+    const same = snapshotAt(events);
+    expect(reduce(tree, same).tasks).toEqual(tree.tasks);
+  });
+
+  it("R12: a snapshot drops what waits at or below it, and what waits above it goes on", () => {
+    const gap = fold([events[0], events[2], events[4]] as LogEvent[]);
+    expect(root(gap).parked).toEqual([events[2], events[4]]);
+    const later = reduce(gap, snapshotAt(events.slice(0, 3)));
+    expect(root(later)).toMatchObject({ appliedSeq: 2, parked: [events[4]] });
+    expect(later.gaps).toEqual([{ taskId: "task_r", after: 2, before: 4 }]);
+    const joined = reduce(gap, snapshotAt(events.slice(0, 4)));
+    expect(joined.tasks).toEqual(fold(events).tasks);
+    expect(joined.gaps).toEqual([]);
+    const past = reduce(gap, snapshotAt(events));
+    expect(past.tasks).toEqual(fold(events).tasks);
+    expect(past).toMatchObject({ gaps: [], ignored: 0 });
   });
 
   it("R4: without numbers events count only when the caller says so", () => {
@@ -235,6 +295,65 @@ describe("tasks", () => {
     expect(orphan).toMatchObject({ rootId: "call_1", tasks: { task_r: { status: "unknown" } } });
   });
 
+  it("children stand in the order of their items, whoever speaks first and whatever is told twice", () => {
+    const result = (call: string, output_index: number) => ({
+      type: "task.output_item.added",
+      output_index,
+      item: { type: "tool_result", id: `fco_${call}`, call_id: call, block_list: [] },
+    });
+    const started = (call: string, output_index: number) => ({
+      type: "task.child.started",
+      child_task_id: call,
+      call_id: call,
+      item_id: `fco_${call}`,
+      output_index,
+      mode: "sync",
+      agent: { id: "main", key: "k" },
+    });
+    const calls = ["z", "b", "m", "a", "y"];
+    const parent = log(
+      created(),
+      ...calls.map((call, index) => result(call, index)),
+      ...calls.map((call, index) => started(call, index)),
+    );
+    const children = ["a", "z", "m", "y", "b"].flatMap((call) =>
+      log(created(call, { parent_task_id: "task_r", parent_call_id: call })),
+    );
+    const expected = fold([...parent, ...children]);
+    expect(root(expected).children).toEqual(calls);
+    for (const half of [1, 3, 4, 6, 8, parent.length]) {
+      const mixed = [...parent.slice(0, half), ...children, ...parent.slice(half)];
+      expect(fold(mixed).tasks, `children after ${half}`).toEqual(expected.tasks);
+      expect(new TaskTree().apply(mixed).tree.tasks).toEqual(expected.tasks);
+      const stored = JSON.parse(JSON.stringify(fold(mixed.slice(0, half + 3)))) as Tree;
+      expect(reduce(stored, mixed.slice(half + 3)).tasks).toEqual(expected.tasks);
+    }
+    const itemsOnly = fold([...children, ...parent.slice(0, 6)]);
+    expect(root(itemsOnly).children).toEqual(calls);
+    const again = reduce(expected, {
+      ...(children[0] as LogEvent),
+      type: "task.in_progress",
+      task_seq: 1,
+    } as LogEvent);
+    expect(root(again)).toBe(root(expected));
+  });
+
+  it("a child waits for its item in this tree, not in another future of the same one", () => {
+    const result = (id: string) => ({
+      type: "task.output_item.added",
+      output_index: 0,
+      item: { type: "tool_result", id, call_id: id, block_list: [] },
+    });
+    const [start, item] = log(created(), result("c")) as [LogEvent, LogEvent];
+    const child = log(created("c", { parent_task_id: "task_r", parent_item_id: "c" }));
+    const base = fold([start]);
+    expect(reduce(base, [item, ...child]).tasks.c?.parentOutputIndex).toBe(0);
+    const other = reduce(base, child);
+    expect(other.tasks.c?.parentOutputIndex).toBeUndefined();
+    const elsewhere = reduce(other, log(created(), result("d")).slice(1));
+    expect(elsewhere.tasks.c?.parentOutputIndex).toBeUndefined();
+  });
+
   it("a promotion holds, whichever side is heard first", () => {
     const child = log(created("call_1", { parent_task_id: "task_r", mode: "sync" }));
     const link = { child_task_id: "call_1", call_id: "call_1", item_id: "f", output_index: 0 };
@@ -377,6 +496,14 @@ describe("bad input", () => {
   it("an event of 10 MB is an event", () => {
     const tree = fold(log(created(), message(), textAdded, text("x".repeat(10_000_000))));
     expect(tree.ignored).toBe(0);
+  });
+
+  it("__proto__ as a call id makes no child, also where call ids are task ids", () => {
+    const item = { type: "tool_result", id: "fco", call_id: "__proto__", block_list: [] };
+    const added = { type: "task.output_item.added", task_id: "task_r", output_index: 0, item };
+    const tree = fold([added as unknown as LogEvent], { legacy: true });
+    expect(root(tree)).toMatchObject({ output: [item], children: [] });
+    expect(Object.getPrototypeOf(tree.tasks)).toBe(Object.prototype);
   });
 
   it("two tasks that claim each other as parents fold and stay apart", () => {

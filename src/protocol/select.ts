@@ -1,13 +1,19 @@
 import type { ApprovalState, Item, Task, Tree, Usage } from "./task.ts";
 
+/** A task by its id, whatever anybody chose to call it: what every object inherits is no task. */
+export function taskOf(tree: Tree, taskId: string | undefined): Task | undefined {
+  if (taskId === undefined || !Object.hasOwn(tree.tasks, taskId)) return undefined;
+  return tree.tasks[taskId];
+}
+
 /** The root's task. */
 export function rootTask(tree: Tree): Task | undefined {
-  return tree.rootId === undefined ? undefined : tree.tasks[tree.rootId];
+  return taskOf(tree, tree.rootId);
 }
 
 /** The children that hang on one item of a task, in order. */
 export function childrenOf(tree: Tree, taskId: string, outputIndex: number): readonly Task[] {
-  const children = tree.tasks[taskId]?.children ?? [];
+  const children = taskOf(tree, taskId)?.children ?? [];
   return children
     .map((id) => tree.tasks[id] as Task)
     .filter((child) => child.parentOutputIndex === outputIndex);
@@ -44,22 +50,28 @@ export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
   );
 }
 
-/** What a task and its descendants have used together. */
+/**
+ * What a task and its descendants have used together, as far as the tree knows. A view without some of them still has
+ * their ancestors' word on those that had ended.
+ */
 export function subtreeUsage(tree: Tree, taskId: string): Usage {
-  const seen = new Set<string>();
-  const pending = [taskId];
-  let total: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
-  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
-    const task = tree.tasks[id];
-    if (task === undefined || seen.has(id)) continue;
-    seen.add(id);
-    if (task.usage !== undefined) total = addUsage(total, task.usage);
-    // A view without children still knows what those that had ended used.
-    if (task.children.length > 0) pending.push(...task.children);
-    else if (task.subtreeUsage !== undefined) total = addUsage(total, task.subtreeUsage);
+  const below = new Set([taskId]); // A set that grows while it is walked: parents come before their children.
+  for (const id of below) for (const child of taskOf(tree, id)?.children ?? []) below.add(child);
+  const totals = new Map<string, Usage>();
+  for (const id of [...below].reverse()) {
+    const task = taskOf(tree, id);
+    let children = noUsage;
+    for (const child of task?.children ?? []) {
+      children = addUsage(children, totals.get(child) ?? noUsage);
+    }
+    const told = task?.subtreeUsage ?? noUsage;
+    const descendants = told.total_tokens > children.total_tokens ? told : children;
+    totals.set(id, addUsage(task?.usage ?? noUsage, descendants));
   }
-  return total;
+  return totals.get(taskId) ?? noUsage;
 }
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
 /** Two usages together. */
 export function addUsage(one: Usage, other: Usage): Usage {

@@ -1,4 +1,5 @@
 import type { TaskSnapshot } from "./event.ts";
+import { taskOf } from "./select.ts";
 import type { SnapshotTask, Task, Tree } from "./task.ts";
 
 /** A task as `task.snapshot` carries it: a reader that folds it and the events after it misses nothing. */
@@ -7,7 +8,7 @@ export function snapshotOf(
   taskId: string,
   through: { readonly sequenceNumber: number; readonly createdAt: number },
 ): TaskSnapshot | undefined {
-  const task = tree.tasks[taskId];
+  const task = taskOf(tree, taskId);
   if (task === undefined || task.status === "unknown") return undefined;
   return {
     type: "task.snapshot",

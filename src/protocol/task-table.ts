@@ -1,3 +1,4 @@
+import { LinkIndex } from "./link-index.ts";
 import type { Task } from "./task.ts";
 
 type Node = (Node | Task | undefined)[];
@@ -18,15 +19,18 @@ export class TaskTable {
   readonly #slots: Map<string, number>;
   #root: Node;
   #shift: number;
+  /** Who hangs on what; shared like the slots. */
+  readonly links: LinkIndex;
 
-  private constructor(slots: Map<string, number>, root: Node, shift: number) {
+  private constructor(slots: Map<string, number>, links: LinkIndex, root: Node, shift: number) {
     this.#slots = slots;
+    this.links = links;
     this.#root = root;
     this.#shift = shift;
   }
 
   static empty(): TaskTable {
-    return new TaskTable(new Map(), [], 0);
+    return new TaskTable(new Map(), new LinkIndex(), [], 0);
   }
 
   get(id: string): Task | undefined {
@@ -49,7 +53,7 @@ export class TaskTable {
     }
     let table: TaskTable = this;
     if (owned !== undefined && !owned.has(this)) {
-      table = new TaskTable(this.#slots, this.#root, this.#shift);
+      table = new TaskTable(this.#slots, this.links, this.#root, this.#shift);
       owned.add(table);
     }
     while (slot >> table.#shift >= width) {

@@ -13,7 +13,7 @@ export interface Lens {
   readonly exclude?: readonly Item["type"][];
 }
 
-/** A log through a lens: an event before which others of its task were left out says which one came last. */
+/** A log through a lens: an event before which others of its task were left out says which was let through last. */
 export function lens(events: readonly LogEvent[], through: Lens): LogEvent[] {
   const itemTypes = new Map<string, string>();
   const sent = new Map<string, number>();
