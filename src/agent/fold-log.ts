@@ -1,4 +1,5 @@
 import { TaskTree } from "../protocol/reduce.ts";
+import { taskOf } from "../protocol/select.ts";
 import type { Store } from "../protocol/store.ts";
 import type { Task } from "../protocol/task.ts";
 import { type Used, usedBy } from "./budget.ts";
@@ -28,5 +29,5 @@ export async function foldTask(
     }
     after += events.length;
   }
-  return { task: tree.tree.tasks[taskId], used: usedBy(tree.tree, taskId, modelCalls) };
+  return { task: taskOf(tree.tree, taskId), used: usedBy(tree.tree, taskId, modelCalls) };
 }

@@ -1,3 +1,4 @@
+import { taskOf } from "../protocol/select.ts";
 import type { Annotation, Item, MessageItem, Task, Tree, WireBlock } from "../protocol/task.ts";
 
 /** A marker of a message, and the line that it rests on. */
@@ -36,7 +37,7 @@ export function textOf(blocks: readonly WireBlock[]): string {
 
 function resolve(tree: Tree, annotation: Annotation, statement: string): Citation | undefined {
   const { marker = `[^${annotation.reference_id}]`, target } = annotation;
-  const task = tree.tasks[target?.task_id ?? ""];
+  const task = taskOf(tree, target?.task_id);
   const item = task?.output.find(({ id }) => id === target?.item_id);
   if (!task || item?.type !== "tool_result") return undefined;
   const block = item.block_list[target?.block_index ?? 0];

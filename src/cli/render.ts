@@ -1,4 +1,4 @@
-import { childrenOf } from "../protocol/select.ts";
+import { childrenOf, taskOf } from "../protocol/select.ts";
 import type { Item, Task, Tree } from "../protocol/task.ts";
 import { citationsOf, textOf } from "./citations.ts";
 
@@ -24,7 +24,7 @@ export function renderTree(
 ): readonly string[] {
   // A task whose parent has not arrived stands at the top until it does.
   const tops = Object.values(tree.tasks).filter(
-    (task) => tree.tasks[task.parentTaskId ?? ""] === undefined,
+    (task) => taskOf(tree, task.parentTaskId) === undefined,
   );
   const places = placesOf(tree);
   const drawing = { tree, canvas, places, folded: options.folded ?? false };

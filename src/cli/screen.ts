@@ -1,5 +1,6 @@
 import type { TaskEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
+import { taskOf } from "../protocol/select.ts";
 import { isTerminal, type Task, type Tree } from "../protocol/task.ts";
 import type { Canvas, Deed } from "./render.ts";
 import { deedsOf, placesOf, printable, questionDeed, renderTree } from "./render.ts";
@@ -74,7 +75,7 @@ function writeLines(screen: Screen): Watcher {
     },
     see(event) {
       const { tree } = fold.apply(event);
-      const task = tree.tasks[event.task_id ?? ""];
+      const task = taskOf(tree, event.task_id);
       if (task === undefined) return;
       for (const deed of newsOf(event, tree, task)) write(task, deed);
     },

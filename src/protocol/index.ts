@@ -68,6 +68,7 @@ export {
   openItems,
   rootTask,
   subtreeUsage,
+  taskOf,
   waitingApprovals,
 } from "./select.ts";
 export { snapshotOf } from "./snapshot.ts";

@@ -14,9 +14,19 @@ export function rootTask(tree: Tree): Task | undefined {
 /** The children that hang on one item of a task, in order. */
 export function childrenOf(tree: Tree, taskId: string, outputIndex: number): readonly Task[] {
   const children = taskOf(tree, taskId)?.children ?? [];
-  return children
-    .map((id) => tree.tasks[id] as Task)
-    .filter((child) => child.parentOutputIndex === outputIndex);
+  const child = (at: number) => tree.tasks[children[at] as string] as Task;
+  const indexOf = (at: number) => child(at).parentOutputIndex ?? Number.POSITIVE_INFINITY;
+  let low = 0;
+  let high = children.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (indexOf(middle) < outputIndex) low = middle + 1;
+    else high = middle;
+  }
+  const found: Task[] = [];
+  for (let at = low; at < children.length && indexOf(at) === outputIndex; at++)
+    found.push(child(at));
+  return found;
 }
 
 /** An item and where it stands. */
