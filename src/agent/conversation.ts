@@ -1,8 +1,9 @@
 import { RivuletError } from "../protocol/error.ts";
-import type { LogEvent } from "../protocol/event.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
 import { attend } from "./attend.ts";
 import type { Drive } from "./drive.ts";
+import { logRoom } from "./log-room.ts";
+import { LogWriter } from "./log-writer.ts";
 import type { AgentSettings } from "./settings.ts";
 import { failLostTasks } from "./undriven.ts";
 
@@ -10,8 +11,6 @@ import { failLostTasks } from "./undriven.ts";
 const leaseMs = 10_000;
 /** How often a process looks whether another one's lease has ended. */
 const pollMs = 250;
-/** A fast model must not starve the writer: beyond this many events that are not yet durable, the loop yields. */
-const maxPending = 512;
 
 /** Whose conversations these are: one per process, so that two processes never take each other's lease for their own. */
 const owner = `process:${crypto.randomUUID()}`;
@@ -241,7 +240,8 @@ export class Conversation {
   log(rootTaskId: string): LogWriter {
     const known = this.#logs.get(rootTaskId);
     if (known) return known;
-    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step));
+    const room = logRoom(this.store, rootTaskId);
+    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step), room);
     this.#logs.set(rootTaskId, writer);
     return writer;
   }
@@ -266,73 +266,5 @@ export class Conversation {
     } catch {
       // The store may be back before the lease ends; a commit will tell.
     }
-  }
-}
-
-/** What a step changes besides the events. */
-export type StepChange = Omit<Commit, "lease" | "log" | "events">;
-
-/**
- * The writer of one log. Events become visible when they are durable; what a step changes goes with all events up to
- * that moment in one atomic commit.
- */
-export class LogWriter {
-  readonly rootTaskId: string;
-  readonly #write: (step: Omit<Commit, "lease">) => Promise<void>;
-  #pending: LogEvent[] = [];
-  #undurable = 0;
-  #written: Promise<void> = Promise.resolve();
-  #scheduled = false;
-
-  constructor(rootTaskId: string, write: (step: Omit<Commit, "lease">) => Promise<void>) {
-    this.rootTaskId = rootTaskId;
-    this.#write = write;
-  }
-
-  /** Takes an event over; it is written with the next step, or soon. */
-  append(event: LogEvent): void {
-    this.#pending.push(event);
-    this.#undurable += 1;
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      // A failed write reaches whoever commits next, and aborts what is driven here.
-      this.flush().catch(() => {});
-    });
-  }
-
-  /** A promise when the loop should let the writer catch up, and whoever else waits for the event loop. */
-  catchUp(): Promise<void> | undefined {
-    return this.#undurable >= maxPending ? this.#flushAndYield() : undefined;
-  }
-
-  async #flushAndYield(): Promise<void> {
-    await this.flush();
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-
-  /** Resolves when everything so far is durable. */
-  flush(): Promise<void> {
-    return this.#pending.length === 0 ? this.#written : this.commit({});
-  }
-
-  /**
-   * One atomic commit: this change, and every event so far. The events are taken now and not when the writes before
-   * it have ended, so that an event never travels without the change that it was emitted with.
-   */
-  commit(change: StepChange): Promise<void> {
-    const events = this.#pending;
-    this.#pending = [];
-    const log = this.rootTaskId;
-    // After a failure nothing more is written: the log would have a hole.
-    this.#written = this.#written.then(() => this.#write({ log, events, ...change }));
-    this.#written.then(
-      () => {
-        this.#undurable -= events.length;
-      },
-      () => {},
-    );
-    return this.#written;
   }
 }

@@ -4,10 +4,10 @@ import type { LogEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
 import type { ToolResultItem } from "../protocol/task.ts";
 import { ManualClock } from "../testing/index.ts";
-import { LogWriter } from "./conversation.ts";
 import type { ItemPlace } from "./emit.ts";
 import { TaskEmitter } from "./emit.ts";
 import { ResultEmitter } from "./emit-result.ts";
+import { LogWriter } from "./log-writer.ts";
 
 /** A task with one open result, and what a reader makes of it. */
 function openResult() {

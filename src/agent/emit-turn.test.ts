@@ -4,9 +4,9 @@ import { createIds } from "../protocol/id.ts";
 import { TaskTree } from "../protocol/reduce.ts";
 import type { Item } from "../protocol/task.ts";
 import { ManualClock } from "../testing/index.ts";
-import { LogWriter } from "./conversation.ts";
 import { TaskEmitter } from "./emit.ts";
 import { TurnEmitter, type TurnEmitterOptions } from "./emit-turn.ts";
+import { LogWriter } from "./log-writer.ts";
 
 /** An emitter, and what a reader makes of what it emits. */
 function turn(options: Partial<TurnEmitterOptions> = {}) {

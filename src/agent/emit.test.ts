@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Source } from "../protocol/source.ts";
-import type { LogWriter } from "./conversation.ts";
 import { type EmitterStart, TaskEmitter } from "./emit.ts";
+import type { LogWriter } from "./log-writer.ts";
 
 function emitting(options: { source?: Source; start?: EmitterStart } = {}) {
   const events: LogEvent[] = [];

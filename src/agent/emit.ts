@@ -3,7 +3,7 @@ import type { LogEvent } from "../protocol/event.ts";
 import type { Source } from "../protocol/source.ts";
 import type { Item, ItemChange, WireBlock } from "../protocol/task.ts";
 import { coarseNow } from "./coarse-now.ts";
-import type { LogWriter } from "./conversation.ts";
+import type { LogWriter } from "./log-writer.ts";
 
 /** An event without what the emitter fills in. */
 export type EventBody = LogEvent extends infer Event

@@ -2,6 +2,7 @@ import { TaskTree } from "../protocol/reduce.ts";
 import { taskOf } from "../protocol/select.ts";
 import type { Store } from "../protocol/store.ts";
 import type { Task } from "../protocol/task.ts";
+import { readFrames } from "../store/index.ts";
 import { type Used, usedBy } from "./budget.ts";
 
 const pageSize = 1_000;
@@ -17,17 +18,16 @@ export async function foldTask(
   store: Store,
   { taskId, rootTaskId }: { readonly taskId: string; readonly rootTaskId: string },
 ): Promise<FoldedTask> {
-  const trimmed = await store.snapshot(rootTaskId);
-  const tree = new TaskTree().apply(trimmed?.tasks ?? []);
+  const tree = new TaskTree();
   const modelCalls = new Map<string, number>();
-  for (let after = trimmed?.through ?? -1; ; ) {
-    const events = await store.read(rootTaskId, after, pageSize);
-    if (events.length === 0) break;
-    tree.apply(events);
-    for (const { type, task_id } of events) {
+  for (let after = -1; ; ) {
+    const { frames, through } = await readFrames(store, rootTaskId, after, pageSize);
+    if (through === after) break;
+    tree.apply(frames);
+    for (const { type, task_id } of frames) {
       if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
     }
-    after += events.length;
+    after = through;
   }
   return { task: taskOf(tree.tree, taskId), used: usedBy(tree.tree, taskId, modelCalls) };
 }

@@ -1,11 +1,13 @@
 import { describe, expect, it } from "vitest";
-import type { TaskEvent } from "../protocol/event.ts";
-import type { Lease, Store } from "../protocol/store.ts";
+import type { TaskEvent, TaskSnapshot } from "../protocol/event.ts";
+import type { Lease, LogSnapshot, Store } from "../protocol/store.ts";
 import { memoryStore } from "../store/index.ts";
 import { followLog } from "./follow.ts";
 
 /** A log to write to, and a reader of it. */
-async function openLog(options: { last?: number; endsWithWork?: boolean; after?: number } = {}) {
+async function openLog(
+  options: { last?: number; endsWithWork?: boolean; after?: number; trimmed?: LogSnapshot } = {},
+) {
   const store: Store = memoryStore();
   const lease = (await store.acquire("s", "me", 1_000)) as Lease;
   const work = Promise.withResolvers<void>();
@@ -22,18 +24,26 @@ async function openLog(options: { last?: number; endsWithWork?: boolean; after?:
     })) as unknown as TaskEvent[];
     await store.commit({ lease, log: "t", events });
   };
+  if (options.trimmed) {
+    await write(options.trimmed.through + 1);
+    await store.trim("t", options.trimmed);
+  }
   const reader = followLog(store, async () => ({
     log: "t",
     after: options.after ?? -1,
-    isLast: (event) => (event as { task_seq: number }).task_seq === options.last,
+    isLast: (event) => "task_seq" in event && event.task_seq === options.last,
     endsWithWork: options.endsWithWork ?? false,
     over: work.promise,
   }));
   const numbers: number[] = [];
+  const snapshots: string[] = [];
   const reading = (async () => {
-    for await (const event of reader) numbers.push((event as { task_seq: number }).task_seq);
+    for await (const event of reader) {
+      if (event.type === "task.snapshot") snapshots.push(event.task_id);
+      else numbers.push((event as { task_seq: number }).task_seq);
+    }
   })();
-  return { write, work, reader, numbers, reading };
+  return { write, work, reader, numbers, snapshots, reading };
 }
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
@@ -56,6 +66,32 @@ describe("followLog", () => {
     work.resolve();
     await reading;
     expect(numbers).toEqual([2, 3]);
+  });
+
+  it("begins with the snapshots when its cursor is gone, and reads on after them", async () => {
+    const tasks = ["t", "child"].map((task_id) => ({ type: "task.snapshot", task_id }));
+    const trimmed = { through: 4, tasks: tasks as unknown as TaskSnapshot[] };
+    for (const after of [-1, 3]) {
+      const { write, work, numbers, snapshots, reading } = await openLog({ trimmed, after });
+      await write(2);
+      work.resolve();
+      await reading;
+      expect({ snapshots, numbers }).toEqual({ snapshots: ["t", "child"], numbers: [5, 6] });
+    }
+    const { write, work, numbers, snapshots, reading } = await openLog({ trimmed, after: 4 });
+    await write(2);
+    work.resolve();
+    await reading;
+    expect({ snapshots, numbers }).toEqual({ snapshots: [], numbers: [5, 6] });
+  });
+
+  it("reads on also when nothing stands for what is gone", async () => {
+    const { write, work, numbers, reading } = await openLog({ trimmed: { through: 4, tasks: [] } });
+    await write(2);
+    await tick();
+    expect(numbers).toEqual([5, 6]);
+    work.resolve();
+    await reading;
   });
 
   it("ends with its last event, but not before the work behind it", async () => {

@@ -1,5 +1,7 @@
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Store } from "../protocol/store.ts";
+import { readFrames } from "../store/index.ts";
+import { type LogReader, readLog } from "./log-room.ts";
 
 const batchSize = 1_000;
 
@@ -7,7 +9,7 @@ const batchSize = 1_000;
 export interface Following {
   readonly log: string;
   readonly after: number;
-  /** Whether an event is the last one to show. */
+  /** Whether an event is the last one to show, or a snapshot stands for the last one. */
   readonly isLast: (event: TaskEvent) => boolean;
   /** True: what is written after `over` has settled is not shown. */
   readonly endsWithWork: boolean;
@@ -16,9 +18,10 @@ export interface Following {
 }
 
 /**
- * Reads a log as it grows, from the first `next` on. It pulls, so a slow reader costs nobody anything; the iterator is
- * written by hand because an async generator costs more per event than everything else on the way. It ends when the
- * last event was read and the work behind it is over, and it throws what the work threw.
+ * Reads a log as it grows, from the first `next` on; what was trimmed by then is told by snapshots. It pulls, so a slow
+ * reader costs no more than what the log may keep; the iterator is written by hand because an async generator costs
+ * more per event than everything else on the way. It ends when the last event was read and the work behind it is over,
+ * and it throws what the work threw.
  */
 export function followLog(
   store: Store,
@@ -26,6 +29,7 @@ export function followLog(
 ): AsyncIterableIterator<TaskEvent> {
   let following: Following | undefined;
   let unwatch = () => {};
+  let reader: LogReader | undefined;
   let wake = Promise.withResolvers<void>();
   let isOver = false;
   /** The number of the last event that was read, and of the last one there will be. */
@@ -38,7 +42,7 @@ export function followLog(
   let waiting = 0;
   let turn: Promise<unknown> = Promise.resolve();
 
-  function begin(opened: Following): Following {
+  async function begin(opened: Following): Promise<Following> {
     after = opened.after;
     unwatch = store.watch({ log: opened.log }, () => wake.resolve());
     const finish = () => {
@@ -46,25 +50,35 @@ export function followLog(
       wake.resolve();
     };
     opened.over.then(finish, finish);
+    reader = await readLog(store, opened.log, () => after - (batch.length - shown));
     return opened;
   }
 
   async function fill(): Promise<IteratorResult<TaskEvent>> {
-    following ??= begin(await open());
+    following ??= await begin(await open());
     const { log, isLast, endsWithWork } = following;
+    reader?.moved();
     for (;;) {
       if (isLeft) return leave();
       const over = isOver;
       if (over && endsWithWork) end = Math.min(end, await store.last(log));
       if (after >= end) return stop(following.over);
-      const read = await store.read(log, after, Math.min(batchSize, end - after));
+      const limit = Math.min(batchSize, end - after);
+      const { frames, through } = await readFrames(store, log, after, limit);
       if (isLeft) return leave();
-      const last = read.findIndex(isLast);
-      after += read.length;
-      if (last >= 0) end = after;
-      batch = last >= 0 ? read.slice(0, last + 1) : read;
+      const last = frames.findIndex(isLast);
+      const isNew = through > after;
+      after = through;
+      // Snapshots belong together: they show how all tasks stand behind one event.
+      const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
+      batch = isCut ? frames.slice(0, last + 1) : frames;
       shown = 0;
+      if (last >= 0) {
+        end = after;
+        reader?.leave(); // it has all that it wants of the log
+      }
       if (batch.length > 0) return take();
+      if (isNew) continue;
       if (over) return stop(following.over);
       await wake.promise;
       wake = Promise.withResolvers<void>();
@@ -76,7 +90,7 @@ export function followLog(
   }
 
   async function stop(over: Promise<unknown>): Promise<IteratorResult<TaskEvent>> {
-    unwatch();
+    leave();
     end = after;
     await over;
     return { value: undefined, done: true };
@@ -84,6 +98,7 @@ export function followLog(
 
   function leave(): IteratorResult<TaskEvent> {
     unwatch();
+    reader?.leave();
     return { value: undefined, done: true };
   }
 
@@ -94,7 +109,11 @@ export function followLog(
     const done = () => {
       waiting -= 1;
     };
-    turn = next.then(done, done);
+    turn = next.then(done, () => {
+      done();
+      isLeft = true; // who is thrown at does not say that it leaves
+      leave();
+    });
     return next;
   }
 

@@ -5,12 +5,14 @@ import type {
   StandardSchema,
   StreamOptions,
 } from "../protocol/agent.ts";
-import type { TaskEvent } from "../protocol/event.ts";
+import type { TaskEvent, TaskSnapshot } from "../protocol/event.ts";
 import type { Block, GenerateReason, Message, Reply } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import type { Source } from "../protocol/source.ts";
 import type { Item, TaskObject, TerminalStatus } from "../protocol/task.ts";
+import { isTerminal } from "../protocol/task.ts";
 import { blockOf, contentOf, parsed } from "./project-content.ts";
+import { replay } from "./replay.ts";
 import type { AgentSettings } from "./settings.ts";
 import { approvalOf } from "./tool/approval.ts";
 
@@ -41,23 +43,33 @@ export function projectRun(
   const projection = new Projection(settings, options);
   const events = run[Symbol.asyncIterator]();
   const queue: AgentEvent[] = [];
+  const snapshots: TaskSnapshot[] = [];
   let isDone = false;
   let isPrimed = false;
   let isEndTold = false;
 
+  /** Snapshots follow each other and are taken together, before what comes after them. */
+  function take(event: TaskEvent | undefined, out: AgentEvent[]): void {
+    if (event?.type === "task.snapshot") return void snapshots.push(event);
+    if (snapshots.length > 0)
+      for (const told of replay(snapshots.splice(0))) projection.apply(told, out);
+    if (event) projection.apply(event, out);
+  }
+
   async function pull(): Promise<IteratorResult<AgentEvent>> {
     if (!isPrimed) {
       // A resumed run goes on in the middle of items that an earlier one has opened.
-      for (const event of await run.before()) projection.apply(event, []);
+      for (const event of await run.before()) take(event, []);
+      take(undefined, []);
       isPrimed = true;
     }
     while (queue.length === 0) {
       if (isDone) return { value: undefined, done: true };
       const next = await events.next();
       if (next.done) isDone = true;
-      else projection.apply(next.value, queue);
+      take(next.done ? undefined : next.value, queue);
       // Its background tasks may go on for long after the root has ended.
-      if (!isEndTold && (next.done || isEndOfRoot(next.value))) {
+      if (!isEndTold && (isDone || projection.isRootOver)) {
         isEndTold = true;
         projection.end(await run.result(), queue);
       }
@@ -79,24 +91,14 @@ export function projectRun(
   };
 }
 
-/** Whether the root has ended, in a way that leaves a reply. */
-function isEndOfRoot(event: TaskEvent): boolean {
-  switch (event.type) {
-    case "task.completed":
-    case "task.cancelled":
-    case "task.incomplete":
-      return event.source === undefined;
-    default:
-      return false;
-  }
-}
-
 class Projection {
   readonly #settings: AgentSettings;
   readonly #options: StreamOptions<StandardSchema | undefined>;
   readonly #tasks = new Map<string, Seen>();
   #root: Seen | undefined;
   #rootStatus: TerminalStatus | "suspended" = "completed";
+  /** Whether the root has ended, in a way that leaves a reply. */
+  isRootOver = false;
 
   constructor(settings: AgentSettings, options: StreamOptions<StandardSchema | undefined>) {
     this.#settings = settings;
@@ -104,7 +106,9 @@ class Projection {
   }
 
   apply(event: TaskEvent, out: AgentEvent[]): void {
-    if (event.type === "error" || event.type === "task.snapshot") return;
+    if (event.type === "error") return;
+    // What is told after it begins anew.
+    if (event.type === "task.snapshot") this.#tasks.delete(event.task_id);
     const seen = this.#tasks.get(event.task_id) ?? this.#meet(event);
     switch (event.type) {
       case "task.output_item.added": {
@@ -317,6 +321,7 @@ class Projection {
     // The root's end comes with the reply, so that all doors agree; a failed root has none.
     if (seen.source === undefined && status !== "failed") {
       this.#rootStatus = status;
+      this.isRootOver = isTerminal(status);
       return;
     }
     this.#push(out, {

@@ -2,11 +2,15 @@ import type { Run } from "../protocol/agent.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import { userMessage } from "../protocol/message.ts";
+import { isTerminal } from "../protocol/task.ts";
+import { readFrames } from "../store/index.ts";
 import { cancelTask } from "./cancel.ts";
 import { Conversation } from "./conversation.ts";
 import { followLog } from "./follow.ts";
 import type { RootWork } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
+
+const pageSize = 1_000;
 
 /** The live handle on a root task in this process: a cursor on its log, not the owner of the work. */
 export class RootRun<O> implements Run<O> {
@@ -70,9 +74,14 @@ export class RootRun<O> implements Run<O> {
   async before(): Promise<readonly TaskEvent[]> {
     const { ref, after } = await this.#work.started;
     const { store } = this.#settings;
-    const trimmed = await store.snapshot(ref.rootTaskId);
-    const first = trimmed?.through ?? -1;
-    return after > first ? store.read(ref.rootTaskId, first, after - first) : [];
+    const frames: TaskEvent[] = [];
+    for (let at = -1; at < after; ) {
+      const read = await readFrames(store, ref.rootTaskId, at, Math.min(pageSize, after - at));
+      if (read.through === at) break;
+      frames.push(...read.frames);
+      at = read.through;
+    }
+    return frames;
   }
 
   #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
@@ -90,7 +99,7 @@ export class RootRun<O> implements Run<O> {
   }
 }
 
-/** Whether a task ends with this event. A suspension is no end: an answer may be there already. */
+/** Whether a task has ended with this event. A suspension is no end: an answer may be there already. */
 function isEnd(event: TaskEvent): boolean {
   switch (event.type) {
     case "task.completed":
@@ -98,6 +107,8 @@ function isEnd(event: TaskEvent): boolean {
     case "task.cancelled":
     case "task.incomplete":
       return true;
+    case "task.snapshot":
+      return isTerminal(event.task.status);
     default:
       return false;
   }

@@ -90,6 +90,7 @@ export type {
   SessionQuery,
   Store,
   StoredFile,
+  StoreMemory,
   TaskQuery,
   TaskRecord,
   WatchKey,

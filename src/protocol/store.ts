@@ -54,7 +54,17 @@ export interface Store {
   /** A hint only: reread after it. Returns the way to stop watching. */
   watch(key: WatchKey, wake: () => void): () => void;
   readonly files: Files;
+  /** Present when what the store holds takes memory and is lost with its process. */
+  readonly memory?: StoreMemory;
   close(): Promise<void>;
+}
+
+/** How much memory a log takes. Whoever writes it lets go of its beginning before it is too much. */
+export interface StoreMemory {
+  /** What the events of one log may come to, in bytes. */
+  readonly maxLogBytes: number;
+  /** What they come to now, about. */
+  logBytes(log: string): number;
 }
 
 /** What to watch for changes. */

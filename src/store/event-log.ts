@@ -1,5 +1,6 @@
 import type { TaskEvent } from "../protocol/event.ts";
 import type { LogSnapshot } from "../protocol/store.ts";
+import { sizeOfEvent } from "./event-size.ts";
 
 /** One log in memory. */
 export interface EventLog {
@@ -8,24 +9,30 @@ export interface EventLog {
   /** All but the last are full, so that a number names its place and nothing is ever moved. */
   readonly segments: TaskEvent[][];
   length: number;
+  /** What the events that are there take, about. */
+  bytes: number;
   /** What stands for the events that are no longer there. */
   snapshot?: LogSnapshot;
 }
 
 const segmentSize = 1024;
 const emptySegment: TaskEvent[] = [];
+/** In the place of an event that is no longer there; no reader gets that far back. */
+const gone = { type: "error", code: "gone", message: "", retryable: false } as const;
 
 /** An empty log of one conversation. */
 export function createEventLog(sessionId: string): EventLog {
-  return { sessionId, segments: [], length: 0 };
+  return { sessionId, segments: [], length: 0, bytes: 0 };
 }
 
 /** Numbers the events in place and appends them. */
 export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void {
   // All numbers first: a frozen event throws here, while the log is still as it was.
   let number = log.length;
-  for (const event of events as readonly unknown[] as { sequence_number: number }[]) {
-    event.sequence_number = number++;
+  let bytes = 0;
+  for (const event of events) {
+    (event as unknown as { sequence_number: number }).sequence_number = number++;
+    bytes += sizeOfEvent(event);
   }
   for (let from = 0; from < events.length; ) {
     let segment = log.segments.at(-1);
@@ -38,14 +45,25 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
     from += piece.length;
   }
   log.length = number;
+  log.bytes += bytes;
 }
 
-/** Lets go of the events that the snapshot stands for, whole segments at a time; the last one grows and stays. */
+/** Lets go of the events that the snapshot stands for; the places of the others stay. */
 export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
+  let next = (log.snapshot?.through ?? -1) + 1;
   log.snapshot = snapshot;
-  const full = Math.floor((snapshot.through + 1) / segmentSize);
-  const gone = Math.min(full, log.segments.length - 1);
-  for (let i = 0; i < gone; i++) log.segments[i] = emptySegment;
+  while (next <= snapshot.through) {
+    const index = Math.floor(next / segmentSize);
+    const segment = log.segments[index] as TaskEvent[];
+    const from = next % segmentSize;
+    const to = Math.min(segment.length, from + snapshot.through + 1 - next);
+    for (let i = from; i < to; i++) log.bytes -= sizeOfEvent(segment[i] as TaskEvent);
+    // The last one grows, so it stays, and so do the places of one that is trimmed in its middle.
+    const isWhole = to === segmentSize && index < log.segments.length - 1;
+    if (isWhole) log.segments[index] = emptySegment;
+    else segment.fill(gone, from, to);
+    next += to - from;
+  }
 }
 
 /** At most `limit` events with a number above `after`, in order; costs what it returns. */

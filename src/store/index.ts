@@ -1,4 +1,5 @@
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
+export { readFrames } from "./read-frames.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
 export { trimLog } from "./trim-log.ts";

@@ -1,6 +1,10 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
+import type { TaskEvent } from "../protocol/event.ts";
 import { acquire, commitOnce, deltas, range } from "./contract/samples.ts";
 import { storeContract } from "./contract.ts";
+import { sizeOfEvent } from "./event-size.ts";
 import { memoryStore } from "./memory.ts";
 
 storeContract("memory", async ({ clock }) => ({ store: memoryStore({ clock }) }));
@@ -53,4 +57,50 @@ describe("memoryStore", () => {
     await store.commit({ lease, log: "task_1", events: deltas(1) });
     expect(wakes).toBe(2);
   });
+
+  it("says how much memory a log takes, and takes less when it is trimmed", async () => {
+    const store = memoryStore();
+    const bytes = () => store.memory?.logBytes("task_1") ?? Number.NaN;
+    expect(store.memory?.maxLogBytes).toBe(64 * 1024 * 1024);
+    expect(memoryStore({ maxLogBytes: 7 }).memory?.maxLogBytes).toBe(7);
+    expect(bytes()).toBe(0);
+    const lease = await acquire(store);
+    const all = deltas(2048);
+    await store.commit({ lease, log: "task_1", events: all });
+    const whole = bytes();
+    expect(whole).toBe(all.reduce((sum, event) => sum + sizeOfEvent(event), 0));
+    for (const through of [99, 1023, 1500, 2047]) {
+      await store.trim("task_1", { through, tasks: [] });
+      const left = all.slice(through + 1);
+      expect(bytes()).toBe(left.reduce((sum, event) => sum + sizeOfEvent(event), 0));
+    }
+    await store.commit({ lease, log: "task_1", events: deltas(1) });
+    expect(bytes()).toBe(sizeOfEvent(all[0] as TaskEvent));
+    expect((await store.read("task_1", 2047, 10)).length).toBe(1);
+    await store.release(lease);
+    await store.deleteSession("sess_1");
+    expect(bytes()).toBe(0);
+  });
+
+  it("holds nothing of what was trimmed", async () => {
+    const store = memoryStore();
+    const lease = await acquire(store);
+    const events = deltas(1500);
+    const held = events.map((event) => new WeakRef(event));
+    await store.commit({ lease, log: "task_1", events });
+    events.length = 0;
+    await store.trim("task_1", { through: 1200, tasks: [] });
+    await collectGarbage();
+    expect(held.filter((ref) => ref.deref() !== undefined)).toHaveLength(299);
+  });
 });
+
+/** Whatever nobody holds is gone afterwards. */
+async function collectGarbage(): Promise<void> {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  for (let round = 0; round < 3; round++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+  }
+}

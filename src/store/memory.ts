@@ -20,6 +20,8 @@ import { createWatchers } from "./watchers.ts";
 export interface MemoryStoreOptions {
   /** What leases and dates go by; the machine's time unless a test holds it. */
   readonly clock?: Pick<Clock, "now">;
+  /** What the events of one log may take before its beginning is let go of; 64 MiB by default. */
+  readonly maxLogBytes?: number;
 }
 
 /**
@@ -324,6 +326,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     },
 
     files: memoryFiles(clock, assertOpen),
+
+    memory: {
+      maxLogBytes: options.maxLogBytes ?? 64 * 1024 * 1024,
+      logBytes: (log) => logs.get(log)?.bytes ?? 0,
+    },
 
     /** Wakes every watcher once: whoever waits rereads and finds the store closed. */
     async close() {

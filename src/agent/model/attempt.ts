@@ -17,7 +17,7 @@ export interface Attempt {
   readonly clock: Clock;
   /** The longest silence between two chunks; null: any. */
   readonly stallMs: number | null;
-  /** The longest the whole reply may take; null: any. */
+  /** The longest the whole reply may take, without the time that it waits for `ready`; null: any. */
   readonly timeoutMs: number | null;
 }
 
@@ -38,7 +38,8 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
   const began = clock.now();
   let live = true;
   let lastChunk = began;
-  let paused = false; // by our own side, so the silence is not the model's
+  let pausedAt: number | undefined; // by our own side, so the silence is not the model's
+  let pausedMs = 0; // before that
   let reader: ReadableStreamDefaultReader<StreamPart> | undefined;
 
   function stop(reason: unknown): void {
@@ -63,10 +64,11 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
         collector.accept(value);
         const wait = ready?.();
         if (wait === undefined) continue;
-        paused = true;
+        pausedAt = clock.now();
         await wait;
-        paused = false;
         lastChunk = clock.now();
+        pausedMs += lastChunk - pausedAt;
+        pausedAt = undefined;
       }
     } finally {
       reader.cancel().catch(ignore); // nothing to do after the end, and all there is to do after an error
@@ -77,9 +79,10 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
   async function watch(): Promise<void> {
     for (;;) {
       const now = clock.now();
-      const silentFor = paused ? 0 : now - lastChunk;
+      const silentFor = pausedAt === undefined ? now - lastChunk : 0;
+      const tookFor = (pausedAt ?? now) - began - pausedMs;
       const untilStall = (stallMs ?? Number.POSITIVE_INFINITY) - silentFor;
-      const untilTimeout = (timeoutMs ?? Number.POSITIVE_INFINITY) - (now - began);
+      const untilTimeout = (timeoutMs ?? Number.POSITIVE_INFINITY) - tookFor;
       if (untilTimeout <= 0) return stop(timedOut(nameOf(model), timeoutMs as number));
       if (untilStall <= 0) return stop(stalled(nameOf(model), stallMs as number));
       await clock.sleep(Math.min(untilStall, untilTimeout, longestTimer), over.signal);

@@ -418,14 +418,14 @@ describe("runTurn", () => {
       ...recordingSink(),
       ready: () => (sink.lines.length === 2 ? gate.promise : undefined),
     };
-    const dependencies = stillDependencies({ maxAttempts: 1, stallMs: 50 });
+    const dependencies = stillDependencies({ maxAttempts: 1, stallMs: 50, timeoutMs: 100 });
     const turn = runTurn(
       [fakeModel("v4", [[...text("t", "a", "b"), finishV4]])],
       emptyRequest(),
       sink,
       dependencies,
     );
-    await dependencies.clock.advance(500); // and that is no stall
+    await dependencies.clock.advance(500); // and that is neither a stall nor the model's time
     expect(sink.lines).toEqual(["open 1 text", "delta 1 a"]);
     gate.resolve();
     expect((await turn).content).toEqual([{ type: "text", text: "ab" }]);

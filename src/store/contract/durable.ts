@@ -44,6 +44,11 @@ export function durableCases(it: ContractTest): void {
       expect(await everything(await reopen())).toEqual(before);
     });
 
+    it("does not say that it takes memory", async ({ store, reopen }) => {
+      expect(store.memory).toBeUndefined();
+      expect((await reopen()).memory).toBeUndefined();
+    });
+
     it("goes on with the numbers of its logs", async ({ store, reopen }) => {
       await commitOnce(store, { events: deltas(3) });
       const again = await reopen();

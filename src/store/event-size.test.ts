@@ -1,0 +1,24 @@
+import { describe, expect, it } from "vitest";
+import type { TaskEvent } from "../protocol/event.ts";
+import { sizeOfEvent } from "./event-size.ts";
+
+describe("the size of an event", () => {
+  it("does not count what the events of a task share", () => {
+    const event = {
+      type: "task.custom",
+      task_id: "t",
+      name: "n",
+      value: 1,
+    } as unknown as TaskEvent;
+    const from = { path: "a".repeat(1_000) };
+    expect(sizeOfEvent({ ...event, source: from } as unknown as TaskEvent)).toBe(
+      sizeOfEvent(event),
+    );
+  });
+
+  it("ends also where a value holds itself", () => {
+    const value: unknown[] = [];
+    value.push(value);
+    expect(sizeOfEvent({ type: "task.custom", value } as unknown as TaskEvent)).toBeLessThan(1_000);
+  });
+});

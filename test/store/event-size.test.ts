@@ -1,0 +1,62 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+
+const source = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
+
+/** What a hundred thousand events of one kind really take in a log of their own process, and what they should take. */
+async function measured(
+  make: string,
+): Promise<{ readonly real: number; readonly estimate: number }> {
+  const program = `
+    import { memoryStore } from ${source("../../src/store/memory.ts")};
+    import { TaskEmitter } from ${source("../../src/agent/emit.ts")};
+    const store = memoryStore();
+    const lease = await store.acquire("s", "me", 1e9);
+    let events = [];
+    const log = { append: (event) => events.push(event) };
+    const emitter = new TaskEmitter("task_1", log, undefined, { now: () => Date.now() });
+    const emit = ${make};
+    const heap = () => { gc(); gc(); return process.memoryUsage().heapUsed; };
+    const before = heap();
+    for (let from = 0; from < 100_000; from += 500) {
+      for (let i = from; i < from + 500; i++) emit(emitter, i);
+      await store.commit({ lease, log: "t", events });
+      events = [];
+    }
+    console.log(JSON.stringify({ real: heap() - before, estimate: store.memory.logBytes("t") }));
+  `;
+  const run = promisify(execFile);
+  const flags = ["--expose-gc", "--input-type=module", "--disable-warning=ExperimentalWarning"];
+  const { stdout } = await run(process.execPath, [...flags, "-e", program]);
+  return JSON.parse(stdout);
+}
+
+describe("the size of an event", () => {
+  it.each([
+    ["short deltas", `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, "a few words " + i)`],
+    [
+      "long deltas",
+      `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, ("é" + i + " ").repeat(40).slice(1))`,
+    ],
+    ["deltas of wide characters", `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, "流れ" + i)`],
+    [
+      "thinking",
+      `(e, i) => e.emit({
+        type: "task.reasoning_summary_text.delta",
+        item_id: "r", output_index: 0, summary_index: 0, delta: "a few words " + i,
+      })`,
+    ],
+    [
+      "items",
+      `(e, i) => e.closeItem({ id: "m" + i, index: i }, {
+        type: "message", id: "m" + i, status: "completed", role: "assistant",
+        block_list: [{ type: "text", text: "a few words " + i }],
+      })`,
+    ],
+  ])("is off by less than a factor of two from what it takes: %s", async (_, make) => {
+    const { real, estimate } = await measured(make);
+    expect(estimate / real).toBeGreaterThan(0.5);
+    expect(estimate / real).toBeLessThan(2);
+  });
+});
