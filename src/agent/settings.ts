@@ -15,7 +15,7 @@ import type { PrepareInput } from "./input.ts";
 import type { Model } from "./model/resolve.ts";
 import { checkModel } from "./model/resolve.ts";
 import type { ContextValues } from "./tool/context.ts";
-import type { Permissions } from "./tool/permission.ts";
+import { type Permissions, permissionsHint, permissionsProblem } from "./tool/permission.ts";
 import type { Tool } from "./tool/tool.ts";
 import { Toolkit, type ToolSource } from "./tool/toolkit.ts";
 
@@ -121,6 +121,8 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     );
   }
   checkBudget(options.budget, options.price !== undefined);
+  const wrongRules = permissionsProblem(options.permissions);
+  if (wrongRules !== undefined) throw invalid(`Wrong rules: ${wrongRules}.`, permissionsHint);
   const models = Array.isArray(options.model)
     ? (options.model as readonly Model[])
     : [options.model];

@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decide, denyRules, type Permissions, type Rule } from "./permission.ts";
+import { scriptedModel } from "../../testing/index.ts";
+import { ReActAgent } from "../react-agent.ts";
+import {
+  decide,
+  denyRules,
+  type Permissions,
+  permissionsProblem,
+  type Rule,
+} from "./permission.ts";
 
 const allows = (rule: Rule, name: string, input: unknown = {}) =>
   decide([{ allow: [rule] }], name, input) === "allow";
@@ -52,6 +60,32 @@ describe("a rule", () => {
     expect(allows(rule, "a", { paths: [] })).toBe(false);
     expect(decide([{ deny: [rule] }], "a", mixed)).toBe("deny");
     expect(decide([{ ask: [rule] }], "a", mixed)).toBe("ask");
+  });
+});
+
+describe("what cannot be rules", () => {
+  it.each([
+    [null, "permissions are not an object"],
+    [["rm"], "permissions are not an object"],
+    [{ denied: ["rm"] }, "permissions.denied is not known"],
+    [{ deny: "rm" }, "permissions.deny is not a list"],
+    [{ ask: ["a", null] }, "permissions.ask[1] is not a rule"],
+    [{ deny: [/rm/] }, "permissions.deny[0] is not a rule"],
+    [{ deny: [""] }, "permissions.deny[0] is not a rule"],
+    [{ allow: [{ tool: 5 }] }, "permissions.allow[0] is not a rule"],
+    [{ allow: [{ tool: "a", input: "b" }] }, "permissions.allow[0] is not a rule"],
+    [{ allow: [{ tool: "a", input: { b: /c/ } }] }, "permissions.allow[0] is not a rule"],
+  ])("%j is refused", (permissions, problem) => {
+    const make = () =>
+      new ReActAgent({ name: "a", model: scriptedModel([]), permissions: permissions as never });
+    expect(make).toThrow(expect.objectContaining({ code: "invalid_settings" }));
+    expect(make).toThrow(problem);
+  });
+
+  it("is not what is only empty", () => {
+    for (const permissions of [undefined, {}, { deny: [] }, { ask: [{ tool: "a" }] }]) {
+      expect(permissionsProblem(permissions)).toBeUndefined();
+    }
   });
 });
 

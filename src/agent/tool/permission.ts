@@ -1,3 +1,5 @@
+import { isRecord } from "../block-shape.ts";
+
 /** Which calls a rule is about: a glob on the tool's name, and where given, globs on fields of its input. */
 export type Rule =
   | string
@@ -8,6 +10,35 @@ export interface Permissions {
   readonly allow?: readonly Rule[];
   readonly ask?: readonly Rule[];
   readonly deny?: readonly Rule[];
+}
+
+const lists = ["allow", "ask", "deny"] as const satisfies readonly (keyof Permissions)[];
+
+/** What is wrong with rules that come from outside: one that is never about anything would let calls through. */
+export function permissionsProblem(permissions: unknown): string | undefined {
+  if (permissions === undefined) return undefined;
+  if (!isRecord(permissions)) return "permissions are not an object";
+  const other = Object.keys(permissions).find((key) => !lists.some((list) => list === key));
+  if (other !== undefined) return `permissions.${other} is not known`;
+  for (const list of lists) {
+    const rules = permissions[list];
+    if (rules === undefined) continue;
+    if (!Array.isArray(rules)) return `permissions.${list} is not a list`;
+    const wrong = rules.findIndex((rule) => !isRule(rule));
+    if (wrong >= 0) return `permissions.${list}[${wrong}] is not a rule`;
+  }
+  return undefined;
+}
+
+/** What rules look like, for whoever has to correct them. */
+export const permissionsHint =
+  'For example: permissions: { deny: ["rm_*", { tool: "write", input: { path: "/etc/*" } }] }.';
+
+function isRule(rule: unknown): rule is Rule {
+  if (!isRecord(rule)) return typeof rule === "string" && rule !== "";
+  const { tool, input = {} } = rule;
+  const isFields = isRecord(input) && Object.values(input).every((it) => typeof it === "string");
+  return typeof tool === "string" && tool !== "" && isFields;
 }
 
 /**

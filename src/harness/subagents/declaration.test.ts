@@ -115,6 +115,7 @@ describe("checkDeclarations", () => {
     [{ tools: "read_file" }, 'has tools "read_file"'],
     [{ tools: [""] }, "has tools [ '' ]"],
     [{ output: "x" }, "has an output that is no schema"],
+    [{ permissions: { deny: "rm" } }, "has wrong rules: permissions.deny is not a list"],
     [{ agent: {} }, "has an agent that cannot run"],
     [{ create: {} }, "has a create that is no function"],
     [{ model: "nobody:x" }, 'has a model that cannot be used: There is no provider "nobody"'],

@@ -1,6 +1,10 @@
 import { inspect } from "node:util";
 import { checkModel, type Model } from "../../agent/model/resolve.ts";
-import type { Permissions } from "../../agent/tool/permission.ts";
+import {
+  type Permissions,
+  permissionsHint,
+  permissionsProblem,
+} from "../../agent/tool/permission.ts";
 import { definitionOf, type Tool } from "../../agent/tool/tool.ts";
 import type { Agent, Awaitable, Budget, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
@@ -238,7 +242,9 @@ function checkTools(tools: unknown, refuse: Refuse): void {
 
 /** What the agent behind a declaration is made of. */
 function checkBehind(settings: Settings, refuse: Refuse): void {
-  const { model, output, url, agent, create, subagents } = settings;
+  const { model, output, url, agent, create, subagents, permissions } = settings;
+  const wrongRules = permissionsProblem(permissions);
+  if (wrongRules !== undefined) refuse(`has wrong rules: ${wrongRules}`, permissionsHint);
   try {
     if (model !== undefined) checkModel(model);
   } catch (error) {
