@@ -64,6 +64,8 @@ interface Medium {
 }
 
 const notShown = -1;
+/** A call needs a name wherever it is kept; there is no tool of this one, which is what the model will read. */
+const unnamed = "unnamed_tool";
 
 /**
  * Puts a turn together from a model's stream and tells the sink as it goes. Blocks overlap in real streams (a text may
@@ -133,7 +135,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
       kind: "call",
       key: nextKey(),
       callId: ids.next("call"),
-      name,
+      name: name || unnamed,
       providerCallId: usable ? id : undefined,
       streamsJson,
       pieces: [],
@@ -144,7 +146,8 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     entries.push(call);
     finish = undefined;
     const { key, callId, providerCallId } = call;
-    sink.open({ key, kind: "call", callId, name, ...(providerCallId && { providerCallId }) });
+    const shown = { key, kind: "call", callId, name: call.name } as const;
+    sink.open({ ...shown, ...(providerCallId && { providerCallId }) });
     return call;
   }
 
