@@ -3,6 +3,7 @@ import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../execution.ts";
+import { cancelGraceMs } from "../until-cancelled.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";
 import type { ToolDefinition } from "./tool.ts";
@@ -101,7 +102,7 @@ async function runAttempt(
   execute: NonNullable<ToolDefinition["execute"]>,
   input: unknown,
   attempt: number,
-  { execution, signal, clock, graceMs = 5_000, unfinished, makeContext }: ExecuteOptions,
+  { execution, signal, clock, graceMs = cancelGraceMs, unfinished, makeContext }: ExecuteOptions,
 ): Promise<AttemptEnd> {
   const stop = new AbortController(); // what the tool hears
   const over = new AbortController(); // ends our own waiting

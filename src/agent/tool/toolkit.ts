@@ -1,8 +1,10 @@
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import type { Execution } from "../execution.ts";
+import { isCancel } from "../until-cancelled.ts";
 import type { ContextValues } from "./context.ts";
 import { activeGroups, groupsTool, groupsToolName, type ToolGroups } from "./groups.ts";
+import { reasonOf } from "./result.ts";
 import { definitionOf, type Tool } from "./tool.ts";
 
 /** What a toolkit is made of. */
@@ -24,7 +26,8 @@ export interface ToolkitOptions {
 export interface ToolSource {
   /**
    * Brings it up to date: called before a task goes on and before each of its model calls, so it must be cheap when
-   * nothing has changed. What it throws fails the task; the signal's abort only ends the waiting.
+   * nothing has changed. What it throws fails the task, and so does what the other two throw; the signal's abort only
+   * ends the waiting.
    */
   refresh(signal: AbortSignal): Promise<void>;
   /** What it has now. */
@@ -93,7 +96,11 @@ export class Toolkit {
 
   /** Brings the sources up to date. */
   async refresh(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#sources.map((source) => source.refresh(signal)));
+    try {
+      await Promise.all(this.#sources.map((source) => source.refresh(signal)));
+    } catch (error) {
+      throw isCancel(signal, error) ? error : sourceFailure(error);
+    }
   }
 
   /** The tool of this name, active or not. */
@@ -105,13 +112,18 @@ export class Toolkit {
   active(messages: readonly Message[], agentName: string): readonly Tool[] {
     const known = this.#equipped(messages, agentName);
     if (this.#sources.length === 0) return known;
-    const offered = new Map(known.map((tool) => [tool.name, tool]));
-    for (const tool of this.#sources.flatMap((source) => source.tools())) {
-      if (!this.#byName.has(tool.name) && !offered.has(tool.name)) offered.set(tool.name, tool);
+    try {
+      const offered = new Map(known.map((tool) => [tool.name, tool]));
+      for (const tool of this.#sources.flatMap((source) => source.tools())) {
+        const { name } = definitionOf(tool);
+        if (!this.#byName.has(name) && !offered.has(name)) offered.set(name, tool);
+      }
+      return [...offered.values()].filter(({ name }) =>
+        this.#sources.every((source) => source.allows?.(name) ?? true),
+      );
+    } catch (error) {
+      throw sourceFailure(error);
     }
-    return [...offered.values()].filter(({ name }) =>
-      this.#sources.every((source) => source.allows?.(name) ?? true),
-    );
   }
 
   #equipped(messages: readonly Message[], agentName: string): readonly Tool[] {
@@ -147,6 +159,15 @@ function byName(always: readonly Tool[], groups: ToolGroups): ReadonlyMap<string
     tools.set(name, tool);
   }
   return tools;
+}
+
+function sourceFailure(error: unknown): RivuletError {
+  if (error instanceof RivuletError) return error;
+  const message = `A tool source failed: ${reasonOf(error)}`;
+  return new RivuletError("tool_source_failed", message, {
+    cause: error,
+    hint: "A source that cannot reach its tools should have none, rather than throw.",
+  });
 }
 
 function duplicate(name: string): RivuletError {
