@@ -14,6 +14,9 @@ export async function act(task: TaskRun): Promise<boolean> {
   const childWaits = new Set<string>();
   let moved = false;
   let posted = Promise.withResolvers<void>();
+  // What fails here stops the other calls, and is not a cancel of the task.
+  const failure = new AbortController();
+  const signal = AbortSignal.any([task.controller.signal, failure.signal]);
   const { store, sessionId } = task.conversation;
   const unwatch = store.watch({ session: sessionId }, () => posted.resolve());
   try {
@@ -21,7 +24,7 @@ export async function act(task: TaskRun): Promise<boolean> {
     for (;;) {
       for (const pending of startable(task, running, childWaits)) {
         const { id } = pending.call;
-        const ended = runCall(task, pending).then((outcome) => {
+        const ended = runCall(task, pending, signal).then((outcome) => {
           running.delete(id);
           if (outcome === "child_waits") childWaits.add(id);
           else moved = true;
@@ -40,7 +43,7 @@ export async function act(task: TaskRun): Promise<boolean> {
     }
   } catch (error) {
     // A hook failed or the store did: what still runs is stopped before the task ends.
-    task.controller.abort(error);
+    failure.abort(error);
     await Promise.allSettled(running.values());
     throw error;
   } finally {

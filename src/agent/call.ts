@@ -1,15 +1,17 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ErrorShape } from "../protocol/error.ts";
 import type { Block, SuspensionBlock, ToolResultState } from "../protocol/message.ts";
 import { asBlocks } from "../protocol/message.ts";
 import type { WireBlock } from "../protocol/task.ts";
 import { ResultEmitter } from "./emit-result.ts";
-import type { ActingVerdict, ToolCall } from "./hook.ts";
+import type { ToolCall } from "./hook.ts";
 import { callHooks, tellAnyway, tellHooks } from "./hook.ts";
 import type { PendingCall } from "./next.ts";
 import { interruptedResult } from "./prompts.ts";
 import { finishCall, isCitable, suspendCall } from "./settle.ts";
+import { structuredTool } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
-import { findTool } from "./task-run.ts";
+import { findTool, hooksOf } from "./task-run.ts";
 import { isAlwaysAllowed } from "./tool/approval.ts";
 import { readArguments } from "./tool/arguments.ts";
 import { executeTool, executionOf, externalReason } from "./tool/execute.ts";
@@ -19,6 +21,8 @@ import type { ToolDefinition } from "./tool/tool.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
 import { cancelChildOf } from "./undriven.ts";
+import { isCancel, untilCancelled } from "./until-cancelled.ts";
+import { readActingVerdict } from "./verdict.ts";
 
 /** A call's result, for the model and for people. */
 export interface CallResult {
@@ -39,31 +43,36 @@ export interface CallSuspension {
   readonly input: unknown;
 }
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
-type EditableCall = ToolCall & { readonly raw?: string };
+/** A call as it is run; `raw` is what the model sent, as long as nobody has put another input in its place. */
+type RunningCall = ToolCall & { readonly raw?: string };
 const childWaiting = { type: "child_waits" } as const;
 
-/** Runs one call to its result, or to what it waits for. Every way it can end is something the model can read. */
+/**
+ * Runs one call to its result, or to what it waits for. Every way it can end is something the model can read; it throws
+ * what fails the task. The signal stops it.
+ */
 export async function runCall(
   task: TaskRun,
   pending: PendingCall,
+  signal: AbortSignal,
 ): Promise<"moved" | "child_waits"> {
   const place = task.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
-  const reserve = isCitable(task, pending.call) ? () => task.pool.reserve() : undefined;
+  const { call, result } = await editCall(task, pending, signal);
+  const reserve = isCitable(task, call) ? () => task.pool.reserve() : undefined;
   const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
   try {
-    const call = await editCall(task, pending);
-    const outcome = "type" in call ? call : await answerCall(task, pending, call, shown);
+    const outcome = result ?? (await answerCall(task, pending, call, shown, signal));
     // A call that was stopped because nobody may write any more has not ended: whoever goes on runs it.
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
       await cancelChildOf(task, pending.call.id);
-      await finishCall(task, pending.call, outcome, shown);
+      await finishCall(task, { call: pending.call, ran: call, result: outcome, shown, signal });
       return "moved";
     }
     task.openResults.set(pending.call.id, shown.pause());
     if (outcome.type === "child_waits") return "child_waits";
-    await suspendCall(task, call as EditableCall, outcome);
+    await suspendCall(task, pending.call, call, outcome);
     return "moved";
   } catch (error) {
     // Whoever settles the call goes on after what it has shown.
@@ -74,37 +83,57 @@ export async function runCall(
   }
 }
 
-/** What an answer and hooks make of a call before anything is asked or run: another input, or a result. */
+/** A call before anything is asked or run; with a result there is nothing left to do. */
+interface EditedCall {
+  readonly call: RunningCall;
+  readonly result?: CallResult;
+}
+
+/**
+ * What an answer and hooks make of a call: another one, or a result. Hooks see every input once: what somebody has
+ * approved or decided stays as it was shown, and only what was edited passes them anew.
+ */
 async function editCall(
   task: TaskRun,
-  { call, answer }: PendingCall,
-): Promise<EditableCall | CallResult> {
-  const { id, name, input, raw } = call;
-  const start: EditableCall =
-    answer?.decision === "edit"
-      ? { id, name, input: answer.input }
-      : { id, name, input, ...(raw !== undefined && { raw }) };
-  return callHooks<"preActing", EditableCall | CallResult>(
-    task.settings.hooks,
+  pending: PendingCall,
+  signal: AbortSignal,
+): Promise<EditedCall> {
+  const start = { call: callOf(pending) };
+  if (pending.answer !== undefined && pending.answer.decision !== "edit") return start;
+  return callHooks<"preActing", EditedCall>(
+    hooksOf(task, signal),
     "preActing",
     start,
-    (hook, current) =>
-      "type" in current ? undefined : hook.preActing?.(task.hookContext, current),
-    (current, returned) => {
-      const verdict = returned as ActingVerdict;
-      if (verdict === undefined) return current;
-      if (!("result" in verdict)) return { ...verdict, id };
-      return { type: "result", state: "success", content: asBlocks(verdict.result) };
+    (hook, { call, result }) =>
+      result === undefined ? hook.preActing?.(task.hookContext, call) : undefined,
+    ({ call }, returned) => {
+      const verdict = readActingVerdict(returned);
+      if ("result" in verdict) {
+        const content = asBlocks(verdict.result);
+        return { call, result: { type: "result", state: "success", content } };
+      }
+      const { name, input } = verdict;
+      return { call: input === call.input ? { ...call, name } : { id: call.id, name, input } };
     },
   );
 }
 
+/** The call that was asked about, or the model's if nobody was asked; with the input that somebody put in its place. */
+function callOf({ call, suspension, answer }: PendingCall): RunningCall {
+  const { id, raw } = call;
+  const { name, input } = suspension?.edited ?? call;
+  if (answer?.decision === "edit") return { id, name, input: answer.input };
+  return { id, name, input, ...(raw !== undefined && input === call.input && { raw }) };
+}
+
 async function answerCall(
   task: TaskRun,
-  { answer }: PendingCall,
-  call: EditableCall,
+  pending: PendingCall,
+  call: RunningCall,
   shown: ResultEmitter,
+  signal: AbortSignal,
 ): Promise<CallOutcome> {
+  const { answer } = pending;
   switch (answer?.decision) {
     case "deny":
       return denied(answer.reason ?? "The user denied this call.");
@@ -114,34 +143,52 @@ async function answerCall(
       return interrupted();
     case "answer":
       return { type: "result", state: "success", content: answer.output ?? [] };
+    case "edit": {
+      // What hooks have changed since is not what was edited: it is asked about like any other.
+      const isApproved = isDeepStrictEqual(call, callOf(pending));
+      return checkAndRun(task, call, { isApproved, shown, signal });
+    }
     default:
-      return checkAndRun(task, call, answer !== undefined, shown);
+      return checkAndRun(task, call, { isApproved: answer !== undefined, shown, signal });
   }
+}
+
+interface CheckOptions {
+  readonly isApproved: boolean;
+  readonly shown: ResultEmitter;
+  readonly signal: AbortSignal;
 }
 
 /** The tool, its arguments, the rules, the approval; then the tool itself. */
 async function checkAndRun(
   task: TaskRun,
-  call: EditableCall,
-  isAnswered: boolean,
-  shown: ResultEmitter,
+  call: RunningCall,
+  { isApproved, shown, signal }: CheckOptions,
 ): Promise<CallOutcome> {
-  const { toolkit, name: agentName } = task.settings;
+  const { toolkit, clock, name: agentName } = task.settings;
   const definition = findTool(task, call.name);
   if (definition === undefined) {
     return failed("unknown_tool", toolkit.explainMissing(call.name, task.messages, agentName));
   }
-  const read = await readArguments(definition, call, toolkit.extraInput?.[call.name]);
+  const read = await untilCancelled({ signal, clock }, () =>
+    readArguments(definition, call, toolkit.extraInput?.[call.name]),
+  );
   if (!read.ok) return failed("invalid_arguments", read.message);
-  const rule = decide(task.permissions, call.name, read.input);
+  // Rules are about the agent's tools, not about the way it hands in its answer.
+  const isOwn = definition.tool === structuredTool(task);
+  const rule = isOwn ? "allow" : decide(task.permissions, call.name, read.input);
   if (rule === "deny") return denied(`A rule forbids ${call.name} with this input.`);
-  if (!isAnswered && rule !== "allow") {
+  if (!isApproved && rule !== "allow") {
     const asks = definition.needsApproval;
-    const context = toolContext(task, call, shown, { attempt: 1, signal: task.controller.signal });
+    const context = toolContext(task, call, shown, { attempt: 1, signal });
     let isNeeded: boolean;
     try {
-      isNeeded = typeof asks === "function" ? await asks(read.input, context) : asks;
+      isNeeded =
+        typeof asks === "function"
+          ? await untilCancelled({ signal, clock }, () => asks(read.input, context))
+          : asks;
     } catch (error) {
+      if (isCancel(signal, error)) throw error;
       return failed("tool_failed", `Tool execution failed: ${reasonOf(error)}`);
     }
     if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
@@ -152,7 +199,7 @@ async function checkAndRun(
   if (definition.execute === undefined) {
     return { type: "suspend", kind: "external", reason: externalReason, input: read.input };
   }
-  return execute(task, definition, call, read.input, shown);
+  return execute(task, definition, call, read.input, { shown, signal });
 }
 
 async function execute(
@@ -160,16 +207,16 @@ async function execute(
   definition: ToolDefinition,
   call: ToolCall,
   input: unknown,
-  shown: ResultEmitter,
+  { shown, signal: stopped }: Omit<CheckOptions, "isApproved">,
 ): Promise<CallOutcome> {
   const { settings } = task;
-  // A child that waits has to end before its call does: who cancels the task sees to both.
-  if (task.controller.signal.aborted && task.childCalls.has(call.id)) return childWaiting;
+  // A child that waits has to end before its call does: who ends the task sees to both.
+  if (stopped.aborted && task.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
   const outcome = await traceToolCall(task, call, () =>
     executeTool(definition, input, {
       execution: executionOf(definition, settings.toolkit.execution, settings.execution),
-      signal: task.controller.signal,
+      signal: stopped,
       clock: settings.clock,
       random: Math.random,
       unfinished: () => {

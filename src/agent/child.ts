@@ -115,7 +115,7 @@ async function createChild(
   callId: string,
   settings: AgentSettings,
   asked: readonly Message[],
-  options: ChildOptions,
+  options: ChildOptions & { readonly signal: AbortSignal },
 ): Promise<Drive> {
   const { agentId, label, mode = "sync", child: who, output } = options;
   const uuid = parent.settings.ids.uuid();
@@ -139,7 +139,7 @@ async function createChild(
     committedOutput: 0,
     ...(output && { outputSchema: toJsonSchema(output) }),
   };
-  const input = await storedInput(asked, record, settings.prepareInput);
+  const input = await storedInput(asked, record, settings, options.signal);
   const caller = { ...(output && { output }) };
   const tellStarted = () => {
     parent.emitter.emit({

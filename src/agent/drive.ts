@@ -3,7 +3,7 @@ import type { Post, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import type { Conversation } from "./conversation.ts";
 import { driverOf, unfinished } from "./drivers.ts";
-import type { Ending } from "./ending.ts";
+import type { Ending, RestingEnding } from "./ending.ts";
 import { driveHooked } from "./hooked.ts";
 import { isControl } from "./inbox.ts";
 import { driveTask, resumeTask } from "./lifecycle.ts";
@@ -113,8 +113,9 @@ async function work(start: DriveStart, drive: Drive, onOpen: () => void): Promis
  * Drives a task until it rests and nothing has been posted for it meanwhile: who answers as soon as an approval is
  * asked for may be faster than the suspension.
  */
-export async function driveUntilIdle(task: TaskRun, prepare: () => Promise<void>): Promise<Ending> {
-  let ending = await driveTask(task, prepare);
+export async function driveUntilIdle(task: TaskRun, around: AroundDrive): Promise<Ending> {
+  const { before, after: beforeEnd } = around;
+  let ending = await driveTask(task, { before, beforeEnd });
   let tried = new Set<string>();
   while (ending.status === "suspended") {
     const posts = await postsFor(task);
@@ -122,9 +123,23 @@ export async function driveUntilIdle(task: TaskRun, prepare: () => Promise<void>
     if (posts.every(({ id }) => tried.has(id))) break;
     tried = new Set(posts.map(({ id }) => id));
     await resumeTask(task, "approval_resolved");
-    ending = await driveTask(task);
+    ending = await driveTask(task, { beforeEnd });
   }
-  return ending;
+  if (ending.status !== "suspended") return ending;
+  try {
+    await around.after(ending);
+    return ending;
+  } catch (error) {
+    const reason = task.controller.signal.aborted ? "cancelled" : "hook_failed";
+    await resumeTask(task, reason);
+    return driveTask(task, { before: () => Promise.reject(error) });
+  }
+}
+
+/** What is done before a task is driven, and once it is known how it comes to rest; what it throws is how it ends. */
+export interface AroundDrive {
+  readonly before: () => Promise<void>;
+  readonly after: (ending: RestingEnding) => Promise<void>;
 }
 
 /** The answers and cancels that wait for this task, or for one that only it can drive. */

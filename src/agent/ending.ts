@@ -18,6 +18,8 @@ export type Ending =
     }
   | Suspended
   | { readonly status: "failed"; readonly error: RivuletError };
+/** An ending that has a message. */
+export type RestingEnding = Exclude<Ending, { status: "failed" }>;
 /** A task that goes on when somebody answers. */
 export interface Suspended {
   readonly status: "suspended";
@@ -31,7 +33,7 @@ export function completed(
   task: TaskRun,
   message: Message | undefined,
   structured?: { readonly value: unknown },
-): Ending {
+): RestingEnding {
   const said = message ?? lastReply(task);
   if (structured === undefined) {
     return { status: "completed", generateReason: "model_stop", message: said };
@@ -46,14 +48,14 @@ export function completed(
 }
 
 /** The task ends before it is finished. */
-export function incomplete(task: TaskRun, reason: IncompleteReason): Ending {
+export function incomplete(task: TaskRun, reason: IncompleteReason): RestingEnding {
   const message = lastReply(task);
   const generateReason = reason === "timeout" ? "interrupted" : reason;
   return { status: "incomplete", generateReason, message, incompleteReason: reason };
 }
 
 /** Somebody stopped the task. */
-export function cancelled(task: TaskRun): Ending {
+export function cancelled(task: TaskRun): RestingEnding {
   const why = task.controller.signal.reason as unknown;
   const reason = why instanceof Error ? why.message : String(why ?? "cancelled");
   return { status: "cancelled", generateReason: "interrupted", message: lastReply(task), reason };

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../protocol/clock.ts";
 import { callHooks, type Hook, inOrder, tellAnyway } from "./hook.ts";
 
 const hook = (name: string, preCall: () => unknown, priority?: number): Hook => ({
@@ -8,7 +9,7 @@ const hook = (name: string, preCall: () => unknown, priority?: number): Hook => 
 });
 const call = (hooks: readonly Hook[]) =>
   callHooks(
-    hooks,
+    { hooks, clock: systemClock, signal: new AbortController().signal },
     "preCall",
     "",
     (one) => one.preCall?.({} as never, []),

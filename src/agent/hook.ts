@@ -3,6 +3,7 @@ import { RivuletError } from "../protocol/error.ts";
 import type { Block, Message, Reply, TaskRef } from "../protocol/message.ts";
 import type { Source } from "../protocol/source.ts";
 import type { Tool } from "./tool/tool.ts";
+import { isCancel, type Patience, untilCancelled } from "./until-cancelled.ts";
 
 /** A tool call as hooks see it. */
 export interface ToolCall {
@@ -82,24 +83,31 @@ export function inOrder(hooks: readonly Hook[]): readonly Hook[] {
   return hooks.toSorted((one, other) => (one.priority ?? 100) - (other.priority ?? 100));
 }
 
+/** The hooks of a run, and how long they are waited for. */
+export interface RunHooks extends Patience {
+  readonly hooks: readonly Hook[];
+}
+
 /**
- * Calls a point's hooks one after the other. `visit` sees what each one returned and says what the next one gets;
- * a hook that throws fails the call, with its name.
+ * Calls a point's hooks one after the other. `visit` sees what each one returned, unless that is nothing, and says what
+ * the next one gets. A hook that throws or returns what `visit` refuses fails the call, with its name; one that goes on
+ * after a cancel is left to itself.
  */
 export async function callHooks<Point extends Awaited, Value>(
-  hooks: readonly Hook[],
+  run: RunHooks,
   point: Point,
   value: Value,
   call: (hook: Hook, value: Value) => Awaitable<unknown>,
   visit: (value: Value, returned: unknown) => Value = (same) => same,
 ): Promise<Value> {
   let current = value;
-  for (const hook of hooks) {
+  for (const hook of run.hooks) {
     if (hook[point] === undefined) continue;
     try {
-      current = visit(current, await call(hook, current));
+      const returned = await untilCancelled(run, () => call(hook, current));
+      if (returned !== undefined && returned !== null) current = visit(current, returned);
     } catch (error) {
-      throw hookFailure(hook, point, error);
+      throw isCancel(run.signal, error) ? error : hookFailure(hook, point, error);
     }
   }
   return current;

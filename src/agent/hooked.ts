@@ -1,31 +1,38 @@
 import type { Message, Reply } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
-import type { Ending } from "./ending.ts";
+import type { AroundDrive } from "./drive.ts";
+import type { Ending, RestingEnding } from "./ending.ts";
 import { callHooks } from "./hook.ts";
-import type { TaskRun } from "./task-run.ts";
+import { hooksOf, refreshTools, type TaskRun } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
 
 /**
- * Drives a task between its `preCall` and `postCall` hooks; what goes wrong is told to `onError`. Resolves to the reply,
- * and throws what the task failed with.
+ * Drives a task between its `preCall` and `postCall` hooks, all before it is written how the task has ended: a hook that
+ * throws fails it. What it fails with is told to `onError`. Resolves to the reply, and throws what the task failed with.
  */
 export async function driveHooked(
   task: TaskRun,
   input: readonly Message[],
-  drive: (task: TaskRun, prepare: () => Promise<void>) => Promise<Ending>,
-): Promise<{ readonly ending: RestingEnding; readonly reply: Reply<unknown> }> {
-  const { settings, hookContext } = task;
-  const { hooks } = settings;
+  drive: (task: TaskRun, around: AroundDrive) => Promise<Ending>,
+): Promise<Reply<unknown>> {
+  const { hookContext } = task;
+  const hooks = hooksOf(task);
   try {
-    const ending = await drive(task, async () => {
-      // A call that a lost process has left behind is made before any reasoning.
-      await settings.toolkit.refresh(task.controller.signal);
-      await callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(hookContext, input));
+    const ending = await drive(task, {
+      async before() {
+        // A call that a lost process has left behind is made before any reasoning.
+        await refreshTools(task);
+        await callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(hookContext, input));
+      },
+      async after(resting) {
+        const reply = await replyOf(task, resting);
+        await callHooks(hooks, "postCall", undefined, (hook) =>
+          hook.postCall?.(hookContext, reply),
+        );
+      },
     });
     if (ending.status === "failed") throw ending.error;
-    const reply = await replyOf(task, ending);
-    await callHooks(hooks, "postCall", undefined, (hook) => hook.postCall?.(hookContext, reply));
-    return { ending, reply };
+    return await replyOf(task, ending);
   } catch (error) {
     const failure = error instanceof Error ? error : new Error(String(error));
     // What a hook makes of the error must not hide it.
@@ -35,9 +42,6 @@ export async function driveHooked(
     throw error;
   }
 }
-
-/** An ending that has a message. */
-export type RestingEnding = Exclude<Ending, { status: "failed" }>;
 
 /** What a run hands back; a task that waits says for what, at any depth below it. */
 export async function replyOf(task: TaskRun, ending: RestingEnding): Promise<Reply<unknown>> {

@@ -4,6 +4,9 @@ import type { IdSource } from "../protocol/id.ts";
 import type { Block, Decision, Message } from "../protocol/message.ts";
 import { userMessage } from "../protocol/message.ts";
 import type { TaskRecord } from "../protocol/store.ts";
+import { isBlocks } from "./block-shape.ts";
+import type { AgentSettings } from "./settings.ts";
+import { isCancel, untilCancelled } from "./until-cancelled.ts";
 
 /** What a caller sent, by what it is. */
 export interface ReadInput {
@@ -23,9 +26,15 @@ export type PrepareInput = (
 export async function storedInput(
   messages: readonly Message[],
   task: TaskRecord,
-  prepare: PrepareInput | undefined,
+  { prepareInput: prepare, clock }: Pick<AgentSettings, "prepareInput" | "clock">,
+  signal: AbortSignal,
 ): Promise<readonly Message[]> {
-  const prepared = messages.length > 0 ? await prepare?.(messages, task) : undefined;
+  const prepared =
+    messages.length > 0
+      ? await untilCancelled({ signal, clock }, () => prepare?.(messages, task)).catch((error) => {
+          throw notPrepared(error, signal);
+        })
+      : undefined;
   const marks = { input: true, taskId: task.taskId } as const;
   return (prepared ?? messages).map((message) => ({
     ...message,
@@ -81,7 +90,7 @@ function isAnswer(value: unknown): value is Answer {
     typeof answer.approvalId === "string" &&
     typeof answer.taskId === "string" &&
     decisions.has(answer.decision) &&
-    (answer.output === undefined || Array.isArray(answer.output))
+    (answer.output === undefined || isBlocks(answer.output))
   );
 }
 
@@ -93,6 +102,21 @@ function isMessage(value: unknown): value is Message {
     typeof message.role === "string" &&
     Array.isArray(message.content)
   );
+}
+
+/** Nothing has been written yet: the call fails, and all is as it was. */
+function notPrepared(error: unknown, signal: AbortSignal): RivuletError {
+  if (error instanceof RivuletError) return error;
+  if (isCancel(signal, error)) {
+    return new RivuletError("cancelled", "Cancelled before its input was prepared.", {
+      cause: error,
+    });
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return new RivuletError("prepare_input_failed", `prepareInput failed: ${reason}`, {
+    cause: error,
+    hint: "It gives the messages that are to be stored. Nothing was stored.",
+  });
 }
 
 /** Two of a kind, where one would be lost. */

@@ -13,13 +13,13 @@ import { TaskEmitter } from "./emit.ts";
 import type { Ending } from "./ending.ts";
 import { type FoldedTask, foldTask } from "./fold-log.ts";
 import type { LogWriter } from "./log-writer.ts";
-import { runLoop } from "./loop.ts";
+import { type AroundLoop, runLoop } from "./loop.ts";
 import { nextStep } from "./next.ts";
 import { unknownEffectResult } from "./prompts.ts";
 import type { AgentSettings } from "./settings.ts";
 import { settleCall } from "./settle.ts";
 import type { TaskRun } from "./task-run.ts";
-import { claimedBy, commitStep, findTool, untilItEnds } from "./task-run.ts";
+import { claimedBy, commitStep, findTool, refreshTools, untilItEnds } from "./task-run.ts";
 import { layerContext } from "./tool/context.ts";
 import { denyRules } from "./tool/permission.ts";
 import { openTrace } from "./trace.ts";
@@ -149,22 +149,26 @@ export async function beginTask(
   await commitStep(task, { messages: input, record: { status: "in_progress" } });
 }
 
-/** A known task works again: what its last owner had shown but not committed is taken back. */
+/**
+ * A known task works again: what its last owner had shown but not committed is taken back. `signal` is that of whoever
+ * waits for it.
+ */
 export async function resumeTask(
   task: TaskRun,
   reason: string,
   messages: readonly Message[] = [],
+  signal = task.controller.signal,
 ): Promise<void> {
   task.isResting = false;
   const wasLost = task.record.status === "in_progress" || task.record.status === "queued";
   task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
-  if (wasLost) await recover(task);
+  if (wasLost) await recover(task, signal);
   await commitStep(task, { messages, record: { status: "in_progress" } });
 }
 
 /** Drives a task until it rests, and writes how. */
-export async function driveTask(task: TaskRun, prepare?: () => Promise<void>): Promise<Ending> {
-  const ending = await runLoop(task, prepare);
+export async function driveTask(task: TaskRun, around?: AroundLoop): Promise<Ending> {
+  const ending = await runLoop(task, around);
   await endTask(task, ending);
   return ending;
 }
@@ -217,10 +221,9 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
 }
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
-async function recover(task: TaskRun): Promise<void> {
-  const { settings, controller } = task;
+async function recover(task: TaskRun, signal: AbortSignal): Promise<void> {
   // A tool that cannot be found now is not run again.
-  await settings.toolkit.refresh(controller.signal).catch(() => {});
+  await refreshTools(task, signal).catch(() => {});
   const { task: folded } = await foldTask(task.conversation.store, task.record);
   const discard = (id: string, index: number) =>
     task.emitter.emit({
@@ -241,12 +244,20 @@ async function recover(task: TaskRun): Promise<void> {
     // One that waits has not begun; one that was allowed may have.
     if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
     if ((await task.conversation.store.task(call.id)) !== undefined) continue;
-    if (findTool(task, call.name)?.idempotent) {
+    if (isIdempotent(task, call.name)) {
       discard(place.id, place.index);
       task.openResults.delete(call.id);
     } else {
       await settleCall(task, call, "interrupted", unknownEffectResult);
     }
+  }
+}
+
+function isIdempotent(task: TaskRun, name: string): boolean {
+  try {
+    return findTool(task, name)?.idempotent ?? false;
+  } catch {
+    return false;
   }
 }
 

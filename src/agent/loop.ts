@@ -1,6 +1,5 @@
-import { RivuletError } from "../protocol/error.ts";
 import { act } from "./act.ts";
-import type { Ending } from "./ending.ts";
+import type { Ending, RestingEnding } from "./ending.ts";
 import { cancelled, completed, failed, incomplete, suspended } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
 import { TurnInterrupted } from "./model/turn.ts";
@@ -13,30 +12,39 @@ import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { iterationOf } from "./task-run.ts";
 import { cancelChildren } from "./undriven.ts";
+import { isCancel } from "./until-cancelled.ts";
 
 /**
  * The agent. It looks at the transcript, does what comes next, and looks again, until there is nothing left to do or
- * nothing that can move. It keeps no state of its own: started anew on the same transcript, it goes on. What `prepare`
- * throws ends the task as anything else does.
+ * nothing that can move. It keeps no state of its own: started anew on the same transcript, it goes on. What is done
+ * `around` it ends the task as anything else does when it throws.
  */
-export async function runLoop(task: TaskRun, prepare?: () => Promise<void>): Promise<Ending> {
+export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<Ending> {
   try {
-    await prepare?.();
+    await around.before?.();
     for (;;) {
       const ending = await step(task);
-      if (ending !== undefined) return ending;
+      if (ending === undefined) continue;
+      if (ending.status !== "suspended") await around.beforeEnd?.(ending);
+      return ending;
     }
   } catch (error) {
     // Without the right to write, nothing may be said any more.
     if (task.conversation.lost.signal.aborted) throw task.conversation.lost.signal.reason;
-    if (task.controller.signal.aborted && isInterruption(task, error)) return cancel(task);
+    if (isInterruption(task, error)) return cancel(task);
     await cancelChildren(task, "in_turn");
     await settlePending(task, "error", interruptedResult);
     return failed(error);
   }
 }
 
-async function step(task: TaskRun): Promise<Ending | undefined> {
+/** What is done before the loop, and before it is written how the task has ended. */
+export interface AroundLoop {
+  readonly before?: () => Promise<void>;
+  readonly beforeEnd?: (ending: RestingEnding) => Promise<void>;
+}
+
+async function step(task: TaskRun): Promise<RestingEnding | undefined> {
   await takeInbox(task, "step");
   if (task.controller.signal.aborted) return cancel(task);
   const next = nextStep(task.messages, task.settings.name);
@@ -60,7 +68,7 @@ async function step(task: TaskRun): Promise<Ending | undefined> {
 }
 
 /** A model call, unless a limit is reached. */
-async function reasonWithin(task: TaskRun): Promise<Ending | undefined> {
+async function reasonWithin(task: TaskRun): Promise<RestingEnding | undefined> {
   if (task.controller.signal.aborted) return cancel(task);
   await takeInbox(task, "reasoning");
   refuseTooManyTries(task);
@@ -78,7 +86,7 @@ async function reasonWithin(task: TaskRun): Promise<Ending | undefined> {
 }
 
 /** The model has said its last word: it counts, unless it was cut off or has not the form that was asked for. */
-async function done(task: TaskRun): Promise<Ending | undefined> {
+async function done(task: TaskRun): Promise<RestingEnding | undefined> {
   const message = task.messages.findLast((one) => one.role === "assistant");
   if (message?.metadata?.summary) return incomplete(task, "max_iterations");
   if (message?.metadata?.finish === "length") return incomplete(task, "max_output_tokens");
@@ -90,15 +98,15 @@ async function done(task: TaskRun): Promise<Ending | undefined> {
   return undefined;
 }
 
-async function cancel(task: TaskRun): Promise<Ending> {
+async function cancel(task: TaskRun): Promise<RestingEnding> {
   await takeInbox(task, "step"); // whatever asked for it
   await cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
   return cancelled(task);
 }
 
-/** Whether an error is what a cancel looks like from inside. */
-function isInterruption(task: TaskRun, error: unknown): boolean {
-  if (error instanceof TurnInterrupted) return true;
-  return error === task.controller.signal.reason && !(error instanceof RivuletError);
+/** Whether an error is what a cancel looks like from inside: only who cancels a task aborts its controller. */
+function isInterruption({ controller }: TaskRun, error: unknown): boolean {
+  const { signal } = controller;
+  return isCancel(signal, error instanceof TurnInterrupted ? error.cause : error);
 }

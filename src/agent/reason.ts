@@ -4,17 +4,26 @@ import { addUsage } from "../protocol/select.ts";
 import type { Usage } from "../protocol/task.ts";
 import { TurnEmitter } from "./emit-turn.ts";
 import { modelExecution } from "./execution.ts";
-import type { ModelCall, ReasoningVerdict } from "./hook.ts";
+import type { ModelCall } from "./hook.ts";
 import { callHooks, tellHooks } from "./hook.ts";
 import { runTurn } from "./model/model.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
 import { stopCallId } from "./next.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
 import { showResult } from "./settle.ts";
-import { structuredTool, structuredWay } from "./structured-output.ts";
+import { structuredWay } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
-import { commitStep, controlMessage, iterationOf } from "./task-run.ts";
+import {
+  commitStep,
+  controlMessage,
+  hooksOf,
+  iterationOf,
+  offeredTools,
+  refreshTools,
+} from "./task-run.ts";
 import { traceModelCall } from "./trace.ts";
+import { isCancel } from "./until-cancelled.ts";
+import { readModelCall, readReasoningVerdict, readReply } from "./verdict.ts";
 
 /**
  * One model call: hooks may change what it sees and what becomes of it, the turn is shown as it streams, and the
@@ -54,7 +63,11 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
       sink.showWhole(content);
     }
     const message = assistantMessage(task, { ...turn, content }, purpose);
-    await settle(task, sink, message, purpose);
+    await settle(task, sink, message, purpose).catch((error: unknown) => {
+      if (!isCancel(task.controller.signal, error)) throw error;
+      // Whoever cancels while a hook looks at the reply keeps what was said, as far as it goes.
+      throw new TurnInterrupted(error, withoutCalls(content), turn.usage);
+    });
   } catch (error) {
     if (!(error instanceof TurnInterrupted)) {
       sink.discard("provider_retry");
@@ -76,11 +89,8 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
 
 async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<ModelCall> {
   const { settings, hookContext } = task;
-  await settings.toolkit.refresh(task.controller.signal);
-  const tools =
-    purpose === "summary" ? [] : [...settings.toolkit.active(task.messages, settings.name)];
-  const structured = structuredTool(task);
-  if (purpose === "reply" && structured) tools.push(structured);
+  await refreshTools(task);
+  const tools = purpose === "summary" ? [] : [...offeredTools(task)];
   const call: ModelCall = {
     messages: [...task.messages, ...(purpose === "summary" ? [asked(task, summaryPrompt)] : [])],
     system: [settings.systemPrompt, task.storedReferences > 0 ? citationPrompt : ""]
@@ -91,11 +101,11 @@ async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<Mod
   };
   const point = purpose === "summary" ? "preSummary" : "preReasoning";
   return callHooks(
-    settings.hooks,
+    hooksOf(task),
     point,
     call,
     (hook, current) => hook[point]?.(hookContext, current),
-    (current, returned) => (returned as ModelCall | undefined) ?? current,
+    (current, returned) => readModelCall(returned, current),
   );
 }
 
@@ -115,14 +125,14 @@ async function settle(
   message: Message,
   purpose: "reply" | "summary",
 ): Promise<void> {
-  const { hooks } = task.settings;
+  const hooks = hooksOf(task);
   if (purpose === "summary") {
     const edited = await callHooks(
       hooks,
       "postSummary",
       message,
       (hook, current) => hook.postSummary?.(task.hookContext, current),
-      (current, returned) => (returned as Message | undefined) ?? current,
+      (_, returned) => readReply(returned),
     );
     await commitTurn(task, shown(sink, message, edited));
     return;
@@ -157,9 +167,8 @@ interface Verdict {
 }
 
 function takeVerdict(current: Verdict, returned: unknown): Verdict {
-  const said = returned as ReasoningVerdict;
-  if (said === undefined) return current;
-  if ("stop" in said) return { ...current, stop: true };
+  const said = readReasoningVerdict(returned);
+  if ("stop" in said) return { ...current, stop: current.stop || said.stop };
   if ("gotoReasoning" in said) return { ...current, goto: said.gotoReasoning };
   return { ...current, message: said };
 }

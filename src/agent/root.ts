@@ -211,7 +211,7 @@ interface PreparedRoot {
 }
 
 async function createRoot(conversation: Conversation, call: Call): Promise<PreparedRoot> {
-  const { settings, read, options, onStarted } = call;
+  const { settings, read, options, stop, onStarted } = call;
   const { store, sessionId } = conversation;
   await answerOthers(conversation, call);
   if (options.isWake) {
@@ -220,7 +220,7 @@ async function createRoot(conversation: Conversation, call: Call): Promise<Prepa
   }
   const messages = await store.session(sessionId);
   const record = rootRecord(settings, sessionId, options);
-  const input = await storedInput(read.messages, record, settings.prepareInput);
+  const input = await storedInput(read.messages, record, settings, stop);
   const isNew = true;
   const task = await openTask({ settings, conversation, record, messages, caller: options, isNew });
   onStarted({ ref: task.ref, after: -1 });
@@ -242,13 +242,13 @@ async function resumeRoot(
   record: TaskRecord,
   isAnswered: boolean,
 ): Promise<PreparedRoot> {
-  const { settings, read, options, onStarted } = call;
+  const { settings, read, options, stop, onStarted } = call;
   const { store, sessionId } = conversation;
   const { rootTaskId, status } = record;
   const waiting = await waitingTasks(store, { conversation: sessionId });
   const holding = await heldBy(store, record, waiting);
   const answers = isAnswered ? [] : answersOf(call, waiting, holding);
-  const input = await storedInput(read.messages, record, settings.prepareInput);
+  const input = await storedInput(read.messages, record, settings, stop);
   const messages = await store.session(sessionId);
   const task = await openTask({ settings, conversation, record, messages, caller: options });
   onStarted({ ref: task.ref, after: await store.last(rootTaskId) });
@@ -256,7 +256,7 @@ async function resumeRoot(
   const hasNews = input.length > 0 || (await postsFor(task)).length > 0;
   if (status === "suspended" && !hasNews) return { task, input };
   const isStopped = waiting.some(({ stop }) => stop !== undefined);
-  await resumeTask(task, isStopped ? "stop_answered" : "approval_resolved", input);
+  await resumeTask(task, isStopped ? "stop_answered" : "approval_resolved", input, stop);
   return { task, input };
 }
 
@@ -281,7 +281,7 @@ async function runRoot(
   const { conversation, controller, ref } = task;
   const { lost, drives } = conversation;
   const onStop = () => {
-    if (task.isResting) return;
+    if (task.isResting) return controller.abort(stop.reason); // its hooks may still be waited for
     const reason = String((stop.reason as Error)?.message ?? stop.reason);
     task.emitter.emit({ type: "task.cancelling", reason });
     abortTree(conversation, ref.taskId, stop.reason);
@@ -302,8 +302,7 @@ async function runRoot(
   stop.addEventListener("abort", onStop, { once: true });
   lost.signal.addEventListener("abort", onLost, { once: true });
   try {
-    const { reply } = await driveHooked(task, input, driveUntilIdle);
-    return reply;
+    return await driveHooked(task, input, driveUntilIdle);
   } finally {
     drives.delete(ref.taskId);
     ended.resolve();

@@ -10,9 +10,17 @@ import { nextStep, stopCallId } from "./next.ts";
 import { repeatedResult } from "./prompts.ts";
 import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
-import { addResultItem, claimedBy, commitStep, controlMessage, findTool } from "./task-run.ts";
+import {
+  addResultItem,
+  claimedBy,
+  commitStep,
+  controlMessage,
+  findTool,
+  hooksOf,
+} from "./task-run.ts";
 import { kindOf } from "./tool/approval.ts";
 import { cutText, toWireBlock } from "./tool/result.ts";
+import { readResultVerdict } from "./verdict.ts";
 
 const itemStatus = {
   success: "completed",
@@ -21,24 +29,26 @@ const itemStatus = {
   interrupted: "cancelled",
 } as const satisfies Record<ToolResultState, ItemStatus>;
 
-/** The call waits from here on; its item stays open. */
+/** The call waits from here on; its item stays open. What is asked about is what would run. */
 export async function suspendCall(
   task: TaskRun,
-  call: ToolCall & { readonly raw?: string },
-  { kind, reason, input }: CallSuspension,
+  call: ToolUseBlock,
+  { name, input: sent }: ToolCall,
+  { kind, reason, input: read }: CallSuspension,
 ): Promise<void> {
   const { ids, clock, approvalTimeoutMs } = task.settings;
   const approvalId = ids.next("apr");
   const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
-  const sent = JSON.stringify(call.input ?? {});
+  const input = asJson(read) ?? sent;
   const isAsSent = isDeepStrictEqual(input, call.input ?? {});
+  const isEdited = name !== call.name || !isDeepStrictEqual(sent, call.input);
   task.emitter.emit({
     type: "task.approval.requested",
     approval_id: approvalId,
     kind: kindOf(kind),
     call_id: call.id,
-    name: call.name,
-    arguments: isAsSent ? (call.raw ?? sent) : JSON.stringify(input),
+    name,
+    arguments: (isAsSent && call.raw) || JSON.stringify(input ?? {}),
     message: reason,
     options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
     ...(expiresAt && { expires_at: expiresAt }),
@@ -47,27 +57,46 @@ export async function suspendCall(
   const message = controlMessage(task, {
     ...block,
     ...(!isAsSent && { input }),
+    ...(isEdited && { edited: { name, input: sent } }),
     ...(expiresAt && { expiresAt }),
   });
   await commitStep(task, { messages: [message] });
 }
 
+/** What a value is in a transcript; undefined for what JSON cannot hold. */
+function asJson(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A call that has its result. */
+export interface FinishedCall {
+  /** As the model made it. */
+  readonly call: ToolUseBlock;
+  /** As it was run. */
+  readonly ran: ToolCall;
+  readonly result: CallResult;
+  readonly shown: ResultEmitter;
+  readonly signal: AbortSignal;
+}
+
 /** Stores a result: for the model in the transcript, for people on the wire, in one commit. */
 export async function finishCall(
   task: TaskRun,
-  call: ToolUseBlock,
-  result: CallResult,
-  shown: ResultEmitter,
+  { call, ran, result, shown, signal }: FinishedCall,
 ): Promise<void> {
   const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
-    task.settings.hooks,
+    hooksOf(task, signal),
     "postActing",
     { result: { state: result.state, output: result.content }, stop: false },
-    (hook, current) => hook.postActing?.(task.hookContext, call, current.result),
+    (hook, current) => hook.postActing?.(task.hookContext, ran, current.result),
     (current, returned) => {
-      const said = returned as ToolResult | { stop: true } | undefined;
-      if (said === undefined) return current;
-      return "stop" in said ? { ...current, stop: true } : { ...current, result: said };
+      const said = readResultVerdict(returned);
+      if ("stop" in said) return { ...current, stop: current.stop || said.stop };
+      return { ...current, result: said };
     },
   );
   const { state, output, keepsDisplay = false } = verdict.result;
@@ -83,7 +112,7 @@ export async function finishCall(
   // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
   const isShown = (shown.hasShown || childTaskId !== undefined) && isOriginal;
   const display = isShown && !result.hasDisplay ? [] : (seen ?? content.map(toWireBlock));
-  const cited = cite(task, call, state, content, display, shown);
+  const cited = cite(task, ran, state, content, display, shown);
   shown.end({
     status: itemStatus[state],
     display: cited.display,
@@ -154,7 +183,7 @@ export function showResult(
 
 function cite(
   task: TaskRun,
-  call: ToolUseBlock,
+  call: ToolCall,
   state: ToolResultState,
   content: readonly Block[],
   display: readonly WireBlock[],
@@ -169,7 +198,7 @@ function cite(
 }
 
 /** Whether a call's result gets a number that answers can cite. */
-export function isCitable(task: TaskRun, { name }: ToolUseBlock): boolean {
+export function isCitable(task: TaskRun, { name }: ToolCall): boolean {
   return task.settings.references || (findTool(task, name)?.citable ?? false);
 }
 

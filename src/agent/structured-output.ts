@@ -6,12 +6,10 @@ import { supportsResponseFormat } from "./model/response-format.ts";
 import type { TaskRun } from "./task-run.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
+import { untilCancelled } from "./until-cancelled.ts";
 
 /** How often a model may get its structured answer wrong. */
 const maxTries = 3;
-/** The tool that takes the answer of a model which cannot keep to a schema by itself. */
-const structuredToolName = "generate_response";
-
 const tools = new WeakMap<TaskRun, Tool>();
 
 /** How this task's answer is to be structured, if it is: by the model itself, or through a tool. */
@@ -21,6 +19,14 @@ export function structuredWay(task: TaskRun): "native" | "tool" | undefined {
   return supportsResponseFormat(task.settings.models, { tools: hasTools }) ? "native" : "tool";
 }
 
+/** The name of the tool that takes the answer of a model which cannot keep to a schema by itself; no other has it. */
+function structuredName({ settings }: TaskRun): string {
+  const name = "generate_response";
+  const isTaken = (one: string) => settings.toolkit.find(one) !== undefined;
+  if (!isTaken(name)) return name;
+  for (let count = 2; ; count++) if (!isTaken(`${name}_${count}`)) return `${name}_${count}`;
+}
+
 /** The tool through which the model hands in its answer. */
 export function structuredTool(task: TaskRun): Tool | undefined {
   if (structuredWay(task) !== "tool") return undefined;
@@ -28,7 +34,7 @@ export function structuredTool(task: TaskRun): Tool | undefined {
   if (known) return known;
   const schema = task.record.outputSchema as JsonSchema;
   const made = tool({
-    name: structuredToolName,
+    name: structuredName(task),
     description:
       "Hands in the final answer, in the form that the caller asked for. Call it once you have everything.",
     input: jsonSchema(isObjectSchema(schema) ? schema : wrapped(schema)),
@@ -62,14 +68,13 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
     if ("problem" in parsed) return { type: "wrong", problem: parsed.problem };
     return found(reply, await validated(task, parsed.value));
   }
-  const call = reply.content.findLast(
-    (block) => block.type === "tool_use" && block.name === structuredToolName,
-  );
+  const name = structuredName(task);
+  const call = reply.content.findLast((block) => block.type === "tool_use" && block.name === name);
   if (call?.type !== "tool_use") {
     const talked =
       textOf(reply.content).trim() !== "" && !reply.content.some((b) => b.type === "tool_use");
     return talked
-      ? { type: "wrong", problem: `Call the tool ${structuredToolName} with your answer.` }
+      ? { type: "wrong", problem: `Call the tool ${name} with your answer.` }
       : { type: "none" };
   }
   const result = mine
@@ -89,14 +94,12 @@ function found(message: Message, answer: Awaited<ReturnType<typeof validated>>):
 export function refuseTooManyTries(task: TaskRun): void {
   if (task.record.outputSchema === undefined) return;
   const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
+  const name = structuredName(task);
   const wrong = mine.filter(
     (message) =>
       message.metadata?.structuredRetry === true ||
       message.content.some(
-        (block) =>
-          block.type === "tool_result" &&
-          block.name === structuredToolName &&
-          block.state === "error",
+        (block) => block.type === "tool_result" && block.name === name && block.state === "error",
       ),
   );
   if (wrong.length < maxTries) return;
@@ -114,7 +117,11 @@ async function validated(
 ): Promise<{ type: "right"; value: unknown } | { type: "wrong"; problem: string }> {
   const schema: StandardSchema =
     task.caller.output ?? jsonSchema(task.record.outputSchema as JsonSchema);
-  const result = await schema["~standard"].validate(answer);
+  const { signal } = task.controller;
+  const { clock } = task.settings;
+  const result = await untilCancelled({ signal, clock }, () =>
+    schema["~standard"].validate(answer),
+  );
   if (result.issues === undefined) return { type: "right", value: result.value };
   const problems = result.issues.map(({ path = [], message: text }) => {
     const keys = path.map((part) => String(typeof part === "object" ? part.key : part));

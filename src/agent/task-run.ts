@@ -7,13 +7,14 @@ import type { Usage } from "../protocol/task.ts";
 import type { BudgetMeter } from "./budget.ts";
 import type { Conversation } from "./conversation.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
-import type { HookContext } from "./hook.ts";
+import type { HookContext, RunHooks } from "./hook.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { AgentSettings, Money } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { Permissions } from "./tool/permission.ts";
-import { definitionOf, type ToolDefinition } from "./tool/tool.ts";
+import { definitionOf, type Tool, type ToolDefinition } from "./tool/tool.ts";
 import type { TaskTrace } from "./trace.ts";
+import { untilCancelled } from "./until-cancelled.ts";
 
 /** One task while this process drives it. What must outlive the process is in the record and the messages. */
 export interface TaskRun {
@@ -103,14 +104,32 @@ export function controlMessage(task: TaskRun, block: Block): Message {
   return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
 }
 
+/** The hooks of a task; how long they are waited for is up to who cancels it, or the part of it that calls them. */
+export function hooksOf({ settings, controller }: TaskRun, signal = controller.signal): RunHooks {
+  return { hooks: settings.hooks, clock: settings.clock, signal };
+}
+
+/** Brings the tools that come and go up to date, unless there is nothing left to do with them. */
+export async function refreshTools(
+  { settings, controller }: TaskRun,
+  signal = controller.signal,
+): Promise<void> {
+  const { toolkit, clock } = settings;
+  if (!signal.aborted) await untilCancelled({ signal, clock }, () => toolkit.refresh(signal));
+}
+
+/** The tools that the model may call now, and the one that takes its structured answer. */
+export function offeredTools(task: TaskRun): readonly Tool[] {
+  const { toolkit, name } = task.settings;
+  const offered = toolkit.active(task.messages, name);
+  const structured = structuredTool(task);
+  if (structured === undefined) return offered;
+  return [...offered.filter((tool) => tool.name !== structured.name), structured];
+}
+
 /** The tool that a call of this task names, if it is on offer. */
 export function findTool(task: TaskRun, name: string): ToolDefinition | undefined {
-  const { toolkit, name: agentName } = task.settings;
-  const structured = structuredTool(task);
-  const offered = structured
-    ? [...toolkit.active(task.messages, agentName), structured]
-    : toolkit.active(task.messages, agentName);
-  const found = offered.find((tool) => tool.name === name);
+  const found = offeredTools(task).find((tool) => tool.name === name);
   return found && definitionOf(found);
 }
 

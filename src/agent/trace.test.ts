@@ -445,7 +445,7 @@ describe("errors", () => {
     ]);
   });
 
-  it("marks a run that a hook breaks after its task has ended", async () => {
+  it("marks a run that a hook breaks when its answer is there", async () => {
     const hook = {
       name: "rude",
       postCall() {
@@ -460,7 +460,7 @@ describe("errors", () => {
     });
     await expect(agent.call("go")).rejects.toThrow("rude");
     expect(failureOf(only("invoke_agent lead"))[0]).toBe("hook_failed");
-    expect(only("invoke_agent lead").attributes["rivulet.task.status"]).toBe("completed");
+    expect(only("invoke_agent lead").attributes["rivulet.task.status"]).toBe("failed");
   });
 
   it("does not take a cancel for one", async () => {
@@ -499,6 +499,69 @@ describe("errors", () => {
     const { attributes, status } = only("execute_tool wait");
     expect(attributes["rivulet.tool.state"]).toBe("interrupted");
     expect(status.code).toBe(SpanStatusCode.UNSET);
+  });
+});
+
+describe("whoever cannot trace a run does not break it:", () => {
+  const broken = () => {
+    throw new Error("no");
+  };
+  const spanWithout = (...methods: string[]) => ({
+    ...trace.wrapSpanContext({ traceId: "", spanId: "", traceFlags: 0 }),
+    ...Object.fromEntries(methods.map((method) => [method, broken])),
+  });
+  const tracers: Readonly<Record<string, unknown>> = {
+    "a tracer that throws": { startSpan: broken, startActiveSpan: broken },
+    "what is no tracer": {},
+    "a tracer without spans": { startSpan: () => undefined },
+    "spans that throw": {
+      startSpan: () => spanWithout("setAttribute", "setAttributes", "setStatus", "end"),
+    },
+  };
+
+  async function works(tracer: unknown) {
+    const failing = tool({ name: "fail", description: "Fails.", execute: broken });
+    const helper = new ReActAgent({ name: "helper", model: scriptedModel(["done"]) });
+    const agent = new ReActAgent({
+      name: "lead",
+      model: scriptedModel([
+        [...callEcho, { call: "fail" }, { call: "helper", input: { prompt: "Go." } }],
+        "done",
+      ]),
+      tools: [echo, failing, agentTool(helper)],
+      ...(tracer !== undefined && { tracer: tracer as Tracer }),
+    });
+    const run = agent.run("go");
+    const events: TaskEvent[] = [];
+    for await (const event of run) events.push(event);
+    expect((await run.result()).text).toBe("done");
+    expect(events.at(-1)?.type).toBe("task.completed");
+  }
+
+  it.each(Object.entries(tracers))("%s", (_, tracer) => works(tracer));
+
+  it("a provider that throws", async () => {
+    trace.setGlobalTracerProvider({ getTracer: broken });
+    await works(undefined);
+  });
+
+  it("a context manager that throws, before or after it has called", async () => {
+    const noContext = {
+      active: broken,
+      with: broken,
+      bind: <T>(_: unknown, target: T) => target,
+      enable: () => noContext,
+      disable: () => noContext,
+    };
+    context.setGlobalContextManager(noContext as never);
+    await works(tracer);
+    context.disable();
+    const callsFirst = (_: unknown, call: () => unknown) => {
+      call();
+      throw new Error("no");
+    };
+    context.setGlobalContextManager({ ...noContext, with: callsFirst } as never);
+    await works(tracer);
   });
 });
 

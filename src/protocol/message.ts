@@ -77,6 +77,8 @@ export interface SuspensionBlock {
   readonly expiresAt?: number;
   /** What the call would run with, where that is not what the model has sent. */
   readonly input?: unknown;
+  /** The call that would run, where hooks or an answer have made another one of the model's. */
+  readonly edited?: { readonly name: string; readonly input: unknown };
 }
 /** What was decided about a suspension. */
 export interface AnswerBlock {

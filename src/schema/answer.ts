@@ -62,6 +62,7 @@ export const messageBlock = define(
       reason: z.string().exactOptional(),
       expiresAt: time.exactOptional(),
       input: z.unknown().exactOptional(),
+      edited: z.looseObject({ name: z.string(), input: z.unknown() }).exactOptional(),
     }),
     z.looseObject({
       type: z.literal("answer"),

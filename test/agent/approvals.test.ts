@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Answer, Approval, Input, ReActAgentOptions, Store } from "../../src/index.ts";
+import type { Answer, Approval, Hook, Input, ReActAgentOptions, Store } from "../../src/index.ts";
 import { agentTool, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
@@ -216,6 +216,123 @@ describe("an approval", () => {
     const events = await collect(agent.run("Go.", options));
     const asked = events.find((event) => event.type === "task.approval.requested");
     expect(asked).toMatchObject({ arguments: '{"path":"b"}' });
+  });
+});
+
+describe("what is approved is what runs", () => {
+  const executed: unknown[] = [];
+  const asking = (name: string) =>
+    tool({
+      name,
+      description: "Does something.",
+      input: path,
+      needsApproval: true,
+      execute(given) {
+        executed.push([name, given.path]);
+        return name;
+      },
+    });
+  const tools = [asking("remove"), asking("shred")];
+  /** Makes another call of each: a `remove` shreds, in a place of its own. */
+  const into = (edit: (path: string) => string): Hook => ({
+    name: "into",
+    preActing: (_, { id, input }) => ({
+      id,
+      name: "shred",
+      input: { path: edit((input as { path: string }).path) },
+    }),
+  });
+  function agentWith(hook: Hook, script: Script) {
+    executed.length = 0;
+    const { agent, store } = world(script, { tools, hooks: [hook] });
+    return { agent, store };
+  }
+
+  it("is shown as hooks have made it, everywhere, and runs as it was shown", async () => {
+    let edits = 0;
+    const seen: unknown[] = [];
+    const hook: Hook = {
+      ...into((given) => `${given}/${++edits}`),
+      postActing: (_, { name, input }) => void seen.push([name, input]),
+    };
+    const { agent, store } = agentWith(hook, [[remove("a")], "done"]);
+    const call = { name: "shred", input: { path: "a/1" } };
+    const run = agent.run("Go.", options);
+    const events = await collect(run);
+    expect(events.find(({ type }) => type === "task.approval.requested")).toMatchObject({
+      name: "shred",
+      arguments: '{"path":"a/1"}',
+    });
+    const approval = only((await run.result()).approvals);
+    expect(approval.call).toMatchObject(call);
+    expect(only(await agent.approvals(options)).call).toMatchObject(call);
+    await expect(agent.call("Hello?", options)).rejects.toThrow(/waits for shred/);
+    const reply = await agent.call(approval.approve(), options);
+    expect(executed).toEqual([["shred", "a/1"]]);
+    expect(seen).toEqual([["shred", { path: "a/1" }]]);
+    const { results } = await whatIsLeft(store, reply);
+    // The model reads the answer to the call that it made.
+    expect(results).toMatchObject([{ name: "remove", state: "success" }]);
+  });
+
+  it("always: for the tool that was shown, and for no other", async () => {
+    const calls = [[remove("a")], "one", [remove("b")], "two", [remove("c")]];
+    const { agent, store } = agentWith(into(String), calls);
+    const first = only((await agent.call("Go.", options)).approvals);
+    expect((await agent.call(first.approve({ always: true }), options)).text).toBe("one");
+    expect((await agent.call("Again.", options)).text).toBe("two");
+    expect(executed).toEqual([
+      ["shred", "a"],
+      ["shred", "b"],
+    ]);
+    const model = scriptedModel([[remove("d")]]);
+    const plain = new ReActAgent({ name: "lead", model, tools, store });
+    expect(only((await plain.call("Go.", options)).approvals).call.name).toBe("remove");
+  });
+
+  it("edited: hooks see it, and what they change is asked about once more", async () => {
+    const outwards = into((given) => (given.startsWith("/safe/") ? given : `/safe/${given}`));
+    const { agent } = agentWith(outwards, [[remove("a")], "done", [remove("c")], "done"]);
+    let asked = only((await agent.call("Go.", options)).approvals);
+    asked = only((await agent.call(asked.edit({ path: "b" }), options)).approvals);
+    expect(asked.call).toMatchObject({ name: "shred", input: { path: "/safe/b" } });
+    expect(executed).toEqual([]);
+    expect((await agent.call(asked.approve(), options)).text).toBe("done");
+    asked = only((await agent.call("Go.", options)).approvals);
+    expect((await agent.call(asked.edit({ path: "/safe/d" }), options)).text).toBe("done");
+    expect(executed).toEqual([
+      ["shred", "/safe/b"],
+      ["shred", "/safe/d"],
+    ]);
+  });
+
+  it("denied is denied, whatever hooks would make of it now", async () => {
+    let isCached = false;
+    const hook: Hook = {
+      name: "cache",
+      preActing: () => (isCached ? { result: "from the cache" } : undefined),
+    };
+    const { agent, store } = agentWith(hook, [[remove("a")], "done"]);
+    const asked = only((await agent.call("Go.", options)).approvals);
+    isCached = true;
+    const reply = await agent.call(asked.deny("No."), options);
+    const { results } = await whatIsLeft(store, reply);
+    expect(results.map(inShort)).toEqual(["denied: No."]);
+  });
+
+  it("is shown as what was sent when the schema makes of it what JSON cannot hold", async () => {
+    const big = tool({
+      name: "remove",
+      description: "Counts.",
+      input: z.object({ path: z.string().transform(() => 1n) }),
+      needsApproval: true,
+      execute: ({ path: given }) => String(given + 1n),
+    });
+    const { agent, store } = world([[remove("a")], "done"], { tools: [big] });
+    const asked = only((await agent.call("Go.", options)).approvals);
+    expect(asked.call.input).toEqual({ path: "a" });
+    const reply = await agent.call(asked.approve(), options);
+    expect((await whatIsLeft(store, reply)).results.map(inShort)).toEqual(["success: 2"]);
   });
 });
 

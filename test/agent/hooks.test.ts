@@ -467,6 +467,7 @@ describe("a hook that throws", () => {
     "postActing",
     "preSummary",
     "postSummary",
+    "postCall",
   ] as const;
 
   it.each(points)("in %s fails the call with its name, and nothing is left open", async (point) => {
@@ -495,27 +496,37 @@ describe("a hook that throws", () => {
     expect((await next.call("Go.", options)).text).toBe("ok");
   });
 
-  it("in postCall fails the call, after the task has ended well", async () => {
-    const store = memoryStore();
-    const hook: Hook = {
-      name: "rude",
-      async postCall() {
-        throw new Error("I will not.");
-      },
-    };
-    const agent = new ReActAgent({
-      name: "lead",
-      model: scriptedModel(["hi"]),
-      hooks: [hook],
-      store,
-    });
-    await expect(agent.call("Go.", options)).rejects.toMatchObject({
-      code: "hook_failed",
-      message: "Hook rude failed in postCall: I will not.",
-    });
-    const [task] = await store.tasks({ sessionId: "s" });
-    expect(task?.status).toBe("completed");
-  });
+  it.each([
+    ["has its answer", "model_stop", ["hi"]],
+    ["waits for somebody", "approval_required", [[{ call: "ask" }]]],
+  ] satisfies [string, string, Script][])(
+    "in postCall fails a task that %s: the log, the result and the stream say the same",
+    async (_, reason, script) => {
+      const replies: string[] = [];
+      const store = memoryStore();
+      const hook: Hook = {
+        name: "rude",
+        async postCall(_, { generateReason }) {
+          replies.push(generateReason);
+          throw new Error("I will not.");
+        },
+      };
+      const ask = tool({ name: "ask", description: "Asks.", needsApproval: true, execute() {} });
+      const model = scriptedModel(script);
+      const agent = new ReActAgent({ name: "lead", model, hooks: [hook], tools: [ask], store });
+      const failure = {
+        code: "hook_failed",
+        message: "Hook rude failed in postCall: I will not.",
+      };
+      await expect(collect(agent.stream("Go.", options))).rejects.toMatchObject(failure);
+      expect(replies).toEqual([reason]);
+      const [task] = await store.tasks({ sessionId: "s" });
+      expect(task).toMatchObject({ status: "failed", error: failure });
+      const { events } = await whatIsLeft(store, { task: task as never });
+      expect(events.at(-1)).toMatchObject({ type: "task.failed" });
+      expect(await agent.approvals(options)).toEqual([]);
+    },
+  );
 
   it("in onError hides nothing", async () => {
     const hook: Hook = {

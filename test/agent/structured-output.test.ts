@@ -145,6 +145,40 @@ describe("a structured answer through a tool", () => {
     await whatIsLeft(store, second);
   });
 
+  it("has a name of its own, whatever the user's tools are called", async () => {
+    const ran: string[] = [];
+    const make = (name: string) =>
+      tool({ name, description: "The user's own.", execute: () => void ran.push(name) });
+    const tools = [make("generate_response"), make("generate_response_2")];
+    const script = [
+      [{ call: "generate_response" }],
+      [{ call: "generate_response_3", input: rome }],
+    ];
+    const { reply, model } = await ask(script, city, { tools });
+    expect(reply.structured).toEqual(rome);
+    expect(ran).toEqual(["generate_response"]);
+    const offered = model.calls[0]?.tools?.map(({ name }) => name);
+    expect(offered).toEqual(["generate_response", "generate_response_2", "generate_response_3"]);
+  });
+
+  it("goes before a tool of its name that comes from a source", async () => {
+    const mine = tool({ name: "generate_response", description: "The user's.", execute: () => "" });
+    const source = { refresh: () => Promise.resolve(), tools: () => [mine] };
+    const { reply, model } = await ask([[hand(rome)]], city, { toolSources: [source] });
+    expect(reply.structured).toEqual(rome);
+    expect(model.calls[0]?.tools).toHaveLength(1);
+  });
+
+  it.each(["ask", "deny"] as const)("is no matter of rules: %s", async (list) => {
+    const { reply } = await ask([[hand(rome)]], city, { permissions: { [list]: ["*"] } });
+    expect(reply.structured).toEqual(rome);
+    const mine = tool({ name: "generate_response", description: "The user's.", execute: () => "" });
+    const script = [[hand({}), { call: "generate_response_2", input: rome }]];
+    const more = { tools: [mine], permissions: { deny: ["generate_response*"] } };
+    const { results } = await ask(script, city, more);
+    expect(results.map(({ state }) => state)).toEqual(["denied", "success"]);
+  });
+
   it("is no longer on offer in the next task", async () => {
     const { agent, model } = await ask([[hand(rome)], "Just talk."], city);
     expect((await agent.call("And?", options)).text).toBe("Just talk.");

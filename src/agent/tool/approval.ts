@@ -10,7 +10,7 @@ export function approvalOf(
   suspension: SuspensionBlock,
 ): Approval {
   const { taskId, rootTaskId, path, depth } = record;
-  const { approvalId, reason, expiresAt, input = call.input } = suspension;
+  const { approvalId, reason, expiresAt, edited = call, input = edited.input } = suspension;
   const answer = (decision: Decision, more: Partial<Answer> = {}): Answer => ({
     type: "answer",
     approvalId,
@@ -25,7 +25,7 @@ export function approvalOf(
     taskId,
     rootTaskId,
     ...(depth > 0 && { path }),
-    call: { id: call.id, name: call.name, input },
+    call: { id: call.id, name: edited.name, input },
     ...(reason !== undefined && { message: reason }),
     ...(expiresAt !== undefined && { expiresAt }),
     approve: (options = {}) => answer("approve", options.always ? { always: true } : {}),
@@ -42,11 +42,14 @@ export function kindOf(kind: SuspensionBlock["kind"]): Approval["kind"] {
 
 /** Whether somebody has said "always" to this tool in this session. */
 export function isAlwaysAllowed(messages: readonly Message[], toolName: string): boolean {
-  const names = new Map<string, string>();
+  const called = new Map<string, string>();
+  const asked = new Map<string, string | undefined>();
   for (const block of messages.flatMap((message) => message.content)) {
-    if (block.type === "tool_use") names.set(block.id, block.name);
-    else if (block.type === "answer" && block.always && block.decision === "approve") {
-      if (names.get(block.callId) === toolName) return true;
+    if (block.type === "tool_use") called.set(block.id, block.name);
+    else if (block.type === "suspension") {
+      asked.set(block.approvalId, block.edited?.name ?? called.get(block.callId));
+    } else if (block.type === "answer" && block.always && block.decision === "approve") {
+      if (asked.get(block.approvalId) === toolName) return true;
     }
   }
   return false;
