@@ -1,5 +1,12 @@
 import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
-import { context, ProxyTracerProvider, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import {
+  context,
+  ProxyTracerProvider,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
 import { type ErrorShape, RivuletError } from "../protocol/error.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import type { ToolCall } from "./hook.ts";
@@ -32,7 +39,7 @@ export function openTrace(
   record: TaskRecord,
   parent: TaskTrace | undefined,
 ): TaskTrace | undefined {
-  const tracer = settings.tracer ?? parent?.tracer ?? registeredTracer();
+  const tracer = settings.tracer ?? parent?.tracer ?? attempt(registeredTracer);
   if (tracer === undefined) return undefined;
   return {
     tracer,
@@ -43,7 +50,7 @@ export function openTrace(
       "rivulet.task.id": record.taskId,
       "rivulet.task.root_id": record.rootTaskId,
     },
-    context: parent?.calls.get(record.taskId) ?? parent?.context ?? context.active(),
+    context: parent?.calls.get(record.taskId) ?? parent?.context ?? activeContext(),
     calls: new Map(),
   };
 }
@@ -56,6 +63,10 @@ function registeredTracer(): Tracer | undefined {
     : provider.getTracer("rivulet");
 }
 
+function activeContext(): Context {
+  return attempt(() => context.active()) ?? ROOT_CONTEXT;
+}
+
 /** Drives a task inside its span. */
 export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T> {
   const { trace: own, settings } = task;
@@ -65,14 +76,14 @@ export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T>
     "gen_ai.operation.name": "invoke_agent",
     ...(description !== undefined && { "gen_ai.agent.description": description }),
   };
-  return inSpan(own, `invoke_agent ${name}`, { attributes }, async (span, inner) => {
+  return inSpan(own, `invoke_agent ${name}`, { attributes }, async (tell, inner) => {
     own.context = inner;
     try {
       return await drive();
     } finally {
       const { status, error } = task.record;
-      span.setAttribute("rivulet.task.status", status);
-      if (status === "failed" && error) setError(span, error);
+      tell((span) => span.setAttribute("rivulet.task.status", status));
+      if (status === "failed" && error) tell((span) => setError(span, error));
     }
   });
 }
@@ -90,18 +101,20 @@ export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise
     "gen_ai.request.stream": true,
   };
   const options = { kind: SpanKind.CLIENT, attributes };
-  return inSpan(own, `chat ${asked.modelId}`, options, async (span) => {
+  return inSpan(own, `chat ${asked.modelId}`, options, async (tell) => {
     const turn = await ask();
-    span.setAttributes({
-      // A fallback may have answered.
-      "gen_ai.provider.name": providerName(turn.model.provider),
-      "gen_ai.response.model": turn.model.modelId,
-      "gen_ai.response.finish_reasons": [turn.finishReason.replace("-", "_")],
-      "gen_ai.usage.input_tokens": turn.usage.input_tokens,
-      "gen_ai.usage.output_tokens": turn.usage.output_tokens,
-      "gen_ai.usage.cache_read.input_tokens": turn.usage.cached_input_tokens,
-      "gen_ai.usage.reasoning.output_tokens": turn.usage.reasoning_tokens,
-    });
+    tell((span) =>
+      span.setAttributes({
+        // A fallback may have answered.
+        "gen_ai.provider.name": providerName(turn.model.provider),
+        "gen_ai.response.model": turn.model.modelId,
+        "gen_ai.response.finish_reasons": [turn.finishReason.replace("-", "_")],
+        "gen_ai.usage.input_tokens": turn.usage.input_tokens,
+        "gen_ai.usage.output_tokens": turn.usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": turn.usage.cached_input_tokens,
+        "gen_ai.usage.reasoning.output_tokens": turn.usage.reasoning_tokens,
+      }),
+    );
     return turn;
   });
 }
@@ -118,12 +131,13 @@ export function traceToolCall(
     "gen_ai.tool.name": name,
     "gen_ai.tool.call.id": id,
   };
-  return inSpan(own, `execute_tool ${name}`, { attributes }, async (span, inner) => {
+  return inSpan(own, `execute_tool ${name}`, { attributes }, async (tell, inner) => {
     own.calls.set(id, inner);
     try {
       const outcome = await execute();
-      span.setAttribute("rivulet.tool.state", outcome.state);
-      if (outcome.state === "error" && outcome.error) setError(span, outcome.error);
+      tell((span) => span.setAttribute("rivulet.tool.state", outcome.state));
+      const error = outcome.state === "error" ? outcome.error : undefined;
+      if (error) tell((span) => setError(span, error));
       return outcome;
     } finally {
       own.calls.delete(id);
@@ -131,27 +145,48 @@ export function traceToolCall(
   });
 }
 
-/** Runs something inside a new span, which is also the active one for whoever asks a context manager. */
+/** Says something to a span, if there is one and it listens. */
+type Tell = (say: (span: Span) => unknown) => void;
+
+/**
+ * Runs something inside a new span, which is also the active one for whoever asks a context manager. What a tracer, a
+ * span or a context manager throws is left alone: whoever cannot trace a run must not break it.
+ */
 async function inSpan<T>(
   { tracer, attributes: common, context: outer }: TaskTrace,
   name: string,
   { kind, attributes }: SpanOptions,
-  run: (span: Span, inner: Context) => Promise<T>,
+  run: (tell: Tell, inner: Context) => Promise<T>,
 ): Promise<T> {
   const options = { kind: kind ?? SpanKind.INTERNAL, attributes: { ...common, ...attributes } };
-  const span = tracer.startSpan(name, options, outer);
-  const inner = trace.setSpan(outer, span);
+  const span = attempt(() => tracer.startSpan(name, options, outer));
+  const tell: Tell = (say) => void attempt(() => span && say(span));
+  const inner = span ? trace.setSpan(outer, span) : outer;
   try {
-    return await context.with(inner, run, undefined, span, inner);
+    let running: Promise<T> | undefined;
+    const start = () => {
+      running = run(tell, inner);
+    };
+    attempt(() => context.with(inner, start));
+    return await (running ?? run(tell, inner));
   } catch (error) {
     // A cancel is not a failure.
     if (!(error instanceof TurnInterrupted)) {
       const message = error instanceof Error ? error.message : String(error);
-      setError(span, { code: error instanceof RivuletError ? error.code : "internal", message });
+      const code = error instanceof RivuletError ? error.code : "internal";
+      tell((span) => setError(span, { code, message }));
     }
     throw error;
   } finally {
-    span.end();
+    tell((span) => span.end());
+  }
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
   }
 }
 
