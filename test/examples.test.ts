@@ -119,7 +119,7 @@ it.each([
   [
     "a panel for each agent",
     0,
-    "{ title: 'tonight/researcher', text: 'Fo' }\n{ title: 'tonight/researcher', text: 'Found.' }\n{ title: 'tonight', text: 'Done.' }\n",
+    "tonight \ntonight/researcher Fo\ntonight/researcher Found.\ntonight/researcher Found.\ntonight Done.\ntonight Done.\n",
   ],
   ["what one child says", 1, "Found.\n"],
   [

@@ -11,7 +11,7 @@ import { interruptedResult } from "./prompts.ts";
 import { finishCall, isCitable, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
-import { findTool, hooksOf } from "./task-run.ts";
+import { addResultItem, commitStep, findTool, hooksOf } from "./task-run.ts";
 import { isAlwaysAllowed } from "./tool/approval.ts";
 import { readArguments } from "./tool/arguments.ts";
 import { executeTool, executionOf, externalReason } from "./tool/execute.ts";
@@ -223,6 +223,7 @@ async function execute(
         const child = task.conversation.drives.get(call.id);
         return child?.record.mode === "sync" ? child.ended.catch(() => {}) : undefined;
       },
+      onRetry: () => startOver(task, call.id, shown),
       makeContext: (attempt, signal, suspend) =>
         toolContext(task, call, shown, {
           attempt,
@@ -241,6 +242,13 @@ async function execute(
     return { type: "suspend", kind: "question", reason: outcome.reason, input };
   }
   return { type: "result", ...outcome };
+}
+
+/** What a failed attempt has shown must not stand beside what the next one shows; the item of a child stays its own. */
+async function startOver(task: TaskRun, callId: string, shown: ResultEmitter): Promise<void> {
+  if (!shown.hasShown || task.childCalls.has(callId)) return;
+  shown.startOver(() => addResultItem(task, callId));
+  await commitStep(task);
 }
 
 function tellChunk(task: TaskRun, call: ToolCall, chunk: string | Block): void {

@@ -17,11 +17,11 @@ export interface ResultEnd {
 
 /** Shows one call's result while its tool runs: text grows, images get better, progress is told. */
 export class ResultEmitter {
-  readonly place: ItemPlace;
   readonly #emitter: TaskEmitter;
-  /** Those of an earlier attempt stand before ours. */
-  readonly #blocks: WireBlock[];
-  readonly #before: number;
+  #place: ItemPlace;
+  /** Those from before the call had to wait stand before ours. */
+  #blocks: WireBlock[];
+  #before: number;
   #open: "text" | "image" | undefined;
   #held = "";
   #partials = 0;
@@ -34,11 +34,15 @@ export class ResultEmitter {
   /** `reserve` gives the number of a result that can be cited: what is streamed has it from the start. */
   constructor(emitter: TaskEmitter, place: ItemPlace, callId: string, reserve?: () => number) {
     this.#emitter = emitter;
-    this.place = place;
+    this.#place = place;
     this.#callId = callId;
     this.#reserve = reserve;
     this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
     this.#before = this.#blocks.length;
+  }
+
+  get place(): ItemPlace {
+    return this.#place;
   }
 
   /** The number that was streamed with it. */
@@ -58,7 +62,20 @@ export class ResultEmitter {
     else this.#block(toWireBlock(chunk));
   }
 
-  /** Closes what is open and says where a later attempt goes on. */
+  /** Takes back what was shown and begins again in an item of its own; the number to cite stays. */
+  startOver(open: () => ItemPlace): void {
+    const { id, index } = this.#place;
+    const reason = "tool_retry";
+    const type = "task.output_item.discarded";
+    this.#emitter.emit({ type, output_index: index, item_id: id, reason });
+    this.#place = open();
+    this.#blocks = [];
+    this.#before = 0;
+    this.#open = undefined;
+    this.#held = "";
+  }
+
+  /** Closes what is open and says where the call goes on when it has waited. */
   pause(): ItemPlace {
     this.#close();
     this.#ended = true;

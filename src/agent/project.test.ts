@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { collect } from "../../test/agent/support/collect.ts";
+import { expectLawful, readLog } from "../../test/agent/support/laws.ts";
 import type { AgentEvent, StreamOptions } from "../protocol/agent.ts";
+import type { TaskEvent } from "../protocol/event.ts";
+import { emptyTree, reduce } from "../protocol/reduce.ts";
+import { rootTask } from "../protocol/select.ts";
+import { memoryStore } from "../store/memory.ts";
 import { scriptedModel } from "../testing/index.ts";
 import { agentTool } from "./agent-tool.ts";
 import { ReActAgent } from "./react-agent.ts";
@@ -29,6 +35,17 @@ async function streamed(options: StreamOptions = {}): Promise<readonly AgentEven
   const events: AgentEvent[] = [];
   for await (const event of agent.stream("Go.", { sessionId: "s", ...options })) events.push(event);
   return events;
+}
+const unavailable = Object.assign(new Error("busy"), { statusCode: 503, isRetryable: true });
+/** What somebody shows who keeps one text for each message, by its chunks alone. */
+function shownBy(events: readonly AgentEvent[], incremental: boolean): readonly string[] {
+  const texts = new Map<string, string>();
+  for (const { last, text, message, retracted } of events) {
+    if (last) continue;
+    if (retracted) texts.delete(message.id);
+    else texts.set(message.id, incremental ? (texts.get(message.id) ?? "") + text : text);
+  }
+  return [...texts.values()];
 }
 const inShort = ({ type, last, text, source }: AgentEvent) =>
   `${source?.path ?? "-"} ${type}${last ? "." : ""} ${text}`;
@@ -122,6 +139,141 @@ describe("a run as agent events", () => {
       "- agent_result. done",
     ]);
     expect(events[0]?.message.content).toMatchObject([{ name: "ask" }]);
+  });
+
+  it.each([true, false])(
+    "takes text back that does not count (incremental: %s)",
+    async (incremental) => {
+      const script = [
+        [{ text: ["ha", "lf"] }, { error: unavailable }],
+        [{ thinking: "Hm." }, { text: ["who", "le"] }],
+      ];
+      const agent = new ReActAgent({
+        name: "lead",
+        model: scriptedModel(script),
+        modelExecution: { initialBackoffMs: 0 },
+      });
+      const events = await collect(agent.stream("Go.", { incremental, types: ["reasoning"] }));
+      expect(events.map((event) => (event.retracted ? "back" : event.text))).toEqual(
+        incremental
+          ? ["ha", "lf", "back", "", "who", "le", "whole"]
+          : ["ha", "half", "back", "", "who", "whole", "whole"],
+      );
+      expect(events[2]?.message).toMatchObject({ id: events[1]?.message.id, text: "" });
+      expect(shownBy(events, incremental)).toEqual(["", "whole"]); // thinking is no text
+    },
+  );
+
+  it("takes text back when nobody is asked again, and says nothing of it without chunks", async () => {
+    const make = () =>
+      new ReActAgent({
+        name: "lead",
+        model: scriptedModel([["half", { error: unavailable }]]),
+        modelExecution: { maxAttempts: 1 },
+      });
+    const events: AgentEvent[] = [];
+    const reading = async (options: StreamOptions) => {
+      for await (const event of make().stream("Go.", options)) events.push(event);
+    };
+    await expect(reading({})).rejects.toMatchObject({ code: "provider_error" });
+    expect(shownBy(events, true)).toEqual([]);
+    events.length = 0;
+    await expect(reading({ chunks: false })).rejects.toMatchObject({ code: "provider_error" });
+    expect(events.map(({ type }) => type)).toEqual(["agent_result"]);
+  });
+
+  it("takes back what a hook has put other words in the place of", async () => {
+    const agent = new ReActAgent({
+      name: "lead",
+      model: scriptedModel([{ text: ["se", "cret"] }]),
+      hooks: [
+        {
+          name: "censor",
+          postReasoning: (_, message) => ({ ...message, content: [{ type: "text", text: "***" }] }),
+        },
+      ],
+    });
+    const events = await collect(agent.stream("Go."));
+    expect(shownBy(events, true)).toEqual(["***"]);
+    expect(events.filter(({ last }) => last).map(({ text }) => text)).toEqual(["***", "***"]);
+  });
+
+  it("takes back what a failed attempt of a tool has emitted, also from the wire", async () => {
+    const flaky = tool({
+      name: "flaky",
+      description: "Works the third time.",
+      citable: true,
+      idempotent: true,
+      execution: { initialBackoffMs: 0, retryOn: () => true },
+      async execute(_, { emit, attempt }) {
+        emit(`part ${attempt}.`);
+        if (attempt < 3) {
+          setImmediate(() => emit("too late"));
+          await Promise.reject(new Error("no"));
+        }
+        await new Promise((resolve) => setImmediate(resolve));
+        return "for the model";
+      },
+    });
+    const store = memoryStore();
+    const model = scriptedModel([[{ call: "flaky" }], "done"]);
+    const agent = new ReActAgent({ name: "lead", model, tools: [flaky], store });
+    const events = await collect(agent.stream("Go.", { sessionId: "s", types: ["tool_result"] }));
+    expect(events.map((event) => (event.retracted ? "back" : event.text))).toEqual([
+      "part 1.",
+      "back",
+      "part 2.",
+      "back",
+      "part 3.",
+      "part 3.",
+    ]);
+    expect(new Set(events.map(({ message }) => message.id)).size).toBe(1);
+    const [root] = await store.tasks({ sessionId: "s" });
+    await expectLawful(store, root?.taskId ?? "");
+    const tree = reduce(emptyTree(), (await readLog(store, root?.taskId ?? "")) as TaskEvent[]);
+    const results = rootTask(tree)?.output.slice(1, -1);
+    expect(results).toMatchObject([
+      { type: "discarded", reason: "tool_retry" },
+      { type: "discarded", reason: "tool_retry" },
+      { type: "tool_result", block_list: [{ text: "part 3.", reference_id: 1 }] },
+    ]);
+  });
+
+  it("gives everyone who asks at once the next event, in order", async () => {
+    const agent = () => new ReActAgent({ name: "lead", model: scriptedModel([["a", "b", "c"]]) });
+    const asked = agent().stream("Go.", { sessionId: "s" })[Symbol.asyncIterator]();
+    const answers = await Promise.all(Array.from({ length: 60 }, () => asked.next()));
+    const events = answers.flatMap(({ value, done }) => (done ? [] : [value as AgentEvent]));
+    const inTurn = await collect(agent().stream("Go.", { sessionId: "s" }));
+    expect(events.map(inShort)).toEqual(inTurn.map(inShort));
+    expect(answers.findIndex(({ done }) => done)).toBe(events.length);
+  });
+
+  it("is the same run for everyone who iterates it, whenever that is", async () => {
+    const model = scriptedModel([{ text: ["The ", "end."] }]);
+    const stream = new ReActAgent({ name: "lead", model }).stream("Go.");
+    const [one, other] = await Promise.all([collect(stream), collect(stream)]);
+    expect(one.map(inShort)).toEqual([
+      "- reasoning The ",
+      "- reasoning end.",
+      "- reasoning. The end.",
+      "- agent_result. The end.",
+    ]);
+    expect(other).toEqual(one);
+    expect(await collect(stream)).toEqual(one);
+    expect(model.calls).toHaveLength(1);
+  });
+
+  it("lets whoever waits go when it is left", async () => {
+    const stop = new AbortController();
+    const model = scriptedModel([["a", { hang: true }]]);
+    const stream = new ReActAgent({ name: "lead", model }).stream("Go.", { signal: stop.signal });
+    const reading = stream[Symbol.asyncIterator]();
+    await reading.next();
+    const waiting = reading.next();
+    await reading.return?.();
+    expect(await waiting).toEqual({ value: undefined, done: true });
+    stop.abort();
   });
 
   it("can be left at any time", async () => {

@@ -92,7 +92,7 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
 export interface StreamOptions<S extends StandardSchema | undefined = undefined>
   extends RunOptions<S> {
   readonly types?: readonly AgentEvent["type"][];
-  /** True (default): each chunk is a delta; false: each chunk is the text so far. */
+  /** True (default): each chunk is a delta; false: each chunk is the text of its message so far. */
   readonly incremental?: boolean;
   /** False: only `last` events. */
   readonly chunks?: boolean;
@@ -143,6 +143,11 @@ export type AgentEvent = AgentEventBase &
   );
 interface AgentEventBase {
   readonly last: boolean;
+  /**
+   * What the chunks of this message (`message.id`) have said is taken back: the model is asked again, the tool is tried
+   * again, or a hook has put other words in its place. `text` is empty; what counts follows.
+   */
+  readonly retracted?: true;
   readonly text: string;
   readonly message: Message & { readonly text: string };
   readonly source?: Source;

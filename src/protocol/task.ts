@@ -181,8 +181,8 @@ export interface DiscardedItem extends ItemBase {
 export interface OmittedItem extends ItemBase {
   readonly type: "omitted";
 }
-/** Why an item was taken back; `edited`: a hook put other words in its place. */
-export type DiscardReason = "provider_retry" | "fallback" | "recovered" | "edited";
+/** Why an item was taken back; `edited`: a hook put other words in its place; `tool_retry`: its tool is tried again. */
+export type DiscardReason = "provider_retry" | "fallback" | "recovered" | "edited" | "tool_retry";
 
 /** What closes an item: its identity and status, and whatever replaces what was assembled. */
 export type ItemChange = ItemChangeOf<ReasoningItem | ToolCallItem | ToolResultItem | MessageItem>;

@@ -6,7 +6,13 @@ import { opaque } from "./opaque.ts";
 import { id } from "./scalar.ts";
 
 /** Twin of `DiscardReason`. */
-export const discardReason = z.enum(["provider_retry", "fallback", "recovered", "edited"]);
+export const discardReason = z.enum([
+  "provider_retry",
+  "fallback",
+  "recovered",
+  "edited",
+  "tool_retry",
+]);
 
 /** Twin of `TerminalStatus`. */
 export const terminalStatus = z.enum(["completed", "failed", "cancelled", "incomplete"]);

@@ -185,7 +185,7 @@ describe("a tool that emits", () => {
     ]);
   });
 
-  it("in two attempts shows both", async () => {
+  it("in two attempts shows the second: what the first has shown is taken back", async () => {
     const act = acting(
       (_, { emit, attempt }) => {
         emit(`Attempt ${attempt}. `);
@@ -196,7 +196,7 @@ describe("a tool that emits", () => {
     );
     const { item } = await result(act);
     expect(item.block_list.map((block) => (block.type === "text" ? block.text : ""))).toEqual([
-      "Attempt 1. Attempt 2. ",
+      "Attempt 2. ",
     ]);
   });
 });

@@ -37,6 +37,8 @@ export interface ExecuteOptions {
   /** What a tool that is left to itself has started and that must end first; undefined: nothing. */
   readonly unfinished?: () => Promise<unknown> | undefined;
   readonly maxCharacters?: number;
+  /** Called when an attempt has failed and another will be made. */
+  readonly onRetry?: () => Promise<void>;
   /** The context of one attempt; `suspend` is to be put into it as it is. */
   makeContext(attempt: number, signal: AbortSignal, suspend: ToolContext["suspend"]): ToolContext;
 }
@@ -81,6 +83,7 @@ export async function executeTool(
     if (!(attempt < execution.maxAttempts) || !isWorthAnother(end.error, execution)) {
       return failed(end, metadata, maxCharacters);
     }
+    await options.onRetry?.();
     try {
       await clock.sleep(backoffMs(execution, attempt, random), signal);
     } catch {
@@ -145,6 +148,8 @@ async function runAttempt(
     run().then(resolve);
   });
   over.abort("over");
+  // What it has left running belongs to no attempt any more.
+  if (end.type === "threw") stop.abort(end.error);
   // A tool that swallowed what suspend() threw is suspended all the same.
   return suspended ?? end;
 }

@@ -36,7 +36,7 @@ export const fieldsOf: Readonly<Record<TaskEvent["type"] | ControlFrame["type"],
   "task.output_item.done": { output_index: "index", item: "object" },
   "task.output_item.discarded": {
     ...onItem,
-    reason: ["provider_retry", "fallback", "recovered", "edited"],
+    reason: ["provider_retry", "fallback", "recovered", "edited", "tool_retry"],
   },
   "task.reasoning_summary_item.added": { ...onSummary, item: "object" },
   "task.reasoning_summary_text.delta": { ...onSummary, delta: "text" },
