@@ -3,6 +3,7 @@ import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal, type TerminalStatus } from "../protocol/task.ts";
+import { checkAgentId } from "./agent-id.ts";
 import { outcomeOf, standing } from "./child-outcome.ts";
 import { abortTree, type Drive, type DriveStart, isFor, startDrive } from "./drive.ts";
 import { driverOf, isAbove, unfinished } from "./drivers.ts";
@@ -37,6 +38,7 @@ export async function runChild(
       hint: "Pass a ReActAgent.",
     });
   }
+  checkAgentId(options.agentId);
   const asked = readInput(input, settings.ids).messages;
   const { store, drives } = parent.conversation;
   const known = await store.task(callId);

@@ -82,16 +82,17 @@ export class ResultEmitter {
     return { ...this.place, blocks: this.#blocks };
   }
 
+  /** What is no number cannot be shown; a tool need not fail for that. */
   progress({ progress, total, message }: Progress): void {
-    if (this.#ended) return;
+    if (this.#ended || !Number.isFinite(progress)) return;
     this.#emitter.emit({
       type: "task.tool_result.progress",
       item_id: this.place.id,
       output_index: this.place.index,
       call_id: this.#callId,
       progress,
-      ...(total !== undefined && { total }),
-      ...(message !== undefined && { message }),
+      ...(Number.isFinite(total) && { total }),
+      ...(typeof message === "string" && { message }),
     });
   }
 

@@ -61,11 +61,16 @@ export function cancelled(task: TaskRun): RestingEnding {
   return { status: "cancelled", generateReason: "interrupted", message: lastReply(task), reason };
 }
 
-/** The task cannot go on. */
-export function failed(error: unknown): Ending {
-  if (error instanceof RivuletError) return { status: "failed", error };
+/** The task cannot go on; whoever reads why also reads which task it was. */
+export function failed({ record }: TaskRun, error: unknown): Ending {
+  const { taskId, path } = record;
+  const known = error instanceof RivuletError ? error : internal(error);
+  return { status: "failed", error: known.at({ taskId, path }) };
+}
+
+function internal(error: unknown): RivuletError {
   const message = error instanceof Error ? error.message : String(error);
-  return { status: "failed", error: new RivuletError("internal", message, { cause: error }) };
+  return new RivuletError("internal", message, { cause: error });
 }
 
 /** Nothing in the task can move until somebody answers. */

@@ -34,7 +34,7 @@ export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<E
     if (isInterruption(task, error)) return cancel(task);
     await cancelChildren(task, "in_turn");
     await settlePending(task, "error", interruptedResult);
-    return failed(error);
+    return failed(task, error);
   }
 }
 

@@ -142,7 +142,7 @@ async function settle(
     "postReasoning",
     { message, stop: false, goto: [] },
     (hook, current) => hook.postReasoning?.(task.hookContext, current.message),
-    takeVerdict,
+    (current, returned) => takeVerdict(task, current, returned),
   );
   const kept = shown(sink, message, verdict.message);
   const more: Message[] = [];
@@ -166,11 +166,25 @@ interface Verdict {
   readonly goto: readonly Message[];
 }
 
-function takeVerdict(current: Verdict, returned: unknown): Verdict {
+function takeVerdict(task: TaskRun, current: Verdict, returned: unknown): Verdict {
   const said = readReasoningVerdict(returned);
   if ("stop" in said) return { ...current, stop: current.stop || said.stop };
   if ("gotoReasoning" in said) return { ...current, goto: said.gotoReasoning };
+  refuseUsedIds(task, said);
   return { ...current, message: said };
+}
+
+/** A call's id names its result, its item and its child: no two calls may share it. */
+function refuseUsedIds({ messages }: TaskRun, { content }: Message): void {
+  const used = new Set(messages.flatMap((message) => message.content).flatMap(callIdOf));
+  for (const id of content.flatMap(callIdOf)) {
+    if (used.has(id)) throw new Error(`two calls have the id ${id}`);
+    used.add(id);
+  }
+}
+
+function callIdOf(block: Block): readonly string[] {
+  return block.type === "tool_use" ? [block.id] : [];
 }
 
 /** What a hook put in place of the model's words is shown in their place. */

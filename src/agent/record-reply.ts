@@ -13,9 +13,8 @@ export function refOf({ taskId, rootTaskId, sessionId }: TaskRecord): TaskRef {
 export async function recordReply(store: Store, record: TaskRecord): Promise<Reply<unknown>> {
   const { taskId, rootTaskId, agentName, status, result, error } = record;
   if (status === "failed") {
-    throw new RivuletError(error?.code ?? "failed", error?.message ?? "The task failed.", {
-      retryable: error?.retryable ?? false,
-    });
+    const { code = "failed", message = "The task failed.", ...more } = error ?? {};
+    throw new RivuletError(code, message, more);
   }
   const waiting = status === "suspended" ? await waitingTasks(store, { rootTaskId }) : [];
   const isBelow = (path: string) => path === record.path || path.startsWith(`${record.path}/`);

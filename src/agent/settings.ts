@@ -8,6 +8,7 @@ import { createIds } from "../protocol/id.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import type { Usage } from "../protocol/task.ts";
 import { openStore } from "../store/index.ts";
+import { checkAgentId } from "./agent-id.ts";
 import type { Execution } from "./execution.ts";
 import type { Hook } from "./hook.ts";
 import { inOrder } from "./hook.ts";
@@ -126,14 +127,19 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
   const models = Array.isArray(options.model)
     ? (options.model as readonly Model[])
     : [options.model];
+  if (models.length === 0) {
+    throw invalid("An agent needs a model.", 'For example: model: "openai:gpt-5-mini".');
+  }
   for (const model of models) checkModel(model);
+  const { agentId = name } = options;
+  checkAgentId(agentId);
   const hooks = inOrder(options.hooks ?? []);
   const fromHooks = hooks.flatMap((hook) => hook.tools ?? []);
   const kit = toolkit ?? new Toolkit({ tools });
   const clock = options.clock ?? systemClock;
   return Object.freeze({
     name,
-    agentId: options.agentId ?? name,
+    agentId,
     description: options.description,
     models,
     systemPrompt: options.systemPrompt ?? "",

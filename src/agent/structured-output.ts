@@ -4,6 +4,7 @@ import type { Message } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import { supportsResponseFormat } from "./model/response-format.ts";
 import type { TaskRun } from "./task-run.ts";
+import { jsonOf, reasonOf } from "./tool/result.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
 import { untilCancelled } from "./until-cancelled.ts";
@@ -87,7 +88,22 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
 }
 
 function found(message: Message, answer: Awaited<ReturnType<typeof validated>>): StructuredState {
-  return answer.type === "wrong" ? answer : { type: "found", value: answer.value, message };
+  if (answer.type === "wrong") return answer;
+  refuseUnlessJson(answer.value);
+  return { type: "found", value: answer.value, message };
+}
+
+/** The answer is stored and sent, so what the caller's schema makes of it has to be JSON. No other try would help. */
+function refuseUnlessJson(value: unknown): void {
+  try {
+    jsonOf(value);
+  } catch (error) {
+    throw new RivuletError(
+      "structured_output_not_json",
+      `The output schema makes something of the answer that is not JSON: ${reasonOf(error)}.`,
+      { cause: error, hint: "Let the schema give plain values, and convert them after the call." },
+    );
+  }
 }
 
 /** How many tries this task has used; an error once there are none left. */

@@ -68,7 +68,7 @@ async function failLost(
     await cancelChildren(task, "in_turn");
     await settlePending(task, "error", interruptedResult);
   }
-  await endTask(task, failed(executorLost()));
+  await endTask(task, failed(task, executorLost()));
 }
 
 function executorLost(): RivuletError {

@@ -37,6 +37,16 @@ export class RivuletError<Code extends string = string> extends Error implements
     if (options.hint !== undefined) this.hint = options.hint;
   }
 
+  /** The same error, with the place where it came up; one that has a place keeps it. */
+  at(where: ErrorPlace): RivuletError<Code> {
+    if (this.where !== undefined) return this;
+    const { code, message, retryable, hint, cause, stack } = this;
+    const more = { retryable, where, cause, ...(hint !== undefined && { hint }) };
+    const placed = new RivuletError(code, message, more);
+    if (stack !== undefined) placed.stack = stack;
+    return placed;
+  }
+
   /** The plain shape, without stack and cause: safe to store and to send. */
   toJSON(): ErrorShape {
     return {

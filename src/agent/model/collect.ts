@@ -97,7 +97,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
 
   function grow(passage: Passage, delta: string, metadata: Metadata | undefined): void {
     if (metadata !== undefined) passage.metadata = merge(passage.metadata, metadata);
-    if (delta === "") return;
+    if (typeof delta !== "string" || delta === "") return;
     if (passage.key === notShown) show(passage);
     passage.pieces.push(delta);
     sink.delta(passage.key, delta);
@@ -129,7 +129,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
 
   function beginCall(id: string, name: string, streamsJson: boolean): Call {
     // An id that is empty or used twice cannot tell results apart: then ours goes to the provider.
-    const usable = id !== "" && !providerCallIds.has(id);
+    const usable = Boolean(id) && !providerCallIds.has(id);
     if (usable) providerCallIds.add(id);
     const call: Call = {
       kind: "call",
@@ -190,7 +190,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
         case "tool-input-delta": {
           const call = calls.get(part.id);
           // Unknown: the provider runs that tool itself.
-          if (call?.input !== undefined || !call?.streamsJson || part.delta === "") return;
+          if (call?.input !== undefined || !call?.streamsJson || !part.delta) return;
           growCall(call, part.delta);
           return;
         }

@@ -22,8 +22,11 @@ export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens:
  * Why a model stopped. `cut`: the stream ended and the provider never said why, so what came may be half of it. `error`:
  * the provider gave up.
  */
-export function finishReasonOf(reason: AnyFinishReason): FinishReason | "cut" | "error" {
+export function finishReasonOf(
+  reason: AnyFinishReason | undefined,
+): FinishReason | "cut" | "error" {
   if (typeof reason === "string") return reason === "unknown" ? "cut" : reason;
+  if (reason === undefined) return "cut";
   const { unified, raw } = reason;
   if (unified === "interrupted") return "cut";
   // What adapters report that have no word for an end without a reason.
@@ -32,7 +35,8 @@ export function finishReasonOf(reason: AnyFinishReason): FinishReason | "cut" | 
 }
 
 /** The tokens of a turn in our words; what the provider did not count is zero or left out. */
-export function usageOf(usage: AnyUsage): Usage {
+export function usageOf(usage: AnyUsage | undefined): Usage {
+  if (usage === undefined || usage === null) return noUsage;
   if (isNested(usage)) {
     const { inputTokens, outputTokens } = usage;
     return tokens(
@@ -51,13 +55,8 @@ function isNested(usage: AnyUsage): usage is LanguageModelV3Usage | LanguageMode
   return typeof usage.inputTokens === "object" && typeof usage.outputTokens === "object";
 }
 
-function tokens(
-  input = 0,
-  output = 0,
-  total = input + output,
-  cached?: number,
-  reasoning?: number,
-): Usage {
+function tokens(...counts: readonly (number | undefined)[]): Usage {
+  const [input = 0, output = 0, total = input + output, cached, reasoning] = counts.map(counted);
   return {
     input_tokens: input,
     output_tokens: output,
@@ -65,4 +64,9 @@ function tokens(
     ...(cached !== undefined && { cached_input_tokens: cached }),
     ...(reasoning !== undefined && { reasoning_tokens: reasoning }),
   };
+}
+
+/** A count that is none was not counted. */
+function counted(count: number | undefined): number | undefined {
+  return Number.isFinite(count) && (count as number) >= 0 ? count : undefined;
 }

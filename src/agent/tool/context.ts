@@ -18,6 +18,7 @@ export interface ToolContext extends ContextLookup {
   readonly messages: readonly Message[];
   /** Streams text, or a block, on this call's result; an image may be emitted again as a better one. */
   emit(chunk: string | Block): void;
+  /** Tells how far it is; a report without a finite number is left out. */
   progress(progress: Progress): void;
   /** Ends the call without a result until one comes from outside. */
   suspend(reason: string): never;

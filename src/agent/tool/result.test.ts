@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { RivuletError } from "../../protocol/error.ts";
 import { textOf } from "../../protocol/message.ts";
 import { readResult, reasonOf, textResult, toWireBlock } from "./result.ts";
 
@@ -141,6 +142,14 @@ describe("the wire's words", () => {
   });
 });
 
+it("shows what says itself how it is shown, wherever it stands", () => {
+  const at = new Date(0);
+  const error = new RivuletError("no", "No.");
+  const of = Object.assign(Object.create(null), { n: Object(1) });
+  const text = JSON.stringify({ at, error, of, list: [{}] });
+  expect(shown({ at, error, of, list: [{}] }).content).toEqual([{ type: "text", text }]);
+});
+
 describe("what is not JSON is an error in words", () => {
   const loop: { self?: object } = {};
   loop.self = loop;
@@ -159,6 +168,14 @@ describe("what is not JSON is an error in words", () => {
     ["a Map", new Map([[1, 2]]), /a Map/],
     ["an Error", new Error("a"), /an? Error/],
     ["bytes", new Uint8Array(3), /block/],
+    ["a Map inside", { rows: [{ byId: new Map() }] }, /a Map at rows\.0\.byId/],
+    [
+      "an Error inside",
+      { cause: Object.assign(new TypeError("a"), { code: 1 }) },
+      /a TypeError at/,
+    ],
+    ["bytes inside", [Buffer.from("a")], /block at 0/],
+    ["a Set in display", { content: "a", display: [{ tags: new Set() }] }, /a Set at tags/],
     ["a generator", chunks(), /JSON/],
     ["too deep", deep, /stack/],
     [

@@ -172,14 +172,39 @@ function withDetails(block: WireBlock, entry: unknown): WireBlock {
   };
 }
 
-function jsonOf(value: unknown): string {
-  if (ArrayBuffer.isView(value)) throw new Error("bytes belong into a file or image block");
-  const text = JSON.stringify(value);
+/** A value as JSON; throws, with words for what and where, when JSON would lose something of it in silence. */
+export function jsonOf(value: unknown): string {
+  const places = new Map<object, string>();
+  const text = JSON.stringify(value, function (this: object, key, shown) {
+    const original = Reflect.get(this, key) as unknown;
+    const place = [places.get(this), key].filter(Boolean).join(".");
+    if (isUnreadable(original, shown)) throw new Error(`${nameOf(original)}${at(place)}`);
+    if (typeof shown === "object" && shown !== null) places.set(shown, place);
+    return shown;
+  });
   if (text === undefined) throw new Error(`a ${typeof value}`);
-  // A Map, a Set, an Error or a Response has nothing that JSON would show.
-  const name = (value as object | null)?.constructor?.name ?? "Object";
-  if (text === "{}" && name !== "Object") throw new Error(`a ${name}`);
   return text;
+}
+
+/** Bytes, and what has nothing that JSON would show: a Map, a Set, an Error, a Response. */
+function isUnreadable(original: unknown, shown: unknown): boolean {
+  if (typeof original === "bigint") return original === shown;
+  if (typeof original !== "object" || original === null) return false;
+  if (ArrayBuffer.isView(original)) return true;
+  if (original !== shown || Array.isArray(original)) return false; // it says itself what is shown
+  if (original instanceof Error) return true;
+  const isPlain = (original.constructor?.name ?? "Object") === "Object";
+  const isBoxed = typeof original.valueOf?.() !== "object";
+  return !isPlain && !isBoxed && Object.keys(original).length === 0;
+}
+
+function nameOf(value: unknown): string {
+  if (ArrayBuffer.isView(value)) return "bytes belong into a file or image block";
+  return `a ${(value as object).constructor?.name ?? "thing"}`;
+}
+
+function at(place: string): string {
+  return place === "" ? "" : ` at ${place}`;
 }
 
 /** Cuts the middle out of a text that is too long, over all text blocks together, and says so in its place. */
