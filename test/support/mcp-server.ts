@@ -90,14 +90,16 @@ const tools: Record<string, ServedTool> = {
     },
   },
   grow: {
-    description: "Adds a tool.",
+    description: "Adds a tool, or takes it away again.",
     inputSchema: anything,
-    call: () => {
-      tools.grown = {
-        description: "Was not there.",
-        inputSchema: anything,
-        call: () => say("new"),
-      };
+    call: ({ undo }) => {
+      if (undo) delete tools.grown;
+      else
+        tools.grown = {
+          description: "Was not there.",
+          inputSchema: anything,
+          call: () => say("new"),
+        };
       announce();
       return say("grown");
     },

@@ -1,5 +1,6 @@
 import type {
   CallToolResult,
+  RequestOptions,
   StreamableHTTPClientTransport,
   Tool,
   Transport,
@@ -32,6 +33,8 @@ export interface Link {
   isAlive(): boolean;
   /** What the server wrote to stderr last. */
   lastWords(): string;
+  /** Resolves when every change that the server had announced is listed. Never throws. */
+  listed(): Promise<void>;
   call(
     name: string,
     input: Readonly<Record<string, unknown>>,
@@ -52,6 +55,7 @@ export interface LinkOptions {
 
 const longestTimer = 2 ** 31 - 1;
 const lastWordsLength = 2_000;
+const relistMs = 50;
 const farewellMs = 1_000;
 const closeMs = 6_000; // a process is asked, then terminated after 2 s, then killed after 4 s
 
@@ -79,10 +83,25 @@ async function openOnce(
     isAlive = false;
   };
   const wire = await ("url" in server ? httpWire(server, onLost) : stdioWire(server, onLost));
-  const onChanged = (_: Error | null, tools: Tool[] | null) => tools && onList(tools);
+  let isChanged = false;
+  let listing: Promise<void> | undefined;
+  const list = async (within: RequestOptions) =>
+    onList((await client.listTools(undefined, within)).tools);
+  const listAgain = async () => {
+    isChanged = false;
+    await list({ timeout }).catch(() => {}); // as it was, then; a server that is gone is found gone by the next call
+    // One that changes all the time is not asked all the time.
+    listing = isChanged ? systemClock.sleep(relistMs).then(listAgain) : undefined;
+  };
+  const onChanged = () => {
+    isChanged = true;
+    listing ??= listAgain();
+  };
+  // At once, and by ourselves: whoever asks must know that a new list is on its way.
+  const tools = { autoRefresh: false, debounceMs: 0, onChanged };
   const client = new Client(
     { name: "rivulet", version: "1" },
-    { versionNegotiation: { mode }, listChanged: { tools: { debounceMs: 50, onChanged } } },
+    { versionNegotiation: { mode }, listChanged: { tools } },
   );
   const close = async () => {
     isAlive = false;
@@ -91,7 +110,7 @@ async function openOnce(
   };
   try {
     await client.connect(wire.transport, { timeout, signal });
-    onList((await client.listTools(undefined, { timeout, signal })).tools);
+    await list({ timeout, signal });
   } catch (error) {
     await close();
     throw unavailable(server, error, wire.lastWords());
@@ -101,6 +120,10 @@ async function openOnce(
   return {
     isAlive: () => isAlive,
     lastWords: wire.lastWords,
+    async listed() {
+      await listing;
+      await listing; // the first may have begun before the last change
+    },
     close,
     async call(name, input, context) {
       try {

@@ -13,6 +13,7 @@ import { isUnknownSession, type Link, type McpServer, openLink } from "./mcp-lin
 import { reasonOf } from "./result.ts";
 import { jsonSchema } from "./schema.ts";
 import { type Tool, tool } from "./tool.ts";
+import type { ToolSource } from "./toolkit.ts";
 
 /** How a server is used. */
 export interface McpOptions {
@@ -29,10 +30,12 @@ export interface McpOptions {
   readonly random?: () => number;
 }
 
-/** The tools of a server, for as long as it is wanted. */
-export interface McpConnection {
+/** The tools of a server, for as long as it is wanted. As one of an agent's `toolSources` they come and go with its list. */
+export interface McpConnection extends ToolSource {
   /** As the server listed them last; tools of an earlier list go on working while the server has them. */
   tools(): readonly Tool[];
+  /** Waits until the changes that the server has announced are listed; costs nothing when there are none. */
+  refresh(signal?: AbortSignal): Promise<void>;
   /** Calls back after the server has changed its list, until the returned function is called. */
   onChange(listener: (tools: readonly Tool[]) => void): () => void;
   /** Ends the connection and the server's process. */
@@ -80,6 +83,12 @@ class ServerConnection implements McpConnection {
 
   tools(): readonly Tool[] {
     return this.#tools;
+  }
+
+  async refresh(signal?: AbortSignal): Promise<void> {
+    if (!this.#link?.isAlive()) return;
+    const listed = this.#link.listed();
+    await (signal ? orAborted(listed, signal).catch(() => {}) : listed);
   }
 
   onChange(listener: (tools: readonly Tool[]) => void): () => void {
