@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AgentEvent, Reply } from "../../src/index.ts";
+import type { AgentEvent, ReActAgent, Reply } from "../../src/index.ts";
 import { memoryStore } from "../../src/index.ts";
 import { callToEnd, castOf, storyOf } from "./support/cast.ts";
 import { deep } from "./support/deep.ts";
-import { expectLawful } from "./support/laws.ts";
+import { expectLawful, readLog } from "./support/laws.ts";
 import { planArbitrary } from "./support/plan.ts";
 import { Executions } from "./support/tools.ts";
 
@@ -13,6 +13,7 @@ const numRuns = deep ? 5_000 : 60;
 
 describe("any script", () => {
   it("obeys laws 3, 4 and 12, and runs each call once", async () => {
+    const takenBack = new Set<string>();
     const property = fc.asyncProperty(planArbitrary(size), fc.boolean(), async (plan, atOnce) => {
       const store = memoryStore();
       const executions = new Executions();
@@ -21,8 +22,49 @@ describe("any script", () => {
       await expectLawful(store, reply.task.rootTaskId);
       expect(executions.again).toEqual([]);
       expect([...executions.byCall.values()].filter((times) => times > 1)).toEqual([]);
+      for (const event of await readLog(store, reply.task.rootTaskId)) {
+        if (event.type === "task.output_item.discarded") takenBack.add(event.reason);
+      }
     });
     await fc.assert(property, { numRuns });
+    // That models fail in these plans is the point of half of it.
+    expect([...takenBack]).toEqual(expect.arrayContaining(["provider_retry", "fallback"]));
+  });
+
+  it("obeys them when models fail for good, and fails the same through all three doors", async () => {
+    let failures = 0;
+    const property = fc.asyncProperty(planArbitrary({ ...size, mayGiveUp: true }), async (plan) => {
+      const ends = await Promise.all(
+        [
+          (agent: ReActAgent) => callToEnd(agent, "Go.", "session"),
+          async (agent: ReActAgent) => {
+            for await (const _ of agent.run("Go.", { sessionId: "session" }));
+          },
+          async (agent: ReActAgent) => {
+            for await (const _ of agent.stream("Go.", { sessionId: "session" }));
+          },
+        ].map(async (door) => {
+          const store = memoryStore();
+          const executions = new Executions();
+          const code = await door(castOf(plan, { store, executions })).then(
+            () => "none",
+            (error) => error.code,
+          );
+          const [root] = await store.tasks({ sessionId: "session" });
+          await expectLawful(store, root?.rootTaskId ?? "");
+          expect([...executions.byCall.values()].filter((times) => times > 1)).toEqual([]);
+          expect(code === "none").toBe(root?.status !== "failed");
+          return { code, status: root?.status };
+        }),
+      );
+      const [called, ran, streamed] = ends;
+      expect(streamed).toEqual(ran);
+      // Those two stop at the first rest; a call goes on to the end.
+      if (ran?.status !== "suspended") expect(called).toEqual(ran);
+      if (called?.status === "failed") failures += 1;
+    });
+    await fc.assert(property, { numRuns });
+    expect(failures).toBeGreaterThan(0);
   });
 
   it("goes the same way every time, however the answers come", async () => {

@@ -1,30 +1,36 @@
 import type { Answer, Approval, Hook, Input, Reply, Store } from "../../../src/index.ts";
 import { agentTool, ReActAgent } from "../../../src/index.ts";
 import { textOf } from "../../../src/protocol/message.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { ManualClock, scriptedModel } from "../../../src/testing/index.ts";
 import type { Plan } from "./plan.ts";
 import { Executions, makeTools } from "./tools.ts";
+import { hasStalls, troubledExecution, troubledModels } from "./troubled-model.ts";
 
 /** What a cast is made with, besides its plan. */
 export interface CastOptions {
   readonly store: Store;
+  /** Made for a plan in which something stalls. */
+  readonly clock?: ManualClock | undefined;
   readonly executions?: Executions;
   /** Hooks of every agent in the cast. */
   readonly hooks?: readonly Hook[];
 }
 
-/** The agents of a plan. Their models keep no state: what they say depends on the transcript alone. */
+/** The agents of a plan. What their models say depends on the transcript alone; they only count what goes wrong. */
 export function castOf(plan: Plan, options: CastOptions): ReActAgent {
   const { store, executions = new Executions(), hooks = [] } = options;
-  const children = plan.children.map((child) => castOf(child, { store, executions, hooks }));
+  const { clock = hasStalls(plan) ? new ManualClock(Date.now()) : undefined } = options;
+  const children = plan.children.map((child) => castOf(child, { store, executions, hooks, clock }));
+  const model = scriptedModel(({ providerOptions }) => {
+    executions.started += 1;
+    const turn = providerOptions?.script?.turn;
+    return turn === undefined ? "All I know so far." : (plan.turns[Number(turn)] ?? "Still done.");
+  });
   return new ReActAgent({
     name: plan.name,
-    model: scriptedModel(({ providerOptions }) => {
-      const turn = providerOptions?.script?.turn;
-      return turn === undefined
-        ? "All I know so far."
-        : (plan.turns[Number(turn)] ?? "Still done.");
-    }),
+    model: troubledModels(plan, model, clock),
+    modelExecution: troubledExecution,
+    ...(clock && { clock }),
     tools: [...makeTools(executions), ...children.map((child) => agentTool(child))],
     hooks: [turnOf, ...hooks],
     store,
@@ -33,14 +39,15 @@ export function castOf(plan: Plan, options: CastOptions): ReActAgent {
   });
 }
 
-/** Tells the model how many replies of this task the transcript holds. */
+/** Tells the model which task it works on, and how many replies of it the transcript holds. */
 const turnOf: Hook = {
   name: "turn",
   preReasoning({ messages, task }, call) {
     const turn = messages.filter(
       ({ role, metadata }) => role === "assistant" && metadata?.taskId === task.taskId,
     ).length;
-    return { ...call, options: { ...call.options, providerOptions: { script: { turn } } } };
+    const script = { turn, task: task.taskId };
+    return { ...call, options: { ...call.options, providerOptions: { script } } };
   },
 };
 

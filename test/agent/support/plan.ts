@@ -10,7 +10,22 @@ export interface Plan {
   readonly children: readonly Plan[];
   readonly maxIters: number;
   readonly parallel: boolean;
+  /** What goes wrong with each turn before it goes right, attempt by attempt. */
+  readonly troubles: readonly (readonly Trouble[])[];
+  /** Whether there is a second model to fall back to. */
+  readonly hasSpare: boolean;
+  /** The turn of which every attempt fails. */
+  readonly givesUpAt?: number;
 }
+
+/** How an attempt at a turn fails: before anything has come, or after so many chunks of it. */
+export interface Trouble {
+  readonly how: "refused" | "broken" | "ended" | "stalled";
+  readonly after: number;
+}
+
+/** How often each model is asked for a turn. */
+export const attemptsPerModel = 3;
 
 /** How large a plan may get. */
 export interface PlanSize {
@@ -18,6 +33,8 @@ export interface PlanSize {
   readonly calls: number;
   /** How deep children may go. */
   readonly depth: number;
+  /** True: an agent's models may fail for good. */
+  readonly mayGiveUp?: boolean;
 }
 
 /** Plans for properties; a failing one is made smaller by its size, and its seed stays. */
@@ -29,16 +46,43 @@ export function planArbitrary(largest: PlanSize): fc.Arbitrary<Plan> {
       calls: fc.integer({ min: 0, max: largest.calls }),
       depth: fc.integer({ min: 0, max: largest.depth }),
     })
-    .map(({ seed, ...size }) => generatePlan(seed, size));
+    .map(({ seed, ...size }) => generatePlan(seed, { ...largest, ...size }));
 }
 
 /** The plan of a seed. */
 export function generatePlan(seed: number, size: PlanSize): Plan {
-  const random = seededRandom(seed);
-  return agentPlan(random, "lead", size);
+  const plan = agentPlan(seededRandom(seed), "lead", size);
+  return withTroubles(seededRandom(~seed), plan, size);
 }
 
-function agentPlan(random: Random, name: string, size: PlanSize): Plan {
+/** The same plan on a bad line. */
+function withTroubles(random: Random, plan: Quiet, size: PlanSize): Plan {
+  const hasSpare = random.chance(0.3);
+  const most = attemptsPerModel * (hasSpare ? 2 : 1) - 1;
+  const troubles = plan.turns.map(() =>
+    Array.from({ length: random.chance(0.35) ? random.int(1, most) : 0 }, () => trouble(random)),
+  );
+  const givesUp = random.chance(size.mayGiveUp ? 0.25 : 0);
+  return {
+    ...plan,
+    children: plan.children.map((child) => withTroubles(random, child, size)),
+    troubles,
+    hasSpare,
+    ...(givesUp && { givesUpAt: random.int(0, plan.turns.length - 1) }),
+  };
+}
+
+function trouble(random: Random): Trouble {
+  const how = random.chance(0.1) ? "stalled" : random.pick(["refused", "broken", "ended"] as const);
+  return { how, after: random.int(0, 12) };
+}
+
+/** A plan before anything goes wrong. */
+type Quiet = Omit<Plan, "children" | "troubles" | "hasSpare" | "givesUpAt"> & {
+  readonly children: readonly Quiet[];
+};
+
+function agentPlan(random: Random, name: string, size: PlanSize): Quiet {
   const smaller = { turns: Math.min(size.turns, 2), calls: size.calls, depth: size.depth - 1 };
   const children = Array.from({ length: size.depth > 0 ? random.int(1, 2) : 0 }, (_, index) =>
     agentPlan(random, `${name}_${index}`, smaller),

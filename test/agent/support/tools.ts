@@ -9,10 +9,13 @@ type Numbered = z.infer<typeof input>;
 export class Executions {
   /** How often each call was executed. */
   readonly byCall = new Map<string, number>();
+  /** How many requests to models and executions of tools have begun. */
+  started = 0;
   /** Calls that were executed although their result was recorded. */
   readonly again: string[] = [];
 
   note(name: string, { callId, messages }: ToolContext): void {
+    this.started += 1;
     this.byCall.set(callId, (this.byCall.get(callId) ?? 0) + 1);
     const results = messages.flatMap(({ content }) => content);
     if (results.some((block) => block.type === "tool_result" && block.id === callId)) {
