@@ -16,27 +16,45 @@ describe("a cancel", () => {
   it.each(seeds)("at any event that a reader sees (seed %i)", async (seed) => {
     const plan = generatePlan(seed, { ...size, depth: seed % 3 });
     const events = await countEvents(plan);
+    let cancelled = 0;
     for (let at = 0; at < events; at++) {
+      const hint = `seed ${seed}, cancelled at event ${at}`;
       const store = memoryStore();
       const executions = new Executions();
       const agent = castOf(plan, { store, executions });
-      const reply = await cancelAtEvent(agent, at);
-      await expectSound(store, reply, executions, `seed ${seed}, cancelled at event ${at}`);
+      const { reply, startedBefore } = await cancelAtEvent(agent, at, executions);
+      expect({ hint, startedBefore }).not.toEqual({ hint, startedBefore: undefined });
+      const status = await expectStopped(store, reply, executions, startedBefore, hint);
+      if (status === "cancelled") cancelled += 1;
+      expect({ hint, status }).not.toEqual({ hint, status: "suspended" });
+      await expectSound(store, reply, executions, hint);
     }
+    // The rest had come to its end before its reader saw that event.
+    expect(cancelled).toBeGreaterThan(events / 2);
   });
 
   it.each(seeds)("in any commit (seed %i)", async (seed) => {
     const plan = generatePlan(seed, { ...size, depth: seed % 3 });
     const counting = cancellingStore(memoryStore(), Number.POSITIVE_INFINITY, () => {});
     await callToEnd(castOf(plan, { store: counting }), "Go.", "session");
+    let cancelled = 0;
     for (let at = 0; at < counting.commits(); at++) {
+      const hint = `seed ${seed}, cancelled in commit ${at}`;
       const inner = memoryStore();
       const executions = new Executions();
       const stop = new AbortController();
-      const store = cancellingStore(inner, at, () => stop.abort(new Error("enough")));
+      let startedBefore: number | undefined;
+      const store = cancellingStore(inner, at, () => {
+        startedBefore = executions.started;
+        stop.abort(new Error("enough"));
+      });
       const reply = await callUntilCancelled(castOf(plan, { store, executions }), stop);
-      await expectSound(inner, reply, executions, `seed ${seed}, cancelled in commit ${at}`);
+      const status = await expectStopped(inner, reply, executions, startedBefore, hint);
+      if (status === "cancelled") cancelled += 1;
+      await expectSound(inner, reply, executions, hint);
     }
+    // The rest wrote down its end, or that it waits, in that commit.
+    expect(cancelled).toBeGreaterThan(counting.commits() / 2);
   });
 });
 
@@ -46,19 +64,40 @@ async function countEvents(plan: Plan): Promise<number> {
   return (await readLog(store, reply.task.rootTaskId)).length;
 }
 
-/** Runs, answers what is asked, and cancels when it sees the event of that number. */
-async function cancelAtEvent(agent: ReActAgent, at: number): Promise<Reply> {
+/** Runs, answers what is asked, and cancels when it sees the event of that number; says what had begun by then. */
+async function cancelAtEvent(agent: ReActAgent, at: number, executions: Executions) {
   let run = agent.run("Go.", { sessionId: "session" });
+  let startedBefore: number | undefined;
+  let cancel: Promise<void> | undefined;
   for (;;) {
     for await (const event of run) {
-      if ((event as LogEvent).sequence_number === at) void run.cancel("enough");
+      if ((event as LogEvent).sequence_number !== at) continue;
+      startedBefore = executions.started;
+      cancel = run.cancel("enough");
     }
     const reply = await run.result();
-    await run.cancel(); // the cancel of a run that waits drives it once more: this waits for that
+    await cancel; // the cancel of a run that waits drives it once more
     const waiting = await agent.approvals({ sessionId: "session" });
-    if (waiting.length === 0) return reply;
+    if (waiting.length === 0) return { reply, startedBefore };
     run = agent.run(waiting.map(answerTo), { sessionId: "session" });
   }
+}
+
+/** After a cancel no model is asked and no tool begins; gives how the root came to rest. */
+async function expectStopped(
+  store: Store,
+  { task, generateReason }: Reply,
+  executions: Executions,
+  startedBefore: number | undefined,
+  hint: string,
+): Promise<string | undefined> {
+  const { started } = executions;
+  expect({ hint, startedBefore }).toEqual({ hint, startedBefore: started });
+  const status = (await store.task(task.taskId))?.status;
+  if (generateReason === "interrupted") {
+    expect({ hint, status }).toEqual({ hint, status: "cancelled" });
+  }
+  return status;
 }
 
 async function callUntilCancelled(agent: ReActAgent, stop: AbortController): Promise<Reply> {
