@@ -5,7 +5,8 @@ import { systemClock } from "../src/protocol/clock.ts";
 import { createIds } from "../src/protocol/id.ts";
 import type { Block, Message } from "../src/protocol/message.ts";
 import { emptyRequest } from "./support/fake-model.ts";
-import { framesOf, type ProviderKind, type ProviderTurn } from "./support/provider-frames.ts";
+import { cutsOf } from "./support/provider-cuts.ts";
+import type { ProviderKind, ProviderTurn } from "./support/provider-frames.ts";
 import { type ProviderServer, startProvider } from "./support/provider-server.ts";
 
 const deep = process.env.RIVULET_DEEP === "1";
@@ -134,33 +135,18 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])("%s", 
 
   it("survives a cut anywhere in the stream, and never takes half a call for one", async () => {
     const { restart } = await start();
-    const frames = framesOf(kind, turn);
-    const total = Buffer.byteLength(frames.join(""));
-    const cuts = new Map<number, readonly ("break" | "end")[]>();
-    for (let at = 0; at < total; at += deep ? 1 : 7) {
-      cuts.set(at, deep ? ["break", "end"] : [at % 2 === 0 ? "break" : "end"]);
-    }
-    let boundary = 0;
-    for (const frame of frames) {
-      boundary += Buffer.byteLength(frame);
-      for (let near = boundary - 2; near <= boundary + 2; near++) cuts.set(near, ["break", "end"]);
-    }
-
+    const cuts = cutsOf(kind, turn, deep ? 1 : 7);
     let retried = 0;
-    for (const [cutAfterBytes, ways] of cuts) {
-      if (cutAfterBytes >= total) continue;
-      for (const cutBy of ways) {
-        restart({ cutAfterBytes, cutBy });
-        const where = `cut by ${cutBy} after ${cutAfterBytes} of ${total} bytes`;
-        const { turn: result, discards } = await run().catch((error: unknown) => {
-          throw new Error(where, { cause: error });
-        });
-        expect(withoutIds(result.content), where).toEqual(content);
-        expect(discards, where).toBeLessThan(server?.requests.length ?? 0);
-        retried += (server?.requests.length ?? 0) - 1;
-      }
+    for (const { where, ...cut } of cuts) {
+      restart(cut);
+      const { turn: result, discards } = await run().catch((error: unknown) => {
+        throw new Error(where, { cause: error });
+      });
+      expect(withoutIds(result.content), where).toEqual(content);
+      expect(discards, where).toBeLessThan(server?.requests.length ?? 0);
+      retried += (server?.requests.length ?? 0) - 1;
     }
-    expect(retried).toBeGreaterThan(cuts.size / 2);
+    expect(retried).toBeGreaterThan(cuts.length / 2);
   });
 
   it("says what is wrong in our words", async () => {
