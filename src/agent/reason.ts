@@ -174,13 +174,11 @@ function takeVerdict(task: TaskRun, current: Verdict, returned: unknown): Verdic
   return { ...current, message: said };
 }
 
-/** A call's id names its result, its item and its child: no two calls may share it. */
+/** A call's id names its result, its item and its child: it is not used twice in a session. */
 function refuseUsedIds({ messages }: TaskRun, { content }: Message): void {
   const used = new Set(messages.flatMap((message) => message.content).flatMap(callIdOf));
-  for (const id of content.flatMap(callIdOf)) {
-    if (used.has(id)) throw new Error(`two calls have the id ${id}`);
-    used.add(id);
-  }
+  const again = content.flatMap(callIdOf).find((id) => used.has(id));
+  if (again !== undefined) throw new Error(`an earlier call has the id ${again}`);
 }
 
 function callIdOf(block: Block): readonly string[] {

@@ -111,31 +111,19 @@ describe("what users give that they should not", () => {
     expect(results.map(inShort)).toEqual(["success: ok"]);
   });
 
-  it("a hook's message with one id for two calls fails with the hook's name, and nothing runs", async () => {
+  it("a hook's message with the id of an earlier call fails with the hook's name, and runs nothing", async () => {
     let runs = 0;
     const act = tool({ name: "act", description: "Acts.", execute: () => `${++runs}` });
-    const call = (id: string) => ({ type: "tool_use", id, name: "act", input: {} }) as const;
-    for (const ids of [["one", "one"], ["first"]]) {
-      runs = 0;
-      let turn = 0;
-      const played = runScript(["a", "b"], {
-        tools: [act],
-        hooks: [
-          {
-            name: "twice",
-            postReasoning: (_, message) => ({
-              ...message,
-              content: turn++ === 0 && ids.length === 1 ? [call("first")] : ids.map(call),
-            }),
-          },
-        ],
-      });
-      await expect(played).rejects.toMatchObject({
-        code: "hook_failed",
-        message: expect.stringMatching(/twice.*two calls have the id/),
-      });
-      expect(runs).toBe(ids.length === 1 ? 1 : 0);
-    }
+    const content = [{ type: "tool_use", id: "first", name: "act", input: {} }] as const;
+    const played = runScript(["a", "b"], {
+      tools: [act],
+      hooks: [{ name: "twice", postReasoning: (_, message) => ({ ...message, content }) }],
+    });
+    await expect(played).rejects.toMatchObject({
+      code: "hook_failed",
+      message: expect.stringMatching(/twice.*an earlier call has the id first/),
+    });
+    expect(runs).toBe(1);
   });
 
   it.each([
