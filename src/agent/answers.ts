@@ -30,7 +30,10 @@ export function matchAnswers(
   if (unknown.length > 0) throw unknownApproval(unknown);
   const sent = [
     ...answers,
-    ...[...results].map(([callId, output]) => (byCall.get(callId) as Approval).answer(output)),
+    ...[...results].map(([callId, { output, state }]) => ({
+      ...(byCall.get(callId) as Approval).answer(output),
+      ...(state !== "success" && { state }),
+    })),
   ];
   // What has expired is denied, whatever is said about it now.
   const expired = approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now);
@@ -73,7 +76,7 @@ export async function postAnswers(
     await store.post({ id, kind: "answer", sessionId, rootTaskId, message });
   };
   for (const answer of answers) {
-    const { decision, input, output, reason, always, approvalId } = answer;
+    const { decision, input, output, state, reason, always, approvalId } = answer;
     const task = waiting.find(({ approvals }) => approvals.some(({ id }) => id === approvalId));
     const approval = task?.approvals.find(({ id }) => id === approvalId);
     if (task === undefined || approval === undefined) continue;
@@ -84,6 +87,7 @@ export async function postAnswers(
       decision,
       ...(input !== undefined && { input }),
       ...(output !== undefined && { output }),
+      ...(state !== undefined && { state }),
       ...(reason !== undefined && { reason }),
       ...(always !== undefined && { always }),
     });

@@ -1,4 +1,4 @@
-import { RivuletError } from "../protocol/error.ts";
+import { type RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import type { GenerateReason, Message } from "../protocol/message.ts";
 import type { IncompleteReason, Suspension } from "../protocol/task.ts";
 import type { Step } from "./next.ts";
@@ -64,13 +64,7 @@ export function cancelled(task: TaskRun): RestingEnding {
 /** The task cannot go on; whoever reads why also reads which task it was. */
 export function failed({ record }: TaskRun, error: unknown): Ending {
   const { taskId, path } = record;
-  const known = error instanceof RivuletError ? error : internal(error);
-  return { status: "failed", error: known.at({ taskId, path }) };
-}
-
-function internal(error: unknown): RivuletError {
-  const message = error instanceof Error ? error.message : String(error);
-  return new RivuletError("internal", message, { cause: error });
+  return { status: "failed", error: rivuletErrorOf(error).at({ taskId, path }) };
 }
 
 /** Nothing in the task can move until somebody answers. */

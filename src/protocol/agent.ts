@@ -1,5 +1,13 @@
 import type { TaskEvent } from "./event.ts";
-import type { Block, Decision, GenerateReason, Message, Reply, TaskRef } from "./message.ts";
+import type {
+  Block,
+  Decision,
+  GenerateReason,
+  Message,
+  Reply,
+  TaskRef,
+  ToolResultState,
+} from "./message.ts";
 import type { Source } from "./source.ts";
 import type { TerminalStatus } from "./task.ts";
 
@@ -52,6 +60,8 @@ export interface Answer {
   readonly decision: Decision;
   readonly input?: unknown;
   readonly output?: readonly Block[];
+  /** How the outside call ended; `success` when it says nothing. */
+  readonly state?: ToolResultState;
   readonly reason?: string;
   readonly always?: boolean;
 }

@@ -58,3 +58,10 @@ export class RivuletError<Code extends string = string> extends Error implements
     };
   }
 }
+
+/** Whatever was thrown, as an error of Rivulet: what is one already stays as it is, anything else is its cause. */
+export function rivuletErrorOf(thrown: unknown, code = "internal"): RivuletError {
+  if (thrown instanceof RivuletError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new RivuletError(code, message, { cause: thrown });
+}

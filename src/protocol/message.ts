@@ -88,6 +88,8 @@ export interface AnswerBlock {
   readonly decision: Decision;
   readonly input?: unknown;
   readonly output?: readonly Block[];
+  /** How the outside call ended; `success` when it says nothing. */
+  readonly state?: ToolResultState;
   readonly reason?: string;
   readonly by?: string;
   readonly always?: boolean;

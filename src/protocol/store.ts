@@ -1,3 +1,4 @@
+import type { Budget } from "./agent.ts";
 import type { ErrorShape } from "./error.ts";
 import type { TaskEvent, TaskSnapshot } from "./event.ts";
 import type { GenerateReason, Message } from "./message.ts";
@@ -169,6 +170,10 @@ export interface TaskRecord {
   /** How many output indexes the transcript accounts for. */
   readonly committedOutput: number;
   readonly outputSchema?: object;
+  /** What its caller lets it use up, over what its agent may. */
+  readonly budget?: Budget;
+  /** How long it has worked, in milliseconds; the time that it waited does not count. */
+  readonly workedMs?: number;
   /** What it is asked, until it begins and its transcript says so. */
   readonly input?: readonly Message[];
   readonly result?: Message;

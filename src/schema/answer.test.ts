@@ -43,6 +43,7 @@ const blocks: readonly Block[] = [
     decision: "answer",
     input: null,
     output: [{ type: "text", text: "yes" }],
+    state: "success",
     reason: "it may",
     by: "user:7",
     always: true,
@@ -58,6 +59,7 @@ const answer: Answer = {
   decision: "answer",
   input: { buoy: 3 },
   output: blocks,
+  state: "error",
   reason: "it sleeps lightly",
   always: false,
 };

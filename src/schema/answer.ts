@@ -9,6 +9,8 @@ const mediaSource = z.union([
   z.looseObject({ url: z.string(), mimeType: z.string().exactOptional() }),
 ]);
 
+const resultState = z.enum(["success", "error", "denied", "interrupted"]);
+
 /** Twin of `Block`: a piece of a message, in the model's view. */
 export const messageBlock = define(
   "MessageBlock",
@@ -51,7 +53,7 @@ export const messageBlock = define(
       get output(): z.ZodType<Block[]> {
         return z.array(messageBlock);
       },
-      state: z.enum(["success", "error", "denied", "interrupted"]),
+      state: resultState,
       metadata: jsonObject.exactOptional(),
     }),
     z.looseObject({
@@ -73,6 +75,7 @@ export const messageBlock = define(
       get output(): z.ZodExactOptional<z.ZodType<Block[]>> {
         return z.array(messageBlock).exactOptional();
       },
+      state: resultState.exactOptional(),
       reason: z.string().exactOptional(),
       by: z.string().exactOptional(),
       always: z.boolean().exactOptional(),
@@ -100,6 +103,7 @@ export const answer = define(
     decision,
     input: z.unknown().exactOptional(),
     output: z.array(messageBlock).exactOptional(),
+    state: resultState.exactOptional(),
     reason: z.string().exactOptional(),
     always: z.boolean().exactOptional(),
   }),
