@@ -33,6 +33,23 @@ describe("a meter", () => {
     expect(meter.isUsedUp).toBe(true);
   });
 
+  it("goes on with the time that was used before, and has no more left than its parent", async () => {
+    const clock = new ManualClock();
+    const parent = new BudgetMeter({ wallMs: 100 }, clock, { ...nothing, wallMs: 60 });
+    const child = new BudgetMeter({ wallMs: 1_000 }, clock, nothing, parent);
+    expect([parent.leftMs, child.leftMs]).toEqual([40, 40]);
+    await clock.advance(30);
+    expect([parent.wallMs, child.wallMs, child.leftMs, child.isUsedUp]).toEqual([
+      90,
+      30,
+      10,
+      false,
+    ]);
+    await clock.advance(10);
+    expect(child.isUsedUp).toBe(true);
+    expect(new BudgetMeter({}, clock, nothing).leftMs).toBe(Number.POSITIVE_INFINITY);
+  });
+
   it("without a limit is never used up", () => {
     const meter = new BudgetMeter({}, new ManualClock(), nothing);
     meter.add(usage(1e9), 1e9);

@@ -1,12 +1,49 @@
 import type { Budget } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
 import type { Tree, Usage } from "../protocol/task.ts";
+import { isPlainObject } from "./plain.ts";
 
 /** What model calls have used up. */
 export interface Used {
   readonly tokens: number;
   readonly cost: number;
   readonly iterations: number;
+  /** How long it has worked. */
+  readonly wallMs?: number;
+}
+
+/** Why a task stops whose time is over. No error of the run: the task ends incomplete. */
+export class TimeUsedUp extends Error {
+  override readonly name = "TimeUsedUp";
+}
+
+const limits: ReadonlySet<string> = new Set([
+  "tokens",
+  "cost",
+  "wallMs",
+  "iterations",
+] satisfies readonly (keyof Budget)[]);
+
+/** A limit that could never be reached, because it is no number or because nothing counts towards it, would be a trap. */
+export function checkBudget(budget: unknown, hasPrice: boolean): void {
+  if (budget === undefined) return;
+  if (!isPlainObject(budget)) throw invalid("A budget is an object.", budgetHint);
+  for (const [limit, value] of Object.entries(budget)) {
+    if (!limits.has(limit)) throw invalid(`A budget has no ${JSON.stringify(limit)}.`, budgetHint);
+    if (value === undefined) continue;
+    if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
+      throw invalid(`budget.${limit} is ${String(value)}.`, "It is a number, at least 0.");
+    }
+  }
+  if (budget.cost === undefined || hasPrice) return;
+  throw invalid("A budget of cost needs prices.", "Give the agent price: (usage, model) => …");
+}
+
+const budgetHint = `Its limits are ${[...limits].join(", ")}.`;
+
+function invalid(message: string, hint: string): RivuletError {
+  return new RivuletError("invalid_settings", message, { hint });
 }
 
 /** What a whole subtree has used of its budget. A child with a budget of its own counts on both. */
@@ -24,7 +61,7 @@ export class BudgetMeter {
     this.#budget = budget;
     this.#clock = clock;
     this.#parent = parent;
-    this.#startedAt = clock.now();
+    this.#startedAt = clock.now() - (used.wallMs ?? 0);
     this.#tokens = used.tokens;
     this.#cost = used.cost;
     this.#iterations = used.iterations;
@@ -38,6 +75,17 @@ export class BudgetMeter {
     this.#parent?.add(usage, cost);
   }
 
+  /** How long it has worked, the time before included. */
+  get wallMs(): number {
+    return this.#clock.now() - this.#startedAt;
+  }
+
+  /** How much time is left, for it and for those above it. */
+  get leftMs(): number {
+    const { wallMs = Number.POSITIVE_INFINITY } = this.#budget;
+    return Math.min(wallMs - this.wallMs, this.#parent?.leftMs ?? Number.POSITIVE_INFINITY);
+  }
+
   /** Whether the next model call would go beyond a limit. */
   get isUsedUp(): boolean {
     const { tokens, cost, iterations, wallMs } = this.#budget;
@@ -45,7 +93,7 @@ export class BudgetMeter {
       (tokens !== undefined && this.#tokens >= tokens) ||
       (cost !== undefined && this.#cost >= cost) ||
       (iterations !== undefined && this.#iterations >= iterations) ||
-      (wallMs !== undefined && this.#clock.now() - this.#startedAt >= wallMs) ||
+      (wallMs !== undefined && this.wallMs >= wallMs) ||
       (this.#parent?.isUsedUp ?? false)
     );
   }

@@ -8,10 +8,11 @@ import { outcomeOf, standing } from "./child-outcome.ts";
 import { abortTree, type Drive, type DriveStart, isFor, startDrive } from "./drive.ts";
 import { driverOf, isAbove, unfinished } from "./drivers.ts";
 import { cancelled } from "./ending.ts";
-import { isControl, takeInbox } from "./inbox.ts";
+import { isControl, lateWords, takeInbox } from "./inbox.ts";
 import { readInput, storedInput } from "./input.ts";
 import { announceTask, beginTask, endTask, resumeTask } from "./lifecycle.ts";
 import { childPlace, forgetAgent, openChild, rememberAgent, sourceOf } from "./open-child.ts";
+import { checkAgent } from "./root-answers.ts";
 import type { AgentSettings } from "./settings.ts";
 import { settingsBehind } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
@@ -39,11 +40,17 @@ export async function runChild(
     });
   }
   checkAgentId(options.agentId);
-  const asked = readInput(input, settings.ids).messages;
+  const { messages: asked, answers, results } = readInput(input, settings.ids);
+  if (answers.length > 0 || results.size > 0) {
+    throw new RivuletError("invalid_input", "A child is asked with messages only.", {
+      hint: "Answers go to the agent at the top: it finds whom they are for.",
+    });
+  }
   const { store, drives } = parent.conversation;
   const known = await store.task(callId);
   if (known) parent.childCalls.add(callId);
   if (known && isTerminal(known.status)) return outcomeOf(parent, known, callId);
+  if (known) checkAgent(settings, known);
   const drive =
     drives.get(callId) ??
     (known
@@ -202,8 +209,10 @@ export function resumeChild(
     const messages = await store.session(record.sessionId);
     const child = await openChild(parent, settings, record, messages, { caller, controller });
     if (record.status !== "queued") await resumeTask(child, "approval_resolved");
-    else if (release) await beginTask(child, record.input ?? [], { isAnnounced: true });
-    else {
+    else if (release) {
+      const late = await lateWords(child);
+      await beginTask(child, record.input ?? [], { isAnnounced: true, late });
+    } else {
       await takeInbox(child, "step");
       await endTask(child, cancelled(child));
       return { task: child, rests: true };

@@ -1,4 +1,4 @@
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import type { Commit, Lease, Store } from "../protocol/store.ts";
 import { attend } from "./attend.ts";
 import type { Drive } from "./drive.ts";
@@ -250,7 +250,8 @@ export class Conversation {
     if (this.lost.signal.aborted) throw this.lost.signal.reason;
     try {
       await this.store.commit({ ...step, lease: this.#lease });
-    } catch (error) {
+    } catch (thrown) {
+      const error = rivuletErrorOf(thrown, "store_failed");
       // What was not written must not be shown as if it were: everything driven here ends, nothing more is written.
       this.lost.abort(error);
       throw error;

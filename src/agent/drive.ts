@@ -198,6 +198,6 @@ export function isFor(post: Post, record: Pick<TaskRecord, "taskId" | "sessionId
 
 /** Why somebody cancels. */
 export function cancelReason({ message }: Post): Error {
-  const [block] = message?.content ?? [];
-  return new Error(block?.type === "text" && block.text !== "" ? block.text : "cancelled");
+  const block = message?.content?.[0]; // anybody may post anything
+  return new Error(block?.type === "text" && block.text ? String(block.text) : "cancelled");
 }

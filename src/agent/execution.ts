@@ -15,6 +15,9 @@ export interface Execution {
   readonly retryOn?: (error: unknown) => boolean;
 }
 
+/** 24 days: a longer timer of the platform fires at once. */
+export const longestTimer = 2 ** 31 - 1;
+
 const backoff = {
   initialBackoffMs: 2_000,
   maxBackoffMs: 30_000,

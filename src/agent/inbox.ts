@@ -1,9 +1,10 @@
-import type { Message } from "../protocol/message.ts";
+import type { AnswerBlock, Message } from "../protocol/message.ts";
 import type { Post } from "../protocol/store.ts";
 import { delivered } from "./delivery.ts";
 import { abortTree, cancelReason, isFor } from "./drive.ts";
+import { answerProblem, steeringProblem } from "./input.ts";
 import { stopCallId } from "./next.ts";
-import type { TaskRun } from "./task-run.ts";
+import type { StepWrite, TaskRun } from "./task-run.ts";
 import { commitStep, untilItEnds } from "./task-run.ts";
 
 /**
@@ -12,19 +13,65 @@ import { commitStep, untilItEnds } from "./task-run.ts";
  * cancel is taken by the task's end, so that whoever takes the task over before that hears of it too.
  */
 export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Promise<void> {
-  const { store } = task.conversation;
-  const posts = await store.posts({ sessionId: task.record.sessionId });
-  if (posts.length === 0) return;
-  const due = posts.filter((post) =>
+  const due = await readInbox(task, (post) =>
     isControl(post) ? isMine(task, post) && !task.claims.has(post.id) : before === "reasoning",
   );
-  if (due.length === 0) return;
-  const read = await Promise.all(
-    due.map((post) => (isControl(post) ? post.message : delivered(task, post))),
+  if (due.length > 0) await commitStep(task, arrived(task, due));
+}
+
+/** A row that is to be moved, and what is to be read of it. */
+export interface DueRow {
+  readonly post: Post;
+  readonly message?: Message | undefined;
+  /** Why it cannot be read. */
+  readonly problem?: string;
+}
+
+/**
+ * What was said to the session while no task of it could read it. It was said before what the next task is asked, so
+ * it goes before that.
+ */
+export function lateWords(task: TaskRun): Promise<readonly DueRow[]> {
+  return readInbox(task, (post) => !isControl(post));
+}
+
+async function readInbox(
+  task: TaskRun,
+  isDue: (post: Post) => boolean,
+): Promise<readonly DueRow[]> {
+  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  return Promise.all(
+    posts.filter(isDue).map(async (post) => {
+      const problem = postProblem(post);
+      if (problem !== undefined) return { post, problem };
+      return { post, message: isControl(post) ? post.message : await delivered(task, post) };
+    }),
   );
-  const messages = due.flatMap((post, index) => arrive(task, post, read[index]));
-  const taken = due.filter(({ id }) => !task.claims.has(id));
-  await commitStep(task, { messages, taken: taken.map(({ id }) => id) });
+}
+
+/** Tells of rows, and gives what is to be written of them. */
+export function arrived(task: TaskRun, due: readonly DueRow[]): StepWrite {
+  const messages = due.flatMap(({ post, message, problem }) => {
+    if (problem === undefined) return arrive(task, post, message);
+    // Anybody may post: what cannot be read is put away, or the session would stumble over it for ever.
+    const value = { post: post.id, kind: post.kind, problem };
+    task.emitter.emit({ type: "task.custom", name: "rivulet.ignored", value });
+    return [];
+  });
+  const taken = due.flatMap(({ post }) => (task.claims.has(post.id) ? [] : [post.id]));
+  return { messages, taken };
+}
+
+function postProblem({ kind, message }: Post): string | undefined {
+  // A cancel may say why, and an empty row says nothing.
+  if (kind === "cancel" || message === undefined) return undefined;
+  if (kind !== "answer") return steeringProblem(message);
+  const content: readonly unknown[] = Array.isArray(message?.content) ? message.content : [];
+  const [block, ...more] = content as readonly (Partial<AnswerBlock> | null)[];
+  if (block?.type !== "answer" || more.length > 0)
+    return "message holds something else than an answer.";
+  if (typeof block.callId !== "string") return "message.content[0].callId is no string.";
+  return answerProblem(block, "message.content[0]");
 }
 
 /** Whether a row is for this task, or for one of its session that has ended; one that waits its turn takes its own. */

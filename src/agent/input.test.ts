@@ -50,6 +50,28 @@ describe("readInput", () => {
     expect(() => read(input)).toThrow(expect.objectContaining({ code: "invalid_input" }));
   });
 
+  it("keeps how an outside call ended, and what was said beside it", () => {
+    const [failed] = result("c1").content.map((block) => ({ ...block, state: "error" }));
+    const said = { role: "user", content: [failed, { type: "text", text: "Sorry." }] };
+    const { messages, results } = read(said);
+    expect(results.get("c1")).toEqual({ output: [{ type: "text", text: "c1" }], state: "error" });
+    expect(messages).toMatchObject([{ role: "user", content: [{ text: "Sorry." }] }]);
+  });
+
+  it("takes calls with their results for what has been", () => {
+    const call = { type: "tool_use", id: "c1", name: "x", input: {} };
+    const { messages, results } = read([{ role: "assistant", content: [call] }, result("c1")]);
+    expect(messages.map(({ role }) => role)).toEqual(["assistant", "tool"]);
+    expect(results.size).toBe(0);
+  });
+
+  it("gives copies", () => {
+    const message = userMessage("hi");
+    const [copy] = read(message).messages;
+    expect(copy).toEqual(message);
+    expect(copy?.content[0]).not.toBe(message.content[0]);
+  });
+
   it("refuses the same thing twice", () => {
     const twice = expect.objectContaining({ code: "duplicate_input" });
     expect(() => read([answer, { ...answer, decision: "deny" }])).toThrow(twice);

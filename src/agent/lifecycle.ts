@@ -12,14 +12,16 @@ import { deliveryOf } from "./delivery.ts";
 import { TaskEmitter } from "./emit.ts";
 import type { Ending } from "./ending.ts";
 import { type FoldedTask, foldTask } from "./fold-log.ts";
+import { arrived, type DueRow, lateWords } from "./inbox.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { type AroundLoop, runLoop } from "./loop.ts";
 import { nextStep } from "./next.ts";
+import { freezePlain } from "./plain.ts";
 import { unknownEffectResult } from "./prompts.ts";
 import type { AgentSettings } from "./settings.ts";
 import { settleCall } from "./settle.ts";
-import type { TaskRun } from "./task-run.ts";
-import { claimedBy, commitStep, findTool, refreshTools, untilItEnds } from "./task-run.ts";
+import type { StepWrite, TaskRun } from "./task-run.ts";
+import { claimedBy, commitStep, findTool, refreshTools, untilItEnds, viewOf } from "./task-run.ts";
 import { layerContext } from "./tool/context.ts";
 import { denyRules } from "./tool/permission.ts";
 import { openTrace } from "./trace.ts";
@@ -55,7 +57,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   });
   const entries = referencesIn(messages);
   const { taskId, rootTaskId, sessionId } = record;
-  const ref = { taskId, rootTaskId, sessionId };
+  const ref = Object.freeze({ taskId, rootTaskId, sessionId });
   const own = [...messages];
   return {
     settings,
@@ -81,19 +83,21 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     controller: open.controller ?? new AbortController(),
     context: contextOf(settings, caller, parent),
     caller,
-    hookContext: {
+    hookContext: Object.freeze({
       agent: settings.name,
       agentId: record.agentId,
       task: ref,
       ...(record.userId !== undefined && { userId: record.userId }),
       ...(source && { source }),
-      messages: own,
+      get messages() {
+        return viewOf(own);
+      },
       state: new Map(),
-    },
+    }),
     budget: new BudgetMeter(
-      { ...settings.budget, ...caller.budget },
+      { ...settings.budget, ...record.budget },
       settings.clock,
-      used,
+      { ...used, wallMs: record.workedMs ?? 0 },
       parent?.budget,
     ),
     permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
@@ -139,14 +143,17 @@ function announce(emitter: TaskEmitter, record: TaskRecord): void {
 export async function beginTask(
   task: TaskRun,
   input: readonly Message[],
-  { isAnnounced = false } = {},
+  { isAnnounced = false, late = [] }: { isAnnounced?: boolean; late?: readonly DueRow[] } = {},
 ): Promise<void> {
   if (!isAnnounced) announce(task.emitter, task.record);
   const identity = { id: task.record.taskId, object: "task" } as const;
   task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
   const { input: _, ...record } = task.record;
   task.record = record;
-  await commitStep(task, { messages: input, record: { status: "in_progress" } });
+  await commitStep(task, {
+    ...before(input, arrived(task, late)),
+    record: { status: "in_progress" },
+  });
 }
 
 /**
@@ -159,11 +166,19 @@ export async function resumeTask(
   messages: readonly Message[] = [],
   signal = task.controller.signal,
 ): Promise<void> {
+  const late = messages.length > 0 ? await lateWords(task) : [];
   task.isResting = false;
   const wasLost = task.record.status === "in_progress" || task.record.status === "queued";
   task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
   if (wasLost) await recover(task, signal);
-  await commitStep(task, { messages, record: { status: "in_progress" } });
+  await commitStep(task, {
+    ...before(messages, arrived(task, late)),
+    record: { status: "in_progress" },
+  });
+}
+
+function before(messages: readonly Message[], late: StepWrite): StepWrite {
+  return { ...late, messages: [...(late.messages ?? []), ...messages] };
 }
 
 /** Drives a task until it rests, and writes how. */
@@ -197,7 +212,12 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
     await commitStep(task, { record, posts: deliveryOf(task, "failed"), taken });
     return;
   }
-  const { generateReason, structured, incompleteReason, reason, message } = ending;
+  const { generateReason, incompleteReason, reason, message } = ending;
+  // The caller gets the value itself and may do with it what it likes.
+  const structured: unknown =
+    ending.structured === undefined
+      ? undefined
+      : freezePlain(JSON.parse(JSON.stringify(ending.structured)));
   const said = {
     ...common,
     generate_reason: generateReason,
@@ -212,7 +232,7 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
     task.emitter.emit({ type: "task.cancelled", task: { ...said, status } });
   } else task.emitter.emit({ type: "task.incomplete", task: { ...said, status } });
   const { usage } = task;
-  const record = { status, result: message, generateReason, usage };
+  const record = { status, result: freezePlain(message), generateReason, usage };
   await commitStep(task, {
     record: { ...record, ...(structured !== undefined && { structured }) },
     posts: deliveryOf(task, status),

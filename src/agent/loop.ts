@@ -1,6 +1,8 @@
 import { act } from "./act.ts";
+import { TimeUsedUp } from "./budget.ts";
 import type { Ending, RestingEnding } from "./ending.ts";
 import { cancelled, completed, failed, incomplete, suspended } from "./ending.ts";
+import { longestTimer } from "./execution.ts";
 import { takeInbox } from "./inbox.ts";
 import { TurnInterrupted } from "./model/turn.ts";
 import { nextStep } from "./next.ts";
@@ -20,6 +22,8 @@ import { isCancel } from "./until-cancelled.ts";
  * `around` it ends the task as anything else does when it throws.
  */
 export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<Ending> {
+  const over = new AbortController();
+  stopWhenTimeIsUp(task, over.signal);
   try {
     await around.before?.();
     for (;;) {
@@ -35,6 +39,8 @@ export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<E
     await cancelChildren(task, "in_turn");
     await settlePending(task, "error", interruptedResult);
     return failed(task, error);
+  } finally {
+    over.abort();
   }
 }
 
@@ -42,6 +48,16 @@ export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<E
 export interface AroundLoop {
   readonly before?: () => Promise<void>;
   readonly beforeEnd?: (ending: RestingEnding) => Promise<void>;
+}
+
+/** What hangs is stopped when the task's time is over, as a cancel would stop it. */
+function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun, over: AbortSignal): void {
+  const { leftMs } = budget;
+  if (leftMs > longestTimer) return; // the next model call will tell
+  settings.clock.sleep(Math.max(0, leftMs), over).then(
+    () => controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
+    () => {},
+  );
 }
 
 async function step(task: TaskRun): Promise<RestingEnding | undefined> {
@@ -102,7 +118,8 @@ async function cancel(task: TaskRun): Promise<RestingEnding> {
   await takeInbox(task, "step"); // whatever asked for it
   await cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
-  return cancelled(task);
+  const isLate = task.controller.signal.reason instanceof TimeUsedUp;
+  return isLate ? incomplete(task, "budget") : cancelled(task);
 }
 
 /** Whether an error is what a cancel looks like from inside: only who cancels a task aborts its controller. */

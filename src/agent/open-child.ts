@@ -67,7 +67,9 @@ export async function settingsOfChild(
   const known = agents.get(parent.conversation.store)?.get(record.taskId);
   if (known) return known;
   const agent = await parent.settings.resolveChild?.(record);
-  return agent && settingsBehind(agent);
+  const settings = agent && settingsBehind(agent);
+  // Under another name it would not find the calls that are open.
+  return settings?.name === record.agentName ? settings : undefined;
 }
 
 /** What is needed of an agent of which nothing runs any more. */
@@ -84,7 +86,7 @@ export function childPlace(parent: TaskRun, callId: string) {
 
 /** Who speaks in a child's events. */
 export function sourceOf(record: TaskRecord): Source {
-  return {
+  return Object.freeze({
     agentKey: record.agentKey,
     agentId: record.agentId,
     agentName: record.agentName,
@@ -93,7 +95,7 @@ export function sourceOf(record: TaskRecord): Source {
     taskId: record.taskId,
     depth: record.depth,
     path: record.path,
-  };
+  });
 }
 
 /** Keeps the agent behind a child that has not ended. */

@@ -1,5 +1,6 @@
-import type { RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { Budget, RunOptions, StandardSchema } from "../protocol/agent.ts";
 import type { TaskRecord } from "../protocol/store.ts";
+import { frozenCopy } from "./plain.ts";
 import type { AgentSettings } from "./settings.ts";
 import { toJsonSchema } from "./tool/schema.ts";
 
@@ -26,5 +27,11 @@ export function rootRecord(
     status: "queued",
     committedOutput: 0,
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
+    ...(options.budget && { budget: frozenCopy(options.budget) }),
   };
+}
+
+/** The same record when a later call gives limits too: they come before those of the calls before it. */
+export function withBudget(record: TaskRecord, budget: Budget | undefined): TaskRecord {
+  return budget ? { ...record, budget: { ...record.budget, ...budget } } : record;
 }

@@ -1,24 +1,33 @@
-import type { Answer, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
+import type { Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
-import { matchAnswers, postAnswers } from "./answers.ts";
+import type { TaskRecord } from "../protocol/store.ts";
+import { postAnswers } from "./answers.ts";
+import { checkBudget } from "./budget.ts";
 import { Conversation } from "./conversation.ts";
 import { abortTree, driveUntilIdle, postsFor } from "./drive.ts";
 import { driverOf, unfinished } from "./drivers.ts";
 import { type Suspended, suspended } from "./ending.ts";
 import { driveHooked, replyOf } from "./hooked.ts";
-import { isControl } from "./inbox.ts";
-import { type ReadInput, readInput, storedInput } from "./input.ts";
+import { isControl, lateWords } from "./inbox.ts";
+import { isHistory, type ReadInput, readInput, storedInput } from "./input.ts";
 import { beginTask, openTask, resumeTask } from "./lifecycle.ts";
 import { nextStep } from "./next.ts";
 import { recordReply, refOf } from "./record-reply.ts";
-import { rootRecord } from "./root-record.ts";
-import { type AgentSettings, checkBudget } from "./settings.ts";
+import {
+  answerAhead,
+  answerOthers,
+  answersOf,
+  checkAgent,
+  heldBy,
+  sessionOf,
+} from "./root-answers.ts";
+import { rootRecord, withBudget } from "./root-record.ts";
+import type { AgentSettings } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import type { TaskRun } from "./task-run.ts";
 import { traceTask } from "./trace.ts";
-import { type WaitingTask, waitingTasks } from "./waiting.ts";
+import { waitingTasks } from "./waiting.ts";
 
 /** What the driver of a root task tells its run. */
 export interface RootWork {
@@ -55,7 +64,9 @@ interface Call {
 export function startRoot(settings: AgentSettings, input: Input, options: RootOptions): RootWork {
   const started = Promise.withResolvers<Started>();
   const stop = new AbortController();
-  const reply = driveRoot(settings, input, options, stop, started.resolve);
+  const reply = driveRoot(settings, input, options, stop, started.resolve).catch((error) => {
+    throw rivuletErrorOf(error);
+  });
   reply.catch(started.reject);
   started.promise.catch(() => {});
   return {
@@ -74,6 +85,7 @@ async function driveRoot(
 ): Promise<Reply<unknown>> {
   const { store, ids } = settings;
   checkBudget(options.budget, settings.price !== undefined);
+  checkContext(options.context);
   const read = readInput(input, ids);
   const sessionId = options.sessionId ?? (await sessionOf(store, read)) ?? ids.next("sess");
   checkSessionId(sessionId);
@@ -108,45 +120,6 @@ async function driveRoot(
     release?.();
     options.signal?.removeEventListener("abort", onAbort);
   }
-}
-
-/** Answers know which task they are for, so they find its session by themselves. */
-async function sessionOf(store: Store, { answers }: ReadInput): Promise<string | undefined> {
-  const [answer] = answers;
-  return answer && (await store.task(answer.rootTaskId))?.sessionId;
-}
-
-/**
- * Answers alone need not wait for the session's turn: they are posted at once, and whoever drives what waits takes them.
- * Resolves to the tasks that were answered; undefined when there is more to say, which has to be said in turn.
- */
-async function answerAhead(
-  call: Call,
-  conversation: string,
-): Promise<readonly TaskRecord[] | undefined> {
-  if (!hasAnswers(call.read) || call.read.messages.length > 0) return undefined;
-  const { store, ids } = call.settings;
-  const waiting = await waitingTasks(store, { conversation });
-  const answers = answersOf(call, waiting);
-  await postAnswers(store, ids, answers, waiting);
-  const said = new Set(answers.map(({ approvalId }) => approvalId));
-  return waiting
-    .filter(({ approvals }) => approvals.some(({ id }) => said.has(id)))
-    .map(({ record }) => record);
-}
-
-function hasAnswers({ answers, results }: ReadInput): boolean {
-  return answers.length > 0 || results.size > 0;
-}
-
-/** What a call answers; `holding` are the tasks that must not ask while text is said to the session's own. */
-function answersOf(
-  { settings, read, options }: Call,
-  waiting: readonly WaitingTask[],
-  holding: ReadonlySet<string> = new Set(),
-): readonly Answer[] {
-  const { onSuspended = "fail" } = options;
-  return matchAnswers(read, waiting, { holding, onSuspended, now: settings.clock.now() });
 }
 
 /** As long as this process has a conversation, it also starts what somebody else has given it to do. */
@@ -213,7 +186,7 @@ interface PreparedRoot {
 async function createRoot(conversation: Conversation, call: Call): Promise<PreparedRoot> {
   const { settings, read, options, stop, onStarted } = call;
   const { store, sessionId } = conversation;
-  await answerOthers(conversation, call);
+  await answerOthers(call, sessionId);
   if (options.isWake) {
     const posts = await store.posts({ sessionId });
     if (posts.every(isControl)) throw new RivuletError("nothing_new", "Nothing has come.");
@@ -223,31 +196,28 @@ async function createRoot(conversation: Conversation, call: Call): Promise<Prepa
   const input = await storedInput(read.messages, record, settings, stop);
   const isNew = true;
   const task = await openTask({ settings, conversation, record, messages, caller: options, isNew });
+  const late = await lateWords(task);
   onStarted({ ref: task.ref, after: -1 });
-  await beginTask(task, input);
+  await beginTask(task, input, { late });
   return { task, input };
-}
-
-/** Text for a new task may come with answers to what its background tasks ask. */
-async function answerOthers({ store, sessionId }: Conversation, call: Call): Promise<void> {
-  if (!hasAnswers(call.read)) return;
-  const waiting = await waitingTasks(store, { conversation: sessionId });
-  await postAnswers(store, call.settings.ids, answersOf(call, waiting), waiting);
 }
 
 /** Goes on with the task that the session has not finished; input that does not fit changes nothing. */
 async function resumeRoot(
   conversation: Conversation,
   call: Call,
-  record: TaskRecord,
+  known: TaskRecord,
   isAnswered: boolean,
 ): Promise<PreparedRoot> {
   const { settings, read, options, stop, onStarted } = call;
   const { store, sessionId } = conversation;
+  checkAgent(settings, known);
+  if (read.messages.some(isHistory)) throw historyInBetween(known);
+  const record = withBudget(known, options.budget);
   const { rootTaskId, status } = record;
   const waiting = await waitingTasks(store, { conversation: sessionId });
   const holding = await heldBy(store, record, waiting);
-  const answers = isAnswered ? [] : answersOf(call, waiting, holding);
+  const answers = isAnswered ? [] : await answersOf(call, waiting, holding);
   const input = await storedInput(read.messages, record, settings, stop);
   const messages = await store.session(sessionId);
   const task = await openTask({ settings, conversation, record, messages, caller: options });
@@ -258,17 +228,6 @@ async function resumeRoot(
   const isStopped = waiting.some(({ stop }) => stop !== undefined);
   await resumeTask(task, isStopped ? "stop_answered" : "approval_resolved", input, stop);
   return { task, input };
-}
-
-/** The tasks that a root task waits for when they wait. */
-async function heldBy(
-  store: Store,
-  { taskId, rootTaskId }: TaskRecord,
-  waiting: readonly WaitingTask[],
-): Promise<ReadonlySet<string>> {
-  const tree = await store.tasks({ rootTaskId, status: unfinished });
-  const held = waiting.filter(({ record }) => driverOf(tree, record.sessionId)?.taskId === taskId);
-  return new Set(held.map(({ record }) => record.taskId));
 }
 
 async function runRoot(
@@ -327,4 +286,18 @@ function checkSessionId(sessionId: string): void {
       hint: "Leave it out to start a new session.",
     },
   );
+}
+
+/** What an agent has said before would hide the calls that it has open. */
+function historyInBetween({ taskId }: TaskRecord): RivuletError {
+  return new RivuletError("invalid_input", `Task ${taskId} of this session has not ended.`, {
+    hint: "Messages of role assistant or tool can be given to a new task only. Nothing has changed.",
+  });
+}
+
+function checkContext(context: unknown): void {
+  if (context === undefined || (typeof context === "object" && context !== null)) return;
+  throw new RivuletError("invalid_options", "context is no object.", {
+    hint: "Pass a ContextStore or an object with values by their keys.",
+  });
 }

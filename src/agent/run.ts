@@ -1,12 +1,12 @@
 import type { Run } from "../protocol/agent.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
-import { userMessage } from "../protocol/message.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { readFrames } from "../store/index.ts";
 import { cancelTask } from "./cancel.ts";
 import { Conversation } from "./conversation.ts";
 import { followLog } from "./follow.ts";
+import { readSteering } from "./input.ts";
 import type { RootWork } from "./root.ts";
 import type { AgentSettings } from "./settings.ts";
 
@@ -55,7 +55,7 @@ export class RootRun<O> implements Run<O> {
   async steer(message: string | Message): Promise<void> {
     const { sessionId, rootTaskId } = await this.task;
     const { store, ids } = this.#settings;
-    const said = typeof message === "string" ? userMessage(message) : message;
+    const said = readSteering(message, ids);
     await store.post({ id: ids.next("post"), kind: "input", sessionId, rootTaskId, message: said });
   }
 

@@ -9,13 +9,15 @@ import type { Store, TaskRecord } from "../protocol/store.ts";
 import type { Usage } from "../protocol/task.ts";
 import { openStore } from "../store/index.ts";
 import { checkAgentId } from "./agent-id.ts";
+import { checkBudget } from "./budget.ts";
 import type { Execution } from "./execution.ts";
 import type { Hook } from "./hook.ts";
 import { inOrder } from "./hook.ts";
 import type { PrepareInput } from "./input.ts";
 import type { Model } from "./model/resolve.ts";
 import { checkModel } from "./model/resolve.ts";
-import type { ContextValues } from "./tool/context.ts";
+import { frozenCopy } from "./plain.ts";
+import { type ContextValues, ownValues } from "./tool/context.ts";
 import { type Permissions, permissionsHint, permissionsProblem } from "./tool/permission.ts";
 import type { Tool } from "./tool/tool.ts";
 import { Toolkit, type ToolSource } from "./tool/toolkit.ts";
@@ -125,7 +127,7 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
   const wrongRules = permissionsProblem(options.permissions);
   if (wrongRules !== undefined) throw invalid(`Wrong rules: ${wrongRules}.`, permissionsHint);
   const models = Array.isArray(options.model)
-    ? (options.model as readonly Model[])
+    ? [...(options.model as readonly Model[])]
     : [options.model];
   if (models.length === 0) {
     throw invalid("An agent needs a model.", 'For example: model: "openai:gpt-5-mini".');
@@ -149,28 +151,22 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     store: openStore(options.store ?? "memory"),
     maxIters,
     parallel: options.parallel ?? true,
-    execution: options.execution ?? {},
-    modelExecution: options.modelExecution ?? {},
-    modelOptions: options.modelOptions ?? {},
-    permissions: options.permissions ?? {},
+    execution: frozenCopy(options.execution ?? {}),
+    modelExecution: frozenCopy(options.modelExecution ?? {}),
+    modelOptions: frozenCopy(options.modelOptions ?? {}),
+    permissions: frozenCopy(options.permissions ?? {}),
     approvalTimeoutMs: options.approvalTimeoutMs,
     references: options.references ?? false,
     rawReasoning: options.rawReasoning ?? false,
-    budget: options.budget ?? {},
+    budget: frozenCopy(options.budget ?? {}),
     price: options.price,
-    context: options.context,
+    context: options.context && ownValues(options.context),
     resolveChild: options.resolveChild,
     wakeOnCompletion: options.wakeOnCompletion ?? false,
     tracer: options.tracer,
     clock,
     ids: options.ids ?? createIds({ clock }),
   });
-}
-
-/** A limit that could never be reached, because nothing counts towards it, would be a trap. */
-export function checkBudget(budget: Budget | undefined, hasPrice: boolean): void {
-  if (budget?.cost === undefined || hasPrice) return;
-  throw invalid("A budget of cost needs prices.", "Give the agent price: (usage, model) => …");
 }
 
 function invalid(message: string, hint: string): RivuletError {
@@ -193,6 +189,7 @@ export function settingsBehind(agent: Agent): AgentSettings | undefined {
 export function agentWith(agent: Agent, changes: Partial<AgentSettings>): Agent {
   const settings = settingsBehind(agent);
   if (settings === undefined) return agent;
+  checkBudget(changes.budget, settings.price !== undefined);
   const { description } = agent;
   const changed: Agent = Object.freeze({
     name: changes.name ?? agent.name,

@@ -9,6 +9,7 @@ import type { Conversation } from "./conversation.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
 import type { HookContext, RunHooks } from "./hook.ts";
 import type { LogWriter } from "./log-writer.ts";
+import { freezePlain } from "./plain.ts";
 import type { AgentSettings, Money } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { Permissions } from "./tool/permission.ts";
@@ -73,8 +74,8 @@ export interface StepWrite {
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
   const { messages = [], record, posts, taken } = write;
   const at = task.messages.length;
-  task.messages.push(...messages);
-  task.record = { ...task.record, ...record };
+  for (const message of messages) task.messages.push(freezePlain(message));
+  task.record = { ...task.record, ...record, workedMs: task.budget.wallMs };
   const { sessionId } = task.record;
   return task.log.commit({
     ...(messages.length > 0 && { appends: [{ sessionId, at, messages }] }),
@@ -82,6 +83,18 @@ export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> 
     ...(posts && posts.length > 0 && { posts }),
     ...(taken && taken.length > 0 && { taken }),
   });
+}
+
+const views = new WeakMap<readonly Message[], readonly Message[]>();
+
+/** A transcript as it is now, for others to read: nothing they do to it reaches the run. */
+export function viewOf(messages: readonly Message[]): readonly Message[] {
+  const known = views.get(messages);
+  // It only grows.
+  if (known?.length === messages.length) return known;
+  const view = Object.freeze([...messages]);
+  views.set(messages, view);
+  return view;
 }
 
 /** Opens the item of a call's result. */

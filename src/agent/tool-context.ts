@@ -3,7 +3,7 @@ import type { Block } from "../protocol/message.ts";
 import { runChild } from "./child.ts";
 import type { ResultEmitter } from "./emit-result.ts";
 import type { ToolCall } from "./hook.ts";
-import type { TaskRun } from "./task-run.ts";
+import { type TaskRun, viewOf } from "./task-run.ts";
 import type { ToolContext } from "./tool/context.ts";
 
 /** What differs between the contexts of one call. */
@@ -33,7 +33,9 @@ export function toolContext(
     ...(record.userId !== undefined && { userId: record.userId }),
     attempt,
     agent: { name: settings.name, agentId: settings.agentId },
-    messages: task.messages,
+    get messages() {
+      return viewOf(task.messages);
+    },
     emit(chunk) {
       if (signal.aborted) return;
       shown.emit(chunk);

@@ -1,6 +1,7 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../../protocol/clock.ts";
 import { coarseNow } from "../coarse-now.ts";
+import { longestTimer } from "../execution.ts";
 import type { Collector, StreamPart } from "./collect.ts";
 import { stalled, timedOut } from "./model-error.ts";
 import type { LanguageModel } from "./resolve.ts";
@@ -20,8 +21,6 @@ export interface Attempt {
   /** The longest the whole reply may take, without the time that it waits for `ready`; null: any. */
   readonly timeoutMs: number | null;
 }
-
-const longestTimer = 2 ** 31 - 1; // beyond it a timer of the platform fires at once
 
 /**
  * Sends a request and hands each part of the reply to the collector, to the end of the stream. Rejects with the signal's

@@ -121,6 +121,11 @@ export function layerContext(...layers: readonly (ContextValues | undefined)[]):
   };
 }
 
+/** The same values, whatever becomes of the object that held them. */
+export function ownValues(values: ContextValues): ContextValues {
+  return isLookup(values) ? values : Object.freeze({ ...values });
+}
+
 function lookupOf(values: ContextValues): ContextLookup {
   return isLookup(values) ? values : new ContextStore(values);
 }

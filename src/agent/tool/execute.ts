@@ -2,7 +2,13 @@ import type { Clock } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
-import { backoffMs, type Execution, mergeExecution, toolExecution } from "../execution.ts";
+import {
+  backoffMs,
+  type Execution,
+  longestTimer,
+  mergeExecution,
+  toolExecution,
+} from "../execution.ts";
 import { cancelGraceMs } from "../until-cancelled.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";
@@ -59,7 +65,6 @@ export const externalReason = "[Awaiting external execution]";
 /** What is kept of a result until it is stored: so much that hooks get it whole, and a file can hold it. */
 const maxReturned = 3_000_000;
 const maxErrorMessage = 2_000;
-const longestTimer = 2 ** 31 - 1; // 24 days; a longer one would fire at once
 
 /**
  * Runs one call to its outcome: attempts, time limits, cancel and suspension. Whatever the tool does, it neither throws

@@ -1,0 +1,202 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import type { Budget } from "../../src/index.ts";
+import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { inShort, whatIsLeft } from "./support/run-script.ts";
+
+const session = { sessionId: "s" };
+const ask = tool({
+  name: "ask",
+  description: "Asks.",
+  input: z.object({ n: z.number() }),
+  needsApproval: true,
+  execute: ({ n }) => n,
+});
+const asksForEver: Script = ({ callIndex }) => [{ call: "ask", input: { n: callIndex } }];
+
+describe("a budget that could never be reached", () => {
+  const wrong = [
+    { tokens: Number.NaN },
+    { tokens: -1 },
+    { iterations: Number.POSITIVE_INFINITY },
+    { wallMs: "50" },
+    { wallMs: null },
+    { token: 5 },
+    { cost: 1 },
+    7,
+    null,
+    [],
+  ] as unknown as readonly Budget[];
+
+  it.each(wrong)("is refused when the agent is made, and when it is called: %j", async (budget) => {
+    const refused = { code: "invalid_settings", hint: expect.any(String) };
+    const model = scriptedModel(["Hi."]);
+    expect(() => new ReActAgent({ name: "lead", model, budget })).toThrow(
+      expect.objectContaining(refused),
+    );
+    const store = memoryStore();
+    const agent = new ReActAgent({ name: "lead", model, store });
+    await expect(agent.call("Go.", { ...session, budget })).rejects.toMatchObject(refused);
+    expect(await store.session("s")).toEqual([]);
+  });
+});
+
+describe("a call's budget", () => {
+  it("holds for the whole task: who answers need not give it again", async () => {
+    const store = memoryStore();
+    const made = () =>
+      new ReActAgent({ name: "lead", model: scriptedModel(asksForEver), store, tools: [ask] });
+    let reply = await made().call("Go.", { ...session, budget: { iterations: 1 } });
+    expect(reply.generateReason).toBe("approval_required");
+    reply = await made().call(reply.approvals.map((one) => one.approve()));
+    expect(reply.generateReason).toBe("budget");
+    await whatIsLeft(store, reply);
+  });
+
+  it("may be changed by who answers, and what is not named stays", async () => {
+    const agent = new ReActAgent({ name: "lead", model: scriptedModel(asksForEver), tools: [ask] });
+    const next = (reply: { approvals: typeof first.approvals }, budget?: Budget) =>
+      agent.call(
+        reply.approvals.map((one) => one.approve()),
+        budget && { budget },
+      );
+    const first = await agent.call("Go.", { ...session, budget: { iterations: 1, tokens: 1e9 } });
+    const second = await next(first, { iterations: 2 });
+    expect(second.generateReason).toBe("approval_required");
+    expect((await next(second)).generateReason).toBe("budget");
+  });
+});
+
+describe("a budget of time", () => {
+  it("counts the time that the task has worked, before a suspension and after it", async () => {
+    const clock = new ManualClock();
+    const work = tool({
+      name: "work",
+      description: "Works.",
+      input: z.object({ n: z.number() }),
+      execute: () => clock.advance(400).then(() => "worked"),
+    });
+    const script: Script = ({ callIndex: n }) => [{ call: n === 1 ? "ask" : "work", input: { n } }];
+    const model = scriptedModel(script);
+    const store = memoryStore();
+    const tools = [ask, work];
+    const budget = { wallMs: 1_000 };
+    const agent = new ReActAgent({ name: "lead", model, store, tools, budget, clock });
+    let reply = await agent.call("Go.", session);
+    expect(reply.generateReason).toBe("approval_required");
+    await clock.advance(10_000); // nobody works
+    reply = await agent.call(reply.approvals.map((one) => one.approve()));
+    expect([reply.generateReason, model.calls.length]).toEqual(["budget", 4]);
+    await whatIsLeft(store, reply);
+  });
+
+  it("ends a model that hangs, and keeps what it had said", async () => {
+    const clock = new ManualClock();
+    const store = memoryStore();
+    const model = scriptedModel([["Half a", { hang: true }]]);
+    const agent = new ReActAgent({ name: "lead", model, store, budget: { wallMs: 50 }, clock });
+    const run = agent.run("Go.", session);
+    for await (const { type } of run) if (type === "task.text.delta") await clock.advance(50);
+    const reply = await run.result();
+    expect(reply).toMatchObject({ generateReason: "budget", text: "Half a" });
+    const { tree } = await whatIsLeft(store, reply);
+    expect(tree.tasks[reply.task.taskId]).toMatchObject({
+      status: "incomplete",
+      incompleteReason: "budget",
+    });
+  });
+
+  it("ends a tool that hears its signal at once, and one that does not within the grace", async () => {
+    const clock = new ManualClock();
+    const entered = Promise.withResolvers<void>();
+    const hears = tool({
+      name: "hears",
+      description: "Hears.",
+      execute: (_, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    });
+    const hangs = tool({
+      name: "hangs",
+      description: "Hangs.",
+      execute() {
+        entered.resolve();
+        return new Promise(() => {});
+      },
+    });
+    const store = memoryStore();
+    const model = scriptedModel([[{ call: "hears" }, { call: "hangs" }]]);
+    const agent = new ReActAgent({
+      name: "lead",
+      model,
+      store,
+      tools: [hears, hangs],
+      budget: { wallMs: 50 },
+      clock,
+    });
+    const run = agent.run("Go.", session);
+    await entered.promise;
+    await clock.advance(50);
+    await clock.advance(5_000);
+    const reply = await run.result();
+    expect(reply.generateReason).toBe("budget");
+    const { results } = await whatIsLeft(store, reply);
+    expect(results.map(inShort)).toEqual([
+      expect.stringMatching(/^interrupted: /),
+      expect.stringMatching(/^interrupted: /),
+    ]);
+  });
+
+  it("ends what it has started below it", async () => {
+    const clock = new ManualClock();
+    const entered = Promise.withResolvers<void>();
+    const hangs: Script = () => {
+      entered.resolve();
+      return [{ hang: true }];
+    };
+    const helper = new ReActAgent({ name: "helper", model: scriptedModel(hangs) });
+    const store = memoryStore();
+    const model = scriptedModel([[{ call: "helper", input: { prompt: "x" } }]]);
+    const tools = [agentTool(helper)];
+    const agent = new ReActAgent({
+      name: "lead",
+      model,
+      store,
+      tools,
+      budget: { wallMs: 50 },
+      clock,
+    });
+    const run = agent.run("Go.", session);
+    await entered.promise;
+    await clock.advance(50);
+    const reply = await run.result();
+    expect(reply.generateReason).toBe("budget");
+    const records = await store.tasks({ rootTaskId: reply.task.rootTaskId });
+    expect(records.map(({ status }) => status)).toEqual(["incomplete", "incomplete"]);
+    await whatIsLeft(store, reply);
+  });
+
+  it("leaves no timer behind", async () => {
+    const clock = new ManualClock();
+    const budget = { wallMs: 1_000 };
+    const agent = new ReActAgent({ name: "lead", model: scriptedModel(["Hi."]), budget, clock });
+    await agent.call("Go.");
+    expect(clock.pending).toBe(0);
+  });
+});
+
+it("arguments that were too long are not sent back in full", async () => {
+  const store = memoryStore();
+  const model = scriptedModel([
+    [{ call: "ask", input: { text: "long ".repeat(600_000) } }],
+    "Sorry.",
+  ]);
+  const agent = new ReActAgent({ name: "lead", model, store, tools: [ask] });
+  const reply = await agent.call("Go.", session);
+  expect(reply.text).toBe("Sorry.");
+  const prompt = JSON.stringify(model.calls[1]?.prompt);
+  expect(prompt.length).toBeLessThan(10_000);
+  expect(prompt).toContain("These arguments had 3,000,011 characters");
+  expect(prompt).toContain("larger than 1,000,000 bytes");
+  await whatIsLeft(store, reply);
+});
