@@ -7,6 +7,7 @@ import { ResultEmitter } from "./emit-result.ts";
 import type { ToolCall } from "./hook.ts";
 import { callHooks, tellAnyway, tellHooks } from "./hook.ts";
 import type { PendingCall } from "./next.ts";
+import { copyPlain } from "./plain.ts";
 import { interruptedResult } from "./prompts.ts";
 import { finishCall, isCitable, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
@@ -105,11 +106,11 @@ async function editCall(
     "preActing",
     start,
     (hook, { call, result }) =>
-      result === undefined ? hook.preActing?.(task.hookContext, call) : undefined,
+      result === undefined ? hook.preActing?.(task.hookContext, Object.freeze(call)) : undefined,
     ({ call }, returned) => {
       const verdict = readActingVerdict(returned);
       if ("result" in verdict) {
-        const content = asBlocks(verdict.result);
+        const content = copyPlain(asBlocks(verdict.result));
         return { call, result: { type: "result", state: "success", content } };
       }
       const { name, input } = verdict;
@@ -142,7 +143,7 @@ async function answerCall(
     case "cancel":
       return interrupted();
     case "answer":
-      return { type: "result", state: "success", content: answer.output ?? [] };
+      return { type: "result", state: answer.state ?? "success", content: answer.output ?? [] };
     case "edit": {
       // What hooks have changed since is not what was edited: it is asked about like any other.
       const isApproved = isDeepStrictEqual(call, callOf(pending));

@@ -28,6 +28,14 @@ function step(...messages: Message[]): string {
 }
 
 describe("what comes next", () => {
+  it.each(["image", "audio", "video", "file"] as const)(
+    "after a reply that is only a block of type %s is nothing",
+    (type) => {
+      const source = { data: "AAAA", mimeType: "x/y" };
+      expect(step(user("Draw."), said({ type, source }))).toBe("done");
+    },
+  );
+
   it.each<[string, readonly Message[], string]>([
     ["at the beginning", [], "reason"],
     ["after what the user said", [user("hi")], "reason"],

@@ -1,5 +1,10 @@
-import type { AnswerBlock, Message, SuspensionBlock, ToolUseBlock } from "../protocol/message.ts";
-import { textOf } from "../protocol/message.ts";
+import type {
+  AnswerBlock,
+  Block,
+  Message,
+  SuspensionBlock,
+  ToolUseBlock,
+} from "../protocol/message.ts";
 
 /** A tool call that has no result yet. */
 export interface PendingCall {
@@ -52,10 +57,13 @@ export function nextStep(messages: readonly Message[], agentName: string): Step 
   }
   const heard = messages.findLastIndex((later) => later.content.some(isSpoken));
   const asked = message.content.some((block) => block.type === "tool_use");
-  if (heard === at && !asked && textOf(message.content).trim() !== "") {
-    return { type: "done", message };
-  }
+  if (heard === at && !asked && message.content.some(isVisible)) return { type: "done", message };
   return { type: "reason" };
+}
+
+/** Whether people can see a block of a reply. */
+export function isVisible(block: Block): boolean {
+  return block.type === "text" ? block.text.trim() !== "" : "source" in block;
 }
 
 /** A stop that a hook asked for is suspended on no call in particular. */
@@ -67,6 +75,6 @@ export function isRunnable(pending: PendingCall): boolean {
 }
 
 /** Whether a block is part of the conversation, and not a note about it. */
-function isSpoken(block: Message["content"][number]): boolean {
+function isSpoken(block: Block): boolean {
   return block.type !== "suspension" && block.type !== "answer" && block.type !== "compaction";
 }

@@ -2,13 +2,15 @@ import { RivuletError } from "../protocol/error.ts";
 import type { Block, Message } from "../protocol/message.ts";
 import { addUsage } from "../protocol/select.ts";
 import type { Usage } from "../protocol/task.ts";
+import { editModelCall } from "./edit-model-call.ts";
 import { TurnEmitter } from "./emit-turn.ts";
 import { modelExecution } from "./execution.ts";
 import type { ModelCall } from "./hook.ts";
 import { callHooks, tellHooks } from "./hook.ts";
 import { runTurn } from "./model/model.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
-import { stopCallId } from "./next.ts";
+import { isVisible, stopCallId } from "./next.ts";
+import { copyPlain, freezePlain } from "./plain.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
 import { showResult } from "./settle.ts";
 import { structuredWay } from "./structured-output.ts";
@@ -23,7 +25,7 @@ import {
 } from "./task-run.ts";
 import { traceModelCall } from "./trace.ts";
 import { isCancel } from "./until-cancelled.ts";
-import { readModelCall, readReasoningVerdict, readReply } from "./verdict.ts";
+import { readReasoningVerdict, readReply } from "./verdict.ts";
 
 /**
  * One model call: hooks may change what it sees and what becomes of it, the turn is shown as it streams, and the
@@ -97,16 +99,10 @@ async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<Mod
       .filter((text) => text !== "")
       .join("\n\n"),
     tools,
-    options: { ...settings.modelOptions },
+    options: settings.modelOptions,
   };
   const point = purpose === "summary" ? "preSummary" : "preReasoning";
-  return callHooks(
-    hooksOf(task),
-    point,
-    call,
-    (hook, current) => hook[point]?.(hookContext, current),
-    (current, returned) => readModelCall(returned, current),
-  );
+  return editModelCall(hooksOf(task), point, hookContext, call);
 }
 
 function request(task: TaskRun, call: ModelCall, purpose: "reply" | "summary") {
@@ -188,9 +184,10 @@ function callIdOf(block: Block): readonly string[] {
 /** What a hook put in place of the model's words is shown in their place. */
 function shown(sink: TurnEmitter, original: Message, edited: Message): Message {
   if (edited === original) return original;
+  const content = copyPlain(edited.content);
   sink.discard("edited");
-  sink.showWhole(edited.content);
-  return { ...original, content: edited.content };
+  sink.showWhole(content);
+  return { ...original, content };
 }
 
 async function commitTurn(task: TaskRun, message: Message, more: readonly Message[] = []) {
@@ -217,7 +214,8 @@ function assistantMessage(
   purpose: "reply" | "summary",
 ): Message {
   const { content, usage, finishReason: finish, model } = turn;
-  return {
+  // Frozen before hooks see it: what they make of it they return.
+  return freezePlain({
     id: task.settings.ids.next("msg"),
     role: "assistant",
     name: task.settings.name,
@@ -230,7 +228,7 @@ function assistantMessage(
       ...((finish === "length" || finish === "content-filter") && { finish }),
       ...(purpose === "summary" && { summary: true }),
     },
-  };
+  });
 }
 
 /** Tells the model what was wrong with its answer; the next reasoning is another try. */
@@ -252,13 +250,7 @@ function withoutCalls(content: readonly Block[]): readonly Block[] {
 }
 
 function isBlank(message: Message): boolean {
-  return !message.content.some(
-    (block) =>
-      block.type === "tool_use" ||
-      block.type === "image" ||
-      block.type === "file" ||
-      (block.type === "text" && block.text.trim() !== ""),
-  );
+  return !message.content.some((block) => block.type === "tool_use" || isVisible(block));
 }
 
 const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
@@ -275,7 +267,10 @@ function goOnWith(task: TaskRun, reply: Message, messages: readonly Message[]): 
   if (open.length > 0) throw withoutResult(open.map(({ name }) => name));
   for (const { id, state, output } of results) showResult(task, id, state, output);
   const metadata = { taskId: task.ref.taskId, goto: true };
-  return messages.map((one) => ({ ...one, metadata: { ...one.metadata, ...metadata } }));
+  return messages.map((one) => ({
+    ...copyPlain(one),
+    metadata: { ...one.metadata, ...metadata },
+  }));
 }
 
 function withoutResult(names: readonly string[]): RivuletError {

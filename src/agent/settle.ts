@@ -7,6 +7,7 @@ import { ResultEmitter } from "./emit-result.ts";
 import type { ToolCall, ToolResult } from "./hook.ts";
 import { callHooks } from "./hook.ts";
 import { nextStep, stopCallId } from "./next.ts";
+import { copyPlain, freezePlain } from "./plain.ts";
 import { repeatedResult } from "./prompts.ts";
 import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
@@ -91,7 +92,7 @@ export async function finishCall(
   const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
     hooksOf(task, signal),
     "postActing",
-    { result: { state: result.state, output: result.content }, stop: false },
+    { result: { state: result.state, output: freezePlain(result.content) }, stop: false },
     (hook, current) => hook.postActing?.(task.hookContext, ran, current.result),
     (current, returned) => {
       const said = readResultVerdict(returned);
@@ -100,7 +101,7 @@ export async function finishCall(
     },
   );
   const { state, output, keepsDisplay = false } = verdict.result;
-  const cut = cutText(output).blocks;
+  const cut = cutText(output === result.content ? output : copyPlain(output)).blocks;
   const repeat = repeatOf(task.messages, task.ref.taskId, call, cut);
   const isRepeated = repeat.times === 3;
   const content: readonly Block[] = isRepeated

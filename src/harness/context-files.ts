@@ -37,7 +37,7 @@ export function contextFiles(workspace: Workspace, options: ContextFilesOptions)
     return { head: text.slice(0, maxTokens * 4), length: text.length };
   });
 
-  async function addTo(context: HookContext, call: ModelCall): Promise<ModelCall> {
+  async function addTo(context: HookContext, call: ModelCall): Promise<void> {
     const view = workspace.viewFor(context);
     const dated = datedPaths(paths, clock.now());
     const found = await Promise.all(dated.map((path) => lookAt(cache, view, path)));
@@ -49,9 +49,9 @@ export function contextFiles(workspace: Workspace, options: ContextFilesOptions)
       sections.push(section);
       room -= estimateTokens(section);
     }
-    if (sections.length === 0) return call;
+    if (sections.length === 0) return;
     const system = [call.system, introduction, ...sections].filter((text) => text !== "");
-    return { ...call, system: system.join("\n\n") };
+    call.system = system.join("\n\n");
   }
   return { name: "workspace-context", priority: 900, preReasoning: addTo, preSummary: addTo };
 }

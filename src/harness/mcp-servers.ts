@@ -137,9 +137,9 @@ export function mcpServers(options: McpServersOptions): McpServers {
       name: "mcp-servers",
       preReasoning(_, call) {
         const problems = [...running.values()].flatMap(({ problem }) => problem ?? []);
-        if (problems.length === 0) return undefined;
+        if (problems.length === 0) return;
         const notices = problems.map((problem) => `[${problem} (its tools are not on offer)]`);
-        return { ...call, system: [call.system, ...notices].filter(Boolean).join("\n\n") };
+        call.system = [call.system, ...notices].filter(Boolean).join("\n\n");
       },
     },
     async close() {

@@ -67,6 +67,20 @@ describe("maxIters", () => {
     expect(never.model.calls).toHaveLength(3);
   });
 
+  it.each(["image/png", "application/pdf", "audio/wav"])(
+    "takes a reply that is a file of type %s for an answer",
+    async (mediaType) => {
+      const { reply, model } = await runScript(
+        [[{ file: { mediaType, data: { type: "data", data: "AAAA" } } }]],
+        {
+          maxIters: 5,
+        },
+      );
+      expect([reply.generateReason, model.calls.length]).toEqual(["model_stop", 1]);
+      expect(reply.content).toMatchObject([{ source: { mimeType: mediaType } }]);
+    },
+  );
+
   it("does not take a reply with calls for a blank one", async () => {
     const { model } = await runScript([[{ call: "same" }], "done"], { tools: [same] });
     expect(JSON.stringify(model.calls[1]?.prompt)).not.toContain("no visible text");

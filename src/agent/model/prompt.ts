@@ -11,6 +11,7 @@ import type {
   ToolResultBlock,
   ToolUseBlock,
 } from "../../protocol/message.ts";
+import { maxBytes } from "../tool/arguments.ts";
 import type { Version } from "./media.ts";
 import { filePart, outputPart } from "./media.ts";
 import type { Signed } from "./turn.ts";
@@ -38,6 +39,8 @@ interface Assembly {
   readonly prompt: PromptMessage[];
 }
 
+/** How much is shown of arguments that were too long. */
+const shownOfTooLong = 1_000;
 /** Said of a call that has no result: a provider accepts no call without one. */
 const noResultYet = "There is no result yet.";
 /** Said of a call that came to nothing and left no words. */
@@ -166,7 +169,7 @@ function viewOf(message: Message, version: Version): View {
           type: "tool-call",
           toolCallId: block.providerCallId ?? block.id,
           toolName: block.name,
-          input: isPlainObject(block.input) ? block.input : {}, // providers take nothing else
+          input: isPlainObject(block.input) ? shortened(block.input) : {}, // providers take nothing else
           ...providerOptions(block),
         });
         break;
@@ -249,6 +252,15 @@ function providerOptions(block: object): Pick<AssistantPart, "providerOptions"> 
 
 function userText(text: string): PromptMessage {
   return { role: "user", content: [{ type: "text", text }] };
+}
+
+/** Arguments that were too long to run are not sent back in full: they would be in every prompt from here on. */
+function shortened(input: Record<string, unknown>): Record<string, unknown> {
+  const text = JSON.stringify(input);
+  if (Buffer.byteLength(text) <= maxBytes) return input;
+  const size = text.length.toLocaleString("en");
+  const begin = text.slice(0, shownOfTooLong).toWellFormed();
+  return { notice: `[These arguments had ${size} characters. They began with: ${begin}]` };
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,5 @@
 import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
+import { copyPlain } from "../plain.ts";
 import { reasonOf } from "./result.ts";
 import type { ToolDefinition } from "./tool.ts";
 
@@ -15,7 +16,8 @@ export interface SentArguments {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const maxBytes = 1_000_000;
+/** The longest arguments that a call may have. */
+export const maxBytes = 1_000_000;
 const maxDepth = 64;
 const maxIssues = 20;
 const maxLine = 500;
@@ -35,8 +37,10 @@ export async function readArguments(
     const value = sent.raw === undefined ? (sent.input ?? {}) : parse(sent.raw);
     const problem = problemWith(value);
     if (problem !== undefined) return refused(name, [problem]);
-    if (!schema) return { ok: true, input: { ...extraInput, ...preset } };
-    const result = await validate(schema, { ...extraInput, ...(value as Fields), ...preset });
+    // The tool's own: what it does to its input reaches neither the transcript nor the settings.
+    if (!schema) return { ok: true, input: copyPlain({ ...extraInput, ...preset }) };
+    const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
+    const result = await validate(schema, own);
     return result.issues
       ? refused(name, result.issues.map(describe))
       : { ok: true, input: result.value };

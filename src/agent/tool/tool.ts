@@ -1,6 +1,7 @@
 import type { Awaitable, OutputOf, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Execution } from "../execution.ts";
+import { frozenCopy } from "../plain.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 
@@ -76,11 +77,11 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     name,
     inputSchema,
     ...(input && { input }),
-    preset: Object.freeze({ ...preset }),
+    preset: frozenCopy(preset),
     idempotent: options.idempotent ?? false,
     exclusive: options.exclusive ?? false,
     citable: options.citable ?? false,
-    execution: Object.freeze({ ...options.execution }),
+    execution: frozenCopy(options.execution ?? {}),
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
     ...(execute && { execute: execute as NonNullable<ToolDefinition["execute"]> }),
   });

@@ -1,8 +1,9 @@
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import type { Execution } from "../execution.ts";
+import { frozenCopy } from "../plain.ts";
 import { isCancel } from "../until-cancelled.ts";
-import type { ContextValues } from "./context.ts";
+import { type ContextValues, ownValues } from "./context.ts";
 import { activeGroups, groupsTool, groupsToolName, type ToolGroups } from "./groups.ts";
 import { reasonOf } from "./result.ts";
 import { definitionOf, type Tool } from "./tool.ts";
@@ -62,12 +63,22 @@ export class Toolkit {
   constructor(options: ToolkitOptions = {}) {
     const { tools = [], groups = {}, sources = [], extraInput = {} } = options;
     this.onChunk = options.onChunk;
-    this.execution = options.execution ?? noFields;
-    this.context = options.context ?? noFields;
+    this.execution = frozenCopy(options.execution ?? noFields);
+    this.context = ownValues(options.context ?? noFields);
     // Without a prototype, so that a tool named like one of its methods finds nothing there.
-    this.extraInput = Object.freeze(Object.assign(Object.create(null), extraInput));
-    this.#options = { ...options };
-    this.#groups = { ...groups };
+    this.extraInput = Object.freeze(Object.assign(Object.create(null), frozenCopy(extraInput)));
+    this.#groups = Object.fromEntries(
+      Object.entries(groups).map(([name, group]) => [name, { ...group, tools: [...group.tools] }]),
+    );
+    // What it is made of once more by `with` and `without`.
+    this.#options = {
+      ...options,
+      tools: [...tools],
+      groups: this.#groups,
+      execution: this.execution,
+      context: this.context,
+      extraInput: this.extraInput,
+    };
     this.#sources = [...sources];
     const hasGroups = Object.keys(groups).length > 0;
     this.#always = Object.freeze(hasGroups ? [...tools, groupsTool(groups)] : [...tools]);

@@ -22,15 +22,16 @@ export function subagents(
   const limits = { ...subagentLimits, ...options.limits };
   const roster = openRoster(harness, declared);
 
-  async function preReasoning(context: HookContext, call: ModelCall): Promise<ModelCall> {
+  async function preReasoning(context: HookContext, call: ModelCall): Promise<void> {
     if ((context.source?.depth ?? 0) >= limits.maxSpawnDepth) {
-      return { ...call, tools: call.tools.filter(({ name }) => !subagentToolNames.has(name)) };
+      call.tools = call.tools.filter(({ name }) => !subagentToolNames.has(name));
+      return;
     }
     const { sessionId } = context.task;
     const agents = await roster.entries();
     const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });
     const prompt = delegationPrompt({ agents, tasks: tasks.toReversed() });
-    return { ...call, system: call.system === "" ? prompt : `${call.system}\n\n${prompt}` };
+    call.system = call.system === "" ? prompt : `${call.system}\n\n${prompt}`;
   }
 
   return {

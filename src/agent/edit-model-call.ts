@@ -1,0 +1,59 @@
+import type { Message } from "../protocol/message.ts";
+import type { HookContext, ModelCall } from "./hook.ts";
+import { callHooks, type RunHooks } from "./hook.ts";
+import { copyPlain, isSame } from "./plain.ts";
+import { readModelCall } from "./verdict.ts";
+
+/**
+ * Lets hooks edit a model call. They get copies of everything, which they may change in place; the messages are copied
+ * when the first hook looks at them, since most look only at the rest.
+ */
+export async function editModelCall(
+  run: RunHooks,
+  point: "preReasoning" | "preSummary",
+  context: HookContext,
+  call: ModelCall,
+): Promise<ModelCall> {
+  if (!run.hooks.some((hook) => hook[point])) return call;
+  let copies: readonly Message[] = [];
+  let messages: Message[] | undefined;
+  const own: ModelCall = {
+    get messages() {
+      if (messages === undefined) {
+        copies = call.messages.map(copyPlain);
+        messages = [...copies];
+      }
+      return messages;
+    },
+    set messages(edited) {
+      messages = edited;
+    },
+    system: call.system,
+    tools: [...call.tools],
+    options: copyPlain(call.options),
+  };
+  const edited = await callHooks(
+    run,
+    point,
+    own,
+    (hook, current) => hook[point]?.(context, current),
+    (current, returned) => readModelCall(returned, current),
+  );
+  const isUnseen = edited === own && messages === undefined;
+  const { system, tools, options } = edited;
+  const shown = isUnseen ? call.messages : unedited(edited.messages, copies, call.messages);
+  return { messages: shown, system, tools, options };
+}
+
+/** The transcript's own messages in place of copies that nobody has changed: the model's view of those is known. */
+function unedited(
+  messages: readonly Message[],
+  copies: readonly Message[],
+  originals: readonly Message[],
+): Message[] {
+  const places = new Map(copies.map((copy, index) => [copy, index]));
+  return messages.map((message) => {
+    const original = originals[places.get(message) ?? -1];
+    return original && isSame(message, original) ? original : message;
+  });
+}
