@@ -20,7 +20,7 @@ export async function editModelCall(
   const own: ModelCall = {
     get messages() {
       if (messages === undefined) {
-        copies = call.messages.map(copyPlain);
+        copies = call.messages.map(copyOf);
         messages = [...copies];
       }
       return messages;
@@ -43,6 +43,17 @@ export async function editModelCall(
   const { system, tools, options } = edited;
   const shown = isUnseen ? call.messages : unedited(edited.messages, copies, call.messages);
   return { messages: shown, system, tools, options };
+}
+
+const known = new WeakMap<Message, Message>();
+
+/** The copy of a message; one that nobody has changed serves the next call as well. */
+function copyOf(message: Message): Message {
+  const last = known.get(message);
+  if (last && isSame(last, message)) return last;
+  const copy = copyPlain(message);
+  known.set(message, copy);
+  return copy;
 }
 
 /** The transcript's own messages in place of copies that nobody has changed: the model's view of those is known. */

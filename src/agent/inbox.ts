@@ -40,6 +40,7 @@ async function readInbox(
   isDue: (post: Post) => boolean,
 ): Promise<readonly DueRow[]> {
   const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  if (posts.length === 0) return [];
   return Promise.all(
     posts.filter(isDue).map(async (post) => {
       const problem = postProblem(post);

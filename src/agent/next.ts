@@ -31,14 +31,15 @@ export function nextStep(messages: readonly Message[], agentName: string): Step 
   );
   const message = messages[at];
   if (message === undefined) return { type: "reason" };
-  const after = messages.slice(at + 1).flatMap((later) => later.content);
   const suspensions = new Map<string, SuspensionBlock>();
   const answers = new Map<string, AnswerBlock>();
   const results = new Set<string>();
-  for (const block of after) {
-    if (block.type === "tool_result") results.add(block.id);
-    else if (block.type === "suspension") suspensions.set(block.callId, block);
-    else if (block.type === "answer") answers.set(block.approvalId, block);
+  for (let index = at + 1; index < messages.length; index++) {
+    for (const block of messages[index]?.content ?? []) {
+      if (block.type === "tool_result") results.add(block.id);
+      else if (block.type === "suspension") suspensions.set(block.callId, block);
+      else if (block.type === "answer") answers.set(block.approvalId, block);
+    }
   }
   const pending = (callId: string) => {
     const suspension = suspensions.get(callId);

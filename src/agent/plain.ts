@@ -10,11 +10,12 @@ export function copyPlain<T>(value: T): T {
 /** Plain objects and lists can never be changed from here on, all the way down; gives back the same value. */
 export function freezePlain<T>(value: T): T {
   if (Array.isArray(value)) {
+    if (Object.isFrozen(value)) return value; // by us, so all the way down
     for (const entry of value) if (typeof entry === "object") freezePlain(entry);
     return Object.freeze(value);
   }
-  if (!isPlainObject(value)) return value;
-  for (const key of Object.keys(value)) {
+  if (!isPlainObject(value) || Object.isFrozen(value)) return value;
+  for (const key in value) {
     const field = value[key];
     if (typeof field === "object") freezePlain(field);
   }

@@ -33,9 +33,7 @@ export function toolContext(
     ...(record.userId !== undefined && { userId: record.userId }),
     attempt,
     agent: { name: settings.name, agentId: settings.agentId },
-    get messages() {
-      return viewOf(task.messages);
-    },
+    messages: viewOf(task.messages),
     emit(chunk) {
       if (signal.aborted) return;
       shown.emit(chunk);
