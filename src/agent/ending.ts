@@ -3,6 +3,7 @@ import type { GenerateReason, Message } from "../protocol/message.ts";
 import type { IncompleteReason, Suspension } from "../protocol/task.ts";
 import type { Step } from "./next.ts";
 import { isRunnable } from "./next.ts";
+import { freezePlain } from "./plain.ts";
 import type { TaskRun } from "./task-run.ts";
 import { openStop } from "./waiting.ts";
 
@@ -42,7 +43,7 @@ export function completed(
   return {
     status: "completed",
     generateReason: "structured_output",
-    message: { ...said, content: [{ type: "text", text }] },
+    message: freezePlain({ ...said, content: [{ type: "text", text }] }),
     structured: structured.value,
   };
 }
@@ -103,7 +104,7 @@ function lastReply(task: TaskRun): Message {
     (message) => message.role === "assistant" && message.metadata?.taskId === task.ref.taskId,
   );
   const { ids, name } = task.settings;
-  return mine ?? { id: ids.next("msg"), role: "assistant", name, content: [] };
+  return mine ?? freezePlain({ id: ids.next("msg"), role: "assistant", name, content: [] });
 }
 
 function lastToolMessage(task: TaskRun): Message {

@@ -232,7 +232,7 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
     task.emitter.emit({ type: "task.cancelled", task: { ...said, status } });
   } else task.emitter.emit({ type: "task.incomplete", task: { ...said, status } });
   const { usage } = task;
-  const record = { status, result: freezePlain(message), generateReason, usage };
+  const record = { status, result: message, generateReason, usage };
   await commitStep(task, {
     record: { ...record, ...(structured !== undefined && { structured }) },
     posts: deliveryOf(task, status),
