@@ -40,7 +40,7 @@ export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<E
     await settlePending(task, "error", interruptedResult);
     return failed(task, error);
   } finally {
-    over.abort();
+    over.abort("over");
   }
 }
 
