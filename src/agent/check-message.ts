@@ -1,5 +1,5 @@
-import type { Block, Message } from "../protocol/message.ts";
-import { isRecord, isResultState } from "./block-shape.ts";
+import type { Block, Message, ToolResultState } from "../protocol/message.ts";
+import { isRecord } from "./plain.ts";
 
 type Role = Message["role"];
 type BlockType = Block["type"];
@@ -18,6 +18,15 @@ const sayable: Readonly<Record<Role, ReadonlySet<BlockType>>> = {
   tool: new Set(["tool_result"]),
 };
 const inResults: ReadonlySet<BlockType> = new Set(["text", "hint", ...media]);
+const own = ["suspension", "answer", "compaction"] as const;
+const anywhere = new Set<BlockType>([...sayable.assistant, ...sayable.user, ...own]);
+const states: ReadonlySet<unknown> = new Set<ToolResultState>([
+  "success",
+  "error",
+  "denied",
+  "interrupted",
+]);
+
 /** What is wrong with a message that somebody else has made, and where in it; undefined when it can be stored. */
 export function messageProblem(value: unknown, place: string): string | undefined {
   if (!isRecord(value)) return `${place} is no message.`;
@@ -36,6 +45,21 @@ export function messageProblem(value: unknown, place: string): string | undefine
 export function outputProblem(value: unknown, place: string): string | undefined {
   if (!Array.isArray(value)) return `${place} is no list of blocks.`;
   return blocksProblem(value, place, inResults, "the output of a tool");
+}
+
+/** Whether a value is a list of blocks, of whatever kind; hooks may make any. */
+export function isBlocks(value: unknown): value is readonly Block[] {
+  return Array.isArray(value) && blocksProblem(value, "", anywhere, "") === undefined;
+}
+
+/** Whether a value is a message, apart from its id, with blocks of whatever kind. */
+export function isMessage(value: unknown): value is Message {
+  return isRecord(value) && Object.hasOwn(sayable, String(value.role)) && isBlocks(value.content);
+}
+
+/** Whether a value says how a call ended. */
+export function isResultState(value: unknown): value is ToolResultState {
+  return states.has(value);
 }
 
 function blocksProblem(
@@ -77,6 +101,13 @@ function blockProblem(type: BlockType, block: Fields, place: string): string | u
       if (!isText(block.name)) return `${place}.name is no string.`;
       if (!isResultState(block.state)) return `${place}.state is no state of a result.`;
       return outputProblem(block.output, `${place}.output`);
+    case "suspension":
+    case "answer":
+      if (!isText(block.callId)) return `${place}.callId is no string.`;
+      return isName(block.approvalId) ? undefined : `${place}.approvalId names no approval.`;
+    case "compaction":
+      if (!isText(block.summary)) return `${place}.summary is no string.`;
+      return Number.isInteger(block.keepFrom) ? undefined : `${place}.keepFrom is no index.`;
     default:
       return sourceProblem(block.source, `${place}.source`);
   }

@@ -1,6 +1,7 @@
 import type { Message } from "../protocol/message.ts";
-import { isBlocks, isMessage, isRecord, isResultState } from "./block-shape.ts";
+import { isBlocks, isMessage, isResultState } from "./check-message.ts";
 import type { ActingVerdict, ModelCall, ReasoningVerdict, ToolResult } from "./hook.ts";
+import { isRecord } from "./plain.ts";
 
 // What hooks return is read here, at each point that takes something: one of the forms that its type has, or an error
 // that says what came instead. Undefined and null never get here: they leave things as they are.

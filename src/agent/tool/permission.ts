@@ -1,4 +1,4 @@
-import { isRecord } from "../block-shape.ts";
+import { isRecord } from "../plain.ts";
 
 /** Which calls a rule is about: a glob on the tool's name, and where given, globs on fields of its input. */
 export type Rule =

@@ -1,5 +1,6 @@
 import type { Block, MediaBlock, MediaSource, TextBlock } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
+import { isRecord } from "../plain.ts";
 
 /** A result for its two audiences. */
 export interface ShownResult {
@@ -238,8 +239,4 @@ function lengthOf(block: Block | WireBlock): number {
 
 function isNotBlank(block: ContentBlock): boolean {
   return block.type !== "text" || block.text.trim() !== "";
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

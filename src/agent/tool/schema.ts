@@ -3,6 +3,7 @@ import { type OutputUnit, type Schema, type SchemaDraft, Validator } from "@cfwo
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
 import type { StandardIssue, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { isRecord } from "../plain.ts";
 
 /** A JSON Schema document. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -136,8 +137,4 @@ function issueOf({ keyword, instanceLocation, error }: OutputUnit): readonly Sta
 
 function decodePointer(part: string): string {
   return decodeURI(part).replaceAll("~1", "/").replaceAll("~0", "~");
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { isRecord } from "../../plain.ts";
 import { type CitableText, citableTexts } from "./passages.ts";
 
 /** A call that was made, and what came of it. */
@@ -131,8 +132,4 @@ function readOutput(output: Output): Pick<MadeCall, "output" | "isError"> {
     default:
       return { output: JSON.stringify(output.value), isError: output.type === "error-json" };
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
