@@ -5,7 +5,6 @@ import { agentTool, jsonSchema, ReActAgent, tool } from "../src/index.ts";
 import type { ScriptedTurn } from "../src/testing/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 
-const rounds = 40;
 const limit = 1.5;
 
 const chunk = "some words of text ";
@@ -16,35 +15,57 @@ const prompt: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text",
 
 /** Makes what is measured, as a program does once, and gives the part whose time is taken. */
 type Work = () => () => Promise<void>;
+/** The same for a turn of many chunks: it says when the first and the last of them came. */
+type Turn = () => () => Promise<{ readonly first: number; readonly last: number }>;
 
 /** The least anybody can do with a model's stream and still send it on. */
-const bare = (turn: ScriptedTurn) => () => {
-  const model = scriptedModel([turn]);
-  return async () => {
-    const { stream } = await model.doStream({ prompt });
-    let bytes = 0;
-    for await (const part of stream) {
-      if (part.type === "text-delta") bytes += JSON.stringify({ delta: part.delta }).length;
-    }
-    if (bytes === 0) throw new Error("The model said nothing.");
+const bare =
+  (chunks: number): Turn =>
+  () => {
+    const model = scriptedModel([long(chunks)]);
+    return async () => {
+      const { stream } = await model.doStream({ prompt });
+      let bytes = 0;
+      let count = 0;
+      let first = 0;
+      let last = 0;
+      for await (const part of stream) {
+        if (part.type !== "text-delta") continue;
+        bytes += JSON.stringify({ delta: part.delta }).length;
+        count += 1;
+        if (count === 1) first = performance.now();
+        else if (count === chunks) last = performance.now();
+      }
+      if (bytes < chunks) throw new Error("The model did not say it all.");
+      return { first, last };
+    };
   };
-};
 
 /** The same turn through an agent, every event read; at depth n through n agents around it. */
-const agent = (turn: ScriptedTurn, chunks: number, depth: number) => () => {
-  let inner = new ReActAgent({ name: "worker", model: scriptedModel([turn]) });
-  for (let level = 0; level < depth; level++) {
-    const script: ScriptedTurn[] = [{ call: inner.name, input: { prompt: "go" } }, "done"];
-    const tools = [agentTool(inner)];
-    inner = new ReActAgent({ name: `lead_${level}`, model: scriptedModel(script), tools });
-  }
-  return async () => {
-    let deltas = 0;
-    for await (const { type } of inner.run("go")) if (type === "task.text.delta") deltas++;
-    // The chunks, and a last word of each agent around them.
-    if (deltas !== chunks + depth) throw new Error(`${deltas} deltas of ${chunks + depth}.`);
+const agent =
+  (chunks: number, depth: number): Turn =>
+  () => {
+    let inner = new ReActAgent({ name: "worker", model: scriptedModel([long(chunks)]) });
+    for (let level = 0; level < depth; level++) {
+      const script: ScriptedTurn[] = [{ call: inner.name, input: { prompt: "go" } }, "done"];
+      const tools = [agentTool(inner)];
+      inner = new ReActAgent({ name: `lead_${level}`, model: scriptedModel(script), tools });
+    }
+    return async () => {
+      let count = 0;
+      let first = 0;
+      let last = 0;
+      for await (const { type } of inner.run("go")) {
+        if (type !== "task.text.delta") continue;
+        count += 1;
+        if (count === 1) first = performance.now();
+        else if (count === chunks) last = performance.now();
+      }
+      // The chunks, and a last word of each agent around them.
+      if (count !== chunks + depth) throw new Error(`${count} deltas of ${chunks + depth}.`);
+      return { first, last };
+    };
   };
-};
 
 const iterationTurns = (count: number): ScriptedTurn[] =>
   Array.from({ length: count }, (_, index) => [{ call: "count", input: { index } }]);
@@ -94,7 +115,7 @@ const bareIterations = (count: number) => () => {
 };
 
 /** Milliseconds of the best of several interleaved rounds. */
-async function best(work: Record<string, Work>): Promise<Record<string, number>> {
+async function best(rounds: number, work: Record<string, Work>): Promise<Record<string, number>> {
   const times: Record<string, number> = {};
   for (let round = 0; round < rounds; round++) {
     for (const [name, make] of Object.entries(work)) {
@@ -107,6 +128,21 @@ async function best(work: Record<string, Work>): Promise<Record<string, number>>
   return times;
 }
 
+/** The same for turns: the time from the first chunk to the last, and the time before and after. */
+async function bestTurns(rounds: number, turns: readonly Turn[]) {
+  const times = turns.map((make) => ({ make, turn: Infinity, around: Infinity }));
+  for (let round = 0; round < rounds; round++) {
+    for (const time of times) {
+      const run = time.make();
+      const start = performance.now();
+      const { first, last } = await run();
+      time.turn = Math.min(time.turn, last - first);
+      time.around = Math.min(time.around, first - start + (performance.now() - last));
+    }
+  }
+  return times;
+}
+
 let held = true;
 const claim = (what: string, ratio: number, most: number) => {
   const ok = ratio <= most;
@@ -114,29 +150,27 @@ const claim = (what: string, ratio: number, most: number) => {
   console.log(`  ${what}: ${ratio.toFixed(2)} (at most ${most}) ${ok ? "ok" : "TOO MUCH"}`);
 };
 
+const depths = [0, 1, 2, 3];
 const perChunk: number[] = [];
 for (const chunks of [20_000, 100_000]) {
-  const turn = long(chunks);
-  const depths = [0, 1, 2, 3];
-  const times = await best({
-    bare: bare(turn),
-    ...Object.fromEntries(depths.map((depth) => [`depth ${depth}`, agent(turn, chunks, depth)])),
-  });
-  console.log(`one turn of ${chunks.toLocaleString("en")} text chunks`);
-  for (const [name, ms] of Object.entries(times)) {
-    console.log(`  ${name}: ${((ms * 1_000) / chunks).toFixed(2)} µs per chunk`);
+  const turns = [bare(chunks), ...depths.map((depth) => agent(chunks, depth))];
+  const [alone, ...deep] = await bestTurns(3_000_000 / chunks, turns);
+  const each = (ms = 0) => (ms * 1_000) / chunks;
+  console.log(`one turn of ${chunks.toLocaleString("en")} text chunks, from the first to the last`);
+  console.log(`  bare: ${each(alone?.turn).toFixed(2)} µs per chunk`);
+  for (const [depth, { turn, around }] of deep.entries()) {
+    const whole = `${around.toFixed(1)} ms before and after`;
+    console.log(`  depth ${depth}: ${each(turn).toFixed(2)} µs per chunk, ${whole}`);
+    claim(`depth ${depth} over bare`, turn / (alone?.turn ?? 1), limit);
   }
-  for (const depth of depths) {
-    claim(`depth ${depth} over bare`, (times[`depth ${depth}`] ?? 0) / (times.bare ?? 1), limit);
-  }
-  perChunk.push((times["depth 0"] ?? 0) / chunks);
+  perChunk.push(each(deep[0]?.turn));
 }
 claim("per chunk, 100,000 over 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1), limit);
 
 console.log("iterations with one tool call each");
 const perIteration: number[] = [];
 for (const count of [50, 200, 800]) {
-  const times = await best({ bare: bareIterations(count), agent: iterations(count) });
+  const times = await best(30, { bare: bareIterations(count), agent: iterations(count) });
   const each = ((times.agent ?? 0) * 1_000) / count;
   const over = (times.agent ?? 0) / (times.bare ?? 1);
   perIteration.push(each - ((times.bare ?? 0) * 1_000) / count);

@@ -1,5 +1,6 @@
-import { hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { Block, Message } from "../protocol/message.ts";
+import type { ToolCall } from "./hook.ts";
 
 /** How often the same call has had the same result, one after the other. */
 export interface Repeat {
@@ -11,11 +12,10 @@ export interface Repeat {
 export function repeatOf(
   messages: readonly Message[],
   taskId: string,
-  call: { readonly name: string; readonly input: unknown },
+  call: Pick<ToolCall, "name" | "input">,
   output: readonly Block[],
 ): Repeat {
-  const said = JSON.stringify([call.name, call.input, output]);
-  const fingerprint = hash("sha256", said, "base64url");
+  const fingerprint = fingerprintOf(call, output);
   const last = lastRepeat(messages, taskId);
   return { fingerprint, times: last?.fingerprint === fingerprint ? last.times + 1 : 1 };
 }
@@ -25,4 +25,15 @@ export function lastRepeat(messages: readonly Message[], taskId: string): Repeat
   const last = messages.findLast((message) => message.content[0]?.type === "tool_result");
   const block = last?.metadata?.taskId === taskId ? last.content[0] : undefined;
   return block?.type === "tool_result" ? (block.metadata?.repeat as Repeat | undefined) : undefined;
+}
+
+/** The same for the same. Texts go in as they are, after their length: as JSON a long one costs more than the hash. */
+function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly Block[]): string {
+  const hash = createHash("sha256").update(JSON.stringify([call.name, call.input]));
+  for (const block of output) {
+    const text = block.type === "text" ? block.text : "";
+    hash.update(JSON.stringify(text === "" ? block : { ...block, text: text.length }));
+    hash.update(text);
+  }
+  return hash.digest("base64url");
 }
