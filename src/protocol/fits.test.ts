@@ -3,6 +3,7 @@ import type { LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
 import { materialize } from "./materialize.ts";
 import { emptyTree, reduce, TaskTree } from "./reduce.ts";
 import { subtreeUsage, waitingApprovals } from "./select.ts";
+import { snapshotOf } from "./snapshot.ts";
 import type { MessageItem, Tree } from "./task.ts";
 
 type Sent = Record<string, unknown>;
@@ -284,5 +285,41 @@ describe("a bomb", () => {
     expect(tree.ignored).toBe(0);
     expect(JSON.stringify(materialize(tree)).length).toBeGreaterThan(1_000);
     expect(subtreeUsage(tree, "t0").total_tokens).toBe(40_000);
+  });
+});
+
+describe("what was let in can be shown and told on", () => {
+  const asked = {
+    type: "task.approval.requested",
+    approval_id: "a",
+    kind: "tool_call",
+    call_id: "c",
+    name: "n",
+    arguments: "{}",
+  };
+
+  it("a reason for a decision is a text", () => {
+    const resolved = { type: "task.approval.resolved", approval_id: "a", decision: "deny" };
+    expect(fold(asked, { ...resolved, reason: nested(9) }).ignored).toBe(1);
+    expect(fold(asked, { ...resolved, reason: "no" }).tasks.r?.approvals[0]?.reason).toBe("no");
+  });
+
+  it("an empty word on why a task is incomplete, and what nests as deep as it may", () => {
+    const incomplete = end("incomplete", { incomplete_details: { reason: "" } });
+    const tree = fold({ type: "task.custom", name: "n", value: nested(200) }, incomplete);
+    expect(tree.ignored).toBe(0);
+    const snapshot = snapshotOf(tree, "r", { sequenceNumber: 2, createdAt: 1 }) as TaskSnapshot;
+    expect(reduce(emptyTree(), snapshot)).toMatchObject({
+      ignored: 0,
+      tasks: { r: { incompleteReason: "", state: tree.tasks.r?.state } },
+    });
+  });
+
+  it("annotations of a block of an unknown type, whatever they are", () => {
+    const chart = { type: "chart", annotations: [null, 4] };
+    const tree = fold(message, block("block.done", chart));
+    expect(tree.ignored).toBe(0);
+    const { output } = materialize(tree, "r", { seed: true });
+    expect(output).toMatchObject([{ block_list: [chart] }]);
   });
 });

@@ -59,8 +59,8 @@ function record(fields: Readonly<Record<string, Check>>): Check {
 }
 
 /** What is kept as it came, with all that is in it. */
-function kept(check: Check): Check {
-  return (value) => check(value) && nests(value);
+function kept(check: Check, levels = maxNesting): Check {
+  return (value) => check(value) && nests(value, levels);
 }
 
 /** Of a known `type`: what that asks for. Of an unknown one: anything. */
@@ -181,6 +181,7 @@ const snapshot = record({
       cost: maybe(cost),
       state: maybe(isObject),
     }),
+    maxNesting + 4, // what an event brought stands a little deeper in its task
   ),
 });
 
@@ -232,7 +233,12 @@ const shapes: Readonly<Record<ShapedEvent["type"], Check>> = {
   "task.approval.requested": kept(
     record({ ...approval, call_id: text, name: text, arguments: text }),
   ),
-  "task.approval.resolved": record({ approval_id: isId, decision: text, by: maybe(text) }),
+  "task.approval.resolved": record({
+    approval_id: isId,
+    decision: text,
+    by: maybe(text),
+    reason: maybe((value) => value === null || text(value)),
+  }),
   "task.usage": record({ usage, cost: maybe(cost) }),
   "task.custom": record({ name: isId, value: kept((value) => value !== undefined) }),
 };

@@ -1,3 +1,4 @@
+import { isObject } from "./draft.ts";
 import { RivuletError } from "./error.ts";
 import { childrenOf, taskOf } from "./select.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
@@ -127,12 +128,11 @@ function seedBlock(block: WireBlock): WireBlock {
     ...rest
   } = block as WireBlock & Record<string, unknown>;
   const annotations = Array.isArray(rest.annotations)
-    ? rest.annotations.map(({ type, reference_id, start_index, end_index }) => ({
-        type,
-        reference_id,
-        start_index,
-        end_index,
-      }))
+    ? rest.annotations.map((annotation) => {
+        if (!isObject(annotation)) return annotation; // of a block that this version does not know
+        const { type, reference_id, start_index, end_index } = annotation;
+        return { type, reference_id, start_index, end_index };
+      })
     : undefined;
   return {
     ...rest,

@@ -41,7 +41,8 @@ function taskObject(task: Task, status: SnapshotTask["status"]): SnapshotTask {
     cost: task.cost,
     error: task.error,
     reason: task.reason,
-    incomplete_details: task.incompleteReason && { reason: task.incompleteReason },
+    incomplete_details:
+      task.incompleteReason === undefined ? undefined : { reason: task.incompleteReason },
     generate_reason: task.generateReason,
     structured: task.structured,
     metadata: task.metadata,
