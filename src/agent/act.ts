@@ -14,9 +14,12 @@ export async function act(task: TaskRun): Promise<boolean> {
   const childWaits = new Set<string>();
   let moved = false;
   let posted = Promise.withResolvers<void>();
-  // What fails here stops the other calls, and is not a cancel of the task.
-  const failure = new AbortController();
-  const signal = AbortSignal.any([task.controller.signal, failure.signal]);
+  // What fails here stops the other calls, and is not a cancel of the task; a cancel of the task stops them as well.
+  const stop = new AbortController();
+  const { signal: cancelled } = task.controller;
+  const onCancel = () => stop.abort(cancelled.reason);
+  cancelled.addEventListener("abort", onCancel, { once: true });
+  if (cancelled.aborted) onCancel();
   const { store, sessionId } = task.conversation;
   const unwatch = store.watch({ session: sessionId }, () => posted.resolve());
   try {
@@ -24,7 +27,7 @@ export async function act(task: TaskRun): Promise<boolean> {
     for (;;) {
       for (const pending of startable(task, running, childWaits)) {
         const { id } = pending.call;
-        const ended = runCall(task, pending, signal).then((outcome) => {
+        const ended = runCall(task, pending, stop.signal).then((outcome) => {
           running.delete(id);
           if (outcome === "child_waits") childWaits.add(id);
           else moved = true;
@@ -43,10 +46,11 @@ export async function act(task: TaskRun): Promise<boolean> {
     }
   } catch (error) {
     // A hook failed or the store did: what still runs is stopped before the task ends.
-    failure.abort(error);
+    stop.abort(error);
     await Promise.allSettled(running.values());
     throw error;
   } finally {
+    cancelled.removeEventListener("abort", onCancel);
     unwatch();
   }
 }

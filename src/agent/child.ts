@@ -75,15 +75,14 @@ async function waitFor(
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   const waited = new AbortController();
-  const isLate =
-    timeoutMs === undefined
-      ? new Promise<boolean>(() => {})
-      : parent.settings.clock.sleep(timeoutMs, waited.signal).then(
-          () => true,
-          () => false,
-        );
+  const ended = drive.ended.then(() => false);
+  const isLate = (ms: number) =>
+    parent.settings.clock.sleep(ms, waited.signal).then(
+      () => true,
+      () => false,
+    );
   try {
-    const late = await Promise.race([drive.ended.then(() => false), isLate]);
+    const late = await (timeoutMs === undefined ? ended : Promise.race([ended, isLate(timeoutMs)]));
     if (late && !drive.isQueued) await drive.opened;
     const isAtRest = drive.task ? drive.task.isResting : !drive.isQueued;
     if (late && !isAtRest) return await promote(parent, drive);

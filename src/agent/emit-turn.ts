@@ -39,7 +39,8 @@ interface OpenPart {
 export interface TurnEmitterOptions {
   readonly emitter: TaskEmitter;
   readonly ids: IdSource;
-  readonly references: ReferenceLookup;
+  /** What the text may cite; absent: nothing. */
+  readonly references?: ReferenceLookup;
   readonly purpose?: "summary";
   readonly rawReasoning?: boolean;
   readonly onText?: (text: string) => void;
@@ -70,8 +71,8 @@ export class TurnEmitter implements TurnSink {
       const index = item.blocks.length;
       item.blocks.push(empty);
       emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
-      const parser = new ReferenceParser(references);
-      this.#parts.set(part.key, { item, index, parser, annotations: [], held: "" });
+      const parser = references && { parser: new ReferenceParser(references) };
+      this.#parts.set(part.key, { item, index, ...parser, annotations: [], held: "" });
     } else if (part.kind === "thinking") {
       const index = item.summary.length;
       item.summary.push(empty);
@@ -97,6 +98,7 @@ export class TurnEmitter implements TurnSink {
       else this.#showText(part, part.parser.push(text));
       return;
     }
+    if (part.held === "" && halfAtEnd(text) === 0) return this.#showDelta(part, text);
     const whole = part.held + text;
     const cut = whole.length - halfAtEnd(whole);
     part.held = whole.slice(cut);
@@ -221,10 +223,11 @@ export class TurnEmitter implements TurnSink {
     for (const item of this.#items) this.#closeItem(item, status);
   }
 
-  /** Thinking or arguments as they grow. */
+  /** What cites nothing, as it grows. */
   #showDelta(part: OpenPart, delta: string): void {
     if (delta === "") return;
     const { item, index } = part;
+    if (item.kind === "message") return this.#showPlain(part, delta);
     const at = { item_id: item.place.id, output_index: item.place.index };
     const { emitter, rawReasoning } = this.#options;
     if (item.kind === "tool_call") {

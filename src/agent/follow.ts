@@ -30,7 +30,9 @@ export function followLog(
   let following: Following | undefined;
   let unwatch = () => {};
   let reader: LogReader | undefined;
-  let wake = Promise.withResolvers<void>();
+  let wake = () => {};
+  /** Whether there may be more than what was read. */
+  let isChanged = true;
   let isOver = false;
   /** The number of the last event that was read, and of the last one there will be. */
   let after = -1;
@@ -42,12 +44,17 @@ export function followLog(
   let waiting = 0;
   let turn: Promise<unknown> = Promise.resolve();
 
+  function change(): void {
+    isChanged = true;
+    wake();
+  }
+
   async function begin(opened: Following): Promise<Following> {
     after = opened.after;
-    unwatch = store.watch({ log: opened.log }, () => wake.resolve());
+    unwatch = store.watch({ log: opened.log }, change);
     const finish = () => {
       isOver = true;
-      wake.resolve();
+      change();
     };
     opened.over.then(finish, finish);
     reader = await readLog(store, opened.log, () => after - (batch.length - shown));
@@ -63,11 +70,18 @@ export function followLog(
       const over = isOver;
       if (over && endsWithWork) end = Math.min(end, await store.last(log));
       if (after >= end) return stop(following.over);
+      if (!isChanged && !over) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        continue;
+      }
       const limit = Math.min(batchSize, end - after);
-      const { frames, through } = await readFrames(store, log, after, limit);
+      isChanged = false;
+      const { frames, through, mayHaveMore } = await readFrames(store, log, after, limit);
       if (isLeft) return leave();
       const last = frames.findIndex(isLast);
-      const isNew = through > after;
+      isChanged ||= mayHaveMore;
       after = through;
       // Snapshots belong together: they show how all tasks stand behind one event.
       const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
@@ -78,10 +92,7 @@ export function followLog(
         reader?.leave(); // it has all that it wants of the log
       }
       if (batch.length > 0) return take();
-      if (isNew) continue;
-      if (over) return stop(following.over);
-      await wake.promise;
-      wake = Promise.withResolvers<void>();
+      if (over && !isChanged) return stop(following.over);
     }
   }
 
@@ -122,7 +133,7 @@ export function followLog(
     return() {
       isLeft = true;
       batch = [];
-      wake.resolve(); // whoever waits for the next event waits no more
+      change(); // whoever waits for the next event waits no more
       return Promise.resolve(leave());
     },
     [Symbol.asyncIterator]() {

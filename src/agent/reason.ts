@@ -37,7 +37,7 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
   const sink = new TurnEmitter({
     emitter: task.emitter,
     ids: settings.ids,
-    references: task.pool,
+    ...(!task.pool.isEmpty && { references: task.pool }),
     rawReasoning: settings.rawReasoning,
     ...(purpose === "summary" && { purpose }),
     ...(settings.hooks.some((hook) => hook.reasoningChunk) && {

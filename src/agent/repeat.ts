@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Block, Message } from "../protocol/message.ts";
 import type { ToolCall } from "./hook.ts";
 
@@ -27,13 +27,12 @@ export function lastRepeat(messages: readonly Message[], taskId: string): Repeat
   return block?.type === "tool_result" ? (block.metadata?.repeat as Repeat | undefined) : undefined;
 }
 
-/** The same for the same. Texts go in as they are, after their length: as JSON a long one costs more than the hash. */
+/** The same for the same. Texts go in as they are, after their lengths: as JSON a long one costs more than the hash. */
 function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly Block[]): string {
-  const hash = createHash("sha256").update(JSON.stringify([call.name, call.input]));
-  for (const block of output) {
-    const text = block.type === "text" ? block.text : "";
-    hash.update(JSON.stringify(text === "" ? block : { ...block, text: text.length }));
-    hash.update(text);
-  }
-  return hash.digest("base64url");
+  const blocks = output.map((block) =>
+    block.type === "text" ? { ...block, text: block.text.length } : block,
+  );
+  const texts = output.map((block) => (block.type === "text" ? block.text : ""));
+  const whole = JSON.stringify([call.name, call.input, blocks]) + texts.join("");
+  return hash("sha256", whole, "base64url");
 }

@@ -20,20 +20,22 @@ export async function untilCancelled<T>(
 ): Promise<T> {
   const done = work();
   if (!isThenable(done)) return done;
-  const over = new AbortController(); // ends our own waiting
-  const givenUp = new Promise<never>((_, reject) => {
-    const onAbort = () =>
-      clock.sleep(cancelGraceMs, over.signal).then(
-        () => reject(signal.reason),
-        () => {},
-      );
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true, signal: over.signal });
-  });
+  const givenUp = Promise.withResolvers<never>();
+  let over: AbortController | undefined; // ends the grace
+  const onAbort = () => {
+    over = new AbortController();
+    clock.sleep(cancelGraceMs, over.signal).then(
+      () => givenUp.reject(signal.reason),
+      () => {},
+    );
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
   try {
-    return await Promise.race([done, givenUp]);
+    return await Promise.race([done, givenUp.promise]);
   } finally {
-    over.abort("over");
+    signal.removeEventListener("abort", onAbort);
+    over?.abort("over");
   }
 }
 

@@ -71,6 +71,11 @@ export class ReferencePool implements ReferenceLookup {
     return { taskId: this.taskId, entries: [...this.#entries.values()] };
   }
 
+  /** Whether no number stands for anything yet. */
+  get isEmpty(): boolean {
+    return this.#entries.size === 0;
+  }
+
   /** The block that a number cites. */
   target(referenceId: number): BlockAddress | undefined {
     return this.#entries.get(referenceId)?.target;
@@ -159,6 +164,7 @@ function marked(referenceId: number, content: readonly Block[]): Block[] {
 
 /** Every marker outside of code, whatever its number. */
 function markersIn(text: string): readonly Citation[] {
+  if (!text.includes("[^")) return [];
   const target = { task_id: "", item_id: "", block_index: 0 };
   const parser = new ReferenceParser({ target: () => target });
   return [...parser.push(text).annotations, ...parser.end().annotations];

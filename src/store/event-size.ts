@@ -14,8 +14,8 @@ export function sizeOfEvent(event: TaskEvent): number {
   if (event.type === "task.text.delta") return eventBytes + sizeOfText(event.delta);
   let size = eventBytes;
   const seen = new Set<object>();
-  for (const [key, value] of Object.entries(event)) {
-    if (!shared.has(key)) size += sizeOfValue(value, seen);
+  for (const key in event) {
+    if (!shared.has(key)) size += sizeOfValue(event[key as keyof TaskEvent], seen);
   }
   return size;
 }

@@ -7,6 +7,8 @@ export interface Frames {
   readonly frames: readonly TaskEvent[];
   /** The number of the event that they bring the reader to. */
   readonly through: number;
+  /** False: the log had nothing more behind them when it was read. */
+  readonly mayHaveMore: boolean;
 }
 
 /**
@@ -21,11 +23,11 @@ export async function readFrames(
 ): Promise<Frames> {
   try {
     const frames = await store.read(log, after, limit);
-    return { frames, through: after + frames.length };
+    return { frames, through: after + frames.length, mayHaveMore: frames.length === limit };
   } catch (error) {
     if (!(error instanceof RivuletError && error.code === "cursor_expired")) throw error;
     const snapshot = await store.snapshot(log);
     if (snapshot === undefined) throw error;
-    return { frames: snapshot.tasks, through: snapshot.through };
+    return { frames: snapshot.tasks, through: snapshot.through, mayHaveMore: true };
   }
 }

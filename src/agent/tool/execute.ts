@@ -127,6 +127,7 @@ async function runAttempt(
       return { type: "threw", error };
     }
   };
+  let onAbort = () => {};
   const end = await new Promise<AttemptEnd>((resolve) => {
     const endAfter = (ms: number, end: () => AttemptFailure) =>
       clock.sleep(ms, over.signal).then(
@@ -137,11 +138,11 @@ async function runAttempt(
         },
         () => {},
       );
-    const onAbort = () => {
+    onAbort = () => {
       stop.abort(signal.reason);
       endAfter(graceMs, () => ({ type: "abandoned", error: signal.reason }));
     };
-    signal.addEventListener("abort", onAbort, { signal: over.signal });
+    signal.addEventListener("abort", onAbort, { once: true });
     const { timeoutMs } = execution;
     if (timeoutMs !== null && timeoutMs <= longestTimer) {
       endAfter(timeoutMs, () => {
@@ -152,6 +153,7 @@ async function runAttempt(
     }
     run().then(resolve);
   });
+  signal.removeEventListener("abort", onAbort);
   over.abort("over");
   // What it has left running belongs to no attempt any more.
   if (end.type === "threw") stop.abort(end.error);
