@@ -30,9 +30,8 @@ export interface CallResult {
   readonly type: "result";
   readonly state: ToolResultState;
   readonly content: readonly Block[];
+  /** What people see, when the tool itself said so. */
   readonly display?: readonly WireBlock[];
-  /** Whether the tool itself said what people see. */
-  readonly hasDisplay?: boolean;
   readonly error?: ErrorShape;
 }
 /** A call that waits for a person or an outside result. */

@@ -27,12 +27,14 @@ export function lastRepeat(messages: readonly Message[], taskId: string): Repeat
   return block?.type === "tool_result" ? (block.metadata?.repeat as Repeat | undefined) : undefined;
 }
 
-/** The same for the same. Texts go in as they are, after their lengths: as JSON a long one costs more than the hash. */
+/** The same for the same. Texts are hashed on their own: as JSON a long one costs more than the hash. */
 function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly Block[]): string {
   const blocks = output.map((block) =>
-    block.type === "text" ? { ...block, text: block.text.length } : block,
+    block.type === "text" ? { ...block, text: digest(block.text) } : block,
   );
-  const texts = output.map((block) => (block.type === "text" ? block.text : ""));
-  const whole = JSON.stringify([call.name, call.input, blocks]) + texts.join("");
-  return hash("sha256", whole, "base64url");
+  return digest(JSON.stringify([call.name, call.input, blocks]));
+}
+
+function digest(text: string): string {
+  return hash("sha256", text, "base64url");
 }

@@ -107,12 +107,15 @@ export async function finishCall(
   const content: readonly Block[] = isRepeated
     ? [{ type: "text", text: repeatedResult(call.name) }]
     : cut;
-  const isOriginal = (keepsDisplay || output === result.content) && !isRepeated;
   const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
-  const seen = isOriginal ? result.display : undefined;
   // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
-  const isShown = (shown.hasShown || childTaskId !== undefined) && isOriginal;
-  const display = isShown && !result.hasDisplay ? [] : (seen ?? content.map(toWireBlock));
+  const original = () =>
+    result.display ??
+    (shown.hasShown || childTaskId !== undefined
+      ? []
+      : cutText(result.content).blocks.map(toWireBlock));
+  const isOriginal = (keepsDisplay || output === result.content) && !isRepeated;
+  const display = isOriginal ? original() : content.map(toWireBlock);
   const cited = cite(task, ran, state, content, display, shown);
   shown.end({
     status: itemStatus[state],

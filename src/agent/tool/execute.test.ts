@@ -63,11 +63,13 @@ async function isSettled(outcome: Promise<ToolOutcome>): Promise<boolean> {
 }
 
 describe("a tool that ends", () => {
-  it("gives its result for both audiences", async () => {
-    expect(await start((input) => input)).toEqual({
+  it("gives its result, for both audiences if it says so", async () => {
+    const content = [{ type: "text", text: '{"n":1}' }];
+    expect(await start((input) => input)).toEqual({ state: "success", content });
+    expect(await start((input) => ({ content: input, display: "one" }))).toEqual({
       state: "success",
-      content: [{ type: "text", text: '{"n":1}' }],
-      display: [{ type: "text", text: '{"n":1}' }],
+      content,
+      display: [{ type: "text", text: "one" }],
     });
   });
 
@@ -109,7 +111,6 @@ describe("a tool that fails", () => {
     expect(outcome).toEqual({
       state: "error",
       content: [{ type: "text", text: "Tool execution failed: disk full" }],
-      display: [{ type: "text", text: "Tool execution failed: disk full" }],
       error: { code: "tool_failed", message: "disk full", retryable: false },
     });
   });

@@ -21,10 +21,8 @@ export type ToolOutcome =
       readonly state: "success" | "error" | "interrupted";
       /** What the model reads. */
       readonly content: readonly Block[];
-      /** What people see. */
-      readonly display: readonly WireBlock[];
-      /** True when the tool itself said what people see. */
-      readonly hasDisplay?: true;
+      /** What people see, when the tool itself said so; else it is what the model reads. */
+      readonly display?: readonly WireBlock[];
       readonly error?: ErrorShape;
       readonly metadata?: Readonly<Record<string, unknown>>;
     }
@@ -190,10 +188,9 @@ function returned(value: unknown, metadata: Metadata, maxCharacters?: number): T
       maxCharacters,
     });
   }
-  const { content, display, hasDisplay, cutFrom } = result;
+  const { content, display, cutFrom } = result;
   const said = cutFrom === undefined ? metadata : { ...metadata, cutFrom };
-  const shown = { content, display, ...(hasDisplay && { hasDisplay }) };
-  return { state: "success", ...shown, ...withMetadata(said) };
+  return { state: "success", content, ...(display && { display }), ...withMetadata(said) };
 }
 
 function failed(
@@ -217,8 +214,8 @@ function unsuccessful(
   text: string,
   told: { error: ErrorShape; metadata?: Metadata; maxCharacters?: number | undefined },
 ): ToolOutcome {
-  const { content, display } = textResult(text, told.maxCharacters);
-  return { state, content, display, error: told.error, ...withMetadata(told.metadata ?? {}) };
+  const { content } = textResult(text, told.maxCharacters);
+  return { state, content, error: told.error, ...withMetadata(told.metadata ?? {}) };
 }
 
 /** The error for records and events: short, and without the stack. */

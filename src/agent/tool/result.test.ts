@@ -31,11 +31,7 @@ describe("the model reads", () => {
     ["a text without text", { type: "text" }, '{"type":"text"}'],
     ["an empty object", {}, "{}"],
   ])("%s", (_, returned, text) => {
-    expect(shown(returned)).toEqual({
-      ok: true,
-      content: [{ type: "text", text }],
-      display: [{ type: "text", text }],
-    });
+    expect(shown(returned)).toEqual({ ok: true, content: [{ type: "text", text }] });
   });
 
   it.each([
@@ -70,7 +66,9 @@ describe("people see", () => {
       { type: "file", source },
       { type: "audio", source: { data: "c291bmQ=", mimeType: "audio/wav" } },
     ];
-    expect(shown(returned).display).toEqual([
+    const result = shown(returned);
+    expect(result).not.toHaveProperty("display");
+    expect(result.content.map(toWireBlock)).toEqual([
       { type: "text", text: "here" },
       { type: "image", image_url: { url: dataUrl }, mime_type: "image/png" },
       { type: "image", image_url: { url: "https://example.com/a.png" } },
@@ -197,13 +195,12 @@ describe("what is not JSON is an error in words", () => {
 
 describe("what is too long", () => {
   it("keeps its head and its tail, and says what is missing", () => {
-    const { content, display, cutFrom } = shown(`head${"-".repeat(100_000)}tail`);
+    const { content, cutFrom } = shown(`head${"-".repeat(100_000)}tail`);
     const read = textOf(content);
     expect(read.length).toBeLessThanOrEqual(80_000);
     expect(read).toMatch(/^head-+\n\n\[\d+ of 100008 characters left out\]\n\n-+tail$/);
     const left = Number(/\[(\d+)/.exec(read)?.[1]);
     expect(read.replaceAll(/[^-]/g, "").length + 8 + left).toBe(100_008);
-    expect(display).toEqual(content);
     expect(cutFrom).toBe(100_008);
   });
 
@@ -214,7 +211,8 @@ describe("what is too long", () => {
   });
 
   it("is left whole when somebody else takes care of it, but not for people", () => {
-    const whole = shown("x".repeat(100_000), Number.POSITIVE_INFINITY);
+    const long = "x".repeat(100_000);
+    const whole = shown({ content: long, display: long }, Number.POSITIVE_INFINITY);
     expect(whole).not.toHaveProperty("cutFrom");
     expect(JSON.stringify(whole.display)).toContain("of 100000 characters left out");
     expect(shown("x".repeat(80_000))).not.toHaveProperty("cutFrom");
@@ -248,10 +246,7 @@ describe("what is too long", () => {
 });
 
 it("a text is a result", () => {
-  expect(textResult("no")).toEqual({
-    content: [{ type: "text", text: "no" }],
-    display: [{ type: "text", text: "no" }],
-  });
+  expect(textResult("no")).toEqual({ content: [{ type: "text", text: "no" }] });
 });
 
 it("a block that people have no place for is shown as text", () => {

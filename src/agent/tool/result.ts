@@ -6,10 +6,8 @@ import { isRecord } from "../plain.ts";
 export interface ShownResult {
   /** What the model reads. */
   readonly content: readonly Block[];
-  /** What people see. */
-  readonly display: readonly WireBlock[];
-  /** True when the tool itself said what people see; else it is what the model reads. */
-  readonly hasDisplay?: true;
+  /** What people see, when the tool itself said so; else it is what the model reads. */
+  readonly display?: readonly WireBlock[];
   /** How long the model's text was before it was cut; absent: it was not. */
   readonly cutFrom?: number;
 }
@@ -59,8 +57,7 @@ function show(
   const maxShown = Math.min(maxCharacters, maxResultCharacters);
   return {
     content: read,
-    display: cutText(display ?? read.map(toWireBlock), maxShown).blocks,
-    ...(display !== undefined && { hasDisplay: true }),
+    ...(display !== undefined && { display: cutText(display, maxShown).blocks }),
     ...(cutFrom !== undefined && { cutFrom }),
   };
 }
