@@ -21,7 +21,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   cancelled.addEventListener("abort", onCancel, { once: true });
   if (cancelled.aborted) onCancel();
   const { store, sessionId } = task.conversation;
-  const unwatch = store.watch({ session: sessionId }, () => posted.resolve());
+  const unwatch = store.watch({ inbox: sessionId }, () => posted.resolve());
   try {
     await openResults(task);
     for (;;) {

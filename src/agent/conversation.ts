@@ -160,7 +160,7 @@ export class Conversation {
       await conversation.leave();
       throw error;
     }
-    conversation.#unwatch = store.watch({ session: sessionId }, () => void conversation.attend());
+    conversation.#unwatch = store.watch({ inbox: sessionId }, () => void conversation.attend());
     void conversation.attend();
     return conversation;
   }

@@ -13,8 +13,13 @@ import { commitStep, untilItEnds } from "./task-run.ts";
  * cancel is taken by the task's end, so that whoever takes the task over before that hears of it too.
  */
 export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Promise<void> {
-  const due = await readInbox(task, (post) =>
-    isControl(post) ? isMine(task, post) && !task.claims.has(post.id) : before === "reasoning",
+  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  if (posts.length === 0) return;
+  const due = await readRows(
+    task,
+    posts.filter((post) =>
+      isControl(post) ? isMine(task, post) && !task.claims.has(post.id) : before === "reasoning",
+    ),
   );
   if (due.length > 0) await commitStep(task, arrived(task, due));
 }
@@ -31,18 +36,17 @@ export interface DueRow {
  * What was said to the session while no task of it could read it. It was said before what the next task is asked, so
  * it goes before that.
  */
-export function lateWords(task: TaskRun): Promise<readonly DueRow[]> {
-  return readInbox(task, (post) => !isControl(post));
+export async function lateWords(task: TaskRun): Promise<readonly DueRow[]> {
+  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  return readRows(
+    task,
+    posts.filter((post) => !isControl(post)),
+  );
 }
 
-async function readInbox(
-  task: TaskRun,
-  isDue: (post: Post) => boolean,
-): Promise<readonly DueRow[]> {
-  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
-  if (posts.length === 0) return [];
+function readRows(task: TaskRun, posts: readonly Post[]): Promise<readonly DueRow[]> {
   return Promise.all(
-    posts.filter(isDue).map(async (post) => {
+    posts.map(async (post) => {
       const problem = postProblem(post);
       if (problem !== undefined) return { post, problem };
       return { post, message: isControl(post) ? post.message : await delivered(task, post) };

@@ -4,7 +4,6 @@ import { addUsage } from "../protocol/select.ts";
 import type { Usage } from "../protocol/task.ts";
 import { editModelCall } from "./edit-model-call.ts";
 import { TurnEmitter } from "./emit-turn.ts";
-import { modelExecution } from "./execution.ts";
 import type { ModelCall } from "./hook.ts";
 import { callHooks, tellHooks } from "./hook.ts";
 import { runTurn } from "./model/model.ts";
@@ -52,7 +51,7 @@ export async function reason(task: TaskRun, purpose: "reply" | "summary" = "repl
         ids: settings.ids,
         clock: settings.clock,
         random: Math.random,
-        execution: { ...modelExecution, ...settings.modelExecution },
+        execution: settings.modelExecution,
       }),
     );
     // Nothing is on offer to a summary, and nobody would run a call of it.

@@ -8,6 +8,9 @@ export interface Repeat {
   readonly times: number;
 }
 
+/** What takes no more room as it is than as a hash of it. */
+const shortEnough = 44;
+
 /** Counts this result, as the model reads it, with the ones right before it in the same task. */
 export function repeatOf(
   messages: readonly Message[],
@@ -36,5 +39,5 @@ function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly 
 }
 
 function digest(text: string): string {
-  return hash("sha256", text, "base64url");
+  return text.length < shortEnough ? text : hash("sha256", text, "base64url");
 }

@@ -49,15 +49,19 @@ export function createIds(
         lastTime += 1; // 2^80 ids in one millisecond: borrow the next one
       }
       let id = `${prefix}_${encodeTime(lastTime)}`;
-      for (const digit of tail) id += alphabet.charAt(digit);
+      for (let i = 0; i < tail.length; i++) id += alphabet.charAt(tail[i] as number);
       return id;
     },
     uuid() {
       const bytes = random(new Uint8Array(16));
       bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
       bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-      const digits = Array.from(bytes, (byte) => hex[byte]).join("");
-      return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-${digits.slice(12, 16)}-${digits.slice(16, 20)}-${digits.slice(20)}`;
+      let id = "";
+      for (let i = 0; i < bytes.length; i++) {
+        if (i === 4 || i === 6 || i === 8 || i === 10) id += "-";
+        id += hex[bytes[i] as number];
+      }
+      return id;
     },
   };
 }

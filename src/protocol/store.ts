@@ -72,7 +72,9 @@ export interface StoreMemory {
 export type WatchKey =
   | { readonly log: string }
   | { readonly session: string }
-  | { readonly task: string };
+  | { readonly task: string }
+  /** What is posted to a session, and to a root session's whole conversation. */
+  | { readonly inbox: string };
 
 /** Which sessions to list, newest first. Those of children are left out, unless one is named. */
 export interface SessionQuery {

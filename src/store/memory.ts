@@ -123,6 +123,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     posts.set(post.id, post);
     inbox.set(post.id, post);
     touchPost(post);
+    watchers.touch("inbox", post.sessionId);
+    watchers.touch("inbox", conversationOf(post));
     return post;
   }
 

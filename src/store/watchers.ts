@@ -1,10 +1,13 @@
 import type { WatchKey } from "../protocol/store.ts";
 
+/** What may change. */
+type WatchKind = "log" | "session" | "task" | "inbox";
+
 /** Who waits for a change of what, within one process. */
 export interface Watchers {
   watch(key: WatchKey, wake: () => void): () => void;
   /** To be called once the change is visible: wakes in the next microtask, each watcher once. */
-  touch(kind: "log" | "session" | "task", id: string): void;
+  touch(kind: WatchKind, id: string): void;
   /** The same for everyone, when it is not known what changed. */
   touchAll(): void;
   /** Wakes everyone a last time, so that whoever waits rereads and finds the store closed. */
@@ -23,6 +26,7 @@ export function createWatchers(): Watchers {
     log: new Map<string, Set<Watcher>>(),
     session: new Map<string, Set<Watcher>>(),
     task: new Map<string, Set<Watcher>>(),
+    inbox: new Map<string, Set<Watcher>>(),
   };
   let due: Watcher[] = [];
 
@@ -54,12 +58,8 @@ export function createWatchers(): Watchers {
 
   return {
     watch(key, wake) {
-      const [byId, id] =
-        "log" in key
-          ? [watchers.log, key.log]
-          : "session" in key
-            ? [watchers.session, key.session]
-            : [watchers.task, key.task];
+      const [[kind, id]] = Object.entries(key) as [[WatchKind, string]];
+      const byId = watchers[kind];
       const watcher: Watcher = { wake, due: false, stopped: false };
       const group = byId.get(id) ?? new Set();
       byId.set(id, group.add(watcher));

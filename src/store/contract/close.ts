@@ -53,10 +53,16 @@ export function closeCases(it: ContractTest, create: CreateStore): void {
     it("wakes each watcher once, to find the store closed", async ({ store }) => {
       const found: unknown[] = [];
       const woken = new Promise<void>((resolve) => {
-        for (const key of [{ log: "task_1" }, { session: "sess_1" }, { task: "task_1" }]) {
+        const keys = [
+          { log: "task_1" },
+          { session: "sess_1" },
+          { task: "task_1" },
+          { inbox: "sess_1" },
+        ];
+        for (const key of keys) {
           store.watch(key, () => {
             store.last("task_1").catch((error) => {
-              if (found.push(error.code) === 3) resolve();
+              if (found.push(error.code) === keys.length) resolve();
             });
           });
         }
@@ -64,7 +70,7 @@ export function closeCases(it: ContractTest, create: CreateStore): void {
       await store.close();
       await woken;
       await store.close();
-      expect(found).toEqual(["store_closed", "store_closed", "store_closed"]);
+      expect(found).toEqual(Array(4).fill("store_closed"));
     });
 
     it("does not wake who has stopped", async ({ store }) => {

@@ -113,6 +113,8 @@ export function watchCases(it: ContractTest): void {
         counted(store, { session: "sub-1" }),
         counted(store, { session: "sess_1" }),
         counted(store, { task: "task_1" }),
+        counted(store, { inbox: "sub-1" }),
+        counted(store, { inbox: "sess_1" }),
       ];
       const woken = watchers.map((watcher) => watcher.next());
       await store.post(postRow({ kind: "answer", sessionId: "sub-1", rootTaskId: "task_1" }));
@@ -121,19 +123,35 @@ export function watchCases(it: ContractTest): void {
 
     it("wakes the same for a post within a commit", async ({ store }) => {
       await commitOnce(store, { tasks: [record(), childRecord()] });
-      const watcher = counted(store, { session: "sess_2" });
-      const woken = watcher.next();
+      const watchers = [
+        counted(store, { session: "sess_2" }),
+        counted(store, { inbox: "sess_2" }),
+      ];
+      const woken = watchers.map((watcher) => watcher.next());
       await commitOnce(store, { posts: [postRow({ kind: "hint", sessionId: "sess_2" })] });
-      await woken;
+      await Promise.all(woken);
+    });
+
+    it("does not wake an inbox for anything but a post to it", async ({ store }) => {
+      await store.post(postRow());
+      await told(store);
+      const watcher = counted(store, { inbox: "sess_1" });
+      await commitOnce(store, { ...structuredClone(commitOf), taken: ["post_1"] });
+      await store.post(postRow({ id: "post_2", sessionId: "sess_2" }));
+      await told(store);
+      expect(watcher.count()).toBe(0);
     });
 
     it("does not wake for a post that lost", async ({ store }) => {
       await store.post(postRow());
       await told(store);
-      const watcher = counted(store, { session: "sess_1" });
+      const watchers = [
+        counted(store, { session: "sess_1" }),
+        counted(store, { inbox: "sess_1" }),
+      ];
       await store.post(postRow({ message: message("again") }));
       await told(store);
-      expect(watcher.count()).toBe(0);
+      expect(watchers.map((watcher) => watcher.count())).toEqual([0, 0]);
     });
 
     it("wakes the session of a row that is taken", async ({ store }) => {

@@ -21,7 +21,11 @@ export function putPost(database: Database, { post, text }: EncodedPost, touch: 
     post.kind,
     text,
   );
-  if (added === 1) touchPost(database, post, touch);
+  if (added === 1) {
+    touchPost(database, post, touch);
+    touch("inbox", post.sessionId);
+    touch("inbox", conversationOf(database, post));
+  }
   return readPost(database, post.id) as Post;
 }
 
