@@ -18,6 +18,7 @@ import { settingsBehind } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import { taskReached } from "./task-reached.ts";
 import type { TaskRun } from "./task-run.ts";
+import { after } from "./timer.ts";
 import type { ChildOptions, ChildOutcome } from "./tool/context.ts";
 import { toJsonSchema } from "./tool/schema.ts";
 
@@ -74,15 +75,12 @@ async function waitFor(
   const onAbort = () => abortTree(parent.conversation, taskId, signal.reason);
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
-  const waited = new AbortController();
-  const ended = drive.ended.then(() => false);
-  const isLate = (ms: number) =>
-    parent.settings.clock.sleep(ms, waited.signal).then(
-      () => true,
-      () => false,
-    );
+  const timeout = Promise.withResolvers<boolean>();
+  const { clock } = parent.settings;
+  const stopClock =
+    timeoutMs === undefined ? undefined : after(clock, timeoutMs, () => timeout.resolve(true));
   try {
-    const late = await (timeoutMs === undefined ? ended : Promise.race([ended, isLate(timeoutMs)]));
+    const late = await Promise.race([drive.ended.then(() => false), timeout.promise]);
     if (late && !drive.isQueued) await drive.opened;
     const isAtRest = drive.task ? drive.task.isResting : !drive.isQueued;
     if (late && !isAtRest) return await promote(parent, drive);
@@ -97,7 +95,7 @@ async function waitFor(
       usage: task.usage,
     });
   } finally {
-    waited.abort("over");
+    stopClock?.();
     signal.removeEventListener("abort", onAbort);
   }
 }

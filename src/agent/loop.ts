@@ -13,6 +13,7 @@ import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { iterationOf } from "./task-run.ts";
+import { after } from "./timer.ts";
 import { cancelChildren } from "./undriven.ts";
 import { isCancel } from "./until-cancelled.ts";
 
@@ -22,8 +23,7 @@ import { isCancel } from "./until-cancelled.ts";
  * `around` it ends the task as anything else does when it throws.
  */
 export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<Ending> {
-  const over = new AbortController();
-  stopWhenTimeIsUp(task, over.signal);
+  const stopClock = stopWhenTimeIsUp(task);
   try {
     await around.before?.();
     for (;;) {
@@ -40,7 +40,7 @@ export async function runLoop(task: TaskRun, around: AroundLoop = {}): Promise<E
     await settlePending(task, "error", interruptedResult);
     return failed(task, error);
   } finally {
-    over.abort("over");
+    stopClock?.();
   }
 }
 
@@ -51,12 +51,11 @@ export interface AroundLoop {
 }
 
 /** What hangs is stopped when the task's time is over, as a cancel would stop it. */
-function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun, over: AbortSignal): void {
+function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun): (() => void) | undefined {
   const { leftMs } = budget;
-  if (leftMs > longestTimer) return; // the next model call will tell
-  settings.clock.sleep(Math.max(0, leftMs), over).then(
-    () => controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
-    () => {},
+  if (leftMs > longestTimer) return undefined; // the next model call will tell
+  return after(settings.clock, Math.max(0, leftMs), () =>
+    controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
   );
 }
 

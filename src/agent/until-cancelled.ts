@@ -1,5 +1,6 @@
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
+import { after } from "./timer.ts";
 
 /** How long what does not hear of a cancel may go on after it. */
 export const cancelGraceMs = 5_000;
@@ -21,13 +22,9 @@ export async function untilCancelled<T>(
   const done = work();
   if (!isThenable(done)) return done;
   const givenUp = Promise.withResolvers<never>();
-  let over: AbortController | undefined; // ends the grace
+  let endGrace = () => {};
   const onAbort = () => {
-    over = new AbortController();
-    clock.sleep(cancelGraceMs, over.signal).then(
-      () => givenUp.reject(signal.reason),
-      () => {},
-    );
+    endGrace = after(clock, cancelGraceMs, () => givenUp.reject(signal.reason));
   };
   if (signal.aborted) onAbort();
   else signal.addEventListener("abort", onAbort, { once: true });
@@ -35,7 +32,7 @@ export async function untilCancelled<T>(
     return await Promise.race([done, givenUp.promise]);
   } finally {
     signal.removeEventListener("abort", onAbort);
-    over?.abort("over");
+    endGrace();
   }
 }
 

@@ -2,6 +2,7 @@ import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provid
 import type { Clock } from "../../protocol/clock.ts";
 import { coarseNow } from "../coarse-now.ts";
 import { longestTimer } from "../execution.ts";
+import { after } from "../timer.ts";
 import type { Collector, StreamPart } from "./collect.ts";
 import { stalled, timedOut } from "./model-error.ts";
 import type { LanguageModel } from "./resolve.ts";
@@ -31,7 +32,7 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
   const { model, options, collector, ready, signal, clock, stallMs, timeoutMs } = attempt;
   signal.throwIfAborted();
   const request = new AbortController(); // what the provider gets
-  const over = new AbortController(); // ends the watch
+  let endWatch = () => {};
   const stopped = Promise.withResolvers<never>();
   const now = coarseNow(clock);
   const began = clock.now();
@@ -75,28 +76,26 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
     }
   }
 
-  async function watch(): Promise<void> {
-    for (;;) {
-      const now = clock.now();
-      const silentFor = pausedAt === undefined ? now - lastChunk : 0;
-      const tookFor = (pausedAt ?? now) - began - pausedMs;
-      const untilStall = (stallMs ?? Number.POSITIVE_INFINITY) - silentFor;
-      const untilTimeout = (timeoutMs ?? Number.POSITIVE_INFINITY) - tookFor;
-      if (untilTimeout <= 0) return stop(timedOut(nameOf(model), timeoutMs as number));
-      if (untilStall <= 0) return stop(stalled(nameOf(model), stallMs as number));
-      await clock.sleep(Math.min(untilStall, untilTimeout, longestTimer), over.signal);
-    }
+  function watch(): void {
+    const now = clock.now();
+    const silentFor = pausedAt === undefined ? now - lastChunk : 0;
+    const tookFor = (pausedAt ?? now) - began - pausedMs;
+    const untilStall = (stallMs ?? Number.POSITIVE_INFINITY) - silentFor;
+    const untilTimeout = (timeoutMs ?? Number.POSITIVE_INFINITY) - tookFor;
+    if (untilTimeout <= 0) return stop(timedOut(nameOf(model), timeoutMs as number));
+    if (untilStall <= 0) return stop(stalled(nameOf(model), stallMs as number));
+    endWatch = after(clock, Math.min(untilStall, untilTimeout, longestTimer), watch);
   }
 
   const onAbort = () => stop(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    if (stallMs !== null || timeoutMs !== null) watch().catch(ignore); // rejects when it is over
+    if (stallMs !== null || timeoutMs !== null) watch();
     await Promise.race([pump(), stopped.promise]);
   } finally {
     live = false;
     signal.removeEventListener("abort", onAbort);
-    over.abort("over"); // without a reason the platform makes an error with a stack for each
+    endWatch();
   }
 }
 

@@ -9,6 +9,7 @@ import {
   mergeExecution,
   toolExecution,
 } from "../execution.ts";
+import { after } from "../timer.ts";
 import { cancelGraceMs } from "../until-cancelled.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";
@@ -111,7 +112,7 @@ async function runAttempt(
   { execution, signal, clock, graceMs = cancelGraceMs, unfinished, makeContext }: ExecuteOptions,
 ): Promise<AttemptEnd> {
   const stop = new AbortController(); // what the tool hears
-  const over = new AbortController(); // ends our own waiting
+  const clocks: (() => void)[] = []; // what ends our own waiting
   let suspended: AttemptEnd | undefined;
   const suspend = (reason: string): never => {
     suspended ??= { type: "suspended", reason: String(reason) };
@@ -127,15 +128,14 @@ async function runAttempt(
   };
   let onAbort = () => {};
   const end = await new Promise<AttemptEnd>((resolve) => {
-    const endAfter = (ms: number, end: () => AttemptFailure) =>
-      clock.sleep(ms, over.signal).then(
-        async () => {
-          const ended = end();
-          await unfinished?.();
-          resolve(ended);
-        },
-        () => {},
-      );
+    const endAfter = (ms: number, end: () => AttemptFailure) => {
+      const stopClock = after(clock, ms, async () => {
+        const ended = end();
+        await unfinished?.();
+        resolve(ended);
+      });
+      clocks.push(stopClock);
+    };
     onAbort = () => {
       stop.abort(signal.reason);
       endAfter(graceMs, () => ({ type: "abandoned", error: signal.reason }));
@@ -152,7 +152,7 @@ async function runAttempt(
     run().then(resolve);
   });
   signal.removeEventListener("abort", onAbort);
-  over.abort("over");
+  for (const stopClock of clocks) stopClock();
   // What it has left running belongs to no attempt any more.
   if (end.type === "threw") stop.abort(end.error);
   // A tool that swallowed what suspend() threw is suspended all the same.

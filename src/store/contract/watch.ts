@@ -123,10 +123,7 @@ export function watchCases(it: ContractTest): void {
 
     it("wakes the same for a post within a commit", async ({ store }) => {
       await commitOnce(store, { tasks: [record(), childRecord()] });
-      const watchers = [
-        counted(store, { session: "sess_2" }),
-        counted(store, { inbox: "sess_2" }),
-      ];
+      const watchers = [counted(store, { session: "sess_2" }), counted(store, { inbox: "sess_2" })];
       const woken = watchers.map((watcher) => watcher.next());
       await commitOnce(store, { posts: [postRow({ kind: "hint", sessionId: "sess_2" })] });
       await Promise.all(woken);
@@ -145,10 +142,7 @@ export function watchCases(it: ContractTest): void {
     it("does not wake for a post that lost", async ({ store }) => {
       await store.post(postRow());
       await told(store);
-      const watchers = [
-        counted(store, { session: "sess_1" }),
-        counted(store, { inbox: "sess_1" }),
-      ];
+      const watchers = [counted(store, { session: "sess_1" }), counted(store, { inbox: "sess_1" })];
       await store.post(postRow({ message: message("again") }));
       await told(store);
       expect(watchers.map((watcher) => watcher.count())).toEqual([0, 0]);
