@@ -98,7 +98,6 @@ export class TurnEmitter implements TurnSink {
       else this.#showText(part, part.parser.push(text));
       return;
     }
-    if (part.held === "" && halfAtEnd(text) === 0) return this.#showDelta(part, text);
     const whole = part.held + text;
     const cut = whole.length - halfAtEnd(whole);
     part.held = whole.slice(cut);
@@ -227,7 +226,10 @@ export class TurnEmitter implements TurnSink {
   #showDelta(part: OpenPart, delta: string): void {
     if (delta === "") return;
     const { item, index } = part;
-    if (item.kind === "message") return this.#showPlain(part, delta);
+    if (item.kind === "message") {
+      this.#showPlain(part, delta);
+      return;
+    }
     const at = { item_id: item.place.id, output_index: item.place.index };
     const { emitter, rawReasoning } = this.#options;
     if (item.kind === "tool_call") {

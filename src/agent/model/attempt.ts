@@ -82,9 +82,9 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
     const tookFor = (pausedAt ?? now) - began - pausedMs;
     const untilStall = (stallMs ?? Number.POSITIVE_INFINITY) - silentFor;
     const untilTimeout = (timeoutMs ?? Number.POSITIVE_INFINITY) - tookFor;
-    if (untilTimeout <= 0) return stop(timedOut(nameOf(model), timeoutMs as number));
-    if (untilStall <= 0) return stop(stalled(nameOf(model), stallMs as number));
-    endWatch = after(clock, Math.min(untilStall, untilTimeout, longestTimer), watch);
+    if (untilTimeout <= 0) stop(timedOut(nameOf(model), timeoutMs as number));
+    else if (untilStall <= 0) stop(stalled(nameOf(model), stallMs as number));
+    else endWatch = after(clock, Math.min(untilStall, untilTimeout, longestTimer), watch);
   }
 
   const onAbort = () => stop(signal.reason);
