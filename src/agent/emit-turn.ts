@@ -98,6 +98,10 @@ export class TurnEmitter implements TurnSink {
       else this.#showText(part, part.parser.push(text));
       return;
     }
+    if (part.held === "" && halfAtEnd(text) === 0) {
+      this.#showDelta(part, text);
+      return;
+    }
     const whole = part.held + text;
     const cut = whole.length - halfAtEnd(whole);
     part.held = whole.slice(cut);

@@ -65,7 +65,7 @@ export class TaskEmitter {
       sequence_number: -1,
       task_seq: this.#taskSeq++,
       created_at: this.#now(),
-      ...(this.#source && { source: this.#source }),
+      source: this.#source,
     } as LogEvent);
   }
 

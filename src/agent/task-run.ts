@@ -72,17 +72,13 @@ export interface StepWrite {
 
 /** Writes a step: messages, record and all events up to now, in one commit. */
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
-  const { messages = [], record, posts, taken } = write;
+  const { messages = [], record, posts = [], taken = [] } = write;
   const at = task.messages.length;
   for (const message of messages) task.messages.push(freezePlain(message));
   task.record = { ...task.record, ...record, workedMs: task.budget.wallMs };
   const { sessionId } = task.record;
-  return task.log.commit({
-    ...(messages.length > 0 && { appends: [{ sessionId, at, messages }] }),
-    tasks: [task.record],
-    ...(posts && posts.length > 0 && { posts }),
-    ...(taken && taken.length > 0 && { taken }),
-  });
+  const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
+  return task.log.commit({ appends, tasks: [task.record], posts, taken });
 }
 
 const views = new WeakMap<readonly Message[], readonly Message[]>();
