@@ -1,6 +1,7 @@
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Store } from "../protocol/store.ts";
 import { readFrames } from "../store/index.ts";
+import { inTurn } from "./in-turn.ts";
 import { type LogReader, readLog } from "./log-room.ts";
 
 const batchSize = 1_000;
@@ -19,8 +20,7 @@ export interface Following {
 
 /**
  * Reads a log as it grows, from the first `next` on; what was trimmed by then is told by snapshots. It pulls, so a slow
- * reader costs no more than what the log may keep; the iterator is written by hand because an async generator costs
- * more per event than everything else on the way. It ends when the last event was read and the work behind it is over,
+ * reader costs no more than what the log may keep. It ends when the last event was read and the work behind it is over,
  * and it throws what the work threw.
  */
 export function followLog(
@@ -41,8 +41,6 @@ export function followLog(
   let batch: readonly TaskEvent[] = [];
   let shown = 0;
   let isLeft = false;
-  let waiting = 0;
-  let turn: Promise<unknown> = Promise.resolve();
 
   function change(): void {
     isChanged = true;
@@ -52,24 +50,25 @@ export function followLog(
   async function begin(opened: Following): Promise<Following> {
     after = opened.after;
     unwatch = store.watch({ log: opened.log }, change);
-    const finish = () => {
+    const onOver = () => {
       isOver = true;
       change();
     };
-    opened.over.then(finish, finish);
+    opened.over.then(onOver, onOver);
     reader = await readLog(store, opened.log, () => after - (batch.length - shown));
     return opened;
   }
 
   async function fill(): Promise<IteratorResult<TaskEvent>> {
+    if (isLeft) return stop();
     following ??= await begin(await open());
     const { log, isLast, endsWithWork } = following;
     reader?.moved();
     for (;;) {
-      if (isLeft) return leave();
+      if (isLeft) return stop();
       const over = isOver;
       if (over && endsWithWork) end = Math.min(end, await store.last(log));
-      if (after >= end) return stop(following.over);
+      if (after >= end) return finish(following.over);
       if (!isChanged && !over) {
         await new Promise<void>((resolve) => {
           wake = resolve;
@@ -79,7 +78,7 @@ export function followLog(
       const limit = Math.min(batchSize, end - after);
       isChanged = false;
       const { frames, through, mayHaveMore } = await readFrames(store, log, after, limit);
-      if (isLeft) return leave();
+      if (isLeft) return stop();
       const last = frames.findIndex(isLast);
       isChanged ||= mayHaveMore;
       after = through;
@@ -91,53 +90,42 @@ export function followLog(
         end = after;
         reader?.leave(); // it has all that it wants of the log
       }
-      if (batch.length > 0) return take();
-      if (over && !isChanged) return stop(following.over);
+      const first = take();
+      if (first !== undefined) return first;
+      if (over && !isChanged) return finish(following.over);
     }
   }
 
-  function take(): IteratorResult<TaskEvent> {
+  function take(): IteratorResult<TaskEvent> | undefined {
+    if (shown === batch.length) return undefined;
     return { value: batch[shown++] as TaskEvent, done: false };
   }
 
-  async function stop(over: Promise<unknown>): Promise<IteratorResult<TaskEvent>> {
-    leave();
-    end = after;
+  async function finish(over: Promise<unknown>): Promise<IteratorResult<TaskEvent>> {
+    stop();
     await over;
     return { value: undefined, done: true };
   }
 
-  function leave(): IteratorResult<TaskEvent> {
+  function stop(): IteratorResult<TaskEvent> {
+    isLeft = true;
     unwatch();
     reader?.leave();
     return { value: undefined, done: true };
   }
 
-  /** Whoever asks before the last answer has come gets the one after it. */
-  function queue(): Promise<IteratorResult<TaskEvent>> {
-    waiting += 1;
-    const next = turn.then(() => (shown < batch.length ? take() : fill()));
-    const done = () => {
-      waiting -= 1;
-    };
-    turn = next.then(done, () => {
-      done();
-      isLeft = true; // who is thrown at does not say that it leaves
-      leave();
-    });
-    return next;
-  }
-
-  return {
-    next: () => (waiting === 0 && shown < batch.length ? Promise.resolve(take()) : queue()),
-    return() {
-      isLeft = true;
+  return inTurn({
+    take,
+    pull: () =>
+      fill().catch((error: unknown) => {
+        stop(); // who is thrown at does not say that it leaves
+        throw error;
+      }),
+    async leave() {
+      stop();
       batch = [];
+      shown = 0;
       change(); // whoever waits for the next event waits no more
-      return Promise.resolve(leave());
     },
-    [Symbol.asyncIterator]() {
-      return this;
-    },
-  };
+  });
 }

@@ -1,5 +1,6 @@
 import type { AgentEvent, Run, StandardSchema, StreamOptions } from "../protocol/agent.ts";
 import type { TaskEvent, TaskSnapshot } from "../protocol/event.ts";
+import { inTurn } from "./in-turn.ts";
 import { Projection } from "./projection.ts";
 import { replay } from "./replay.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -25,8 +26,6 @@ function iterate(run: Projectable, projection: Projection): AsyncIterableIterato
   let isEndTold = false;
   let isOver = false;
   let isLeft = false;
-  let waiting = 0;
-  let turn: Promise<unknown> = Promise.resolve();
 
   /** Snapshots follow each other and are taken together, before what comes after them. */
   function apply(event: TaskEvent | undefined, out: AgentEvent[]): void {
@@ -43,7 +42,7 @@ function iterate(run: Projectable, projection: Projection): AsyncIterableIterato
       isOver = true;
       throw error;
     }
-    return take();
+    return take() ?? { value: undefined, done: true };
   }
 
   async function fill(): Promise<void> {
@@ -66,31 +65,17 @@ function iterate(run: Projectable, projection: Projection): AsyncIterableIterato
     }
   }
 
-  function take(): IteratorResult<AgentEvent> {
+  function take(): IteratorResult<AgentEvent> | undefined {
     const value = isLeft ? undefined : ready.shift();
-    return value === undefined ? { value, done: true } : { value, done: false };
+    return value && { value, done: false };
   }
 
-  /** Whoever asks before the last answer has come gets the one after it. */
-  function queue(): Promise<IteratorResult<AgentEvent>> {
-    waiting += 1;
-    const next = turn.then(pull);
-    const done = () => {
-      waiting -= 1;
-    };
-    turn = next.then(done, done);
-    return next;
-  }
-
-  return {
-    next: () => (waiting === 0 && ready.length > 0 ? Promise.resolve(take()) : queue()),
-    async return() {
+  return inTurn({
+    take,
+    pull,
+    async leave() {
       isLeft = true;
       await events.return?.();
-      return { value: undefined, done: true };
     },
-    [Symbol.asyncIterator]() {
-      return this;
-    },
-  };
+  });
 }
