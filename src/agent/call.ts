@@ -22,7 +22,7 @@ import type { ToolDefinition } from "./tool/tool.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
 import { cancelChildOf } from "./undriven.ts";
-import { isCancel, untilCancelled } from "./until-cancelled.ts";
+import { isCancel, patienceOf, untilCancelled } from "./until-cancelled.ts";
 import { readActingVerdict } from "./verdict.ts";
 
 /** A call's result, for the model and for people. */
@@ -165,12 +165,13 @@ async function checkAndRun(
   call: RunningCall,
   { isApproved, shown, signal }: CheckOptions,
 ): Promise<CallOutcome> {
-  const { toolkit, clock, name: agentName } = task.settings;
+  const { toolkit, name: agentName } = task.settings;
+  const patience = patienceOf(task, signal);
   const definition = findTool(task, call.name);
   if (definition === undefined) {
     return failed("unknown_tool", toolkit.explainMissing(call.name, task.messages, agentName));
   }
-  const read = await untilCancelled({ signal, clock }, () =>
+  const read = await untilCancelled(patience, () =>
     readArguments(definition, call, toolkit.extraInput?.[call.name]),
   );
   if (!read.ok) return failed("invalid_arguments", read.message);
@@ -185,7 +186,7 @@ async function checkAndRun(
     try {
       isNeeded =
         typeof asks === "function"
-          ? await untilCancelled({ signal, clock }, () => asks(read.input, context))
+          ? await untilCancelled(patience, () => asks(read.input, context))
           : asks;
     } catch (error) {
       if (isCancel(signal, error)) throw error;

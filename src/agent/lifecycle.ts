@@ -59,7 +59,8 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { taskId, rootTaskId, sessionId } = record;
   const ref = Object.freeze({ taskId, rootTaskId, sessionId });
   const own = [...messages];
-  return {
+  const controller = open.controller ?? new AbortController();
+  const task: TaskRun = {
     settings,
     conversation,
     log,
@@ -80,7 +81,8 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       ),
     ),
     childCalls: new Set(folded?.children),
-    controller: open.controller ?? new AbortController(),
+    controller,
+    cancelledAt: undefined,
     context: contextOf(settings, caller, parent),
     caller,
     hookContext: Object.freeze({
@@ -106,6 +108,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     isResting: false,
     trace: openTrace(settings, record, parent?.trace),
   };
+  const onCancel = () => {
+    task.cancelledAt = settings.clock.now();
+  };
+  if (controller.signal.aborted) onCancel();
+  else controller.signal.addEventListener("abort", onCancel, { once: true });
+  return task;
 }
 
 /** Says that a task is there, before it can begin. */

@@ -7,7 +7,7 @@ import type { TaskRun } from "./task-run.ts";
 import { jsonOf, reasonOf } from "./tool/result.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
-import { untilCancelled } from "./until-cancelled.ts";
+import { patienceOf, untilCancelled } from "./until-cancelled.ts";
 
 /** How often a model may get its structured answer wrong. */
 const maxTries = 3;
@@ -133,11 +133,7 @@ async function validated(
 ): Promise<{ type: "right"; value: unknown } | { type: "wrong"; problem: string }> {
   const schema: StandardSchema =
     task.caller.output ?? jsonSchema(task.record.outputSchema as JsonSchema);
-  const { signal } = task.controller;
-  const { clock } = task.settings;
-  const result = await untilCancelled({ signal, clock }, () =>
-    schema["~standard"].validate(answer),
-  );
+  const result = await untilCancelled(patienceOf(task), () => schema["~standard"].validate(answer));
   if (result.issues === undefined) return { type: "right", value: result.value };
   const problems = result.issues.map(({ path = [], message: text }) => {
     const keys = path.map((part) => String(typeof part === "object" ? part.key : part));

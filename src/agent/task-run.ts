@@ -15,7 +15,7 @@ import { structuredTool } from "./structured-output.ts";
 import type { Permissions } from "./tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "./tool/tool.ts";
 import type { TaskTrace } from "./trace.ts";
-import { untilCancelled } from "./until-cancelled.ts";
+import { patienceOf, untilCancelled } from "./until-cancelled.ts";
 
 /** One task while this process drives it. What must outlive the process is in the record and the messages. */
 export interface TaskRun {
@@ -38,6 +38,8 @@ export interface TaskRun {
   /** The calls that have started a child. */
   readonly childCalls: Set<string>;
   readonly controller: AbortController;
+  /** When it was cancelled. */
+  cancelledAt: number | undefined;
   readonly context: ContextLookup;
   readonly caller: RunOptions<StandardSchema | undefined>;
   readonly hookContext: HookContext;
@@ -113,18 +115,16 @@ export function controlMessage(task: TaskRun, block: Block): Message {
   return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
 }
 
-/** The hooks of a task; how long they are waited for is up to who cancels it, or the part of it that calls them. */
-export function hooksOf({ settings, controller }: TaskRun, signal = controller.signal): RunHooks {
-  return { hooks: settings.hooks, clock: settings.clock, signal };
+/** The hooks of a task, and how long they are waited for. */
+export function hooksOf(task: TaskRun, signal?: AbortSignal): RunHooks {
+  return { hooks: task.settings.hooks, ...patienceOf(task, signal) };
 }
 
 /** Brings the tools that come and go up to date, unless there is nothing left to do with them. */
-export async function refreshTools(
-  { settings, controller }: TaskRun,
-  signal = controller.signal,
-): Promise<void> {
-  const { toolkit, clock } = settings;
-  if (!signal.aborted) await untilCancelled({ signal, clock }, () => toolkit.refresh(signal));
+export async function refreshTools(task: TaskRun, signal = task.controller.signal): Promise<void> {
+  const { toolkit } = task.settings;
+  if (signal.aborted) return;
+  await untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
 }
 
 /** The tools that the model may call now, and the one that takes its structured answer. */

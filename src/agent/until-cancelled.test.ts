@@ -53,4 +53,25 @@ describe("untilCancelled", () => {
     await expect(quick).resolves.toBeUndefined();
     await expect(slow).rejects.toBe(stop.signal.reason);
   });
+
+  it("waits for all that one task waits for no longer than one grace, but for a moment", async () => {
+    const { patience, stop, clock } = scene();
+    let cancelledAt: number | undefined;
+    const shared = { ...patience, cancelledAt: () => cancelledAt };
+    stop.abort(new Error("enough"));
+    cancelledAt = clock.now();
+    let begun = 0;
+    const all = (async () => {
+      for (; begun < 4; begun++)
+        await untilCancelled(shared, () => new Promise(() => {})).catch(() => {});
+    })();
+    await clock.advance(cancelGraceMs);
+    expect(begun).toBe(1);
+    await clock.advance(300);
+    expect(begun).toBe(4);
+    await all;
+    const quick = untilCancelled(shared, () => clock.sleep(99).then(() => "in order"));
+    await clock.advance(99);
+    expect(await quick).toBe("in order");
+  });
 });

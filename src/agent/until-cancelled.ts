@@ -1,14 +1,25 @@
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
+import type { TaskRun } from "./task-run.ts";
 import { after } from "./timer.ts";
 
 /** How long what does not hear of a cancel may go on after it. */
 export const cancelGraceMs = 5_000;
 
+/** What is begun when the grace is over gets a moment all the same: it may have something to put in order. */
+const momentMs = 100;
+
 /** Whose cancel ends a wait, and by which clock the grace is measured. */
 export interface Patience {
   readonly signal: AbortSignal;
-  readonly clock: Pick<Clock, "sleep">;
+  readonly clock: Clock;
+  /** When the cancel came: all that one task waits for has one grace. Absent: the grace begins when the wait hears of it. */
+  readonly cancelledAt?: () => number | undefined;
+}
+
+/** How long the user's code is waited for: that is up to who cancels the task, or the part of it that calls the code. */
+export function patienceOf(task: TaskRun, signal = task.controller.signal): Patience {
+  return { signal, clock: task.settings.clock, cancelledAt: () => task.cancelledAt };
 }
 
 /**
@@ -16,7 +27,7 @@ export interface Patience {
  * signal's reason, and what still comes is not heard. It leaves no timer, no listener and no unhandled rejection.
  */
 export async function untilCancelled<T>(
-  { signal, clock }: Patience,
+  { signal, clock, cancelledAt }: Patience,
   work: () => Awaitable<T>,
 ): Promise<T> {
   const done = work();
@@ -24,7 +35,9 @@ export async function untilCancelled<T>(
   const givenUp = Promise.withResolvers<never>();
   let endGrace = () => {};
   const onAbort = () => {
-    endGrace = after(clock, cancelGraceMs, () => givenUp.reject(signal.reason));
+    const now = clock.now();
+    const leftMs = (cancelledAt?.() ?? now) + cancelGraceMs - now;
+    endGrace = after(clock, Math.max(momentMs, leftMs), () => givenUp.reject(signal.reason));
   };
   if (signal.aborted) onAbort();
   else signal.addEventListener("abort", onAbort, { once: true });

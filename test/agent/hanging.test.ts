@@ -202,6 +202,26 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     expect(messages.at(-1)?.content).toMatchObject([{ type: "text" }]);
   });
 
+  it("a tool and all the hooks after it: they share the grace", async () => {
+    const clock = new ManualClock();
+    const hanging = new Hanging();
+    const later = new Hanging();
+    const hooks: Hook[] = [
+      { name: "slow", postActing: later.hang, postCall: later.hang },
+      { name: "slower", postCall: later.hang },
+    ];
+    const tools = [echo({ execute: hanging.hang })];
+    const { store, run, stop } = start({ options: { tools, hooks } }, clock);
+    await hanging.began;
+    stop.abort(new Error("That is enough."));
+    await clock.advance(5_500);
+    const reply = await run.result();
+    expect(reply.generateReason).toBe("interrupted");
+    const { results } = await whatIsLeft(store, reply);
+    expect(results).toMatchObject([{ state: "interrupted" }]);
+    expect(clock.pending).toBe(0);
+  });
+
   it("a hook of a child that hangs", async () => {
     const hanging = new Hanging();
     const clock = new ManualClock();
