@@ -1,8 +1,9 @@
+import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import type { HookContext, ModelCall } from "./hook.ts";
 import { callHooks, type RunHooks } from "./hook.ts";
 import { copyPlain, isSame } from "./plain.ts";
-import { readModelCall } from "./verdict.ts";
+import { isModelCall, readModelCall } from "./verdict.ts";
 
 /**
  * Lets hooks edit a model call. They get copies of everything, which they may change in place; the messages are copied
@@ -41,8 +42,22 @@ export async function editModelCall(
   );
   const isUnseen = edited === own && messages === undefined;
   const { system, tools, options } = edited;
-  const shown = isUnseen ? call.messages : unedited(edited.messages, copies, call.messages);
+  const seen = isUnseen ? [] : edited.messages;
+  // What they return is read as they return it; what they change in place can be seen only now.
+  if (!isModelCall({ messages: seen, system, tools, options })) throw broken(run, point);
+  const shown = isUnseen ? call.messages : unedited(seen, copies, call.messages);
   return { messages: shown, system, tools, options };
+}
+
+function broken({ hooks }: RunHooks, point: "preReasoning" | "preSummary"): RivuletError {
+  const names = hooks.flatMap((hook) => (hook[point] ? [hook.name] : [])).join(", ");
+  return new RivuletError(
+    "hook_failed",
+    `In ${point}, what ${names} made of the model call is none.`,
+    {
+      hint: "A hook may edit its copy of the call in place, to something that it could return as well.",
+    },
+  );
 }
 
 const known = new WeakMap<Message, Message>();

@@ -8,16 +8,25 @@ import { isRecord } from "./plain.ts";
 
 /** What a hook makes of a model call. The messages that it was given are known to be good. */
 export function readModelCall(returned: unknown, given: ModelCall): ModelCall {
-  const isCall =
-    isRecord(returned) &&
-    Array.isArray(returned.messages) &&
-    returned.messages.every((one, index) => one === given.messages[index] || isMessage(one)) &&
-    typeof returned.system === "string" &&
-    Array.isArray(returned.tools) &&
-    returned.tools.every((tool) => isRecord(tool) && typeof tool.name === "string") &&
-    isRecord(returned.options);
-  if (!isCall) throw unfit(returned, "a model call with messages, system, tools and options");
-  return returned as unknown as ModelCall;
+  const isKnown = (message: unknown, index: number) => message === given.messages[index];
+  if (isModelCall(returned, isKnown)) return returned;
+  throw unfit(returned, "a model call with messages, system, tools and options");
+}
+
+/** Whether something is a model call; messages that are known are not looked at. */
+export function isModelCall(
+  value: unknown,
+  isKnown: (message: unknown, index: number) => boolean = () => false,
+): value is ModelCall {
+  return (
+    isRecord(value) &&
+    Array.isArray(value.messages) &&
+    value.messages.every((one, index) => isKnown(one, index) || isMessage(one)) &&
+    typeof value.system === "string" &&
+    Array.isArray(value.tools) &&
+    value.tools.every((tool) => isRecord(tool) && typeof tool.name === "string") &&
+    isRecord(value.options)
+  );
 }
 
 /** What a hook makes of a model's reply. */

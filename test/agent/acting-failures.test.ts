@@ -160,6 +160,22 @@ describe("a hook that returns what its point does not take fails the run, with i
     }
   });
 
+  it.each<[string, object]>([
+    ["a message", { messages: [null] }],
+    ["the content of a message", { messages: [{ role: "user", content: "x" }] }],
+    ["the list of messages", { messages: null }],
+    ["the system prompt", { system: 5 }],
+    ["tools", { tools: ["echo"] }],
+    ["options", { options: null }],
+  ])("or leaves it behind in place: %s", async (_, edit) => {
+    const preReasoning: Hook["preReasoning"] = (_context, call) => void Object.assign(call, edit);
+    const error = await failure(h({ preReasoning }));
+    expect(error).toMatchObject({
+      code: "hook_failed",
+      message: "In preReasoning, what rude made of the model call is none.",
+    });
+  });
+
   it("null and undefined leave things as they are, at every point", async () => {
     for (const nothing of [null, undefined]) {
       const answer = () => nothing as never;
