@@ -3,6 +3,7 @@ import type { Block } from "../protocol/message.ts";
 import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../protocol/task.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
 import { halfAtEnd } from "./half-at-end.ts";
+import { SaidBefore } from "./said-before.ts";
 import { toWireBlock } from "./tool/result.ts";
 
 /** How a result is closed. */
@@ -22,6 +23,7 @@ export class ResultEmitter {
   /** Those from before the call had to wait stand before ours. */
   #blocks: WireBlock[];
   #before: number;
+  #saidBefore: SaidBefore;
   #open: "text" | "image" | undefined;
   #held = "";
   #partials = 0;
@@ -39,6 +41,7 @@ export class ResultEmitter {
     this.#reserve = reserve;
     this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
     this.#before = this.#blocks.length;
+    this.#saidBefore = new SaidBefore(this.#blocks);
   }
 
   get place(): ItemPlace {
@@ -57,9 +60,12 @@ export class ResultEmitter {
 
   emit(chunk: string | Block): void {
     if (this.#ended) return;
-    if (typeof chunk === "string") this.#text(chunk);
-    else if (chunk.type === "text") this.#text(chunk.text);
-    else this.#block(toWireBlock(chunk));
+    if (typeof chunk === "string" || chunk.type === "text") {
+      this.#text(this.#saidBefore.newIn(typeof chunk === "string" ? chunk : chunk.text));
+      return;
+    }
+    const block = toWireBlock(chunk);
+    if (!this.#saidBefore.has(block)) this.#block(block);
   }
 
   /** Takes back what was shown and begins again in an item of its own; the number to cite stays. */
@@ -71,6 +77,7 @@ export class ResultEmitter {
     this.#place = open();
     this.#blocks = [];
     this.#before = 0;
+    this.#saidBefore = new SaidBefore([]);
     this.#open = undefined;
     this.#held = "";
   }

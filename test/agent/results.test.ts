@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { Block, ReActAgentOptions, Tool, ToolContext } from "../../src/index.ts";
-import { agentTool, ContextStore, ReActAgent, Toolkit, tool } from "../../src/index.ts";
+import {
+  agentTool,
+  ContextStore,
+  memoryStore,
+  ReActAgent,
+  Toolkit,
+  tool,
+} from "../../src/index.ts";
+import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import type { ToolResultItem } from "../../src/protocol/task.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "./support/collect.ts";
@@ -353,6 +361,43 @@ describe("an agent as a tool", () => {
     expect(item).toMatchObject({
       block_list: [{ text: "Asking. " }],
       child_task_id: results[0]?.id,
+    });
+  });
+
+  it("in a tool that runs again once its child was answered says it once", async () => {
+    const approve = tool({
+      name: "send",
+      description: "Sends.",
+      input: z.object({}),
+      needsApproval: true,
+      execute: () => "sent",
+    });
+    const helper = new ReActAgent({
+      name: "helper",
+      model: scriptedModel([[{ call: "send" }], "It is sent."]),
+      tools: [approve],
+    });
+    let runs = 0;
+    const act = acting(async (_, { emit, runChild }) => {
+      runs += 1;
+      emit("Asking ");
+      emit("politely. ");
+      await runChild(helper, "Help.", { agentId: "helper" });
+      emit("Thank you.");
+      return "done";
+    });
+    const store = memoryStore();
+    const model = scriptedModel([[{ call: "act" }], "done"]);
+    const agent = new ReActAgent({ name: "lead", model, tools: [act], store });
+    const [approval] = (await agent.call("Go.", { sessionId: "s" })).approvals;
+    const run = agent.run(approval?.approve(), { sessionId: "s" });
+    expect((await run.result()).text).toBe("done");
+    expect(runs).toBe(2);
+    const { rootTaskId } = await run.task;
+    const tree = reduce(emptyTree(), await store.read(rootTaskId, -1, 1_000));
+    const item = tree.tasks[rootTaskId]?.output.find(({ type }) => type === "tool_result");
+    expect(item).toMatchObject({
+      block_list: [{ text: "Asking politely. " }, { text: "Thank you." }],
     });
   });
 });
