@@ -14,6 +14,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   const childWaits = new Set<string>();
   let moved = false;
   let posted = Promise.withResolvers<void>();
+  let posts = 0;
   // What fails here stops the other calls, and is not a cancel of the task; a cancel of the task stops them as well.
   const stop = new AbortController();
   const { signal: cancelled } = task.controller;
@@ -21,16 +22,21 @@ export async function act(task: TaskRun): Promise<boolean> {
   cancelled.addEventListener("abort", onCancel, { once: true });
   if (cancelled.aborted) onCancel();
   const { store, sessionId } = task.conversation;
-  const unwatch = store.watch({ inbox: sessionId }, () => posted.resolve());
+  const unwatch = store.watch({ inbox: sessionId }, () => {
+    posts += 1;
+    posted.resolve();
+  });
   try {
     await openResults(task);
     for (;;) {
       for (const pending of startable(task, running, childWaits)) {
         const { id } = pending.call;
+        const known = posts;
         const ended = runCall(task, pending, stop.signal).then((outcome) => {
           running.delete(id);
-          if (outcome === "child_waits") childWaits.add(id);
-          else moved = true;
+          if (outcome !== "child_waits") moved = true;
+          // What was posted while it ran may be what it waits for: it is asked once more.
+          else if (posts === known) childWaits.add(id);
         });
         running.set(id, ended);
       }

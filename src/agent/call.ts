@@ -33,6 +33,8 @@ export interface CallResult {
   /** What people see, when the tool itself said so. */
   readonly display?: readonly WireBlock[];
   readonly error?: ErrorShape;
+  /** Whether the tool has run; else somebody gave a result in its place. */
+  readonly hasRun?: true;
 }
 /** A call that waits for a person or an outside result. */
 export interface CallSuspension {
@@ -242,7 +244,7 @@ async function execute(
   if (outcome.state === "suspended") {
     return { type: "suspend", kind: "question", reason: outcome.reason, input };
   }
-  return { type: "result", ...outcome };
+  return { type: "result", hasRun: true, ...outcome };
 }
 
 /** What a failed attempt has shown must not stand beside what the next one shows; the item of a child stays its own. */

@@ -3,6 +3,7 @@ import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal, type TerminalStatus } from "../protocol/task.ts";
+import { after } from "./after.ts";
 import { checkAgentId } from "./agent-id.ts";
 import { outcomeOf, standing } from "./child-outcome.ts";
 import { abortTree, type Drive, type DriveStart, isFor, startDrive } from "./drive.ts";
@@ -18,7 +19,6 @@ import { settingsBehind } from "./settings.ts";
 import { takeSlot } from "./slot.ts";
 import { taskReached } from "./task-reached.ts";
 import type { TaskRun } from "./task-run.ts";
-import { after } from "./timer.ts";
 import type { ChildOptions, ChildOutcome } from "./tool/context.ts";
 import { toJsonSchema } from "./tool/schema.ts";
 

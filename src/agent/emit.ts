@@ -65,24 +65,38 @@ export class TaskEmitter {
       sequence_number: -1,
       task_seq: this.#taskSeq++,
       created_at: this.#now(),
-      source: this.#source,
+      ...(this.#source && { source: this.#source }),
     } as LogEvent);
   }
 
-  /** The hot path: one literal with all its keys, so that every delta has the same shape. */
+  /** The hot path: a literal with all its keys, so that every delta of a task has the same shape. */
   textDelta(place: ItemPlace, blockIndex: number, delta: string): void {
-    this.#log.append({
-      type: "task.text.delta",
-      task_id: this.taskId,
-      sequence_number: -1,
-      task_seq: this.#taskSeq++,
-      created_at: this.#now(),
-      source: this.#source,
-      item_id: place.id,
-      output_index: place.index,
-      block_index: blockIndex,
-      delta,
-    });
+    if (this.#source === undefined) {
+      this.#log.append({
+        type: "task.text.delta",
+        task_id: this.taskId,
+        sequence_number: -1,
+        task_seq: this.#taskSeq++,
+        created_at: this.#now(),
+        item_id: place.id,
+        output_index: place.index,
+        block_index: blockIndex,
+        delta,
+      });
+    } else {
+      this.#log.append({
+        type: "task.text.delta",
+        task_id: this.taskId,
+        sequence_number: -1,
+        task_seq: this.#taskSeq++,
+        created_at: this.#now(),
+        source: this.#source,
+        item_id: place.id,
+        output_index: place.index,
+        block_index: blockIndex,
+        delta,
+      });
+    }
   }
 
   /** Opens an item at the next place. */

@@ -28,7 +28,7 @@ export type PrepareInput = (
 
 /** The loop's own marks: what they say of a message in one transcript is not true in another. */
 const ownMarks = new Set(["taskId", "iteration", "goto", "structuredRetry"]);
-const ownBlockMarks = new Set(["references", "repeat"]);
+const ownBlockMarks = new Set(["references", "repeat", "ran"]);
 
 /** The messages of a caller as they go into the transcript of a task. */
 export async function storedInput(

@@ -1,4 +1,5 @@
 import { act } from "./act.ts";
+import { after } from "./after.ts";
 import { TimeUsedUp } from "./budget.ts";
 import type { Ending, RestingEnding } from "./ending.ts";
 import { cancelled, completed, failed, incomplete, suspended } from "./ending.ts";
@@ -13,7 +14,6 @@ import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { iterationOf } from "./task-run.ts";
-import { after } from "./timer.ts";
 import { cancelChildren } from "./undriven.ts";
 import { isCancel } from "./until-cancelled.ts";
 

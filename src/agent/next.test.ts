@@ -13,6 +13,10 @@ const text = (value: string): Block => ({ type: "text", text: value });
 const call = (id: string): Block => ({ type: "tool_use", id, name: "tool", input: {} });
 const user = (value: string) => message("user", [text(value)]);
 const said = (...content: Block[]) => message("assistant", content, "lead");
+const cutOff = (...content: Block[]): Message => ({
+  ...said(...content),
+  metadata: { finish: "length" },
+});
 const result = (id: string) =>
   message("tool", [{ type: "tool_result", id, name: "tool", output: [], state: "success" }]);
 const suspended = (callId: string, approvalId: string) =>
@@ -42,6 +46,9 @@ describe("what comes next", () => {
     ["after an answer", [user("hi"), said(text("hello"))], "done"],
     ["after a blank answer", [user("hi"), said(text(" "))], "reason"],
     ["after thinking alone", [user("hi"), said({ type: "thinking", text: "hm" })], "reason"],
+    ["after nothing, when it was filtered", [user("hi"), cutOff()], "done"],
+    ["after a part of it, when it was cut", [user("hi"), cutOff(text("he"))], "done"],
+    ["after that and more from the user", [user("hi"), cutOff(), user("so?")], "reason"],
     ["after an answer and more from the user", [said(text("hello")), user("and?")], "reason"],
     ["after calls", [said(text("I will."), call("a"), call("b"))], "act a b"],
     ["after some of the results", [said(call("a"), call("b")), result("b")], "act a"],

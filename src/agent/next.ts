@@ -58,7 +58,9 @@ export function nextStep(messages: readonly Message[], agentName: string): Step 
   }
   const heard = messages.findLastIndex((later) => later.content.some(isSpoken));
   const asked = message.content.some((block) => block.type === "tool_use");
-  if (heard === at && !asked && message.content.some(isVisible)) return { type: "done", message };
+  // A reply that was filtered or cut is an end as well, also when nothing of it is left.
+  const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
+  if (heard <= at && !asked && isSaid) return { type: "done", message };
   return { type: "reason" };
 }
 

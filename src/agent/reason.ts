@@ -143,7 +143,7 @@ async function settle(
   const more: Message[] = [];
   if (verdict.goto.length > 0) {
     more.push(...goOnWith(task, kept, verdict.goto));
-  } else if (isBlank(kept)) {
+  } else if (isBlank(kept) && kept.metadata?.finish === undefined) {
     more.push(asked(task, blankReplyPrompt));
   }
   if (verdict.stop) {
@@ -266,10 +266,18 @@ function goOnWith(task: TaskRun, reply: Message, messages: readonly Message[]): 
   if (open.length > 0) throw withoutResult(open.map(({ name }) => name));
   for (const { id, state, output } of results) showResult(task, id, state, output);
   const metadata = { taskId: task.ref.taskId, goto: true };
-  return messages.map((one) => ({
-    ...copyPlain(one),
+  return copyPlain(messages).map((one) => ({
+    ...one,
+    content: one.content.map(givenResult),
     metadata: { ...one.metadata, ...metadata },
   }));
+}
+
+/** No tool has made this result. */
+function givenResult(block: Block): Block {
+  return block.type === "tool_result"
+    ? { ...block, metadata: { ...block.metadata, ran: null } }
+    : block;
 }
 
 function withoutResult(names: readonly string[]): RivuletError {

@@ -23,8 +23,34 @@ it("counts the same call with the same result, one after the other", () => {
   expect(lastRepeat(messages, "t")?.times).toBe(3);
 });
 
+it("counts those of one reply once: the model has read none of them", () => {
+  const messages: Message[] = [];
+  const times = [1, 2, 3].map(() => {
+    messages.push({ id: "a", role: "assistant", content: [] });
+    return [1, 2].map(() => {
+      const repeat = repeatOf(messages, "t", call, output);
+      messages.push(stored(repeat));
+      return repeat.times;
+    });
+  });
+  expect(times).toEqual([
+    [1, 1],
+    [2, 2],
+    [3, 3],
+  ]);
+});
+
+it("takes the same fields in another order for the same, at any depth", () => {
+  const a = { name: "look", input: { x: 1, y: [{ p: 1, q: 2 }] } };
+  const b = { name: "look", input: { y: [{ q: 2, p: 1 }], x: 1 } };
+  expect(repeatOf([], "t", a, output)).toEqual(repeatOf([], "t", b, output));
+  const c = { name: "look", input: { y: [{ q: 1, p: 2 }], x: 1 } };
+  expect(repeatOf([], "t", a, output)).not.toEqual(repeatOf([], "t", c, output));
+});
+
 it("begins again with another tool, input, result or task", () => {
-  const messages = [stored(repeatOf([], "t", call, output))];
+  const reply: Message = { id: "a", role: "assistant", content: [] };
+  const messages = [stored(repeatOf([], "t", call, output)), reply];
   expect(repeatOf(messages, "t", call, output).times).toBe(2);
   expect(repeatOf(messages, "t", { ...call, name: "see" }, output).times).toBe(1);
   expect(repeatOf(messages, "t", { ...call, input: { a: 2 } }, output).times).toBe(1);

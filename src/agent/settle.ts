@@ -109,13 +109,12 @@ export async function finishCall(
     : cut;
   const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
   // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
-  const original = () =>
-    result.display ??
-    (shown.hasShown || childTaskId !== undefined
-      ? []
-      : cutText(result.content).blocks.map(toWireBlock));
-  const isOriginal = (keepsDisplay || output === result.content) && !isRepeated;
-  const display = isOriginal ? original() : content.map(toWireBlock);
+  const isStreamed = shown.hasShown || childTaskId !== undefined;
+  const said = result.display ?? (isStreamed ? [] : undefined);
+  const isEdited = output !== result.content;
+  const isOriginal = (keepsDisplay || !isEdited) && !isRepeated;
+  const seen = isOriginal && isEdited ? cutText(result.content).blocks : content;
+  const display = (isOriginal ? said : undefined) ?? seen.map(toWireBlock);
   const cited = cite(task, ran, state, content, display, shown);
   shown.end({
     status: itemStatus[state],
@@ -127,7 +126,11 @@ export async function finishCall(
   task.openResults.delete(call.id);
   const references = task.pool.toJSON().entries.slice(task.storedReferences);
   task.storedReferences += references.length;
-  const metadata = { repeat, ...(references.length > 0 && { references }) };
+  const metadata = {
+    repeat,
+    ...(references.length > 0 && { references }),
+    ...ranAs(call, ran, result),
+  };
   const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
   const approvalId = task.settings.ids.next("apr");
   await commitStep(task, {
@@ -137,6 +140,16 @@ export async function finishCall(
       ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),
     ],
   });
+}
+
+/** What a call came to run as, where that is not what the model sent; null: it did not run, and has a result all the same. */
+function ranAs(call: ToolUseBlock, { name, input }: ToolCall, { hasRun }: CallResult): RanAs {
+  if (!hasRun) return { ran: null };
+  return name === call.name && input === call.input ? {} : { ran: { name, input } };
+}
+
+interface RanAs {
+  readonly ran?: Pick<ToolCall, "name" | "input"> | null;
 }
 
 /** Gives every call that has no result one, before its task ends: nothing may be left open. */

@@ -123,7 +123,7 @@ export function hooksOf(task: TaskRun, signal?: AbortSignal): RunHooks {
 /** Brings the tools that come and go up to date, unless there is nothing left to do with them. */
 export async function refreshTools(task: TaskRun, signal = task.controller.signal): Promise<void> {
   const { toolkit } = task.settings;
-  if (signal.aborted) return;
+  if (!toolkit.hasSources || signal.aborted) return;
   await untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
 }
 

@@ -1,7 +1,7 @@
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
+import { after } from "./after.ts";
 import type { TaskRun } from "./task-run.ts";
-import { after } from "./timer.ts";
 
 /** How long what does not hear of a cancel may go on after it. */
 export const cancelGraceMs = 5_000;

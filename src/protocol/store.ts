@@ -28,7 +28,10 @@ export interface Store {
   post(post: Post): Promise<Post>;
   /** Inbox rows that are not yet taken. */
   posts(query: { sessionId?: string; rootTaskId?: string }): Promise<readonly Post[]>;
-  /** Events above number `after`; rejects with `cursor_expired` when some of them were trimmed. */
+  /**
+   * At most `limit` events above number `after`, and fewer only when the log has no more; rejects with `cursor_expired`
+   * when some of them were trimmed.
+   */
   read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]>;
   /** The last number of a log; -1 when it is empty. */
   last(log: string): Promise<number>;

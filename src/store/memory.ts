@@ -110,10 +110,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     watchers.touch("task", record.taskId);
   }
 
-  /** Wakes whoever waits on the session, on its conversation or on the root task. */
-  function touchPost(post: Post): void {
-    watchers.touch("session", post.sessionId);
-    watchers.touch("session", conversationOf(post));
+  /** Wakes whoever waits on the session, on its conversation or on the root task; a new row, also who waits for posts. */
+  function touchPost(post: Post, isNew: boolean): void {
+    for (const id of [post.sessionId, conversationOf(post)]) {
+      watchers.touch("session", id);
+      if (isNew) watchers.touch("inbox", id);
+    }
     if (post.rootTaskId !== undefined) watchers.touch("task", post.rootTaskId);
   }
 
@@ -122,15 +124,13 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     if (first) return first;
     posts.set(post.id, post);
     inbox.set(post.id, post);
-    touchPost(post);
-    watchers.touch("inbox", post.sessionId);
-    watchers.touch("inbox", conversationOf(post));
+    touchPost(post, true);
     return post;
   }
 
   function takePost(id: string): void {
     inbox.delete(id);
-    touchPost(posts.get(id) as Post);
+    touchPost(posts.get(id) as Post, false);
   }
 
   /** Forgets a conversation that nobody owns; whoever has owned it is fenced, so that nothing comes back. */

@@ -1,7 +1,8 @@
 import type { WatchKey } from "../protocol/store.ts";
 
+type KeyOf<Key> = Key extends Key ? keyof Key : never;
 /** What may change. */
-type WatchKind = "log" | "session" | "task" | "inbox";
+type WatchKind = KeyOf<WatchKey>;
 
 /** Who waits for a change of what, within one process. */
 export interface Watchers {
@@ -22,12 +23,13 @@ interface Watcher {
 
 /** No watchers yet. */
 export function createWatchers(): Watchers {
-  const watchers = {
-    log: new Map<string, Set<Watcher>>(),
-    session: new Map<string, Set<Watcher>>(),
-    task: new Map<string, Set<Watcher>>(),
-    inbox: new Map<string, Set<Watcher>>(),
+  const watchers: Readonly<Record<WatchKind, Map<string, Set<Watcher>>>> = {
+    log: new Map(),
+    session: new Map(),
+    task: new Map(),
+    inbox: new Map(),
   };
+  const kinds = Object.keys(watchers) as WatchKind[];
   let due: Watcher[] = [];
 
   function schedule(watcher: Watcher): void {
@@ -58,7 +60,8 @@ export function createWatchers(): Watchers {
 
   return {
     watch(key, wake) {
-      const [[kind, id]] = Object.entries(key) as [[WatchKind, string]];
+      const kind = kinds.find((one) => one in key) as WatchKind;
+      const id = (key as Record<WatchKind, string>)[kind];
       const byId = watchers[kind];
       const watcher: Watcher = { wake, due: false, stopped: false };
       const group = byId.get(id) ?? new Set();

@@ -639,6 +639,44 @@ describe("an answer that comes early", () => {
     expect(results.map(({ name }) => name)).toEqual(["remove", "slow"]);
   });
 
+  it("is not lost when it comes while a child comes to rest, whatever its siblings do", async () => {
+    const store = memoryStore();
+    const posted = Promise.withResolvers<void>();
+    const removed = Promise.withResolvers<string>();
+    const asking = tool({
+      name: "remove",
+      description: "Removes.",
+      needsApproval: true,
+      execute: () => removed.resolve("removed"),
+    });
+    const helper = new ReActAgent({
+      name: "helper",
+      model: scriptedModel([[{ call: "remove" }], "done"]),
+      tools: [asking],
+      hooks: [{ name: "slow", postCall: () => posted.promise }],
+      store,
+    });
+    // It ends with the call that waits for the answer, so nothing but the answer can move anything.
+    const sibling = tool({ name: "slow", description: "Is slow.", execute: () => removed.promise });
+    const model = scriptedModel([
+      [{ call: "helper", input: { prompt: "Go." } }, { call: "slow" }],
+      "done",
+    ]);
+    const agent = new ReActAgent({
+      name: "lead",
+      model,
+      tools: [agentTool(helper), sibling],
+      store,
+    });
+    const run = agent.run("Go.", options);
+    for await (const event of run) {
+      if (event.type !== "task.approval.requested") continue;
+      store.watch({ inbox: "s" }, () => setImmediate(posted.resolve));
+      void agent.call(only(await agent.approvals(options)).approve(), options);
+    }
+    expect((await run.result()).text).toBe("done");
+  });
+
   it("is not lost when it is faster than the suspension", async () => {
     const { agent, store, executed } = world([[remove("a")], "done"]);
     const run = agent.run("Go.", options);

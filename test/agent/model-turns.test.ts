@@ -123,6 +123,34 @@ describe("how a reply ends", () => {
     });
   });
 
+  it.each([
+    ["length", "max_output_tokens"],
+    ["content-filter", "content_filter"],
+  ] as const)(
+    "by %s says so too when nothing is left of it: nobody asks again",
+    async (finish, reason) => {
+      for (const left of [[], [{ thinking: "Hm." }]]) {
+        const { reply, model } = await runScript([[...left, { finish }], "never"]);
+        expect(reply).toMatchObject({ text: "", generateReason: reason });
+        expect(model.calls).toHaveLength(1);
+      }
+    },
+  );
+
+  it("with thinking alone: it is not sent back, signed or not, since providers refuse it alone", async () => {
+    const signed = { openai: { itemId: "rs_1" } };
+    const thought = [
+      { chunk: { type: "reasoning-start", id: "r", providerMetadata: signed } },
+      { chunk: { type: "reasoning-delta", id: "r", delta: "Hm." } },
+      { chunk: { type: "reasoning-end", id: "r", providerMetadata: signed } },
+    ] as const;
+    const { reply, model } = await runScript([[...thought], [...thought, "Yes."], "never"]);
+    expect(reply.text).toBe("Yes.");
+    expect(model.calls[1]?.prompt.map(({ role }) => role)).toEqual(["user", "user"]);
+    const next = await runScript([[...thought, "Yes."]], {});
+    expect(next.messages.at(-1)?.content).toMatchObject([{ type: "thinking" }, { type: "text" }]);
+  });
+
   it("by length in the middle of a call: the whole ones run, the half one was never there", async () => {
     const half = { type: "tool-input-start", id: "half", toolName: "same" } as const;
     const script = [

@@ -1,8 +1,8 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../../protocol/clock.ts";
+import { after } from "../after.ts";
 import { coarseNow } from "../coarse-now.ts";
 import { longestTimer } from "../execution.ts";
-import { after } from "../timer.ts";
 import type { Collector, StreamPart } from "./collect.ts";
 import { stalled, timedOut } from "./model-error.ts";
 import type { LanguageModel } from "./resolve.ts";
@@ -77,6 +77,7 @@ export async function runAttempt(attempt: Attempt): Promise<void> {
   }
 
   function watch(): void {
+    if (!live) return;
     const now = clock.now();
     const silentFor = pausedAt === undefined ? now - lastChunk : 0;
     const tookFor = (pausedAt ?? now) - began - pausedMs;

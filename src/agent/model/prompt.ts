@@ -175,11 +175,11 @@ function viewOf(message: Message, version: Version): View {
         break;
     }
   }
+  // Thinking belongs to what follows it: providers refuse it alone, signed or not.
+  const said = assistant.slice(0, assistant.findLastIndex(({ type }) => type !== "reasoning") + 1);
   const view: View = {
     system: system.join("\n\n"),
-    assistant: assistant.some(isWorthSending)
-      ? { role: "assistant", content: assistant }
-      : undefined,
+    assistant: said.length > 0 ? { role: "assistant", content: said } : undefined,
     calls,
     user: user.length > 0 ? { role: "user", content: user } : undefined,
   };
@@ -230,11 +230,6 @@ function outputOf({ output, state }: ToolResultBlock, version: Version): Output 
     return "source" in block ? outputPart(block, version) : [];
   });
   return { type: "content", value } as Output;
-}
-
-/** Thinking without a signature alone is no message: a provider that checks signatures leaves it out, and nothing remains. */
-function isWorthSending(part: AssistantPart): boolean {
-  return part.type !== "reasoning" || part.providerOptions !== undefined;
 }
 
 /** What the provider gave with a block goes back to it in its own words. */

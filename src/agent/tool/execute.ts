@@ -2,6 +2,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
+import { after } from "../after.ts";
 import {
   backoffMs,
   type Execution,
@@ -9,7 +10,6 @@ import {
   mergeExecution,
   toolExecution,
 } from "../execution.ts";
-import { after } from "../timer.ts";
 import { cancelGraceMs } from "../until-cancelled.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";

@@ -47,29 +47,30 @@ export function activeGroups(
   return new Set(names.filter((name) => chosen?.has(name) ?? groups[name]?.active ?? false));
 }
 
-/** What the last successful call named, after anybody's edit. */
+/** What the last call that took effect named, as it was run: neither what somebody refused nor what was edited away. */
 function lastChoice(
   messages: readonly Message[],
   agentName: string,
 ): ReadonlySet<string> | undefined {
-  const inputs = new Map<string, unknown>();
-  let last: unknown;
+  const sent = new Map<string, RanCall>();
+  let last: RanCall | undefined;
   for (const { role, name, content } of messages) {
+    const isOwn = role === "assistant" && name === agentName;
     for (const block of content) {
-      if (block.type === "tool_use") {
-        const own = role === "assistant" && name === agentName;
-        if (own && block.name === groupsToolName) inputs.set(block.id, block.input);
-      } else if (block.type === "answer") {
-        if (block.decision === "edit" && inputs.has(block.callId)) {
-          inputs.set(block.callId, block.input);
-        }
-      } else if (block.type === "tool_result" && block.state === "success") {
-        last = inputs.get(block.id) ?? last;
-      }
+      if (block.type === "tool_use" && isOwn) sent.set(block.id, block);
+      if (block.type !== "tool_result" || block.state !== "success") continue;
+      const call = sent.get(block.id);
+      const { ran = call } = (block.metadata ?? {}) as { ran?: RanCall | null };
+      if (call && ran?.name === groupsToolName) last = ran;
     }
   }
-  const { groups } = (last ?? {}) as { groups?: unknown };
+  const { groups } = (last?.input ?? {}) as { groups?: unknown };
   return Array.isArray(groups) ? new Set(groups) : undefined;
+}
+
+interface RanCall {
+  readonly name: string;
+  readonly input: unknown;
 }
 
 function describeActive(groups: ToolGroups, active: ReadonlySet<string>): string {

@@ -57,7 +57,7 @@ function show(
   const maxShown = Math.min(maxCharacters, maxResultCharacters);
   return {
     content: read,
-    ...(display !== undefined && { display: cutText(display, maxShown).blocks }),
+    ...(display && { display: cutText(display, maxShown).blocks }),
     ...(cutFrom !== undefined && { cutFrom }),
   };
 }

@@ -32,21 +32,22 @@ const message = (role: Message["role"], name: string, ...content: Block[]): Mess
 /** A call that chose groups, what was said to it, and how it ended. */
 function chose(
   groups: readonly string[],
-  options: { state?: ToolResultState; agent?: string; edited?: readonly string[] } = {},
+  options: { state?: ToolResultState; agent?: string; edited?: readonly string[] | null } = {},
 ): readonly Message[] {
   const { state = "success", agent = "lead", edited } = options;
   const id = `call_${ids++}`;
-  const answer = {
-    type: "answer",
-    approvalId: "apr_1",
-    callId: id,
-    decision: "edit",
-    input: { groups: edited },
-  } as const;
+  const ran = edited === null ? null : { name: reset, input: { groups: edited } };
+  const metadata = edited !== undefined && { metadata: { ran } };
   return [
     message("assistant", agent, { type: "tool_use", id, name: reset, input: { groups } }),
-    ...(edited ? [message("user", agent, answer)] : []),
-    message("tool", agent, { type: "tool_result", id, name: reset, output: [], state }),
+    message("tool", agent, {
+      type: "tool_result",
+      id,
+      name: reset,
+      output: [],
+      state,
+      ...metadata,
+    }),
   ];
 }
 const active = (...messages: readonly (readonly Message[])[]) =>
@@ -156,8 +157,9 @@ describe("groups", () => {
     }
   });
 
-  it("are what a person made of the call", () => {
+  it("are what was made of the call, and not what did not run", () => {
     expect(active(chose(["data"], { edited: ["web"] }))).toContain("browse");
+    expect(active(chose(["web"], { edited: null }))).not.toContain("browse");
   });
 
   it("are each agent's own", () => {

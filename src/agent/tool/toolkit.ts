@@ -1,4 +1,3 @@
-import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import type { Execution } from "../execution.ts";
@@ -106,12 +105,13 @@ export class Toolkit {
     return new Toolkit({ ...this.#options, tools, groups: Object.fromEntries(groups) });
   }
 
-  /** Brings the sources up to date; without any there is nothing to wait for. */
-  refresh(signal: AbortSignal): Awaitable<void> {
-    return this.#sources.length === 0 ? undefined : this.#refreshAll(signal);
+  /** Whether some of its tools come and go. */
+  get hasSources(): boolean {
+    return this.#sources.length > 0;
   }
 
-  async #refreshAll(signal: AbortSignal): Promise<void> {
+  /** Brings the sources up to date. */
+  async refresh(signal: AbortSignal): Promise<void> {
     try {
       await Promise.all(this.#sources.map((source) => source.refresh(signal)));
     } catch (error) {

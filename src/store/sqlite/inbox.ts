@@ -21,11 +21,7 @@ export function putPost(database: Database, { post, text }: EncodedPost, touch: 
     post.kind,
     text,
   );
-  if (added === 1) {
-    touchPost(database, post, touch);
-    touch("inbox", post.sessionId);
-    touch("inbox", conversationOf(database, post));
-  }
+  if (added === 1) touchPost(database, post, touch, true);
   return readPost(database, post.id) as Post;
 }
 
@@ -35,13 +31,15 @@ export function takePost(database: Database, id: string, touch: Touch): void {
   const post = readPost(database, id);
   if (post === undefined) throw conflict(`Post ${id} is unknown.`);
   if (taken === 0) throw conflict(`Post ${id} is already taken.`);
-  touchPost(database, post, touch);
+  touchPost(database, post, touch, false);
 }
 
-/** Whoever waits on the session, on its conversation or on the root task wants to know. */
-function touchPost(database: Database, post: Post, touch: Touch): void {
-  touch("session", post.sessionId);
-  touch("session", conversationOf(database, post));
+/** Whoever waits on the session, on its conversation or on the root task wants to know; of a new row, also who waits for posts. */
+function touchPost(database: Database, post: Post, touch: Touch, isNew: boolean): void {
+  for (const id of [post.sessionId, conversationOf(database, post)]) {
+    touch("session", id);
+    if (isNew) touch("inbox", id);
+  }
   if (post.rootTaskId !== undefined) touch("task", post.rootTaskId);
 }
 

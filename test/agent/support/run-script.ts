@@ -1,8 +1,10 @@
+import { expect } from "vitest";
 import type { ReActAgentOptions, Reply, Store, TaskEvent } from "../../../src/index.ts";
 import { memoryStore, ReActAgent } from "../../../src/index.ts";
 import { type Message, type ToolResultBlock, textOf } from "../../../src/protocol/message.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import type { Item, Tree } from "../../../src/protocol/task.ts";
+import { taskEventSchema } from "../../../src/schema/index.ts";
 import { type Script, type ScriptedModel, scriptedModel } from "../../../src/testing/index.ts";
 import { expectLawful, readLog } from "./laws.ts";
 
@@ -37,6 +39,8 @@ export async function whatIsLeft(store: Store, { task }: Pick<Reply, "task">) {
   await expectLawful(store, task.rootTaskId);
   const messages = await store.session(task.sessionId);
   const events = await readLog(store, task.rootTaskId);
+  // As they are in the process, and not only on the wire.
+  for (const event of events) expect(taskEventSchema.safeParse(event).error).toBeUndefined();
   const tree = reduce(emptyTree(), events as TaskEvent[]);
   const output = tree.tasks[task.taskId]?.output ?? [];
   const results = messages.flatMap(({ content }) =>

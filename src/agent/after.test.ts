@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ManualClock } from "../testing/index.ts";
-import { after } from "./timer.ts";
+import { after } from "./after.ts";
 
 it("runs when its time has come, and not when it was called off before", async () => {
   const clock = new ManualClock();
@@ -15,4 +15,14 @@ it("runs when its time has come, and not when it was called off before", async (
   expect(ran).toEqual(["second"]);
   expect(clock.pending).toBe(0);
   callOff();
+});
+
+it("does not run when its time had come and it was called off in the same breath", async () => {
+  let ran = false;
+  const callOff = after(new ManualClock(), 0, () => {
+    ran = true;
+  });
+  callOff();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(ran).toBe(false);
 });
