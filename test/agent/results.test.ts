@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Block, ReActAgentOptions, Tool, ToolContext } from "../../src/index.ts";
+import type { Block, Hook, ReActAgentOptions, Tool, ToolContext } from "../../src/index.ts";
 import {
   agentTool,
   ContextStore,
@@ -52,6 +52,27 @@ describe("a result has two audiences", () => {
   it("an object with other fields is a value like any other", async () => {
     const { model } = await result(acting(() => ({ content: "a", pages: 3 })));
     expect(model).toBe('success: {"content":"a","pages":3}');
+  });
+
+  it("an edit that is for the model alone leaves people what they would have seen, whoever made the result", async () => {
+    const postActing: Hook["postActing"] = (_, _call, given) => ({
+      ...given,
+      output: [{ type: "text", text: "short" }],
+      keepsDisplay: true,
+    });
+    const edits: Hook = { name: "shorten", postActing };
+    const answers: Hook = { name: "answer", preActing: () => ({ result: "from a hook" }) };
+    for (const [hooks, seen] of [
+      [[edits], "from the tool"],
+      [[answers, edits], "from a hook"],
+    ] as const) {
+      const { model, item } = await result(
+        acting(() => "from the tool"),
+        { hooks },
+      );
+      expect(model).toBe("success: short");
+      expect(item.block_list).toEqual([{ type: "text", text: seen }]);
+    }
   });
 
   it("the stream of agent events has people's view", async () => {
