@@ -12,7 +12,7 @@ import { isVisible, stopCallId } from "./next.ts";
 import { copyPlain, freezePlain } from "./plain.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
 import { showResult } from "./settle.ts";
-import { structuredWay } from "./structured-output.ts";
+import { nativeSchema } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import {
   commitStep,
@@ -105,11 +105,11 @@ async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<Mod
 }
 
 function request(task: TaskRun, call: ModelCall, purpose: "reply" | "summary") {
-  const native = purpose === "reply" && structuredWay(task) === "native";
+  const schema = purpose === "reply" ? nativeSchema(task) : undefined;
   return {
     ...call,
     signal: task.controller.signal,
-    ...(native && { responseSchema: { schema: task.record.outputSchema as object } }),
+    ...(schema && { responseSchema: { schema } }),
   };
 }
 

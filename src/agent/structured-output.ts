@@ -3,6 +3,7 @@ import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import { supportsResponseFormat } from "./model/response-format.ts";
+import { strictSchema } from "./model/strict-schema.ts";
 import type { TaskRun } from "./task-run.ts";
 import { jsonOf, reasonOf } from "./tool/result.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
@@ -14,10 +15,17 @@ const maxTries = 3;
 const tools = new WeakMap<TaskRun, Tool>();
 
 /** How this task's answer is to be structured, if it is: by the model itself, or through a tool. */
-export function structuredWay(task: TaskRun): "native" | "tool" | undefined {
+function structuredWay(task: TaskRun): "native" | "tool" | undefined {
   if (task.record.outputSchema === undefined) return undefined;
-  const hasTools = task.settings.toolkit.active(task.messages, task.settings.name).length > 0;
-  return supportsResponseFormat(task.settings.models, { tools: hasTools }) ? "native" : "tool";
+  return nativeSchema(task) ? "native" : "tool";
+}
+
+/** The schema that the model itself is to keep to, if there is one and it can. */
+export function nativeSchema({ record, settings, messages }: TaskRun): JsonSchema | undefined {
+  if (record.outputSchema === undefined) return undefined;
+  const tools = settings.toolkit.active(messages, settings.name).length > 0;
+  if (!supportsResponseFormat(settings.models, { tools })) return undefined;
+  return strictSchema(record.outputSchema as JsonSchema);
 }
 
 /** The name of the tool that takes the answer of a model which cannot keep to a schema by itself; no other has it. */
