@@ -78,6 +78,6 @@ export function isRunnable(pending: PendingCall): boolean {
 }
 
 /** Whether a block is part of the conversation, and not a note about it. */
-function isSpoken(block: Block): boolean {
+export function isSpoken(block: Block): boolean {
   return block.type !== "suspension" && block.type !== "answer" && block.type !== "compaction";
 }

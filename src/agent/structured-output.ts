@@ -4,6 +4,7 @@ import type { Message } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 import { supportsResponseFormat } from "./model/response-format.ts";
 import { strictSchema } from "./model/strict-schema.ts";
+import { isSpoken } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
 import { jsonOf, reasonOf } from "./tool/result.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
@@ -71,6 +72,8 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
   const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
   const reply = mine.findLast((message) => message.role === "assistant");
   if (reply === undefined) return { type: "none" };
+  if (task.messages.slice(task.messages.indexOf(reply) + 1).some(asksForMore))
+    return { type: "none" };
   if (way === "native") {
     if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
     const parsed = parse(textOf(reply.content));
@@ -93,6 +96,12 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
   const schema = task.record.outputSchema as JsonSchema;
   const sent = call.input as { response?: unknown };
   return found(reply, await validated(task, isObjectSchema(schema) ? sent : sent.response));
+}
+
+/** Whether a message wants another reply than the one before it. The results of that one's calls belong to it. */
+function asksForMore({ content, metadata }: Message): boolean {
+  if (metadata?.goto === true) return true;
+  return content.some((block) => isSpoken(block) && block.type !== "tool_result");
 }
 
 function found(message: Message, answer: Awaited<ReturnType<typeof validated>>): StructuredState {

@@ -2,8 +2,8 @@ import { type } from "arktype";
 import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import type { ReActAgentOptions, StandardSchema } from "../../src/index.ts";
-import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import type { Hook, Message, ReActAgentOptions, StandardSchema } from "../../src/index.ts";
+import { memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
 import type { ScriptedPart } from "../../src/testing/index.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
 import { whatIsLeft } from "./support/run-script.ts";
@@ -12,6 +12,19 @@ const options = { sessionId: "s" };
 const city = z.object({ name: z.string(), people: z.number().int().positive() });
 const rome = { name: "Rome", people: 2_800_000 };
 const hand = (input: unknown): ScriptedPart => ({ call: "generate_response", input });
+
+/** Sends the first reply back with what is made of it. */
+function sentBack(more: (reply: Message) => readonly Message[]): Hook {
+  let isFirst = true;
+  return {
+    name: "sent back",
+    postReasoning(_, reply) {
+      if (!isFirst) return undefined;
+      isFirst = false;
+      return { gotoReasoning: more(reply) };
+    },
+  };
+}
 
 async function ask<S extends StandardSchema>(
   script: Script,
@@ -145,6 +158,21 @@ describe("a structured answer through a tool", () => {
     await whatIsLeft(store, second);
   });
 
+  it("does not count once a hook has sent it back, and the next one does", async () => {
+    const hook = sentBack(({ content }) => {
+      const results = content.flatMap((block) =>
+        block.type === "tool_use"
+          ? [{ ...block, type: "tool_result" as const, output: [], state: "success" as const }]
+          : [],
+      );
+      return [{ id: "m", role: "tool", content: results }];
+    });
+    const script = [[hand({ name: "Room", people: 1 })], [hand(rome)]];
+    const { reply, model } = await ask(script, city, { hooks: [hook] });
+    expect(reply.structured).toEqual(rome);
+    expect(model.calls).toHaveLength(2);
+  });
+
   it("has a name of its own, whatever the user's tools are called", async () => {
     const ran: string[] = [];
     const make = (name: string) =>
@@ -221,6 +249,25 @@ describe("a structured answer of a model that can do it itself", () => {
     expect(reply.structured).toEqual(rome);
     expect(JSON.stringify(model.calls[1]?.prompt)).toContain("not JSON");
     expect(JSON.stringify(model.calls[2]?.prompt)).toContain("people");
+  });
+
+  it("does not count once a hook has sent it back, and the next one does", async () => {
+    const model = native(['{"name": "Room", "people": 1}', JSON.stringify(rome)]);
+    const hooks = [sentBack(() => [userMessage("Really?")])];
+    const { reply } = await ask([], city, { model: model as never, hooks });
+    expect(reply.structured).toEqual(rome);
+    expect(model.calls).toHaveLength(2);
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("Really?");
+  });
+
+  it("does not count once more was said at a stop", async () => {
+    const model = native(['{"name": "Room", "people": 1}', JSON.stringify(rome)]);
+    let replies = 0;
+    const stop = () => (replies++ === 0 ? { stop: true as const } : undefined);
+    const hooks = [{ name: "stop", postReasoning: stop }];
+    const { agent } = await ask([], city, { model: model as never, hooks });
+    const reply = await agent.call("No, the city.", { ...options, onSuspended: "deny" });
+    expect(reply.structured).toEqual(rome);
   });
 
   it("fails after three tries", async () => {
