@@ -1,4 +1,4 @@
-import type { StandardSchema } from "../protocol/agent.ts";
+import type { StandardIssue, StandardResult, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
@@ -6,10 +6,12 @@ import { supportsResponseFormat } from "./model/response-format.ts";
 import { strictSchema } from "./model/strict-schema.ts";
 import { isSpoken } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
+import { readArguments } from "./tool/arguments.ts";
 import { jsonOf, reasonOf } from "./tool/result.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
-import { patienceOf, untilCancelled } from "./until-cancelled.ts";
+import { isCancel, patienceOf, untilCancelled } from "./until-cancelled.ts";
+import { wrappedSchema } from "./wrapped-schema.ts";
 
 /** How often a model may get its structured answer wrong. */
 const maxTries = 3;
@@ -42,21 +44,50 @@ export function structuredTool(task: TaskRun): Tool | undefined {
   if (structuredWay(task) !== "tool") return undefined;
   const known = tools.get(task);
   if (known) return known;
-  const schema = task.record.outputSchema as JsonSchema;
   const made = tool({
     name: structuredName(task),
     description:
       "Hands in the final answer, in the form that the caller asked for. Call it once you have everything.",
-    input: jsonSchema(isObjectSchema(schema) ? schema : wrapped(schema)),
-    async execute(input) {
-      const sent = input as { response?: unknown };
-      const answer = await validated(task, isObjectSchema(schema) ? sent : sent.response);
-      if (answer.type === "wrong") throw new Error(answer.problem);
-      return "The answer was accepted.";
-    },
+    input: handedIn(task, () => {}),
+    execute: () => "The answer was accepted.",
   });
   tools.set(task, made);
   return made;
+}
+
+/**
+ * What the tool takes, and the answer that it comes to. A schema that fails is no fault of the model's: the answer is
+ * accepted then, and whoever looks at it later is told.
+ */
+function handedIn(task: TaskRun, onFailure: (error: unknown) => void): StandardSchema {
+  const schema = task.record.outputSchema as JsonSchema;
+  // Tools take objects: any other answer is their one field.
+  const isWrapped = schema.type !== "object";
+  const document = isWrapped ? wrappedSchema(schema) : schema;
+  const convert = () => document;
+  const standard = {
+    version: 1 as const,
+    vendor: "rivulet",
+    jsonSchema: { input: convert, output: convert },
+    async validate(sent: unknown): Promise<StandardResult<unknown>> {
+      const { response } = sent as { response?: unknown };
+      if (isWrapped && response === undefined)
+        return { issues: [{ message: "It is missing.", path: ["response"] }] };
+      try {
+        const result = await validated(task, isWrapped ? response : sent);
+        if (result.issues === undefined || !isWrapped) return result;
+        const issues = result.issues.map((issue) => ({
+          ...issue,
+          path: ["response", ...(issue.path ?? [])],
+        }));
+        return { issues };
+      } catch (error) {
+        onFailure(error);
+        return { value: sent };
+      }
+    },
+  };
+  return { "~standard": standard };
 }
 
 /** What a transcript says about the structured answer. */
@@ -78,7 +109,10 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
     if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
     const parsed = parse(textOf(reply.content));
     if ("problem" in parsed) return { type: "wrong", problem: parsed.problem };
-    return found(reply, await validated(task, parsed.value));
+    const result = await validated(task, parsed.value);
+    return result.issues
+      ? { type: "wrong", problem: problemOf(result.issues) }
+      : found(reply, result.value);
   }
   const name = structuredName(task);
   const call = reply.content.findLast((block) => block.type === "tool_use" && block.name === name);
@@ -93,9 +127,15 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
     .flatMap((message) => message.content)
     .find((block) => block.type === "tool_result" && block.id === call.id);
   if (result?.type !== "tool_result" || result.state !== "success") return { type: "none" };
-  const schema = task.record.outputSchema as JsonSchema;
-  const sent = call.input as { response?: unknown };
-  return found(reply, await validated(task, isObjectSchema(schema) ? sent : sent.response));
+  let failure: unknown;
+  const input = handedIn(task, (error) => {
+    failure = error;
+  });
+  const read = await untilCancelled(patienceOf(task), () =>
+    readArguments({ name, input, preset: {} }, call),
+  );
+  if (failure !== undefined) throw failure;
+  return read.ok ? found(reply, read.input) : { type: "wrong", problem: read.message };
 }
 
 /** Whether a message wants another reply than the one before it. The results of that one's calls belong to it. */
@@ -104,10 +144,9 @@ function asksForMore({ content, metadata }: Message): boolean {
   return content.some((block) => isSpoken(block) && block.type !== "tool_result");
 }
 
-function found(message: Message, answer: Awaited<ReturnType<typeof validated>>): StructuredState {
-  if (answer.type === "wrong") return answer;
-  refuseUnlessJson(answer.value);
-  return { type: "found", value: answer.value, message };
+function found(message: Message, value: unknown): StructuredState {
+  refuseUnlessJson(value);
+  return { type: "found", value, message };
 }
 
 /** The answer is stored and sent, so what the caller's schema makes of it has to be JSON. No other try would help. */
@@ -144,19 +183,27 @@ export function refuseTooManyTries(task: TaskRun): void {
 }
 
 /** What the caller's schema says of an answer; in another process than the caller's, its JSON Schema has to do. */
-async function validated(
-  task: TaskRun,
-  answer: unknown,
-): Promise<{ type: "right"; value: unknown } | { type: "wrong"; problem: string }> {
-  const schema: StandardSchema =
-    task.caller.output ?? jsonSchema(task.record.outputSchema as JsonSchema);
-  const result = await untilCancelled(patienceOf(task), () => schema["~standard"].validate(answer));
-  if (result.issues === undefined) return { type: "right", value: result.value };
-  const problems = result.issues.map(({ path = [], message: text }) => {
+async function validated(task: TaskRun, answer: unknown): Promise<StandardResult<unknown>> {
+  const { caller, record, controller } = task;
+  try {
+    const schema: StandardSchema = caller.output ?? jsonSchema(record.outputSchema as JsonSchema);
+    return await untilCancelled(patienceOf(task), () => schema["~standard"].validate(answer));
+  } catch (error) {
+    if (isCancel(controller.signal, error)) throw error;
+    throw new RivuletError(
+      "output_schema_failed",
+      `The output schema cannot say whether an answer fits: ${reasonOf(error)}.`,
+      { cause: error, hint: "A schema tells what is wrong as issues, and throws nothing." },
+    );
+  }
+}
+
+function problemOf(issues: readonly StandardIssue[]): string {
+  const problems = issues.map(({ path = [], message: text }) => {
     const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
     return `${keys.join(".") || "the answer"}: ${text}`;
   });
-  return { type: "wrong", problem: `Your answer does not fit: ${problems.join("; ")}` };
+  return `Your answer does not fit: ${problems.join("; ")}`;
 }
 
 function parse(text: string): { value: unknown } | { problem: string } {
@@ -165,13 +212,4 @@ function parse(text: string): { value: unknown } | { problem: string } {
   } catch {
     return { problem: "Your answer is not JSON. Reply with the JSON document alone." };
   }
-}
-
-function isObjectSchema(schema: JsonSchema): boolean {
-  return schema.type === "object";
-}
-
-/** Tools take objects: any other answer is their one field. */
-function wrapped(schema: JsonSchema): JsonSchema {
-  return { type: "object", properties: { response: schema }, required: ["response"] };
 }

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import type { Hook, Message, ReActAgentOptions, StandardSchema } from "../../src/index.ts";
-import { memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
+import { jsonSchema, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
 import type { ScriptedPart } from "../../src/testing/index.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
 import { whatIsLeft } from "./support/run-script.ts";
@@ -69,6 +69,53 @@ describe("a structured answer through a tool", () => {
     const { reply } = await ask([[hand({ response: ["a", "b"] })]], z.array(z.string()));
     expect(reply.structured).toEqual(["a", "b"]);
     expect(reply.text).toBe('["a","b"]');
+  });
+
+  interface Part {
+    name: string;
+    parts: Part[];
+  }
+  const Part: z.ZodType<Part> = z.object({
+    name: z.string(),
+    get parts() {
+      return z.array(Part);
+    },
+  });
+  const part = { name: "a", parts: [{ name: "b", parts: [] }] };
+
+  it.each<[string, StandardSchema, unknown, unknown]>([
+    ["a list", z.array(Part), [part], [{ name: 7, parts: [] }]],
+    ["something or nothing", Part.nullable(), part, { name: "a", parts: [{}] }],
+    ["lists of themselves", jsonSchema({ type: "array", items: { $ref: "#" } }), [[], [[]]], [7]],
+  ])("takes %s that names itself, in every process", async (_, output, right, wrong) => {
+    const wait = tool({
+      name: "wait",
+      description: "Waits.",
+      needsApproval: true,
+      execute: () => "ok",
+    });
+    const script = [
+      [{ call: "wait" }],
+      [hand({})],
+      [hand({ response: wrong })],
+      [hand({ response: right })],
+    ];
+    for (const again of [{ output }, {}]) {
+      const { reply, agent, model, store } = await ask(script, output, { tools: [wait] });
+      const answers = reply.approvals.map((one) => one.approve());
+      const last = await agent.call(answers, { ...options, ...again });
+      expect(last.structured).toEqual(right);
+      expect(model.calls).toHaveLength(4);
+      const { results } = await whatIsLeft(store, last);
+      expect(results.map(({ state }) => state)).toEqual(["success", "error", "error", "success"]);
+    }
+  });
+
+  it("may have null for a field that can be left out", async () => {
+    const schema = z.object({ name: z.string(), river: z.string().optional() });
+    const { reply, model } = await ask([[hand({ name: "Rome", river: null })]], schema);
+    expect(reply.structured).toEqual({ name: "Rome" });
+    expect(model.calls).toHaveLength(1);
   });
 
   it("gives what the schema makes of it", async () => {
@@ -229,9 +276,37 @@ describe("a structured answer through a tool", () => {
   });
 });
 
-describe("a structured answer of a model that can do it itself", () => {
-  const native = (script: Script) => ({ ...scriptedModel(script), provider: "openai.responses" });
+const native = (script: Script) => ({ ...scriptedModel(script), provider: "openai.responses" });
 
+describe("an output schema that fails", () => {
+  const broken = jsonSchema({
+    type: "object",
+    properties: { name: { $ref: "#/$defs/gone" } },
+    required: ["name"],
+  });
+  const throwing = {
+    "~standard": {
+      ...city["~standard"],
+      validate() {
+        throw new Error("no connection");
+      },
+    },
+  } as StandardSchema;
+
+  it.each([
+    ["handed in", "gone", broken, scriptedModel(() => [hand(rome)])],
+    ["handed in", "no connection", throwing, scriptedModel(() => [hand(rome)])],
+    ["said", "no connection", throwing, native(() => JSON.stringify(rome))],
+  ])("is told to the caller, not to the model: %s, %s", async (_, why, schema, model) => {
+    await expect(ask([], schema, { model: model as never })).rejects.toMatchObject({
+      code: "output_schema_failed",
+      message: expect.stringContaining(why),
+    });
+    expect(model.calls).toHaveLength(1);
+  });
+});
+
+describe("a structured answer of a model that can do it itself", () => {
   it("is the text, asked for with the schema", async () => {
     const model = native([JSON.stringify(rome)]);
     const { reply } = await ask([], city, { model: model as never });

@@ -29,7 +29,7 @@ const forbidden = new Set(["__proto__", "constructor", "prototype"]);
  * the presets, each over those before it, validated. Never throws; every problem is a sentence for the model.
  */
 export async function readArguments(
-  { name, input: schema, preset }: ToolDefinition,
+  { name, input: schema, preset }: Pick<ToolDefinition, "name" | "input" | "preset">,
   sent: SentArguments,
   extraInput: Fields = {},
 ): Promise<ToolArguments> {
