@@ -1,7 +1,8 @@
-import type { Answer } from "../protocol/agent.ts";
+import type { Answer, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { matchAnswers, postAnswers } from "./answers.ts";
+import { checkOutput } from "./check-output.ts";
 import { driverOf, unfinished } from "./drivers.ts";
 import type { ReadInput } from "./input.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -11,7 +12,10 @@ import { type WaitingTask, waitingTasks } from "./waiting.ts";
 export interface AnsweringCall {
   readonly settings: AgentSettings;
   readonly read: ReadInput;
-  readonly options: { readonly onSuspended?: "fail" | "deny" };
+  readonly options: {
+    readonly onSuspended?: "fail" | "deny";
+    readonly output?: StandardSchema | undefined;
+  };
 }
 
 /** Answers know which task they are for, so they find its session by themselves. */
@@ -29,7 +33,14 @@ export async function answerAhead(
   conversation: string,
 ): Promise<readonly TaskRecord[] | undefined> {
   if (!hasAnswers(call.read) || call.read.messages.length > 0) return undefined;
-  return answerOthers(call, conversation);
+  const { store } = call.settings;
+  const { output } = call.options;
+  return answer(call, conversation, async ([first]) => {
+    if (output === undefined) return;
+    const [own] = await store.tasks({ sessionId: conversation, status: unfinished });
+    const replying = own ?? (first && (await followed(store, first)));
+    if (replying) checkOutput(output, replying);
+  });
 }
 
 /** Text for a new task may come with answers to what its background tasks ask. Resolves to those that were answered. */
@@ -37,12 +48,29 @@ export async function answerOthers(
   call: AnsweringCall,
   conversation: string,
 ): Promise<readonly TaskRecord[]> {
-  if (!hasAnswers(call.read)) return [];
+  return hasAnswers(call.read) ? answer(call, conversation) : [];
+}
+
+/** Posts the answers of a call, after a last check. Resolves to the tasks that they are for. */
+async function answer(
+  call: AnsweringCall,
+  conversation: string,
+  check?: (answered: readonly TaskRecord[]) => Promise<void>,
+): Promise<readonly TaskRecord[]> {
   const { store, ids } = call.settings;
   const waiting = await waitingTasks(store, { conversation });
   const answers = await answersOf(call, waiting);
+  const answered = answeredBy(answers, waiting);
+  await check?.(answered);
   await postAnswers(store, ids, answers, waiting);
-  return answeredBy(answers, waiting);
+  return answered;
+}
+
+/** The task whose reply is the one to give when what was answered is not the session's own task. */
+export async function followed(store: Store, answered: TaskRecord): Promise<TaskRecord> {
+  const { rootTaskId, sessionId } = answered;
+  const tree = await store.tasks({ rootTaskId, status: unfinished });
+  return driverOf(tree, sessionId) ?? (await store.task(rootTaskId)) ?? answered;
 }
 
 function hasAnswers({ answers, results }: ReadInput): boolean {

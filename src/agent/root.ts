@@ -4,9 +4,10 @@ import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import { postAnswers } from "./answers.ts";
 import { checkBudget } from "./budget.ts";
+import { checkOutput } from "./check-output.ts";
 import { Conversation } from "./conversation.ts";
 import { abortTree, driveUntilIdle, postsFor } from "./drive.ts";
-import { driverOf, unfinished } from "./drivers.ts";
+import { unfinished } from "./drivers.ts";
 import { type Suspended, suspended } from "./ending.ts";
 import { driveHooked, replyOf } from "./hooked.ts";
 import { isControl, lateWords } from "./inbox.ts";
@@ -19,6 +20,7 @@ import {
   answerOthers,
   answersOf,
   checkAgent,
+  followed,
   heldBy,
   sessionOf,
 } from "./root-answers.ts";
@@ -163,8 +165,7 @@ async function followDriven(
   const { store, drives } = conversation;
   const { rootTaskId } = answered;
   const after = await store.last(rootTaskId);
-  const tree = await store.tasks({ rootTaskId, status: unfinished });
-  const target = driverOf(tree, answered.sessionId) ?? (await store.task(rootTaskId)) ?? answered;
+  const target = await followed(store, answered);
   const onStop = () => abortTree(conversation, target.taskId, stop.reason);
   if (stop.aborted) onStop();
   stop.addEventListener("abort", onStop, { once: true });
@@ -212,6 +213,7 @@ async function resumeRoot(
   const { settings, read, options, stop, onStarted } = call;
   const { store, sessionId } = conversation;
   checkAgent(settings, known);
+  checkOutput(options.output, known);
   if (read.messages.some(isHistory)) throw historyInBetween(known);
   const record = withBudget(known, options.budget);
   const { rootTaskId, status } = record;

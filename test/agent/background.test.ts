@@ -148,6 +148,10 @@ describe("a child in the background", () => {
     const [approval] = await lead.approvals({ sessionId: "s" });
     expect(approval).toMatchObject({ path: "s/worker", call: { name: "ask" } });
     const answer = approval?.approve();
+    const output = jsonSchema({ type: "object" });
+    await expect(lead.call(answer, { sessionId: "s", output })).rejects.toMatchObject({
+      code: "other_output",
+    });
     const answered = await lead.call(answer, { sessionId: "s" });
     expect(answered.text).toBe("It is done.");
     expect(answered.task.rootTaskId).toBe(task.rootTaskId);

@@ -2,7 +2,7 @@ import { type } from "arktype";
 import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Message, ReActAgentOptions, StandardSchema } from "../../src/index.ts";
+import type { Hook, Input, Message, ReActAgentOptions, StandardSchema } from "../../src/index.ts";
 import { jsonSchema, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
 import type { ScriptedPart } from "../../src/testing/index.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
@@ -277,6 +277,43 @@ describe("a structured answer through a tool", () => {
 });
 
 const native = (script: Script) => ({ ...scriptedModel(script), provider: "openai.responses" });
+
+describe("a task that goes on", () => {
+  const buy = tool({
+    name: "buy",
+    description: "Buys.",
+    needsApproval: true,
+    execute: () => "ok",
+  });
+  const river = z.object({ length: z.number() });
+  const sameAgain = z.object({ name: z.string(), people: z.number().int().positive() });
+
+  it.each([
+    ["another", city, river],
+    ["one where there was none", undefined, city],
+  ])("refuses %s, whatever it goes on with, and nothing changes", async (_, output, other) => {
+    const store = memoryStore();
+    const model = scriptedModel([[{ call: "buy" }], output ? [hand(rome)] : "Rome."]);
+    const agent = new ReActAgent({ name: "lead", model, store, tools: [buy] });
+    const first = await agent.call("Go.", { ...options, ...(output && { output }) });
+    const state = async () => [
+      await store.session("s"),
+      await store.tasks({ sessionId: "s" }),
+      await store.posts({ sessionId: "s" }),
+      await store.last(first.task.rootTaskId),
+    ];
+    const before = await state();
+    const answers = first.approvals.map((one) => one.approve());
+    const both = [...answers, userMessage("And hurry.")] as unknown as Input;
+    for (const input of [answers, both, "Hurry.", undefined]) {
+      const call = agent.call(input, { ...options, onSuspended: "deny", output: other });
+      await expect(call).rejects.toMatchObject({ code: "other_output" });
+      expect(await state()).toEqual(before);
+    }
+    const last = await agent.call(answers, output ? { ...options, output: sameAgain } : options);
+    expect(last).toMatchObject(output ? { structured: rome } : { text: "Rome." });
+  });
+});
 
 describe("an output schema that fails", () => {
   const broken = jsonSchema({
