@@ -6,7 +6,7 @@ import { supportsResponseFormat } from "./model/response-format.ts";
 import { strictSchema } from "./model/strict-schema.ts";
 import { isSpoken } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
-import { readArguments } from "./tool/arguments.ts";
+import { readArguments, type SentArguments } from "./tool/arguments.ts";
 import { jsonOf, reasonOf } from "./tool/result.ts";
 import { type JsonSchema, jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
@@ -115,27 +115,44 @@ export async function structuredState(task: TaskRun): Promise<StructuredState> {
       : found(reply, result.value);
   }
   const name = structuredName(task);
-  const call = reply.content.findLast((block) => block.type === "tool_use" && block.name === name);
-  if (call?.type !== "tool_use") {
-    const talked =
-      textOf(reply.content).trim() !== "" && !reply.content.some((b) => b.type === "tool_use");
-    return talked
-      ? { type: "wrong", problem: `Call the tool ${name} with your answer.` }
-      : { type: "none" };
+  if (!reply.content.some(({ type }) => type === "tool_use")) {
+    if (textOf(reply.content).trim() === "") return { type: "none" };
+    return { type: "wrong", problem: `Call the tool ${name} with your answer.` };
   }
-  const result = mine
-    .flatMap((message) => message.content)
-    .find((block) => block.type === "tool_result" && block.id === call.id);
-  if (result?.type !== "tool_result" || result.state !== "success") return { type: "none" };
+  const sent = acceptedCall(reply, mine, name);
+  if (sent === undefined) return { type: "none" };
   let failure: unknown;
   const input = handedIn(task, (error) => {
     failure = error;
   });
   const read = await untilCancelled(patienceOf(task), () =>
-    readArguments({ name, input, preset: {} }, call),
+    readArguments({ name, input, preset: {} }, sent),
   );
   if (failure !== undefined) throw failure;
   return read.ok ? found(reply, read.input) : { type: "wrong", problem: read.message };
+}
+
+/** The last call of a reply to the tool of this name, as it was run, if it was accepted. */
+function acceptedCall(
+  reply: Message,
+  messages: readonly Message[],
+  name: string,
+): SentArguments | undefined {
+  const results = messages.flatMap(({ content }) =>
+    content.filter((block) => block.type === "tool_result"),
+  );
+  const calls = reply.content.flatMap((block) => {
+    if (block.type !== "tool_use") return [];
+    const result = results.find(({ id }) => id === block.id);
+    const { ran = block } = (result?.metadata ?? {}) as { ran?: RanCall | null };
+    return [{ call: block, ran, isAccepted: result?.state === "success" && ran?.name === name }];
+  });
+  const last = calls.findLast(({ call, ran }) => call.name === name || ran?.name === name);
+  return last?.isAccepted ? (last.ran ?? undefined) : undefined;
+}
+
+interface RanCall extends SentArguments {
+  readonly name: string;
 }
 
 /** Whether a message wants another reply than the one before it. The results of that one's calls belong to it. */

@@ -220,6 +220,37 @@ describe("a structured answer through a tool", () => {
     expect(model.calls).toHaveLength(2);
   });
 
+  it("is what a hook made of the call, in this process and the next", async () => {
+    const hook: Hook = {
+      name: "larger",
+      preActing: (_, call) =>
+        call.name === "generate_response" ? { ...call, input: { ...rome, people: 3 } } : undefined,
+      postActing: (_, call) => (call.name === "generate_response" ? { stop: true } : undefined),
+    };
+    const { reply, agent } = await ask([[hand(rome)]], city, { hooks: [hook] });
+    expect(reply.generateReason).toBe("acting_stop_requested");
+    const last = await agent.call(undefined, options);
+    expect(last.structured).toEqual({ ...rome, people: 3 });
+    expect(JSON.parse(last.text)).toEqual(last.structured);
+  });
+
+  it("is not what a hook kept from being handed in, nor what it made another call of", async () => {
+    const note = tool({ name: "note", description: "Takes notes.", execute: () => "noted" });
+    let calls = 0;
+    const hook: Hook = {
+      name: "in between",
+      preActing(_, call) {
+        calls += 1;
+        if (calls === 1) return { result: "Not yet." };
+        return calls === 2 ? { ...call, name: "note", input: {} } : undefined;
+      },
+    };
+    const script = [[hand({ ...rome, people: 1 })], [hand({ ...rome, people: 2 })], [hand(rome)]];
+    const { reply, model } = await ask(script, city, { tools: [note], hooks: [hook] });
+    expect(reply.structured).toEqual(rome);
+    expect(model.calls).toHaveLength(3);
+  });
+
   it("has a name of its own, whatever the user's tools are called", async () => {
     const ran: string[] = [];
     const make = (name: string) =>
