@@ -1,6 +1,13 @@
 import { getEventListeners } from "node:events";
-import { describe, expect, it } from "vitest";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { ReActAgent } from "../agent/react-agent.ts";
+import { tool } from "../agent/tool/tool.ts";
+import { openStore } from "../store/open.ts";
 import { ManualClock } from "./clock.ts";
+import { scriptedModel } from "./scripted-model.ts";
 
 describe("ManualClock", () => {
   it("stands still until it is moved", async () => {
@@ -52,6 +59,27 @@ describe("ManualClock", () => {
     await new ManualClock().sleep(0);
   });
 
+  it("says when enough sleepers wait, of any length or of one", async () => {
+    const clock = new ManualClock();
+    const seen: string[] = [];
+    const note = (name: string, waiting: Promise<void>) => waiting.then(() => seen.push(name));
+    note("any", clock.sleeping());
+    note("two", clock.sleeping({ count: 2 }));
+    note("two of 20", clock.sleeping({ ms: 20, count: 2 }));
+    const fallAsleep = async (ms: number) => {
+      clock.sleep(ms);
+      await new Promise(setImmediate);
+      return seen.splice(0);
+    };
+    expect(await fallAsleep(0)).toEqual([]);
+    expect(await fallAsleep(20)).toEqual(["any"]);
+    expect(await fallAsleep(10)).toEqual(["two"]);
+    await clock.advance(10);
+    expect(await fallAsleep(10)).toEqual([]); // due with the other one, but not as long
+    expect(await fallAsleep(20)).toEqual(["two of 20"]);
+    await clock.sleeping({ ms: 20, count: 2 }); // they wait already
+  });
+
   it("rejects with the signal's reason, and leaves neither sleeper nor listener", async () => {
     const clock = new ManualClock();
     const abort = new AbortController();
@@ -67,5 +95,40 @@ describe("ManualClock", () => {
     await Promise.all([other, finished]);
     expect(getEventListeners(kept.signal, "abort")).toEqual([]);
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe("the time limit of a tool", () => {
+  async function sqlite() {
+    const directory = await mkdtemp(join(tmpdir(), "rivulet-clock-"));
+    const store = openStore(`sqlite:${join(directory, "store.db")}`);
+    onTestFinished(async () => {
+      await store.close?.();
+      await rm(directory, { recursive: true });
+    });
+    return { store };
+  }
+  const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const slowHook = { name: "slow", preReasoning: nextMacrotask, preActing: nextMacrotask };
+
+  it.each([
+    ["a store in memory", async () => ({})],
+    ["a store on disk", sqlite],
+    ["hooks that take a while", async () => ({ hooks: [slowHook] })],
+  ])("passes when it is waited for, with %s", async (_, around) => {
+    const clock = new ManualClock();
+    const slow = tool({
+      name: "slow",
+      description: "Never ends.",
+      execution: { timeoutMs: 90_000 },
+      execute: () => new Promise(() => {}),
+    });
+    const model = scriptedModel([{ call: "slow" }, "It took too long."]);
+    const options = { name: "assistant", model, tools: [slow], clock };
+    const reply = new ReActAgent({ ...options, ...(await around()) }).call("Go.");
+    await clock.sleeping({ ms: 90_000 });
+    await clock.advance(90_000);
+    expect((await reply).text).toBe("It took too long.");
+    expect(clock.now()).toBe(90_000);
   });
 });

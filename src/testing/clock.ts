@@ -1,8 +1,17 @@
 import type { Clock } from "../protocol/clock.ts";
 
 interface Sleeper {
+  readonly ms: number;
   readonly due: number;
   wake(): void;
+}
+
+/** Which sleepers to wait for. */
+export interface Sleepers {
+  /** Only those who sleep for exactly so long; of any length when absent. */
+  readonly ms?: number;
+  /** At least so many of them; one by default. */
+  readonly count?: number;
 }
 
 /** A clock that stands still until a test moves it. */
@@ -10,6 +19,8 @@ export class ManualClock implements Clock {
   #now: number;
   /** In the order in which they wake: by due time, then by who fell asleep first. */
   readonly #sleepers: Sleeper[] = [];
+  /** Each looks again when somebody falls asleep, and says whether it has seen enough. */
+  readonly #watchers = new Set<() => boolean>();
 
   constructor(now = 0) {
     this.#now = now;
@@ -34,6 +45,7 @@ export class ManualClock implements Clock {
         reject(signal?.reason);
       };
       const sleeper: Sleeper = {
+        ms,
         due: this.#now + ms,
         wake() {
           signal?.removeEventListener("abort", onAbort);
@@ -43,6 +55,20 @@ export class ManualClock implements Clock {
       const later = this.#sleepers.findIndex((other) => other.due > sleeper.due);
       this.#sleepers.splice(later === -1 ? this.#sleepers.length : later, 0, sleeper);
       signal?.addEventListener("abort", onAbort, { once: true });
+      for (const watcher of this.#watchers) if (watcher()) this.#watchers.delete(watcher);
+    });
+  }
+
+  /** Resolves once enough sleepers wait: before `advance`, when what should wake may still be on its way to sleep. */
+  sleeping({ ms, count = 1 }: Sleepers = {}): Promise<void> {
+    return new Promise((resolve) => {
+      const watcher = () => {
+        const fitting = this.#sleepers.filter((sleeper) => ms === undefined || sleeper.ms === ms);
+        if (fitting.length < count) return false;
+        resolve();
+        return true;
+      };
+      if (!watcher()) this.#watchers.add(watcher);
     });
   }
 

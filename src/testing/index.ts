@@ -1,4 +1,4 @@
-export { ManualClock } from "./clock.ts";
+export { ManualClock, type Sleepers } from "./clock.ts";
 export { type FetchFaults, faultyFetch, type ModelFaults, withFaults } from "./faults.ts";
 export { type RecordReplayOptions, recordReplay } from "./replay.ts";
 export type {
