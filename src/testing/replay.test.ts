@@ -217,6 +217,27 @@ describe("what is written", () => {
     );
   });
 
+  it("masks what one response names as a secret in all that follows, and replays it", async () => {
+    const token = "tok-0123456789";
+    const source: typeof fetch = async (input) =>
+      String(input).endsWith("/token")
+        ? Response.json({ access_token: token, expires_in: 3600 }, { status: 201 })
+        : new Response(`Welcome, ${token}.`);
+    const talk = async (fetch: typeof globalThis.fetch) => {
+      const form = new URLSearchParams({ client_secret: "s-1", scope: "all" });
+      const granted = await fetch("http://x.example/token", { method: "POST", body: form });
+      const { access_token } = (await granted.json()) as { access_token: string };
+      const body = JSON.stringify({ note: `I am ${access_token}` });
+      return (await fetch("http://x.example/me", { method: "POST", body })).text();
+    };
+    const live = await talk(recordReplay({ directory, mode: "record", fetch: source }));
+    expect(live).toBe(`Welcome, ${token}.`);
+    expect(await written()).not.toMatch(/tok-0|s-1/);
+    expect(await talk(recordReplay({ directory, fetch: offline }))).toBe(
+      `Welcome, ${"*".repeat(token.length)}.`,
+    );
+  });
+
   it("keeps the chunks as they came, binary and cut characters too", async () => {
     const chunks = [
       Buffer.from("\ufeffdata: ü"),

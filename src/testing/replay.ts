@@ -2,7 +2,7 @@ import { RivuletError } from "../protocol/error.ts";
 import type { RecordedRequest, RecordedResponse, RecordingPlace } from "./recording.ts";
 import { keyOf, openRecording } from "./recording.ts";
 import type { Redactor } from "./secrets.ts";
-import { createRedactor, safePath, secretsOf } from "./secrets.ts";
+import { createRedactor, safePath, secretsIn, secretsOf } from "./secrets.ts";
 
 /** Where recordings are, and whether the network may be used. */
 export type RecordReplayOptions = RecordingPlace & {
@@ -13,7 +13,7 @@ export type RecordReplayOptions = RecordingPlace & {
   readonly mode?: "record" | "replay" | "auto";
   /** What asks the network; the global `fetch` when absent. */
   readonly fetch?: typeof globalThis.fetch;
-  /** Further texts that must not be written; the keys that a request carries are masked without being named. */
+  /** Further texts that must not be written; what is named like a secret is masked anyway. */
   readonly secrets?: readonly (string | undefined)[];
 };
 
@@ -22,7 +22,9 @@ const keptHeaders = ["content-type", "retry-after", "retry-after-ms", "x-should-
 
 /** The responses to one request, and which of them comes next; a slot stays empty until its body has ended. */
 interface Track {
-  readonly responses: (RecordedResponse | undefined)[];
+  responses: (RecordedResponse | undefined)[];
+  /** What the request carried, each time that it was made: all its responses are free of all of it. */
+  readonly secrets: Set<string>;
   next: number;
 }
 
@@ -32,13 +34,15 @@ interface Track {
  * made again gets the next of its responses. What broke off halfway is not kept.
  */
 export function recordReplay(options: RecordReplayOptions): typeof globalThis.fetch {
-  const { mode = "replay", fetch = globalThis.fetch, secrets = [] } = options;
+  const { mode = "replay", fetch = globalThis.fetch } = options;
   const recording = openRecording(options);
   const tracks = new Map<string, Promise<Track>>();
+  /** Named in the options or learnt from responses: a later request may hold one under any name. */
+  const secrets = new Set((options.secrets ?? []).filter(isText));
 
   async function openTrack(key: string, request: RecordedRequest): Promise<Track> {
     const exchange = mode === "record" ? undefined : await recording.load(key, request);
-    return { responses: [...(exchange?.responses ?? [])], next: 0 };
+    return { responses: [...(exchange?.responses ?? [])], secrets: new Set(), next: 0 };
   }
 
   return async (input, init) => {
@@ -47,11 +51,8 @@ export function recordReplay(options: RecordReplayOptions): typeof globalThis.fe
     // Without the signal: a Request would leave its own listener on it.
     const request = new Request(input, { ...init, signal: null });
     const body = await request.arrayBuffer();
-    const redactor = createRedactor([
-      ...secrets.filter((secret) => secret !== undefined && secret !== ""),
-      ...secretsOf(request),
-    ] as string[]);
-    const asked = describe(request, body, redactor);
+    const carried = [...secretsOf(request), ...secretsIn(new Uint8Array(body))];
+    const asked = describe(request, body, createRedactor([...secrets, ...carried]));
     const key = keyOf(asked);
     let opening = tracks.get(key);
     if (opening === undefined) {
@@ -72,24 +73,34 @@ export function recordReplay(options: RecordReplayOptions): typeof globalThis.fe
       ...(signal && { signal }),
     });
     return recorded(response, async (chunks) => {
-      track.responses[slot] = {
-        status: response.status,
-        headers: headersOf(response, redactor),
-        chunks: redactor.chunks(chunks).map(encodeChunk),
-      };
+      for (const secret of [...secretsOf(response), ...secretsIn(Buffer.concat(chunks))]) {
+        secrets.add(secret);
+      }
+      for (const secret of carried) track.secrets.add(secret);
+      const redactor = createRedactor([...secrets, ...track.secrets]);
+      const { status } = response;
+      const headers = headersOf(response);
+      track.responses[slot] = { status, headers, chunks: chunks.map(encodeChunk) };
+      track.responses = track.responses.map((ended) => ended && redacted(ended, redactor));
       const responses = track.responses.filter((ended) => ended !== undefined);
-      await recording.save(key, { request: asked, responses });
+      const safe = redactor.json(asked) as RecordedRequest;
+      await recording.save(key, { request: safe, responses });
     });
   };
 }
 
 function describe(request: Request, body: ArrayBuffer, redactor: Redactor): RecordedRequest {
   const text = Buffer.from(body).toString();
+  const json = parseJson(text);
   return {
     method: request.method,
     path: redactor.text(safePath(request.url)),
-    body: redactor.json(parseJson(text) ?? text),
+    body: json === undefined ? redactor.text(text) : redactor.json(json),
   };
+}
+
+function isText(secret: string | undefined): secret is string {
+  return secret !== undefined && secret !== "";
 }
 
 function parseJson(text: string): unknown {
@@ -100,13 +111,22 @@ function parseJson(text: string): unknown {
   }
 }
 
-function headersOf(response: Response, redactor: Redactor): Record<string, string> {
+function headersOf(response: Response): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const name of keptHeaders) {
     const value = response.headers.get(name);
-    if (value !== null) headers[name] = redactor.text(value);
+    if (value !== null) headers[name] = value;
   }
   return headers;
+}
+
+function redacted(response: RecordedResponse, redactor: Redactor): RecordedResponse {
+  const headers = Object.entries(response.headers).map(([name, value]) => [
+    name,
+    redactor.text(value),
+  ]);
+  const chunks = redactor.chunks(response.chunks.map(decodeChunk)).map(encodeChunk);
+  return { ...response, headers: Object.fromEntries(headers), chunks };
 }
 
 /** The live response; `onEnd` has all chunks and is through before the reader sees the end. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createRedactor, safePath, secretsOf } from "./secrets.ts";
+import { createRedactor, safePath, secretsIn, secretsOf } from "./secrets.ts";
 
 describe("secrets", () => {
   it("are found in headers, cookies and addresses", () => {
@@ -41,7 +41,7 @@ describe("secrets", () => {
       max_tokens: 5,
       tools: [{ authorization: "[redacted]", server: { clientSecret: "[redacted]", url: "c" } }],
       properties: { password: { type: "string" } },
-      tokens: "d",
+      tokens: "[redacted]",
     });
   });
 
@@ -50,5 +50,56 @@ describe("secrets", () => {
     const blanked = chunks([Buffer.from("outer-in"), Buffer.from("ner-outer inner")]);
     expect(blanked.map(String)).toEqual(["********", "********* *****"]);
     expect(text("outer-inner-outer inner")).toBe("[redacted] [redacted]");
+  });
+
+  it("are taken out of forms, addresses and JSON in a text, however short", () => {
+    const { text, json } = createRedactor([]);
+    expect(text("grant_type=x&client_secret=a&code=b&user%5Bpassword%5D=c")).toBe(
+      "grant_type=x&client_secret=[redacted]&code=[redacted]&user%5Bpassword%5D=[redacted]",
+    );
+    expect(text("at db://me:pw@host/x and /p?a=1&api_key=k, or #access_token=t")).toBe(
+      "at db://me:[redacted]@host/x and /p?a=1&api_key=[redacted] or #access_token=[redacted]",
+    );
+    expect(
+      json({ arguments: '{"passwd": "x", "tokens": ["y"], "secret": {"kind": "z"}, "a": "b"}' }),
+    ).toEqual({
+      arguments:
+        '{"passwd": "[redacted]", "tokens": ["[redacted]"], "secret": {"kind": "[redacted]"}, "a": "b"}',
+    });
+    expect(text('name="file"\r\n\r\nx; name="api_key"\r\n\r\nabc\r\n--')).toBe(
+      'name="file"\r\n\r\nx; name="api_key"\r\n\r\n[redacted]\r\n--',
+    );
+  });
+
+  it("are not what only looks like one", () => {
+    const ordinary = [
+      { max_tokens: 5, usage: { total_tokens: 7, prompt_tokens: 3, tokens: 4, token: null } },
+      { author: "Ada Lovelace", error: { code: "invalid_request", type: "auth" }, key: "value" },
+      { arguments: '{"text":"my password is what I forgot","code":"let x=1; y=2"}' },
+      { logprobs: { content: [{ token: "Hello world", logprob: -0.1, bytes: [72] }] } },
+      { logprobs: { tokens: ["Hello", " world"], token_logprobs: [-0.1, -0.2] } },
+      { token: { id: 5, text: "Hello world", logprob: -0.1, special: false } },
+      { type: "thinking", thinking: "Well.", signature: "EqQBCkYIBRgCKkAx" },
+      { properties: { api_key: { type: "string", description: "A key." } }, required: ["api_key"] },
+      { text: "https://x.example/a:b@c?q=1&page=2#part and a=b, mail me@x.example" },
+    ];
+    const { json, chunks } = createRedactor([]);
+    for (const value of ordinary) {
+      const bytes = Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
+      expect(json(value)).toEqual(value);
+      expect(chunks([bytes]).map(String)).toEqual([String(bytes)]);
+      expect(secretsIn(bytes)).toEqual([]);
+    }
+  });
+
+  it("of digits leave numbers numbers", () => {
+    const { json, chunks } = createRedactor(["123456"]);
+    const value = { pin: 123456, created: 1234567, text: "is 123456" };
+    expect(json(value)).toEqual({ pin: "[redacted]", created: 1234567, text: "is [redacted]" });
+    expect(JSON.parse(String(chunks([Buffer.from(JSON.stringify(value))])[0]))).toEqual({
+      pin: 999999,
+      created: 1234567,
+      text: "is 999999",
+    });
   });
 });

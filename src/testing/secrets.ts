@@ -1,24 +1,28 @@
+import { isUtf8 } from "node:buffer";
+import { isSecretParameter, needlesOf } from "./secret-names.ts";
+import { secretSpans } from "./secret-spans.ts";
+
 /** What stands in a recording where a secret was. */
 const mask = "[redacted]";
 
-/** What a request carries in a secret place but is shorter than this would blot out innocent text. */
-const shortestFound = 8;
-
-const secretName =
-  /(?:^|[-_])(?:authorization|cookie|password|secret|token|signature|credentials?|(?:api|access|private|secret|subscription)[-_]?key)$/i;
-
-/** The secrets that a request itself carries, in its headers and its address: a server may echo them. */
-export function secretsOf(request: Request): string[] {
+/** The secrets that a request carries in its headers and its address, and a response in its cookies. */
+export function secretsOf({ headers, url }: Request | Response): string[] {
   const found: string[] = [];
-  for (const [name, value] of request.headers) {
-    if (!isSecretName(name)) continue;
-    if (name === "cookie") found.push(...value.split(/;\s*/).map((pair) => after(pair, "=")));
-    else found.push(after(value, " ")); // "Bearer abc" hides abc
+  for (const [name, value] of headers) {
+    // Of a cookie that is set, what follows its value says nothing of it.
+    if (name === "set-cookie") found.push(...needlesOf("cookie", value.replace(/;.*/s, "")));
+    else if (isSecretParameter(name)) found.push(...needlesOf(name, value));
   }
-  for (const [name, value] of new URL(request.url).searchParams) {
-    if (isSecretParameter(name)) found.push(value);
+  for (const [name, value] of url === "" ? [] : new URL(url).searchParams) {
+    if (isSecretParameter(name)) found.push(...needlesOf(name, value));
   }
-  return found.filter((value) => value.length >= shortestFound);
+  return found;
+}
+
+/** The secrets that a body names as such: others of the exchange may hold them under no name. */
+export function secretsIn(body: Uint8Array): string[] {
+  const found = secretSpans(Buffer.from(body).toString(), []).flatMap(({ needles }) => needles);
+  return [...new Set(found)];
 }
 
 /** The path of an address and its query, sorted, without the parameters that look like keys. */
@@ -29,10 +33,11 @@ export function safePath(url: string): string {
   return query.size === 0 ? pathname : `${pathname}?${query}`;
 }
 
-/** Takes secrets out of what is about to be written. */
+/** Takes secrets out of what is about to be written: those it knows, and what names itself as one. */
 export interface Redactor {
+  /** A run of asterisks counts as a secret too: a replayed response has them in place of one. */
   text(text: string): string;
-  /** With sorted keys as well, so that equal values have equal text, and without the fields named like a secret. */
+  /** With sorted keys as well, so that equal values have equal text. */
   json(value: unknown): unknown;
   /** A secret may cross a boundary, so it is blanked where it stands and the boundaries hold. */
   chunks(chunks: readonly Uint8Array[]): readonly Uint8Array[];
@@ -44,31 +49,47 @@ export function createRedactor(secrets: readonly string[]): Redactor {
     secret,
     JSON.stringify(secret).slice(1, -1),
     encodeURIComponent(secret),
+    new URLSearchParams([["", secret]]).toString().slice(1),
   ]);
-  // Longest first: a secret inside another one must not leave the rest of it behind.
-  const needles = [...new Set(spellings)].sort((a, b) => b.length - a.length);
+  const needles = [...new Set(spellings)];
 
-  function text(dirty: string): string {
-    return needles.reduce((clean, needle) => clean.replaceAll(needle, mask), dirty);
-  }
+  const text = (dirty: string) => redact(dirty, needles);
 
   function json(value: unknown): unknown {
+    if (value === undefined) return undefined;
+    // A secret of digits may be a number, which only a value of its own can replace.
+    const safe = needles.filter((needle) => !isDigits(needle));
+    return sorted(JSON.parse(redact(JSON.stringify(value), safe)));
+  }
+
+  function sorted(value: unknown): unknown {
     if (typeof value === "string") return text(value);
-    if (Array.isArray(value)) return value.map(json);
+    if (typeof value === "number") return needles.includes(String(value)) ? mask : value;
+    if (Array.isArray(value)) return value.map(sorted);
     if (typeof value !== "object" || value === null) return value;
-    const fields = Object.entries(value).map(([name, field]): [string, unknown] => [
-      text(name),
-      typeof field === "string" && isSecretName(name) ? mask : json(field),
-    ]);
+    const fields = Object.entries(value).map(
+      ([name, field]) => [text(name), sorted(field)] as const,
+    );
     return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
   function chunks(dirty: readonly Uint8Array[]): readonly Uint8Array[] {
     const whole = Buffer.concat(dirty);
-    for (const needle of needles.map((spelling) => Buffer.from(spelling))) {
-      for (let at = whole.indexOf(needle); at !== -1; at = whole.indexOf(needle, at + 1)) {
-        whole.fill("*", at, at + needle.length);
-      }
+    const encoding = isUtf8(whole) ? "utf8" : "latin1";
+    const bytes = whole.toString(encoding);
+    let at = 0;
+    let last = 0;
+    for (const { start, end } of placesIn(
+      bytes,
+      needles.map((needle) => Buffer.from(needle).toString(encoding)),
+    )) {
+      at += Buffer.byteLength(bytes.slice(last, start), encoding);
+      const secret = bytes.slice(start, end);
+      const length = Buffer.byteLength(secret, encoding);
+      // What may be a JSON number has to stay one.
+      whole.fill(isDigits(secret) ? "9" : "*", at, at + length);
+      at += length;
+      last = end;
     }
     let end = 0;
     return dirty.map((chunk) => {
@@ -80,17 +101,27 @@ export function createRedactor(secrets: readonly string[]): Redactor {
   return { text, json, chunks };
 }
 
-/** What follows the first separator; all of it when there is none. */
-function after(text: string, separator: string): string {
-  return text.slice(text.indexOf(separator) + 1);
+/** In order, and one where several overlap: a secret inside another one must not leave the rest of it behind. */
+function placesIn(text: string, needles: readonly string[]): { start: number; end: number }[] {
+  const places: { start: number; end: number }[] = [];
+  for (const { start, end } of secretSpans(text, needles).sort((a, b) => a.start - b.start)) {
+    const last = places.at(-1);
+    if (last === undefined || start >= last.end) places.push({ start, end });
+    else last.end = Math.max(last.end, end);
+  }
+  return places;
 }
 
-/** Whether a header, a parameter or a JSON field of this name holds a secret. */
-function isSecretName(name: string): boolean {
-  return secretName.test(name.replace(/([a-z])([A-Z])/g, "$1_$2"));
+function redact(dirty: string, needles: readonly string[]): string {
+  let clean = "";
+  let last = 0;
+  for (const { start, end } of placesIn(dirty, needles)) {
+    clean += dirty.slice(last, start) + mask;
+    last = end;
+  }
+  return (clean + dirty.slice(last)).replace(/\*{6,}/g, mask);
 }
 
-/** In an address short names are keys as well. */
-function isSecretParameter(name: string): boolean {
-  return isSecretName(name) || name === "key" || name === "sig";
+function isDigits(secret: string): boolean {
+  return /^\d+$/.test(secret);
 }
