@@ -1,7 +1,7 @@
 import type { Budget } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
 import type { Tree, Usage } from "../protocol/task.ts";
+import { invalid } from "./check-fields.ts";
 import { isPlainObject } from "./plain.ts";
 
 /** What model calls have used up. */
@@ -41,10 +41,6 @@ export function checkBudget(budget: unknown, hasPrice: boolean): void {
 }
 
 const budgetHint = `Its limits are ${[...limits].join(", ")}.`;
-
-function invalid(message: string, hint: string): RivuletError {
-  return new RivuletError("invalid_settings", message, { hint });
-}
 
 /** What a whole subtree has used of its budget. A child with a budget of its own counts on both. */
 export class BudgetMeter {

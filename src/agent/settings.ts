@@ -2,7 +2,6 @@ import type { Tracer } from "@opentelemetry/api";
 import type { Agent, Awaitable, Budget } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
 import type { IdSource } from "../protocol/id.ts";
 import { createIds } from "../protocol/id.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
@@ -10,6 +9,8 @@ import type { Usage } from "../protocol/task.ts";
 import { openStore } from "../store/index.ts";
 import { checkAgentId } from "./agent-id.ts";
 import { checkBudget } from "./budget.ts";
+import { invalid } from "./check-fields.ts";
+import { checkOptions } from "./check-options.ts";
 import type { Execution } from "./execution.ts";
 import type { Hook } from "./hook.ts";
 import { inOrder } from "./hook.ts";
@@ -110,12 +111,10 @@ export interface AgentSettings {
 
 /** Checks options and fills them in; what cannot work is an error here and not at the first call. */
 export function settingsOf(options: ReActAgentOptions): AgentSettings {
+  checkOptions(options);
   const { name, maxIters = 10, tools = [], toolkit } = options;
   if (typeof name !== "string" || name.trim() === "" || name.includes("/")) {
     throw invalid("An agent needs a name without slashes.", 'For example: name: "assistant".');
-  }
-  if (!Number.isInteger(maxIters) || maxIters < 1) {
-    throw invalid(`maxIters is ${maxIters}.`, "It is a whole number, at least 1.");
   }
   if (toolkit !== undefined && tools.length > 0) {
     throw invalid(
@@ -167,10 +166,6 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     clock,
     ids: options.ids ?? createIds({ clock }),
   });
-}
-
-function invalid(message: string, hint: string): RivuletError {
-  return new RivuletError("invalid_settings", message, { hint });
 }
 
 const known = new WeakMap<Agent, AgentSettings>();

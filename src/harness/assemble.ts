@@ -6,7 +6,7 @@ import type { ToolSource } from "../agent/tool/toolkit.ts";
 import { attachments } from "./attachments.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
-import type { Harness } from "./harness.ts";
+import { agentOptionsOf, type Harness } from "./harness.ts";
 import { subagents } from "./subagents/subagents.ts";
 import { fileTools } from "./tools/files.ts";
 
@@ -32,7 +32,7 @@ export function assemble(harness: Harness): ReActAgentOptions {
     workspaceContext(harness),
   ];
   return {
-    ...options,
+    ...agentOptionsOf(options),
     store,
     clock,
     hooks: [...(options.hooks ?? []), ...pieces.flatMap(hooksOf)],

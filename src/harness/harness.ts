@@ -1,3 +1,15 @@
+import {
+  anything,
+  callback,
+  checkFields,
+  type Fields,
+  flag,
+  invalid,
+  list,
+  record,
+  text,
+} from "../agent/check-fields.ts";
+import { agentFields } from "../agent/check-options.ts";
 import type { Hook } from "../agent/hook.ts";
 import type { PrepareInput } from "../agent/input.ts";
 import type { ReActAgentOptions } from "../agent/settings.ts";
@@ -5,7 +17,6 @@ import { maxResultCharacters } from "../agent/tool/result.ts";
 import type { Agent } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
 import type { Store } from "../protocol/store.ts";
 import { openStore } from "../store/index.ts";
 import { FileCache } from "./file-cache.ts";
@@ -100,7 +111,31 @@ function serversOf(
 
 const scopes: readonly IsolationScope[] = ["session", "user", "agent", "global"];
 
+const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
+  workspace: text,
+  filesystem: anything,
+  isolation: anything,
+  contextFiles: anything,
+  maxContextTokens: anything,
+  attachments: anything,
+  eviction: anything,
+  mcp: anything,
+  toolsFile: anything,
+  subagents: anything,
+  subagentFiles: flag,
+  subagentRoots: list,
+  limits: record,
+  onWarning: callback,
+};
+
+/** Those of the options that every agent has. */
+export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions {
+  const own = Object.entries(options).filter(([name]) => !Object.hasOwn(ownFields, name));
+  return Object.fromEntries(own) as unknown as ReActAgentOptions;
+}
+
 function check(options: HarnessAgentOptions): void {
+  checkFields("An agent", options, { ...agentFields, ...ownFields }, "");
   const { workspace, filesystem, isolation, maxContextTokens, eviction } = options;
   if (workspace !== undefined && filesystem !== undefined) {
     const hint = "Give the directory, or the filesystem, or filesystem: false for none.";
@@ -148,8 +183,4 @@ function checkCount(name: string, value: number | undefined, most: number): void
   if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= most)) return;
   const range = most === Number.MAX_SAFE_INTEGER ? "at least 1" : `from 1 to ${most}`;
   throw invalid(`${name} is ${value}.`, `It is a whole number, ${range}.`);
-}
-
-function invalid(message: string, hint: string): RivuletError {
-  return new RivuletError("invalid_settings", message, { hint });
 }

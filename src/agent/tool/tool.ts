@@ -1,5 +1,7 @@
 import type { Awaitable, OutputOf, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { checkExecution } from "../check-execution.ts";
+import { callback, checkFields, flag } from "../check-fields.ts";
 import type { Execution } from "../execution.ts";
 import { frozenCopy } from "../plain.ts";
 import type { ToolContext } from "./context.ts";
@@ -56,6 +58,15 @@ export interface ToolDefinition {
   readonly execute?: (input: unknown, context: ToolContext) => unknown;
 }
 
+const flagFields = {
+  idempotent: flag,
+  exclusive: flag,
+  citable: flag,
+  needsApproval: {
+    fits: (value: unknown) => flag.fits(value) || callback.fits(value),
+    is: "true, false or a function",
+  },
+};
 const definitions = new WeakMap<Tool, ToolDefinition>();
 
 /** Makes a tool; settings that cannot work are errors here, not at the first call. */
@@ -67,10 +78,13 @@ export function tool<S extends StandardSchema | undefined = undefined>(
   if (typeof description !== "string" || description.trim() === "") {
     throw invalidTool(name, "has no description", "Say what it does and when to use it.");
   }
+  checkExecution(`Tool ${name}: execution`, options.execution);
+  const { idempotent, exclusive, citable, needsApproval = false } = options;
+  const flags = { idempotent, exclusive, citable, needsApproval };
+  checkFields(`Tool ${name}`, flags, flagFields, `Tool ${name}: `);
   const inputSchema =
     input === undefined ? noInput : withoutPreset(name, toJsonSchema(input), preset);
   const made: Tool = Object.freeze({ name, description, inputSchema });
-  const needsApproval = options.needsApproval ?? false;
   const execute = options.execute?.bind(options);
   definitions.set(made, {
     tool: made,
@@ -78,9 +92,9 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     inputSchema,
     ...(input && { input }),
     preset: frozenCopy(preset),
-    idempotent: options.idempotent ?? false,
-    exclusive: options.exclusive ?? false,
-    citable: options.citable ?? false,
+    idempotent: idempotent ?? false,
+    exclusive: exclusive ?? false,
+    citable: citable ?? false,
     execution: frozenCopy(options.execution ?? {}),
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
     ...(execute && { execute: execute as NonNullable<ToolDefinition["execute"]> }),

@@ -1,6 +1,8 @@
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
+import { checkExecution } from "../check-execution.ts";
 import type { Execution } from "../execution.ts";
+import { nearest } from "../nearest.ts";
 import { frozenCopy } from "../plain.ts";
 import { isCancel } from "../until-cancelled.ts";
 import { type ContextValues, ownValues } from "./context.ts";
@@ -62,6 +64,7 @@ export class Toolkit {
 
   constructor(options: ToolkitOptions = {}) {
     const { tools = [], groups = {}, sources = [], extraInput = {} } = options;
+    checkExecution("Toolkit: execution", options.execution);
     this.onChunk = options.onChunk;
     this.execution = frozenCopy(options.execution ?? noFields);
     this.context = ownValues(options.context ?? noFields);
@@ -190,30 +193,4 @@ function duplicate(name: string): RivuletError {
   return new RivuletError("duplicate_tool", `Two tools have the name ${name}.`, {
     hint: "Rename one; tools of an MCP server can be given a prefix.",
   });
-}
-
-/** The names that look most like this one, at most three. */
-function nearest(name: string, names: readonly string[]): readonly string[] {
-  const wanted = name.slice(0, maxName).toLowerCase();
-  return names
-    .map((candidate) => ({ candidate, distance: distance(wanted, candidate.toLowerCase()) }))
-    .filter(({ distance }) => distance <= Math.max(2, wanted.length / 3))
-    .sort((one, other) => one.distance - other.distance)
-    .slice(0, 3)
-    .map(({ candidate }) => candidate);
-}
-
-/** How many letters have to be changed, added or left out; 1 when one name contains the other. */
-function distance(one: string, other: string): number {
-  if (one !== "" && (one.includes(other) || other.includes(one))) return 1;
-  let row = Array.from({ length: other.length + 1 }, (_, column) => column);
-  for (let i = 1; i <= one.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= other.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[other.length] ?? 0;
 }

@@ -1,0 +1,140 @@
+import { describe, expect, it } from "vitest";
+import type { Hook, ReActAgentOptions } from "../../src/index.ts";
+import { HarnessAgent, ReActAgent, Toolkit, tool } from "../../src/index.ts";
+import { scriptedModel } from "../../src/testing/index.ts";
+
+const model = scriptedModel(["done"]);
+
+/** Of a value that a type would refuse. */
+function make(options: Readonly<Record<string, unknown>>): ReActAgent {
+  return new ReActAgent({ name: "lead", model, ...options } as ReActAgentOptions);
+}
+
+function refused(message: string, hint?: string) {
+  return expect.objectContaining({
+    code: "invalid_settings",
+    message: expect.stringContaining(message),
+    hint: hint === undefined ? expect.any(String) : expect.stringContaining(hint),
+  });
+}
+
+describe("settings that cannot work are errors when the agent is made", () => {
+  it.each(["1h", Number.NaN, 0, -1, 1.5, Number.POSITIVE_INFINITY, null])(
+    "approvalTimeoutMs: %j",
+    (approvalTimeoutMs) => {
+      expect(() => make({ approvalTimeoutMs })).toThrow(refused("approvalTimeoutMs is "));
+    },
+  );
+
+  it.each(["parallel", "references", "rawReasoning", "wakeOnCompletion"])("%s: 'no'", (name) => {
+    expect(() => make({ [name]: "no" })).toThrow(refused(`${name} is "no".`, "true or false"));
+    expect(() => make({ [name]: undefined })).not.toThrow();
+  });
+
+  it.each([
+    [{ hooks: { name: "one" } }, "hooks is an object."],
+    [{ tools: "all" }, 'tools is "all".'],
+    [{ price: 3 }, "price is 3."],
+    [{ modelOptions: "hot" }, 'modelOptions is "hot".'],
+    [{ execution: 5_000 }, "execution is 5000."],
+    [{ systemPrompt: ["Be brief."] }, "systemPrompt is a list."],
+  ])("%j", (options, message) => {
+    expect(() => make(options)).toThrow(refused(message));
+  });
+
+  it("an option that nobody knows, with the one that was meant", () => {
+    expect(() => make({ maxIter: 4 })).toThrow(refused('no "maxIter"', "mean maxIters?"));
+    expect(() => make({ constructor: 4 })).toThrow(refused('no "constructor"'));
+    expect(() => make({ workspace: "files" })).toThrow(refused('no "workspace"'));
+    expect(() => new ReActAgent(undefined as never)).toThrow(refused("undefined"));
+  });
+
+  it("an option that nobody knows, of an agent in a workspace", () => {
+    const inWorkspace = (options: object) =>
+      new HarnessAgent({ name: "lead", model, store: "memory", filesystem: false, ...options });
+    expect(() => inWorkspace({ worksapce: "files" })).toThrow(refused("", "mean workspace?"));
+    expect(() => inWorkspace({ maxIter: 4 })).toThrow(refused("", "mean maxIters?"));
+    expect(() => inWorkspace({ limits: {}, onWarning() {}, parallel: false })).not.toThrow();
+  });
+});
+
+describe("how tools and models are called", () => {
+  const wrong = [
+    { timeoutMs: "5s" },
+    { timeoutMs: 0 },
+    { timeoutMs: Number.NaN },
+    { maxAttempts: 0 },
+    { maxAttempts: 1.5 },
+    { maxAttempts: "3" },
+    { initialBackoffMs: -1 },
+    { maxBackoffMs: Number.NaN },
+    { backoffMultiplier: -2 },
+    { jitter: 1.5 },
+    { jitter: -0.1 },
+    { retryOn: true },
+    { timeout: 5_000 },
+  ];
+  const described = { name: "look", description: "Looks." };
+  it.each(wrong)("%j is refused wherever it is said", (fields) => {
+    const execution = fields as never;
+    const [name] = Object.keys(fields) as [string];
+    expect(() => make({ execution })).toThrow(refused(name));
+    expect(() => make({ modelExecution: execution })).toThrow(refused(name));
+    expect(() => tool({ ...described, execution })).toThrow(refused(name));
+    expect(() => new Toolkit({ execution })).toThrow(refused(name));
+  });
+
+  it.each([-1, "5s", 0, Number.NaN])("stallMs: %j is refused", (stallMs) => {
+    expect(() => make({ modelExecution: { stallMs } })).toThrow(refused("modelExecution.stallMs"));
+  });
+
+  it("limits can be switched off", () => {
+    const execution = { timeoutMs: null, jitter: 0, initialBackoffMs: 0, retryOn: undefined };
+    expect(() =>
+      make({ execution, modelExecution: { ...execution, stallMs: null } }),
+    ).not.toThrow();
+    expect(() => make({ execution: { stallMs: 5 } })).toThrow(refused('no "stallMs"'));
+  });
+
+  it.each(["idempotent", "exclusive", "citable", "needsApproval"])(
+    "a tool: %s in words",
+    (name) => {
+      expect(() => tool({ ...described, [name]: "no" })).toThrow(refused(`look: ${name} is "no".`));
+    },
+  );
+});
+
+describe("hooks", () => {
+  const preReasoning = () => undefined;
+  it.each<[string, unknown, string]>([
+    ["without a name", { preReasoning }, "no name"],
+    ["with a blank name", { name: " ", preReasoning }, "no name"],
+    ["that is none", null, "no name"],
+    ["with a point that is no function", { name: "one", preReasoning: true }, "preReasoning is"],
+    ["with a priority in words", { name: "one", priority: "high" }, 'priority is "high"'],
+  ])("one %s is refused", (_, hook, message) => {
+    expect(() => make({ hooks: [hook] })).toThrow(refused(message));
+  });
+
+  it("a point that is misspelt is refused, with the one that was meant", () => {
+    const hook = { name: "one", preReasonning: preReasoning };
+    const message = 'The hook one has no "preReasonning".';
+    expect(() => make({ hooks: [hook] })).toThrow(refused(message, "mean preReasoning"));
+  });
+
+  it("data and methods of its own are its own matter", () => {
+    class Counting implements Hook {
+      readonly name = "counting";
+      readonly counts = new Map<string, number>();
+      preCall() {
+        this.count("call");
+      }
+      count(what: string) {
+        this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+      }
+    }
+    expect(() => make({ hooks: [new Counting(), { name: "two", seen: [] }] })).not.toThrow();
+    const broken = Object.assign(new Counting(), { preCall: 3 });
+    expect(() => make({ hooks: [broken] })).toThrow(refused("preCall is 3"));
+  });
+});
