@@ -3,6 +3,7 @@ import type { Clock } from "../protocol/clock.ts";
 import type { Tree, Usage } from "../protocol/task.ts";
 import { invalid } from "./check-fields.ts";
 import { isPlainObject } from "./plain.ts";
+import { rounded } from "./price.ts";
 
 /** What model calls have used up. */
 export interface Used {
@@ -87,7 +88,7 @@ export class BudgetMeter {
     const { tokens, cost, iterations, wallMs } = this.#budget;
     return (
       (tokens !== undefined && this.#tokens >= tokens) ||
-      (cost !== undefined && this.#cost >= cost) ||
+      (cost !== undefined && rounded(this.#cost) >= cost) ||
       (iterations !== undefined && this.#iterations >= iterations) ||
       (wallMs !== undefined && this.wallMs >= wallMs) ||
       (this.#parent?.isUsedUp ?? false)

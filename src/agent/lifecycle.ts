@@ -70,7 +70,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     messages: own,
     record,
     usage: folded?.usage ?? noUsage,
-    cost: folded?.cost && { ...folded.cost, amount: Number(folded.cost.amount) },
+    cost: folded?.cost,
     pool: ReferencePool.from({ taskId, entries }),
     storedReferences: entries.length,
     openResults: new Map(

@@ -10,6 +10,7 @@ import { runTurn } from "./model/model.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
 import { isVisible, stopCallId } from "./next.ts";
 import { copyPlain, freezePlain } from "./plain.ts";
+import { addCost, priceOf } from "./price.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
 import { showResult } from "./settle.ts";
 import { nativeSchema } from "./structured-output.ts";
@@ -191,20 +192,34 @@ function shown(sink: TurnEmitter, original: Message, edited: Message): Message {
 
 async function commitTurn(task: TaskRun, message: Message, more: readonly Message[] = []) {
   const usage = message.usage ?? noUsage;
+  const price = pay(task, usage, String(message.metadata?.model ?? ""));
   task.usage = addUsage(task.usage, usage);
-  const cost = task.settings.price?.(usage, String(message.metadata?.model ?? ""));
-  if (cost) task.cost = { ...cost, amount: cost.amount + (task.cost?.amount ?? 0) };
-  task.budget.add(usage, cost?.amount ?? 0);
+  task.budget.add(usage, price);
   task.emitter.emit({
     type: "task.usage",
     cumulative: true,
     usage: task.usage,
-    ...(task.cost && { cost: { ...task.cost, amount: String(task.cost.amount) } }),
+    ...(task.cost && { cost: task.cost }),
   });
   await commitStep(task, {
     messages: [message, ...more],
     record: { committedOutput: task.emitter.outputLength },
   });
+}
+
+/** Adds what a model call costs to the task's cost. */
+function pay(task: TaskRun, usage: Usage, model: string): number {
+  const { price } = task.settings;
+  if (price === undefined) return 0;
+  try {
+    const money = priceOf(price, usage, model);
+    task.cost = addCost(task.cost, money);
+    return money.amount;
+  } catch (error) {
+    // What was said before a cancel is kept, and a cancel stays one.
+    if (task.controller.signal.aborted) return 0;
+    throw error;
+  }
 }
 
 function assistantMessage(

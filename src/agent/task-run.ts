@@ -3,14 +3,14 @@ import type { Block, Message, TaskRef } from "../protocol/message.ts";
 import type { ReferencePool } from "../protocol/references.ts";
 import type { Source } from "../protocol/source.ts";
 import type { Post, TaskRecord } from "../protocol/store.ts";
-import type { Usage } from "../protocol/task.ts";
+import type { Cost, Usage } from "../protocol/task.ts";
 import type { BudgetMeter } from "./budget.ts";
 import type { Conversation } from "./conversation.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
 import type { HookContext, RunHooks } from "./hook.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { freezePlain } from "./plain.ts";
-import type { AgentSettings, Money } from "./settings.ts";
+import type { AgentSettings } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { Permissions } from "./tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "./tool/tool.ts";
@@ -29,7 +29,7 @@ export interface TaskRun {
   readonly messages: Message[];
   record: TaskRecord;
   usage: Usage;
-  cost: Money | undefined;
+  cost: Cost | undefined;
   readonly pool: ReferencePool;
   /** How many entries of the pool the transcript holds. */
   storedReferences: number;
