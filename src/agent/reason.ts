@@ -6,6 +6,7 @@ import { editModelCall } from "./edit-model-call.ts";
 import { TurnEmitter } from "./emit-turn.ts";
 import type { ModelCall } from "./hook.ts";
 import { callHooks, tellHooks } from "./hook.ts";
+import { forbidsTools } from "./model/call-options.ts";
 import { runTurn } from "./model/model.ts";
 import { type Turn, TurnInterrupted } from "./model/turn.ts";
 import { isVisible, stopCallId } from "./next.ts";
@@ -13,7 +14,7 @@ import { copyPlain, freezePlain } from "./plain.ts";
 import { addCost, priceOf } from "./price.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
 import { showResult } from "./settle.ts";
-import { nativeSchema } from "./structured-output.ts";
+import { nativeSchema, structuredTool } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import {
   commitStep,
@@ -99,16 +100,27 @@ async function prepare(task: TaskRun, purpose: "reply" | "summary"): Promise<Mod
       .filter((text) => text !== "")
       .join("\n\n"),
     tools,
-    options: settings.modelOptions,
+    options: purpose === "summary" ? withoutTools(settings.modelOptions) : settings.modelOptions,
   };
   const point = purpose === "summary" ? "preSummary" : "preReasoning";
   return editModelCall(hooksOf(task), point, hookContext, call);
 }
 
+function withoutTools({ tools: _, toolChoice: __, ...options }: ModelCall["options"]) {
+  return options;
+}
+
 function request(task: TaskRun, call: ModelCall, purpose: "reply" | "summary") {
   const schema = purpose === "reply" ? nativeSchema(task) : undefined;
+  const answer = purpose === "reply" ? structuredTool(task) : undefined;
+  // Where no tool may be used, the one that takes the answer still has to be.
+  const onlyAnswer = answer !== undefined && forbidsTools(call.options);
   return {
     ...call,
+    ...(onlyAnswer && {
+      tools: call.tools.filter((tool) => tool === answer),
+      options: withoutTools(call.options),
+    }),
     signal: task.controller.signal,
     ...(schema && { responseSchema: { schema } }),
   };

@@ -15,6 +15,7 @@ import type { Execution } from "./execution.ts";
 import type { Hook } from "./hook.ts";
 import { inOrder } from "./hook.ts";
 import type { PrepareInput } from "./input.ts";
+import { providerTools } from "./model/call-options.ts";
 import type { Model } from "./model/resolve.ts";
 import { checkModel } from "./model/resolve.ts";
 import { frozenCopy } from "./plain.ts";
@@ -57,7 +58,7 @@ export interface ReActAgentOptions {
   readonly parallel?: boolean;
   readonly execution?: Execution;
   readonly modelExecution?: Execution & { readonly stallMs?: number | null };
-  /** Call options for the model: temperature, maxOutputTokens, providerOptions and so on. */
+  /** Call options for the model: temperature, maxOutputTokens, providerOptions, tools of the provider and so on. */
   readonly modelOptions?: Readonly<Record<string, unknown>>;
   readonly permissions?: Permissions;
   /** How long a question may wait for its answer; then it counts as denied. For ever by default. */
@@ -123,6 +124,7 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
     );
   }
   checkBudget(options.budget, options.price !== undefined);
+  providerTools(options.modelOptions ?? {});
   const wrongRules = permissionsProblem(options.permissions);
   if (wrongRules !== undefined) throw invalid(`Wrong rules: ${wrongRules}.`, permissionsHint);
   const models = Array.isArray(options.model)

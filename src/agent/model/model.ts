@@ -3,13 +3,12 @@ import type { IdSource } from "../../protocol/id.ts";
 import type { Execution } from "../execution.ts";
 import { mergeExecution, modelExecution } from "../execution.ts";
 import { nameOf, runAttempt } from "./attempt.ts";
+import { callOptions } from "./call-options.ts";
 import type { Collector } from "./collect.ts";
 import { createCollector } from "./collect.ts";
 import { modelError, replyFailed, streamCut } from "./model-error.ts";
-import { toPrompt } from "./prompt.ts";
 import type { LanguageModel, Model } from "./resolve.ts";
 import { flattenModels, resolveModel } from "./resolve.ts";
-import { supportsResponseFormat } from "./response-format.ts";
 import { retry } from "./retry.ts";
 import type { Turn, TurnRequest, TurnSink } from "./turn.ts";
 import { TurnInterrupted } from "./turn.ts";
@@ -93,27 +92,6 @@ export async function runTurn(
       collector?.finish()?.usage,
     );
   }
-}
-
-function callOptions(model: LanguageModel, request: TurnRequest): Record<string, unknown> {
-  const { messages, system, tools, toolChoice = "auto", responseSchema } = request;
-  const options: Record<string, unknown> = {
-    ...request.options,
-    prompt: toPrompt(messages, system, model.specificationVersion),
-  };
-  if (tools.length > 0) {
-    options.tools = tools.map(({ name, description, inputSchema }) => ({
-      type: "function",
-      name,
-      description,
-      inputSchema,
-    }));
-    options.toolChoice = { type: toolChoice };
-  }
-  if (responseSchema && supportsResponseFormat(model, { tools: tools.length > 0 })) {
-    options.responseFormat = { type: "json", ...responseSchema };
-  }
-  return options;
 }
 
 function turnOf(model: LanguageModel, collector: Collector): Turn {

@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import type { ReActAgentOptions } from "../../src/index.ts";
+import { ReActAgent, tool } from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing/index.ts";
+
+const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
+const search = { type: "provider", id: "openai.web_search", name: "web_search", args: {} };
+
+function make(script: Script, options: Partial<ReActAgentOptions>) {
+  const model = scriptedModel(script);
+  return { model, agent: new ReActAgent({ name: "lead", model, tools: [look], ...options }) };
+}
+
+describe("the choice of a tool", () => {
+  it("of the agent's options reaches the model", async () => {
+    const { agent, model } = make(["done"], { modelOptions: { toolChoice: "none" } });
+    await agent.call("Go.");
+    expect(model.calls[0]?.toolChoice).toEqual({ type: "none" });
+  });
+
+  it("of a hook holds for the call that it edits", async () => {
+    const { agent, model } = make([[{ call: "look" }], "done"], {
+      hooks: [
+        {
+          name: "first look",
+          preReasoning({ messages }, call) {
+            if (messages.length > 1) return;
+            return { ...call, options: { ...call.options, toolChoice: { type: "required" } } };
+          },
+        },
+      ],
+    });
+    expect((await agent.call("Go.")).text).toBe("done");
+    expect(model.calls.map(({ toolChoice }) => toolChoice?.type)).toEqual(["required", "auto"]);
+  });
+
+  it("leaves a structured answer its way", async () => {
+    const script: Script = [[{ call: "generate_response", input: { n: 1 } }]];
+    const { agent, model } = make(script, { modelOptions: { toolChoice: "none" } });
+    const reply = await agent.call("Go.", { output: z.object({ n: z.number() }) });
+    expect(reply.structured).toEqual({ n: 1 });
+    expect(model.calls[0]?.tools).toMatchObject([{ name: "generate_response" }]);
+    expect(model.calls[0]?.toolChoice).toEqual({ type: "auto" });
+  });
+});
+
+describe("tools of the provider", () => {
+  const modelOptions = { tools: [search], toolChoice: "auto" };
+
+  it("are on offer with the agent's own", async () => {
+    const { agent, model } = make(["done"], { modelOptions });
+    await agent.call("Go.");
+    expect(model.calls[0]?.tools).toMatchObject([{ name: "look" }, search]);
+  });
+
+  it("are not on offer to a summary", async () => {
+    const { agent, model } = make([[{ call: "look" }], "so far"], { modelOptions, maxIters: 1 });
+    expect((await agent.call("Go.")).generateReason).toBe("max_iterations");
+    expect(model.calls[1]).not.toHaveProperty("tools");
+    expect(model.calls[1]).not.toHaveProperty("toolChoice");
+  });
+
+  it("are with a structured answer as well", async () => {
+    const script: Script = [[{ call: "generate_response", input: { n: 1 } }]];
+    const { agent, model } = make(script, { modelOptions });
+    const reply = await agent.call("Go.", { output: z.object({ n: z.number() }) });
+    expect(reply.structured).toEqual({ n: 1 });
+    const names = model.calls[0]?.tools?.map(({ name }) => name);
+    expect(names).toEqual(["look", "generate_response", "web_search"]);
+  });
+
+  it("that are none are an error when the agent is made", () => {
+    const refused = expect.objectContaining({ code: "invalid_settings" });
+    expect(() => make([], { modelOptions: { tools: { search } } })).toThrow(refused);
+  });
+});
