@@ -1,4 +1,4 @@
-import { APICallError } from "@ai-sdk/provider";
+import { APICallError, UnsupportedFunctionalityError } from "@ai-sdk/provider";
 import { describe, expect, it } from "vitest";
 import {
   emptyRequest,
@@ -11,6 +11,7 @@ import {
 import type { StreamPart } from "./collect.ts";
 import { type ModelExecution, runTurn } from "./model.ts";
 import type { Model } from "./resolve.ts";
+import { TurnInterrupted } from "./turn.ts";
 
 const said: StreamPart[] = [{ type: "text-delta", id: "t", delta: "Half" }];
 const good: FakeReply = [{ type: "text-delta", id: "t", delta: "Whole" }, finishV4];
@@ -183,14 +184,41 @@ describe("the next model", () => {
     expect((await run(["cohere:command", [[second]]])).value?.finishReason).toBe("stop");
   });
 
-  it("is not asked what is wrong in itself", async () => {
-    const overflow = new Error("prompt is too long: 300000 tokens > 200000 maximum");
-    for (const error of [status(400), overflow]) {
+  describe("steps in when the first does not take the request", () => {
+    const refusals = {
+      "with 400": [status(400), "invalid_request"],
+      "for what it cannot do": [
+        new UnsupportedFunctionalityError({ functionality: "audio" }),
+        "invalid_request",
+      ],
+      "for its length": [
+        new Error("prompt is too long: 300000 tokens > 200000 maximum"),
+        "context_overflow",
+      ],
+    } as const;
+    it.each(Object.entries(refusals))("%s", async (_, [error, code]) => {
+      const first = fakeModel("v4", [error]);
       const second = fakeModel("v4", [good]);
-      const { error: thrown } = await run([fakeModel("v4", [error]), second]);
-      expect(thrown).toMatchObject({ retryable: false });
-      expect(second.requests).toHaveLength(0);
-    }
+      expect((await run([first, second])).value?.content).toEqual([
+        { type: "text", text: "Whole" },
+      ]);
+      expect(first.requests).toHaveLength(1);
+      // That it was refused is what counts when no other can do it either.
+      const others = [status(404), status(401)].map((failure) => fakeModel("v4", [failure]));
+      const { error: thrown } = await run([fakeModel("v4", [error]), ...others]);
+      expect(thrown).toMatchObject({ code, retryable: false });
+      expect(others.map(({ requests }) => requests.length)).toEqual([1, 1]);
+    });
+  });
+
+  it("never steps in after a cancel", async () => {
+    const controller = new AbortController();
+    const first = fakeModel("v4", [[...said, () => controller.abort(), status(400)]]);
+    const second = fakeModel("v4", [good]);
+    const request = emptyRequest({ signal: controller.signal });
+    const turn = runTurn([first, second], request, recordingSink(), stillDependencies({}));
+    await expect(turn).rejects.toBeInstanceOf(TurnInterrupted);
+    expect(second.requests).toHaveLength(0);
   });
 
   it("has the last word when all fail", async () => {

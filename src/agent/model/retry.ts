@@ -20,12 +20,16 @@ export interface Retry<Model, Result> {
 // A provider that asks for a longer pause than this is as good as gone.
 const longestRetryAfterMs = 60_000;
 
-// What is wrong with the request is wrong with it at every model, and a prompt that is too long has its own remedy.
+// Another model may take what this one does not. If none does, this is what has to be changed: no wait and no key helps.
 const ofTheRequest = new Set(["invalid_request", "context_overflow"]);
 
-/** Tries each model in turn as often as it may be tried, until one succeeds; rejects with the error of the last. */
+/**
+ * Tries each model in turn as often as it may be tried, until one succeeds; rejects with the first error that is about
+ * the request, or else with the error of the last.
+ */
 export async function retry<Model, Result>(options: Retry<Model, Result>): Promise<Result> {
   const { models, attempt, onRetry, execution, signal, clock, random } = options;
+  let refusal: RivuletError | undefined;
   for (let index = 0; ; index++) {
     for (let count = 1; ; count++) {
       try {
@@ -36,7 +40,8 @@ export async function retry<Model, Result>(options: Retry<Model, Result>): Promi
         const again =
           count < execution.maxAttempts && asked <= longestRetryAfterMs && execution.retryOn(error);
         if (!again) {
-          if (ofTheRequest.has(error.code) || index >= models.length - 1) throw error;
+          if (ofTheRequest.has(error.code)) refusal ??= error;
+          if (index >= models.length - 1) throw refusal ?? error;
           break;
         }
         await clock.sleep(Math.max(asked, backoffMs(execution, count, random)), signal);
