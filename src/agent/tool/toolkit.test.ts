@@ -266,17 +266,41 @@ describe("a source", () => {
     expect(kit.explainMissing("latter", [], "lead")).toContain("Did you mean later?");
   });
 
-  it("never hides a tool that the toolkit has, active or not, nor another source's", async () => {
+  it("never hides a tool that the toolkit has, active or not", async () => {
     const first = make("later");
-    const kit = toolkit.with(
-      [],
-      [sourceOf(first, make("now"), make("click")).source, sourceOf(make("later")).source],
-    );
+    const kit = toolkit.with([], [sourceOf(first, make("now"), make("click")).source]);
     await kit.refresh(signal);
     const offered = kit.active([], "lead");
     expect(names(offered)).toEqual(["now", reset, "query", "later"]);
     expect(offered[0]).toBe(now);
     expect(offered[3]).toBe(first);
+  });
+
+  it("may not have a tool with the name of another source's", async () => {
+    const one = sourceOf(make("later"));
+    const other = sourceOf(make("search"), make("later"));
+    const kit = toolkit.with([], [one.source, other.source]);
+    await kit.refresh(signal);
+    expect(() => kit.active([], "lead")).toThrow(
+      expect.objectContaining({
+        code: "duplicate_tool",
+        message: expect.stringContaining("later"),
+        hint: expect.stringContaining("prefix"),
+      }),
+    );
+    // One that is not on offer is in nobody's way.
+    other.state.denied = "later";
+    expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query", "search"]);
+    other.state.denied = "";
+    const mine = make("later");
+    expect(kit.with([mine]).active([], "lead")).toContain(mine);
+  });
+
+  it("may be given twice", async () => {
+    const { source } = sourceOf(make("later"));
+    const kit = toolkit.with([], [source, source]);
+    await kit.refresh(signal);
+    expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query", "later"]);
   });
 
   it("may forbid any tool", async () => {

@@ -16,7 +16,7 @@ export interface ToolkitOptions {
   readonly tools?: readonly Tool[];
   /** On offer when active; the model switches them with `reset_equipped_tools`. */
   readonly groups?: ToolGroups;
-  /** Tools that are not known yet; one with the name of a tool that is known stays hidden. */
+  /** Tools that are not known yet; one with the name of a tool that is known stays hidden, and no two have one name. */
   readonly sources?: readonly ToolSource[];
   /** Called with every chunk that a tool emits; a failing one breaks nothing. */
   readonly onChunk?: (call: ChunkCall, chunk: string | Block) => void;
@@ -132,14 +132,17 @@ export class Toolkit {
     const known = this.#equipped(messages, agentName);
     if (this.#sources.length === 0) return known;
     try {
-      const offered = new Map(known.map((tool) => [tool.name, tool]));
+      const isAllowed = ({ name }: Tool) =>
+        this.#sources.every((source) => source.allows?.(name) ?? true);
+      const found = new Map<string, Tool>();
       for (const tool of this.#sources.flatMap((source) => source.tools())) {
         const { name } = definitionOf(tool);
-        if (!this.#byName.has(name) && !offered.has(name)) offered.set(name, tool);
+        if (this.#byName.has(name) || !isAllowed(tool)) continue;
+        // A source that is given twice has the same tools, and not others of the same names.
+        if ((found.get(name) ?? tool) !== tool) throw duplicate(name);
+        found.set(name, tool);
       }
-      return [...offered.values()].filter(({ name }) =>
-        this.#sources.every((source) => source.allows?.(name) ?? true),
-      );
+      return [...known.filter(isAllowed), ...found.values()];
     } catch (error) {
       throw sourceFailure(error);
     }
@@ -191,6 +194,6 @@ function sourceFailure(error: unknown): RivuletError {
 
 function duplicate(name: string): RivuletError {
   return new RivuletError("duplicate_tool", `Two tools have the name ${name}.`, {
-    hint: "Rename one; tools of an MCP server can be given a prefix.",
+    hint: 'Rename one; those of an MCP server can have a prefix: connectMcp(server, { prefix: "wiki_" }).',
   });
 }
