@@ -13,6 +13,7 @@ import { agentFields } from "../agent/check-options.ts";
 import type { Hook } from "../agent/hook.ts";
 import type { PrepareInput } from "../agent/input.ts";
 import type { ReActAgentOptions } from "../agent/settings.ts";
+import { checkServer } from "../agent/tool/mcp.ts";
 import { maxResultCharacters } from "../agent/tool/result.ts";
 import type { Agent } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
@@ -154,6 +155,7 @@ function check(options: HarnessAgentOptions): void {
       throw invalid(`Without files there can be no ${needing.join(" and no ")}.`, "Leave it out.");
     }
   }
+  for (const [name, server] of Object.entries(options.mcp || {})) checkServer({ name, ...server });
   if (options.subagents) checkSubagents(options.subagents);
   for (const [name, value] of Object.entries(options.limits ?? {})) {
     checkCount(`limits.${name}`, value, name === "maxSpawnDepth" ? 3 : Number.MAX_SAFE_INTEGER);

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { fakeModel } from "../../../test/support/fake-model.ts";
+import type { RivuletError } from "../../protocol/error.ts";
 import { checkModel, flattenModels, type Model, resolveModel } from "./resolve.ts";
 import { supportsResponseFormat } from "./response-format.ts";
 
@@ -49,6 +50,19 @@ describe("checkModel", () => {
       );
     }
   });
+});
+
+it("an unknown provider is told of the one that was meant, or of its package", () => {
+  const hintOf = (id: string) => {
+    try {
+      checkModel(id);
+    } catch (error) {
+      return (error as RivuletError).hint;
+    }
+  };
+  expect(hintOf("opnai:gpt-5")).toContain("Did you mean openai");
+  expect(hintOf("perplexity:sonar")).toContain("npm i @ai-sdk/perplexity");
+  expect(hintOf("My Own:model")).not.toContain("npm i");
 });
 
 describe("resolveModel", () => {

@@ -1,5 +1,6 @@
 import type { LanguageModelV2, LanguageModelV3, LanguageModelV4 } from "@ai-sdk/provider";
 import { RivuletError } from "../../protocol/error.ts";
+import { nearest } from "../nearest.ts";
 import { demoModel } from "./demo.ts";
 
 /** A language model object of the AI SDK, in any of the versions of its interface that are in use. */
@@ -83,12 +84,24 @@ export function providerOf(id: string): { readonly provider: string; readonly mo
     throw invalidModel(`${JSON.stringify(id)} does not name a provider and a model.`);
   }
   if (!Object.hasOwn(packages, provider) && !Object.hasOwn(builtIn, provider)) {
-    const known = [...Object.keys(packages), ...Object.keys(builtIn)].sort().join(", ");
-    throw new RivuletError("unknown_provider", `There is no provider "${provider}".`, {
-      hint: `Known providers: ${known}. For another one pass its AI SDK model object.`,
-    });
+    throw unknownProvider(provider);
   }
   return { provider, modelId };
+}
+
+function unknownProvider(provider: string): RivuletError<"unknown_provider"> {
+  const known = [...Object.keys(packages), ...Object.keys(builtIn)].sort();
+  const near = nearest(provider, known);
+  const another = /^[a-z][a-z0-9-]*$/.test(provider)
+    ? `, such as one of @ai-sdk/${provider} (npm i @ai-sdk/${provider})`
+    : "";
+  const advice =
+    near.length > 0
+      ? `Did you mean ${near.join(" or ")}?`
+      : `For another one pass its AI SDK model object${another}.`;
+  return new RivuletError("unknown_provider", `There is no provider "${provider}".`, {
+    hint: `Known providers: ${known.join(", ")}. ${advice}`,
+  });
 }
 
 async function openaiCompatible(modelId: string): Promise<LanguageModel> {

@@ -158,11 +158,6 @@ interface Wire {
 
 async function httpWire({ url, headers }: McpAddress, onLost: () => void): Promise<Wire> {
   const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
-  if (!URL.canParse(url)) {
-    throw new RivuletError("invalid_mcp_server", `${url} is not a URL.`, {
-      hint: "Give the whole address, such as https://example.com/mcp.",
-    });
-  }
   const transport = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers: { ...headers } },
   });

@@ -48,6 +48,17 @@ async function serve(mode: string, port = "0"): Promise<{ url: string; process: 
 }
 const headers = { "x-token": "secret" };
 
+it.each([{}, { command: "" }, { url: "wiki" }, { command: "node", url: "http://127.0.0.1:9/" }])(
+  "a server that is not one program or one address is refused: %j",
+  async (place) => {
+    await expect(connectMcp({ name: "wiki", ...place } as McpServer)).rejects.toMatchObject({
+      code: "invalid_mcp_server",
+      message: expect.stringContaining("wiki"),
+      hint: expect.stringContaining("https"),
+    });
+  },
+);
+
 interface CallOptions {
   readonly input?: Readonly<Record<string, unknown>>;
   readonly signal?: AbortSignal;

@@ -9,7 +9,14 @@ import { RivuletError } from "../../protocol/error.ts";
 import { type Block, textOf } from "../../protocol/message.ts";
 import { backoffMs, type Execution } from "../execution.ts";
 import type { ToolContext } from "./context.ts";
-import { isUnknownSession, type Link, type McpServer, openLink } from "./mcp-link.ts";
+import {
+  isUnknownSession,
+  type Link,
+  type McpAddress,
+  type McpProgram,
+  type McpServer,
+  openLink,
+} from "./mcp-link.ts";
 import { reasonOf } from "./result.ts";
 import { jsonSchema } from "./schema.ts";
 import { type Tool, tool } from "./tool.ts";
@@ -51,6 +58,7 @@ export async function connectMcp(
   server: McpServer,
   options: McpOptions = {},
 ): Promise<McpConnection> {
+  checkServer(server);
   const { signal } = options;
   signal?.throwIfAborted();
   const connection = new ServerConnection(server, options);
@@ -62,6 +70,26 @@ export async function connectMcp(
     signal?.removeEventListener("abort", onAbort);
   }
   return connection;
+}
+
+/** Refuses what is not either a program or an address. */
+export function checkServer({ name, command, url }: Partial<McpProgram & McpAddress>): void {
+  const hasCommand = typeof command === "string" && command !== "";
+  if (url !== undefined && !URL.canParse(String(url))) {
+    throw invalidServer(
+      `The MCP server ${name} has a url that is none: ${url}.`,
+      "Give the whole address, such as https://example.com/mcp.",
+    );
+  }
+  if (hasCommand !== (url !== undefined)) return;
+  throw invalidServer(
+    `The MCP server ${name} needs a command or a url, one of them.`,
+    'For example: command: "my-mcp-server", or url: "https://example.com/mcp".',
+  );
+}
+
+function invalidServer(message: string, hint: string): RivuletError {
+  return new RivuletError("invalid_mcp_server", message, { hint });
 }
 
 class ServerConnection implements McpConnection {

@@ -22,6 +22,12 @@ describe("settings that cannot work are errors when the agent is made", () => {
     );
   });
 
+  it("an MCP server that is nowhere", () => {
+    expect(() => agentWith([], { ...noFiles, mcp: { wiki: {} as never } })).toThrow(
+      expect.objectContaining({ code: "invalid_mcp_server" }),
+    );
+  });
+
   it("a tool with the name of a file tool", () => {
     const mine = tool({ name: "read_file", description: "Mine.", execute: () => "" });
     expect(() => agentWith([], { workspace: workspaceWith(), tools: [mine] })).toThrow(
