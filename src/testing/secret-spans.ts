@@ -106,7 +106,7 @@ function isOutput(text: string, index: number, start: number, end: number): bool
 
 /** In an address, or in a line that is nothing but a form. */
 const parameter = /(?:^(?=\S*$)|[?&#](?:amp;)?)([\w.%[\]-]{1,100})=([^&#\s"'<>\\]+)/gm;
-const part = /;\s*name="([^"]{1,100})"[^\n]*\n(?:[^\r\n]+\r?\n)*\r?\n([^\r\n]+)/g;
+const part = /;\s*name="([^"]{1,100})"[^\n]*\n(?:[^\r\n]+\r?\n){0,9}\r?\n([^\r\n]+)/g;
 
 /** What addresses and forms name as a secret, and what their other values hold. */
 function* parameterSpans(text: string, needles: readonly string[]): Generator<SecretSpan> {
@@ -143,7 +143,7 @@ function* passwordSpans(text: string): Generator<SecretSpan> {
 }
 
 function* nestedSpans(text: string, needles: readonly string[]): Generator<SecretSpan> {
-  for (const { 1: string = "", index } of text.matchAll(/"((?:[^"\\\n]|\\.)*)"/gs)) {
+  for (const { 1: string = "", index } of text.matchAll(/"((?:[^"\\\n]|\\.)*)"?/gs)) {
     if (!string.includes("\\")) continue; // has been seen as it is
     const inner = unescaped(string);
     for (const span of secretSpans(inner.text, needles)) {
