@@ -53,12 +53,14 @@ export interface TurnEmitterOptions {
  * closes when its parts are closed and another one begins, or with the turn.
  */
 export class TurnEmitter implements TurnSink {
+  readonly ready: TurnSink["ready"];
   readonly #options: TurnEmitterOptions;
   readonly #items: TurnItem[] = [];
   readonly #parts = new Map<number, OpenPart>();
 
   constructor(options: TurnEmitterOptions) {
     this.#options = options;
+    this.ready = options.ready;
   }
 
   open(part: TurnPart): void {
@@ -154,10 +156,6 @@ export class TurnEmitter implements TurnSink {
     const shown = toWireBlock(block);
     this.#options.emitter.block(item.place, item.blocks.length, shown);
     item.blocks.push(shown);
-  }
-
-  ready(): Promise<void> | undefined {
-    return this.#options.ready?.();
   }
 
   source(source: { readonly id: string; readonly url?: string; readonly title?: string }): void {

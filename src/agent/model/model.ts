@@ -55,7 +55,7 @@ export async function runTurn(
           model,
           options: callOptions(model, request),
           collector: current,
-          ready: sink.ready?.bind(sink),
+          ready: sink.ready,
           signal,
           clock,
           stallMs,

@@ -46,7 +46,7 @@ export interface TurnSink {
   /** Everything shown since the turn began is taken back. Not called when nothing was shown. */
   discard(reason: "provider_retry" | "fallback"): void;
   /** A promise when the next chunk should wait: the reader of this sink is behind. That wait is no stall. */
-  ready?(): Promise<void> | undefined;
+  readonly ready?: (() => Promise<void> | undefined) | undefined;
 }
 
 /** Something that the model says its answer rests on. */
