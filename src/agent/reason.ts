@@ -13,6 +13,7 @@ import { isVisible, stopCallId } from "./next.ts";
 import { copyPlain, freezePlain } from "./plain.ts";
 import { addCost, priceOf } from "./price.ts";
 import { blankReplyPrompt, citationPrompt, summaryPrompt } from "./prompts.ts";
+import { notRun } from "./ran-call.ts";
 import { showResult } from "./settle.ts";
 import { nativeSchema, structuredTool } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
@@ -303,7 +304,7 @@ function goOnWith(task: TaskRun, reply: Message, messages: readonly Message[]): 
 /** No tool has made this result. */
 function givenResult(block: Block): Block {
   return block.type === "tool_result"
-    ? { ...block, metadata: { ...block.metadata, ran: null } }
+    ? { ...block, metadata: { ...block.metadata, ...notRun } }
     : block;
 }
 

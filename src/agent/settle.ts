@@ -9,6 +9,7 @@ import { callHooks } from "./hook.ts";
 import { nextStep, stopCallId } from "./next.ts";
 import { copyPlain, freezePlain } from "./plain.ts";
 import { repeatedResult } from "./prompts.ts";
+import { ranMark } from "./ran-call.ts";
 import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
 import {
@@ -129,7 +130,7 @@ export async function finishCall(
   const metadata = {
     repeat,
     ...(references.length > 0 && { references }),
-    ...ranAs(call, ran, result),
+    ...ranMark(call, result.hasRun ? ran : undefined),
   };
   const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
   const approvalId = task.settings.ids.next("apr");
@@ -140,16 +141,6 @@ export async function finishCall(
       ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),
     ],
   });
-}
-
-/** What a call came to run as, where that is not what the model sent; null: it did not run, and has a result all the same. */
-function ranAs(call: ToolUseBlock, { name, input }: ToolCall, { hasRun }: CallResult): RanAs {
-  if (!hasRun) return { ran: null };
-  return name === call.name && input === call.input ? {} : { ran: { name, input } };
-}
-
-interface RanAs {
-  readonly ran?: Pick<ToolCall, "name" | "input"> | null;
 }
 
 /** Gives every call that has no result one, before its task ends: nothing may be left open. */

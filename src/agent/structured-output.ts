@@ -5,6 +5,7 @@ import { textOf } from "../protocol/message.ts";
 import { supportsResponseFormat } from "./model/response-format.ts";
 import { strictSchema } from "./model/strict-schema.ts";
 import { isSpoken } from "./next.ts";
+import { ranCall } from "./ran-call.ts";
 import type { TaskRun } from "./task-run.ts";
 import { readArguments, type SentArguments } from "./tool/arguments.ts";
 import { jsonOf, reasonOf } from "./tool/result.ts";
@@ -144,15 +145,11 @@ function acceptedCall(
   const calls = reply.content.flatMap((block) => {
     if (block.type !== "tool_use") return [];
     const result = results.find(({ id }) => id === block.id);
-    const { ran = block } = (result?.metadata ?? {}) as { ran?: RanCall | null };
+    const ran = result ? ranCall(block, result) : block;
     return [{ call: block, ran, isAccepted: result?.state === "success" && ran?.name === name }];
   });
   const last = calls.findLast(({ call, ran }) => call.name === name || ran?.name === name);
-  return last?.isAccepted ? (last.ran ?? undefined) : undefined;
-}
-
-interface RanCall extends SentArguments {
-  readonly name: string;
+  return last?.isAccepted ? last.ran : undefined;
 }
 
 /** Whether a message wants another reply than the one before it. The results of that one's calls belong to it. */

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { memoryStore, ReActAgent, type StandardSchema } from "../../src/index.ts";
+import { Part } from "../support/part-schema.ts";
 import type { ProviderReply, ProviderRequest } from "../support/provider-server.ts";
 import { startProvider } from "../support/provider-server.ts";
 import { strictProblem } from "../support/strict-problem.ts";
@@ -32,16 +33,6 @@ function provider(answer: unknown) {
   };
 }
 
-interface Part {
-  name: string;
-  parts: Part[];
-}
-const Part: z.ZodType<Part> = z.object({
-  name: z.string(),
-  get parts() {
-    return z.array(Part);
-  },
-});
 const city = z.object({ name: z.string(), people: z.int() });
 const rome = { name: "Rome", people: 2_800_000 };
 const tree = { name: "a", parts: [{ name: "b", parts: [] }] };

@@ -6,6 +6,7 @@ import type { Hook, Input, Message, ReActAgentOptions, StandardSchema } from "..
 import { jsonSchema, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
 import type { ScriptedPart } from "../../src/testing/index.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { Part } from "../support/part-schema.ts";
 import { whatIsLeft } from "./support/run-script.ts";
 
 const options = { sessionId: "s" };
@@ -71,16 +72,6 @@ describe("a structured answer through a tool", () => {
     expect(reply.text).toBe('["a","b"]');
   });
 
-  interface Part {
-    name: string;
-    parts: Part[];
-  }
-  const Part: z.ZodType<Part> = z.object({
-    name: z.string(),
-    get parts() {
-      return z.array(Part);
-    },
-  });
   const part = { name: "a", parts: [{ name: "b", parts: [] }] };
 
   it.each<[string, StandardSchema, unknown, unknown]>([

@@ -1,20 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { Part } from "../../../test/support/part-schema.ts";
 import { strictProblem } from "../../../test/support/strict-problem.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import { strictSchema } from "./strict-schema.ts";
 
-interface Node {
-  name: string;
-  below: Node[];
-}
-const Node: z.ZodType<Node> = z.object({
-  name: z.string(),
-  get below() {
-    return z.array(Node);
-  },
-});
 const point = z.object({ x: z.number(), y: z.int().min(3) });
 const open = { type: "object", properties: {} };
 const text = { type: "string" };
@@ -27,8 +18,8 @@ describe("a schema for strict mode", () => {
     ["what may be null", z.object({ a: z.string().nullable(), b: point.nullable() })],
     ["a union", z.object({ either: z.union([point, z.object({ name: z.string() }), z.null()]) })],
     ["choices and formats", z.object({ a: z.enum(["x"]), b: z.literal(1), c: z.iso.date() })],
-    ["what names itself", Node],
-    ["what names another", z.object({ first: Node, rest: z.array(Node) })],
+    ["what names itself", Part],
+    ["what names another", z.object({ first: Part, rest: z.array(Part) })],
     ["what is closed already", z.strictObject({ a: z.string() })],
     ["nothing", z.object({})],
   ])("is made of %s", (_, schema) => {

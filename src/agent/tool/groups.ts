@@ -1,4 +1,5 @@
-import type { Message } from "../../protocol/message.ts";
+import type { Message, ToolUseBlock } from "../../protocol/message.ts";
+import { type RanCall, ranCall } from "../ran-call.ts";
 import { jsonSchema } from "./schema.ts";
 import { type Tool, tool } from "./tool.ts";
 
@@ -52,7 +53,7 @@ function lastChoice(
   messages: readonly Message[],
   agentName: string,
 ): ReadonlySet<string> | undefined {
-  const sent = new Map<string, RanCall>();
+  const sent = new Map<string, ToolUseBlock>();
   let last: RanCall | undefined;
   for (const { role, name, content } of messages) {
     const isOwn = role === "assistant" && name === agentName;
@@ -60,17 +61,12 @@ function lastChoice(
       if (block.type === "tool_use" && isOwn) sent.set(block.id, block);
       if (block.type !== "tool_result" || block.state !== "success") continue;
       const call = sent.get(block.id);
-      const { ran = call } = (block.metadata ?? {}) as { ran?: RanCall | null };
-      if (call && ran?.name === groupsToolName) last = ran;
+      const ran = call && ranCall(call, block);
+      if (ran?.name === groupsToolName) last = ran;
     }
   }
   const { groups } = (last?.input ?? {}) as { groups?: unknown };
   return Array.isArray(groups) ? new Set(groups) : undefined;
-}
-
-interface RanCall {
-  readonly name: string;
-  readonly input: unknown;
 }
 
 function describeActive(groups: ToolGroups, active: ReadonlySet<string>): string {
