@@ -237,10 +237,10 @@ function pay(task: TaskRun, usage: Usage, model: string): number {
 
 function assistantMessage(
   task: TaskRun,
-  turn: Pick<Turn, "content" | "usage" | "finishReason"> & Partial<Pick<Turn, "model">>,
+  turn: Pick<Turn, "content" | "usage" | "finishReason"> & Partial<Pick<Turn, "model" | "sources">>,
   purpose: "reply" | "summary",
 ): Message {
-  const { content, usage, finishReason: finish, model } = turn;
+  const { content, usage, finishReason: finish, model, sources = [] } = turn;
   // Frozen before hooks see it: what they make of it they return.
   return freezePlain({
     id: task.settings.ids.next("msg"),
@@ -254,6 +254,7 @@ function assistantMessage(
       ...(model && { model: `${model.provider}/${model.modelId}` }),
       ...((finish === "length" || finish === "content-filter") && { finish }),
       ...(purpose === "summary" && { summary: true }),
+      ...(sources.length > 0 && { sources }),
     },
   });
 }

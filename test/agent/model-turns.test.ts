@@ -213,6 +213,26 @@ describe("what a model shows", () => {
     });
   });
 
+  it("what the model says its answer rests on is in the reply and in the transcript, all of it", async () => {
+    const sources = [
+      { id: "s1", url: "https://example.com", title: "One" },
+      { id: "s2", title: "Two", mediaType: "application/pdf" },
+    ] as const;
+    const [one, two] = sources;
+    const { reply, messages, events } = await runScript([
+      [
+        "See both.",
+        { source: { sourceType: "url", ...one } },
+        { source: { sourceType: "document", ...two } },
+      ],
+    ]);
+    expect(reply.metadata?.sources).toEqual(sources);
+    expect(messages.at(-1)?.metadata?.sources).toEqual(sources);
+    const told = events.flatMap((event) => (event.type === "task.custom" ? [event.value] : []));
+    expect(told).toEqual(sources);
+    expect((await runScript(["None."])).reply.metadata).not.toHaveProperty("sources");
+  });
+
   it("thinking is a summary, and raw only when asked for", async () => {
     const script = [[{ thinking: ["Let me ", "see."] }, "Yes."]];
     const plain = await runScript(script);
