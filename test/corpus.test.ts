@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { checkStream } from "../src/protocol/check.ts";
 import type { LogEvent, StreamFrame } from "../src/protocol/event.ts";
-import { taskEventTypes } from "../src/protocol/event.ts";
+import { taskEventTypes } from "../src/protocol/grammar.ts";
 import { materialize } from "../src/protocol/materialize.ts";
 import { emptyTree, reduce } from "../src/protocol/reduce.ts";
 import type { SnapshotTask } from "../src/protocol/task.ts";
@@ -25,7 +25,7 @@ function readLines<T>(name: string): T[] {
     });
 }
 
-describe("the samples of the protocol's first form", () => {
+describe("the samples of the first form of the protocol", () => {
   const streams = [
     { name: "response", filtered: false, doubled: 24, ranges: [30, 31] },
     { name: "child", filtered: false, doubled: 24, ranges: [30, 31] },
@@ -74,14 +74,14 @@ describe("the canonical log", () => {
     expect(checkStream(events)).toEqual([]);
   });
 
-  it("folds to its tree and to its document, with nothing left over", () => {
+  it("folds to its tree and its document, with no event ignored", () => {
     const tree = reduce(emptyTree(), events);
     expect(JSON.parse(JSON.stringify(tree))).toEqual(readJson("canonical.tree.json"));
     expect(materialize(tree)).toEqual(readJson("canonical.document.json"));
     expect(tree).toMatchObject({ safeCursor: events.length - 1, gaps: [], unknown: 0, ignored: 0 });
   });
 
-  it("tells its story", () => {
+  it("has the expected tasks, and background children outlive the root", () => {
     const { tasks, rootId } = reduce(emptyTree(), events);
     expect(rootId).toBe("task_lead");
     expect(Object.entries(tasks).map(([id, { status, mode }]) => [id, status, mode])).toEqual([
@@ -101,7 +101,7 @@ describe("the canonical log", () => {
     );
   });
 
-  it("is followed by a reader that comes too late", () => {
+  it("can be read from snapshots", () => {
     const frames = readLines<StreamFrame>("canonical.frames.jsonl");
     expect(checkStream(frames)).toEqual([]);
     const types = new Set<string>(frames.map(({ type }) => type));

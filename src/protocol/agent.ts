@@ -94,8 +94,34 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   readonly until?: "root" | "tree";
   readonly onBusy?: "queue" | "fail";
   readonly onSuspended?: "fail" | "deny";
+  /** Values for tools. They cannot cross processes: such a call waits until this process owns the session. */
   readonly context?: ContextLookup | Readonly<Record<string, unknown>>;
   readonly budget?: Budget;
+  /** Called every second while the task of this call does not move. */
+  readonly onWait?: (reason: WaitReason) => void;
+}
+
+/** Why a call waits. */
+export interface WaitReason {
+  /**
+   * `busy`: the session runs another task. `owner_silent`: the process that owns the session does not renew its lease,
+   * which expires in `leftMs`. `unknown_agent`: no process that runs has the agent of the task.
+   */
+  readonly reason: "busy" | "owner_silent" | "unknown_agent";
+  readonly leftMs?: number;
+}
+
+/** The task to attach to: one task, or the newest root task of a session. */
+export type AttachTarget =
+  | { readonly sessionId: string; readonly taskId?: undefined }
+  | { readonly taskId: string; readonly sessionId?: undefined };
+
+/** How to attach. */
+export interface AttachOptions {
+  readonly userId?: string;
+  /** The number of the last event that the reader has; defaults to -1, the beginning of the log. */
+  readonly after?: number;
+  readonly until?: "root" | "tree";
 }
 
 /** What to see of a run as agent events. */
@@ -125,9 +151,11 @@ export interface Agent {
     options?: RunOptions<S>,
   ): Promise<Reply<OutputOf<S>>>;
   approvals(query: { sessionId: string }): Promise<readonly Approval[]>;
+  /** Follows work that exists already and starts none. */
+  attach?(target: AttachTarget, options?: AttachOptions): Run<unknown>;
 }
 
-/** A cursor on a log, not the owner of the work: leaving the iteration never cancels. */
+/** A cursor on a log, not the owner of the work: leaving the iteration never cancels the task. */
 export interface Run<O = undefined> extends AsyncIterable<TaskEvent> {
   /** A promise, because a resume or a remote agent does not know it at once. */
   readonly task: Promise<TaskRef>;
@@ -135,7 +163,7 @@ export interface Run<O = undefined> extends AsyncIterable<TaskEvent> {
   result(): Promise<Reply<O>>;
   cancel(reason?: string): Promise<void>;
   steer(message: string | Message): Promise<void>;
-  /** The whole tree has ended. */
+  /** Resolves when no task of the tree runs: each has ended or waits for an answer. */
   settled(): Promise<void>;
 }
 

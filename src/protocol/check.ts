@@ -1,22 +1,25 @@
 import { checkApproval, checkChild, checkInside } from "./check/children.ts";
 import { checkEnd } from "./check/end.ts";
 import { checkNumbers, checkSource } from "./check/envelope.ts";
-import { checkControl } from "./check/frame.ts";
+import { checkControl, isControl, shapeOf } from "./check/frame.ts";
 import { checkItem } from "./check/items.ts";
 import { checkBegun, checkLifecycle, checkUsage } from "./check/lifecycle.ts";
+import { describeMisfit, type Misfit, misfitOf } from "./check/misfit.ts";
 import type { Problem } from "./check/rule.ts";
-import { isId, isKnownType, isRecord, shapeFault } from "./check/shape.ts";
 import { takeSnapshot } from "./check/snapshot.ts";
-import type { Check, CheckOptions, TaskState } from "./check/state.ts";
+import type { Check, CheckOptions, Frame, TaskState } from "./check/state.ts";
 import { report, show, taskState } from "./check/state.ts";
 import type { ControlFrame, LogEvent, TaskSnapshot } from "./event.ts";
+import { logEvents } from "./grammar.ts";
+import { isId, isObject, readerOf } from "./shape.ts";
+import { words } from "./words.ts";
 
 export type { Problem, Rule } from "./check/rule.ts";
 export type { CheckOptions } from "./check/state.ts";
 
 /**
- * Finds what is wrong with a stream, whoever made it. Never throws, whatever the list holds; a stream in order is an
- * empty list. Problems come in the order of the events they are about. docs/protocol/check-stream.md has the rules.
+ * Checks a stream and returns its problems in the order of the events; a correct stream has none. Never throws.
+ * docs/protocol/check-stream.md explains the rules.
  */
 export function checkStream(
   events: Iterable<unknown>,
@@ -41,40 +44,58 @@ export function checkStream(
     checkFrame(check, event);
   }
   checkEnd(check);
-  return check.problems.sort((one, other) => one.index - other.index);
+  return check.problems.sort((left, right) => left.index - right.index);
 }
 
 function checkFrame(check: Check, frame: unknown): void {
-  if (!isRecord(frame) || !isId(frame.type)) {
-    report(check, "I1", isRecord(frame) ? "no type" : `${show(frame)} is not an event`);
+  if (!isObject(frame) || !isId(frame.type)) {
+    report(
+      check,
+      "I1",
+      isObject(frame) ? "the event has no type" : `an event must be an object, got ${show(frame)}`,
+    );
     return;
   }
-  const { type } = frame;
-  const fault = isKnownType(type) ? shapeFault(frame, type) : undefined;
-  if (fault !== undefined) report(check, "shape", `${type}: ${fault}`);
+  const { type } = frame as { type: string };
+  const readable = readFrame(check, frame as Frame);
+  const event = readable ?? (frame as Frame);
   if (type.startsWith("stream.")) {
-    if (fault === undefined) checkControl(check, frame as unknown as ControlFrame);
+    if (readable && isControl(type)) checkControl(check, event as unknown as ControlFrame);
     return;
   }
   if (check.closed) report(check, "frame", `${show(type)} after stream.closed`);
-  if (type === "error" && frame.task_id === undefined) return;
-  if (!isId(frame.task_id)) report(check, "I1", `${show(type)} has no task_id`);
-  else if (type === "task.snapshot") {
-    if (fault !== undefined) return;
-    checkSource(check, takeSnapshot(check, frame as unknown as TaskSnapshot), frame);
+  if (type === "error" && event.task_id === undefined) return;
+  const id = event.task_id;
+  if (!isId(id)) {
+    report(check, "I1", `${show(type)} has no task_id`);
+    return;
+  }
+  if (readable && isObject(event.task) && event.task.id !== id) {
+    report(check, "link", `task.id is ${show(event.task.id)}, not the task_id ${show(id)}`);
+  }
+  if (type === "task.snapshot") {
+    if (!readable) return;
+    checkSource(check, takeSnapshot(check, event as unknown as TaskSnapshot), event);
   } else if (type !== "error") {
-    checkTask(check, taskState(check, frame.task_id), frame, fault === undefined);
+    checkTask(check, taskState(check, id), event, readable !== undefined);
   }
 }
 
-/** An event of a log; its contents are looked at only when their shape is in order. */
-function checkTask(
-  check: Check,
-  task: TaskState,
-  event: Readonly<Record<string, unknown>>,
-  inShape: boolean,
-): void {
-  const type = event.type as string;
+/** Reports an event that does not fit the grammar; returns the event if it is readable in either form of the protocol. */
+function readFrame(check: Check, frame: Frame): Frame | undefined {
+  const { legacy = false } = check.options;
+  const shape = shapeOf(frame.type);
+  const event = readerOf(shape)(frame, { legacy, words }) as Frame | undefined;
+  if (event !== undefined) return event;
+  const misfit = misfitOf(shape, frame, { legacy });
+  const word = misfit ?? (misfitOf(shape, frame, { legacy, words }) as Misfit);
+  report(check, misfit ? "shape" : "word", describeMisfit(frame.type, word));
+  return readerOf(shape)(frame, { legacy: true, words }) as Frame | undefined;
+}
+
+/** Checks an event of a log; its contents only if it is readable. */
+function checkTask(check: Check, task: TaskState, event: Frame, isReadable: boolean): void {
+  const { type } = event;
   const { legacy } = check.options;
   task.lastIndex = check.index;
   if (!legacy) {
@@ -85,7 +106,8 @@ function checkTask(
     }
     checkBegun(check, task, type);
   }
-  if (inShape && isKnownType(type)) checkEvent(check, task, event as unknown as LogEvent);
+  if (isReadable && Object.hasOwn(logEvents, type))
+    checkEvent(check, task, event as unknown as LogEvent);
   if (!legacy) checkSource(check, task, event);
   checkInside(check, task);
 }

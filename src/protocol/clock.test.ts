@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { systemClock } from "./clock.ts";
 
-it("a sleep ends with its signal and leaves no listener", async () => {
+it("rejects a sleep when its signal aborts and removes the listener", async () => {
   const controller = new AbortController();
   const sleeping = systemClock.sleep(60_000, controller.signal);
   controller.abort(new Error("enough"));

@@ -4,29 +4,29 @@ export interface Backticks {
   readonly closes: number;
 }
 
-/** Keeps what follows a run of backticks until it is certain whether it lies in a code span. */
+/** Holds the citations after a run of backticks until it is certain whether they are in a code span. */
 export class CodeSpans<Found extends object> {
-  /** A run that may open a span, and what followed it. */
+  /** A run that may open a span, and the citations after it. */
   #waiting: (Backticks | Found)[] = [];
 
-  /** Whether a run may have opened a span: what is found now has to wait. */
+  /** Whether a run may have opened a span, so that citations have to wait. */
   get isOpen(): boolean {
     return this.#waiting.length > 0;
   }
 
-  /** Takes what was found after the open run. */
+  /** Adds a citation after the open run. */
   wait(found: Found): void {
     this.#waiting.push(found);
   }
 
-  /** Takes the next run: it closes the span, and what waited is code, or it waits as well. */
+  /** Adds the next run: it closes a span, and the citations in it are code, or it may open one. */
   backticks(run: Backticks): void {
     const [first] = this.#waiting;
     if (first && isBackticks(first) && first.opens === run.closes) this.#waiting = [];
     else if (first || run.opens > 0) this.#waiting.push(run);
   }
 
-  /** Ends the paragraph: the runs that still wait pair off among themselves. Returns what lies outside of the pairs. */
+  /** Ends the paragraph: pairs the remaining runs and returns the citations outside of the pairs. */
   end(): readonly Found[] {
     const waiting = this.#waiting;
     this.#waiting = [];

@@ -4,7 +4,7 @@ import { TaskTable } from "./task-table.ts";
 
 /** A type whose fields may be assigned, for the code that owns the value. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-/** An item while a rule edits it; its parts are checked where they are touched. */
+/** An item under edit. */
 export type MutableItem = Mutable<Item> & Record<string, unknown>;
 
 /**
@@ -21,11 +21,11 @@ export interface Draft {
   gaps: readonly Gap[];
   unknown: number;
   ignored: number;
-  /** How many places stand for something that was left out. */
+  /** The number of placeholders for omitted items and blocks. */
   holes: number;
 }
 
-/** An edit that starts from a tree and leaves it untouched. */
+/** Starts an edit of a tree; the tree itself does not change. */
 export function draftOf(tree: Tree): Draft {
   return {
     ...FoldedTree.insideOf(tree),
@@ -40,15 +40,15 @@ export function draftOf(tree: Tree): Draft {
   };
 }
 
-/** The tree as the draft stands; from here on the draft copies what it changes. */
+/** The current tree; afterwards the draft copies each branch that it changes. */
 export function treeOf(draft: Draft): Tree {
   draft.owned = new Set();
   return Object.defineProperty(new FoldedTree(draft), "tasks", FoldedTree.tasks);
 }
 
 /**
- * A tree that keeps its table and builds `tasks` when somebody looks, so that folding an event does not cost a copy
- * of every task. To all who read it, clone it or print it, it is plain data.
+ * A tree that builds `tasks` on first access, so that folding an event does not copy every task. It reads, clones and
+ * prints like plain data.
  */
 class FoldedTree implements Tree {
   readonly #table: TaskTable;
@@ -83,7 +83,7 @@ class FoldedTree implements Tree {
     },
   };
 
-  /** What a tree keeps to itself; for one that came as JSON it is made anew. */
+  /** The internal state of a tree; rebuilt for a tree that comes from JSON. */
   static insideOf(tree: Tree): Pick<Draft, "table" | "holes"> {
     if (#table in tree) return { table: tree.#table, holes: tree.#holes };
     const table = TaskTable.empty();
@@ -156,20 +156,11 @@ function placeholder(id: string): Mutable<Task> {
   return { id, status: "unknown", output: [], children: [], approvals: [], appliedSeq: -1 };
 }
 
-/** What a rule made of an event: `ignored` broke a rule and is counted. */
+/** The given fields of an event that are present. */
+export function pick<T, Name extends keyof T>(event: T, ...names: Name[]): Pick<T, Name> {
+  const present = names.filter((name) => event[name] !== undefined);
+  return Object.fromEntries(present.map((name) => [name, event[name]])) as Pick<T, Name>;
+}
+
+/** The outcome of a rule; `ignored` events are counted. */
 export type Verdict = "applied" | "ignored" | "unknown";
-
-/** Whether a value can name something in a tree; `__proto__` cannot, since ids become keys. */
-export function isId(value: unknown): value is string {
-  return typeof value === "string" && value.length > 0 && value !== "__proto__";
-}
-
-/** Whether a value can be a position. */
-export function isIndex(value: unknown): value is number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
-}
-
-/** Whether a value is a JSON object. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

@@ -1,10 +1,10 @@
-/** Where in a tree of tasks something went wrong. */
+/** The place of an error in a tree of tasks. */
 export interface ErrorPlace {
   readonly taskId?: string;
   readonly path?: string;
 }
 
-/** The one error shape of every surface: records, events, HTTP bodies and thrown errors. */
+/** The error shape of records, events, HTTP bodies and thrown errors. */
 export interface ErrorShape {
   readonly code: string;
   readonly message: string;
@@ -13,7 +13,7 @@ export interface ErrorShape {
   readonly hint?: string;
 }
 
-/** What a `RivuletError` may carry besides its code and message. */
+/** The options of a `RivuletError`. */
 export interface RivuletErrorOptions {
   readonly retryable?: boolean;
   readonly where?: ErrorPlace;
@@ -21,7 +21,7 @@ export interface RivuletErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Every error that Rivulet throws on purpose: a literal code to branch on, a sentence to read and a hint to act on. */
+/** An error of Rivulet: a code to branch on, a message, and a hint that says what to do. */
 export class RivuletError<Code extends string = string> extends Error implements ErrorShape {
   readonly code: Code;
   readonly retryable: boolean;
@@ -37,7 +37,7 @@ export class RivuletError<Code extends string = string> extends Error implements
     if (options.hint !== undefined) this.hint = options.hint;
   }
 
-  /** The same error, with the place where it came up; one that has a place keeps it. */
+  /** Returns this error with a place, unless it has one. */
   at(where: ErrorPlace): RivuletError<Code> {
     if (this.where !== undefined) return this;
     const { code, message, retryable, hint, cause, stack } = this;
@@ -59,7 +59,7 @@ export class RivuletError<Code extends string = string> extends Error implements
   }
 }
 
-/** Whatever was thrown, as an error of Rivulet: what is one already stays as it is, anything else is its cause. */
+/** Returns a thrown value as a `RivuletError`; any other value becomes its cause. */
 export function rivuletErrorOf(thrown: unknown, code = "internal"): RivuletError {
   if (thrown instanceof RivuletError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

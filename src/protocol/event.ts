@@ -21,23 +21,23 @@ import type {
   WireTextBlock,
 } from "./task.ts";
 
-/** What every event of a log carries. */
+/** The fields of every event in a log. */
 export interface Envelope {
   /** The task that this event changes. */
   readonly task_id: string;
-  /** The position in the root's log, given at append and never changed. */
+  /** The position in the log of the root; it never changes. */
   readonly sequence_number: number;
-  /** The position within this task: finds gaps and duplicates. */
+  /** The position within this task; shows gaps and duplicates. */
   readonly task_seq: number;
-  /** On a filtered stream: the `task_seq` of this task's event that was let through before this one; -1 for none. */
+  /** On a filtered stream, the `task_seq` of the previous event of this task that was sent; -1 if there is none. */
   readonly prev_task_seq?: number;
-  /** Milliseconds; informational, never used for order. */
+  /** Milliseconds since 1970; does not define the order of events. */
   readonly created_at: number;
-  /** Absent on the root's own events; complete on `task.created`, short on the rest. */
+  /** Absent on events of the root; complete on `task.created`, short on other events. */
   readonly source?: SourceRef;
 }
 
-/** Names an item by its place in the task's output. */
+/** Names an item by its index in the task's output. */
 interface OnItem {
   readonly item_id: string;
   readonly output_index: number;
@@ -57,7 +57,7 @@ export type TaskChange<Status extends TaskObject["status"]> = Omit<TaskObject, "
   readonly status: Status;
 };
 
-/** A task exists; a child names its parent, its call and its item. */
+/** A task was created; a child names its parent, call and item. */
 export interface TaskCreated extends Envelope {
   readonly type: "task.created";
   readonly task: TaskChange<"queued">;
@@ -69,19 +69,19 @@ export interface TaskInProgress extends Envelope {
   readonly task: TaskChange<"in_progress">;
 }
 
-/** A task waits for a person, an outside result or a child that waits. */
+/** A task waits for an approval, an external result or a suspended child. */
 export interface TaskSuspended extends Envelope, Suspension {
   readonly type: "task.suspended";
   readonly generate_reason?: GenerateReason;
 }
 
-/** A suspended or recovered task works again. */
+/** A suspended or recovered task continues. */
 export interface TaskResumed extends Envelope {
   readonly type: "task.resumed";
   readonly reason: string;
 }
 
-/** Somebody asked a task to stop; a flag, not a status. */
+/** A cancel was requested; the status of the task does not change yet. */
 export interface TaskCancelling extends Envelope {
   readonly type: "task.cancelling";
   readonly requested_by?: string;
@@ -100,33 +100,33 @@ export interface TaskFailed extends Envelope {
   readonly task: TaskChange<"failed">;
 }
 
-/** A task was stopped from outside. */
+/** A task was cancelled. */
 export interface TaskCancelled extends Envelope {
   readonly type: "task.cancelled";
   readonly task: TaskChange<"cancelled">;
 }
 
-/** A task ended before it was finished; the task says why. */
+/** A task ended before it was finished; `incomplete_details` has the reason. */
 export interface TaskIncomplete extends Envelope {
   readonly type: "task.incomplete";
   readonly task: TaskChange<"incomplete">;
 }
 
-/** An item opens, its collections still empty. */
+/** An item opens; its lists are empty. */
 export interface OutputItemAdded extends Envelope {
   readonly type: "task.output_item.added";
   readonly output_index: number;
   readonly item: Item;
 }
 
-/** An item closes; keys that are absent keep what was assembled. */
+/** An item closes; absent fields keep the assembled value. */
 export interface OutputItemDone extends Envelope {
   readonly type: "task.output_item.done";
   readonly output_index: number;
   readonly item: ItemChange;
 }
 
-/** An item is taken back; its index is never used again. */
+/** An item is discarded; its index is not used again. */
 export interface OutputItemDiscarded extends Envelope, OnItem {
   readonly type: "task.output_item.discarded";
   readonly reason: DiscardReason;
@@ -146,21 +146,21 @@ export interface ReasoningSummaryTextDelta extends Envelope, OnItem {
   readonly delta: string;
 }
 
-/** A summary's paragraph, whole. */
+/** A complete paragraph of a summary. */
 export interface ReasoningSummaryItemDone extends Envelope, OnItem {
   readonly type: "task.reasoning_summary_item.done";
   readonly summary_index: number;
   readonly item: SummaryEntry;
 }
 
-/** Raw reasoning to append; off by default. */
+/** Text to append to the raw reasoning; not sent by default. */
 export interface ReasoningTextDelta extends Envelope, OnItem {
   readonly type: "task.reasoning_text.delta";
   readonly content_index: number;
   readonly delta: string;
 }
 
-/** A piece of raw reasoning, whole. */
+/** A complete piece of raw reasoning. */
 export interface ReasoningTextDone extends Envelope, OnItem {
   readonly type: "task.reasoning_text.done";
   readonly content_index: number;
@@ -173,13 +173,13 @@ export interface ToolCallArgumentsDelta extends Envelope, OnItem {
   readonly delta: string;
 }
 
-/** A call's arguments, whole. */
+/** The complete arguments of a call. */
 export interface ToolCallArgumentsDone extends Envelope, OnItem {
   readonly type: "task.tool_call_arguments.done";
   readonly arguments: string;
 }
 
-/** How far a running tool is; the last one wins, the final document has none. */
+/** The progress of a running tool; the last one replaces the others, and `done` removes it. */
 export interface ToolResultProgress extends Envelope, OnItem, Progress {
   readonly type: "task.tool_result.progress";
   readonly call_id: string;
@@ -191,45 +191,45 @@ export interface TextAdded extends Envelope, OnBlock {
   readonly item: WireTextBlock;
 }
 
-/** Text to append; never half a surrogate pair. */
+/** Text to append; it never splits a surrogate pair. */
 export interface TextDelta extends Envelope, OnBlock {
   readonly type: "task.text.delta";
   readonly delta: string;
 }
 
-/** A citation, as soon as its marker is complete. */
+/** A citation, sent as soon as its marker is complete. */
 export interface TextAnnotationAdded extends Envelope, OnBlock {
   readonly type: "task.text.annotation.added";
   readonly annotation_index: number;
   readonly annotation: Annotation;
 }
 
-/** A text block, whole. */
+/** A complete text block. */
 export interface TextDone extends Envelope, OnBlock {
   readonly type: "task.text.done";
   readonly item: WireTextBlock;
 }
 
-/** An image's place, before the image. */
+/** An image block opens, without the image. */
 export interface ImageAdded extends Envelope, OnBlock {
   readonly type: "task.image.added";
   readonly item: WireImageBlock;
 }
 
-/** A complete preview that REPLACES the one before it. */
+/** A complete preview, which REPLACES the previous one. */
 export interface ImageDelta extends Envelope, OnBlock {
   readonly type: "task.image.delta";
   readonly partial_image_index: number;
   readonly item: WireImageBlock;
 }
 
-/** The image itself. */
+/** A complete image block. */
 export interface ImageDone extends Envelope, OnBlock {
   readonly type: "task.image.done";
   readonly item: WireImageBlock;
 }
 
-/** A block of any other kind, whole. */
+/** A complete block of any other type. */
 export interface BlockDone extends Envelope, OnBlock {
   readonly type: "task.block.done";
   readonly item: WireBlock;
@@ -250,14 +250,14 @@ export interface ChildFinished extends Envelope, OnChild {
   readonly usage?: Usage;
 }
 
-/** On the parent: it stops waiting, the child goes on in the background. */
+/** On the parent: it stops waiting, and the child continues in the background. */
 export interface ChildPromoted extends Envelope, OnChild {
   readonly type: "task.child.promoted";
   readonly mode: "background";
   readonly reason: string;
 }
 
-/** A call waits for somebody's word. */
+/** A call waits for a decision. */
 export interface ApprovalRequested extends Envelope {
   readonly type: "task.approval.requested";
   readonly approval_id: string;
@@ -273,7 +273,7 @@ export interface ApprovalRequested extends Envelope {
   readonly expires_at?: number;
 }
 
-/** Somebody, or the clock, has spoken. */
+/** The decision about an approval. */
 export interface ApprovalResolved extends Envelope {
   readonly type: "task.approval.resolved";
   readonly approval_id: string;
@@ -282,7 +282,7 @@ export interface ApprovalResolved extends Envelope {
   readonly reason?: string | null;
 }
 
-/** What a task has used so far, its own, cumulative. */
+/** The usage of a task so far, without its children. */
 export interface TaskUsage extends Envelope {
   readonly type: "task.usage";
   readonly cumulative: true;
@@ -291,14 +291,14 @@ export interface TaskUsage extends Envelope {
   readonly cost?: Cost;
 }
 
-/** Anything an application wants on the stream. */
+/** An event of the application. */
 export interface TaskCustom extends Envelope {
   readonly type: "task.custom";
   readonly name: string;
   readonly value: unknown;
 }
 
-/** A task's state through a number, synthesised by a server; not in the log. */
+/** The state of a task at a number, made by a server; not in the log. */
 export interface TaskSnapshot {
   readonly type: "task.snapshot";
   readonly task_id: string;
@@ -309,7 +309,7 @@ export interface TaskSnapshot {
   readonly task: SnapshotTask;
 }
 
-/** A problem of the stream itself; it never changes a task. */
+/** An error of the stream; it does not change a task. */
 export interface StreamError {
   readonly type: "error";
   readonly task_id?: string;
@@ -320,7 +320,7 @@ export interface StreamError {
   readonly oldest_sequence_number?: number;
 }
 
-/** The first frame of a stream: what it is and what it leaves out. */
+/** The first frame of a stream. */
 export interface StreamOpened {
   readonly type: "stream.opened";
   readonly protocol: string;
@@ -330,20 +330,20 @@ export interface StreamOpened {
   readonly heartbeat_ms: number;
   readonly filter?: StreamFilter;
 }
-/** What a stream was asked to show. */
+/** The filter of a stream. */
 export interface StreamFilter {
   readonly depth?: number | null;
   readonly path?: string | null;
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
 }
-/** A sign of life, for transports that have no comments. */
+/** A heartbeat, for transports without comments. */
 export interface StreamHeartbeat {
   readonly type: "stream.heartbeat";
   readonly created_at: number;
   readonly last_sequence_number: number;
 }
-/** The last frame of a stream; only `terminal` is final, the rest can be resumed. */
+/** The last frame of a stream; all reasons except `terminal` can be resumed. */
 export interface StreamClosed {
   readonly type: "stream.closed";
   readonly reason: "terminal" | "idle" | "slow_consumer" | "max_duration" | "server_shutdown";
@@ -351,7 +351,7 @@ export interface StreamClosed {
   readonly last_sequence_number: number;
 }
 
-/** What a log holds. */
+/** An event of a log. */
 export type LogEvent =
   | TaskCreated
   | TaskInProgress
@@ -389,53 +389,12 @@ export type LogEvent =
   | TaskUsage
   | TaskCustom;
 
-/** Everything that can change a tree, or say why it cannot: a log's events and what a server adds to them. */
+/** An event of a log, or one that a server adds to a stream. */
 export type TaskEvent = LogEvent | TaskSnapshot | StreamError;
-/** Frames of the transport; they carry no number and change nothing. */
+/** A frame of the transport; it has no number and changes no task. */
 export type ControlFrame = StreamOpened | StreamHeartbeat | StreamClosed;
-/** Whatever may arrive on a stream. */
+/** Any frame of a stream. */
 export type StreamFrame = TaskEvent | ControlFrame;
 
-/** The protocol's name on the wire; within `/1` changes only add. */
+/** The name of the protocol on the wire; changes within `/1` are additive. */
 export const protocolVersion = "rivulet.task-stream/1";
-
-/** Every event type of the catalogue, in its order. */
-export const taskEventTypes = [
-  "task.created",
-  "task.in_progress",
-  "task.suspended",
-  "task.resumed",
-  "task.cancelling",
-  "task.completed",
-  "task.failed",
-  "task.cancelled",
-  "task.incomplete",
-  "task.output_item.added",
-  "task.output_item.done",
-  "task.output_item.discarded",
-  "task.reasoning_summary_item.added",
-  "task.reasoning_summary_text.delta",
-  "task.reasoning_summary_item.done",
-  "task.reasoning_text.delta",
-  "task.reasoning_text.done",
-  "task.tool_call_arguments.delta",
-  "task.tool_call_arguments.done",
-  "task.tool_result.progress",
-  "task.text.added",
-  "task.text.delta",
-  "task.text.annotation.added",
-  "task.text.done",
-  "task.image.added",
-  "task.image.delta",
-  "task.image.done",
-  "task.block.done",
-  "task.child.started",
-  "task.child.finished",
-  "task.child.promoted",
-  "task.approval.requested",
-  "task.approval.resolved",
-  "task.usage",
-  "task.custom",
-  "task.snapshot",
-  "error",
-] as const satisfies readonly TaskEvent["type"][];

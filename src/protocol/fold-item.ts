@@ -1,18 +1,20 @@
 import type { Draft, Mutable, Verdict } from "./draft.ts";
-import { editOutput, editTask, isObject } from "./draft.ts";
+import { editOutput, editTask } from "./draft.ts";
 import type { OutputItemAdded, OutputItemDiscarded, OutputItemDone } from "./event.ts";
-import { isItem } from "./fits.ts";
 import type { FoldOptions } from "./fold.ts";
+import { itemChange } from "./grammar.ts";
 import { linkByItem } from "./link.ts";
+import { isObject, readerOf } from "./shape.ts";
 import type { Item, Task } from "./task.ts";
 
-/** How far beyond the end an index may lie where a stream leaves things out. */
+/** How far beyond the end of a list an index may be on a filtered stream. */
 const maxHole = 10_000;
-/** How many places a tree may keep for what was left out: enough for any, too few for a bomb of small events. */
+/** The maximum number of placeholders in a tree, so that small events cannot exhaust the memory. */
 const maxHoles = 1_000_000;
+const readChange = readerOf(itemChange);
 const omittedItem: Item = { type: "omitted", id: "" };
 
-/** Items open, close and are taken back. */
+/** Folds the events that open, close and discard items. */
 export function foldItem(
   draft: Draft,
   event: OutputItemAdded | OutputItemDone | OutputItemDiscarded,
@@ -38,15 +40,17 @@ export function foldItem(
   if (known !== undefined && known.status !== "in_progress") return "ignored";
   if (!reach(draft, task, index, options)) return "ignored";
   const merged = { ...known, ...event.item } as Item;
-  // It may close as another type than it opened with; what was assembled must then be right for that as well.
-  if (known !== undefined && known.type !== merged.type && !isItem(merged)) return "ignored";
+  // An item may change its type when it closes; what was assembled must then fit that type.
+  if (known !== undefined && known.type !== merged.type && !readChange(merged, options)) {
+    return "ignored";
+  }
   const item = close(merged, event.item.status);
   editOutput(draft, task)[index] = item;
   if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
   return "applied";
 }
 
-/** Makes room for an index: the next one always, a later one only where items may be left out. */
+/** Makes room for an index; only a filtered or legacy stream may skip indexes. */
 export function reach(
   draft: Draft,
   task: Mutable<Task>,
@@ -58,7 +62,7 @@ export function reach(
   return leaveOut(draft, editOutput(draft, task), index, omittedItem);
 }
 
-/** Fills a list up to an index with what stands for things left out; false where that would be too much. */
+/** Fills a list with placeholders up to an index; returns false beyond the limits. */
 export function leaveOut<T>(draft: Draft, list: T[], index: number, omitted: T): boolean {
   const missing = index - list.length;
   if (missing > maxHole || draft.holes + missing > maxHoles) return false;
@@ -67,7 +71,7 @@ export function leaveOut<T>(draft: Draft, list: T[], index: number, omitted: T):
   return true;
 }
 
-/** An item with collections of its own: later events edit it, and what an event brought is never changed. */
+/** Copies the lists of an item, because later events edit them and must not change the event that sent them. */
 export function ownItem(item: Item): Item {
   const own = { ...item } as Record<string, unknown>;
   if (item.type === "reasoning") {
@@ -89,7 +93,7 @@ function ownParts(parts: unknown): unknown[] {
   return Array.isArray(parts) ? parts.map(ownPart) : [];
 }
 
-/** A part that may still grow, with a list of its own where it has one. */
+/** Copies a part that is still open, with its list of annotations. */
 export function ownPart<T>(part: T): T {
   if (!isObject(part) || part.status !== "in_progress") return part;
   return {
@@ -98,7 +102,7 @@ export function ownPart<T>(part: T): T {
   };
 }
 
-/** What was assembled and what the closing event says, with nothing left open in it. */
+/** Closes an item and all its parts. */
 function close(merged: Item, status: Item["status"]): Item {
   const item = ownItem(merged) as unknown as Record<string, unknown>;
   if (status === undefined || status === "in_progress") item.status = "completed";
@@ -109,7 +113,7 @@ function close(merged: Item, status: Item["status"]): Item {
   return item as unknown as Item;
 }
 
-/** A part that takes nothing more. */
+/** Closes a part. */
 export function closed<T>(part: T): T {
   if (!isObject(part)) return part;
   if (part.status === undefined && part.partial_image_index === undefined) return part;
@@ -117,7 +121,7 @@ export function closed<T>(part: T): T {
   return rest as T;
 }
 
-/** Older producers say `image_url` for an image and put the reference number into `id`. */
+/** Converts a block of the first form: `image_url` as the type of an image, the reference number as `id`. */
 export function normalBlock<T>(block: T, holder: string): T {
   if (!isObject(block)) return block;
   if (block.type !== "image_url" && typeof block.id !== "number") return block;

@@ -1,5 +1,5 @@
 import type { Draft, Mutable, MutableItem, Verdict } from "./draft.ts";
-import { editEntry, editItem, editList, editTask, isId, isIndex, isObject } from "./draft.ts";
+import { editEntry, editItem, editList, editTask, pick } from "./draft.ts";
 import type {
   BlockDone,
   ImageAdded,
@@ -20,6 +20,7 @@ import type {
 } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { closed, leaveOut, normalBlock, ownPart, reach } from "./fold-item.ts";
+import { isObject } from "./shape.ts";
 import type { Item, ReasoningText, SummaryEntry, WireBlock } from "./task.ts";
 
 type BlockEvent =
@@ -42,14 +43,13 @@ type Part = { readonly type: string; readonly text?: string; readonly status?: "
 
 const omittedBlock: WireBlock = { type: "omitted" };
 
-/** Blocks of a message or a tool result grow. */
+/** Folds the events of blocks of a message or a tool result. */
 export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions): Verdict {
   const item = openItem(draft, event, "message", options);
   if (item === undefined || !Array.isArray(item.block_list)) return "ignored";
   const blocks = editList(draft, item.block_list as WireBlock[]);
   item.block_list = blocks;
   const at = event.block_index;
-  if (!isIndex(at)) return "ignored";
   if (at > blocks.length) {
     if (!options.filtered || !leaveOut(draft, blocks, at, omittedBlock)) return "ignored";
   }
@@ -85,7 +85,7 @@ export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions)
   }
 }
 
-/** A reasoning's summary grows, and its raw text where that is sent. */
+/** Folds the events of a reasoning's summary and raw text. */
 export function foldReasoning(draft: Draft, event: ReasoningEvent, options: FoldOptions): Verdict {
   const item = openItem(draft, event, "reasoning", options) as
     | Mutable<Item & { type: "reasoning" }>
@@ -111,19 +111,14 @@ export function foldReasoning(draft: Draft, event: ReasoningEvent, options: Fold
   return isOpenPart(summary[at]) ? "applied" : open(summary, at, event.item);
 }
 
-/** A call's arguments grow; its result tells how far it is. */
+/** Folds the arguments of a tool call and the progress of a tool result. */
 export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOptions): Verdict {
   const progress = event.type === "task.tool_result.progress";
   const item = openItem(draft, event, progress ? "tool_result" : "tool_call", options);
   if (item === undefined) return "ignored";
   if (progress) {
     if (item.type !== "tool_result") return "ignored";
-    const { total, message } = event;
-    item.progress = {
-      progress: event.progress,
-      ...(total !== undefined && { total }),
-      ...(message !== undefined && { message }),
-    };
+    item.progress = pick(event, "progress", "total", "message");
     return "applied";
   }
   if (item.type !== "tool_call" || item.arguments_status === "completed") return "ignored";
@@ -132,12 +127,11 @@ export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOp
     item.arguments_status = "completed";
     return "applied";
   }
-  if (typeof event.delta !== "string") return "ignored";
   item.arguments = (item.arguments as string) + event.delta;
   return "applied";
 }
 
-/** The item that a part belongs to, for editing; undefined when it is not open. */
+/** The open item of a part, for editing. */
 function openItem(
   draft: Draft,
   event: BlockEvent | ReasoningEvent | ToolCallEvent,
@@ -145,10 +139,9 @@ function openItem(
   options: FoldOptions,
 ): MutableItem | undefined {
   const at = event.output_index;
-  if (!isIndex(at)) return undefined;
   const task = editTask(draft, event.task_id);
   if (task.output[at] === undefined && options.legacy) {
-    if (!isId(event.item_id) || !reach(draft, task, at, options)) return undefined;
+    if (!reach(draft, task, at, options)) return undefined;
     const output = editList(draft, task.output);
     output.push(impliedItem(event.item_id, implied));
     task.output = output;
@@ -156,7 +149,7 @@ function openItem(
   return task.output[at]?.status === "in_progress" ? editItem(draft, task, at) : undefined;
 }
 
-/** A part came before its item: producers without numbers may do that. */
+/** The item for a part that comes before it, which producers of the first form may send. */
 function impliedItem(
   id: string,
   type: "message" | "reasoning" | "tool_call" | "tool_result",
@@ -168,8 +161,7 @@ function impliedItem(
   return { type, id, status, role: "assistant", block_list: [] };
 }
 
-function append(draft: Draft, parts: Part[], at: number, type: string, delta: unknown): Verdict {
-  if (typeof delta !== "string" || !isIndex(at)) return "ignored";
+function append(draft: Draft, parts: Part[], at: number, type: string, delta: string): Verdict {
   const part = parts[at];
   if (part === undefined) return open(parts, at, { type, text: delta });
   if (part?.status !== "in_progress" || typeof part.text !== "string") return "ignored";
@@ -184,7 +176,7 @@ function open<T extends object>(parts: T[], at: number, part: T): Verdict {
   return "applied";
 }
 
-/** A part that is whole takes the place of what was assembled. */
+/** Replaces an assembled part with the whole one. */
 function put<T extends object>(parts: T[], at: number, part: T): Verdict {
   if (at === parts.length) parts.push(closed(part));
   else if (isOpenPart(parts[at])) parts[at] = closed(part);

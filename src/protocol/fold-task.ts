@@ -1,5 +1,5 @@
 import type { Draft, Mutable, Verdict } from "./draft.ts";
-import { editEntry, editList, editTask } from "./draft.ts";
+import { editEntry, editList, editTask, pick } from "./draft.ts";
 import type {
   ApprovalRequested,
   ApprovalResolved,
@@ -22,7 +22,7 @@ import type {
 import type { FoldOptions } from "./fold.ts";
 import { ownItem } from "./fold-item.ts";
 import { link, linkByItem } from "./link.ts";
-import type { ApprovalState, SnapshotTask, Suspension, Task, TaskStatus } from "./task.ts";
+import type { ApprovalState, SnapshotTask, Task, TaskStatus } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
 type LifecycleEvent =
@@ -44,33 +44,67 @@ type TaskLevelEvent =
   | TaskUsage
   | TaskCustom;
 
-const statusOf = {
-  "task.created": "queued",
-  "task.in_progress": "in_progress",
-  "task.completed": "completed",
-  "task.failed": "failed",
-  "task.cancelled": "cancelled",
-  "task.incomplete": "incomplete",
-} as const satisfies Record<LifecycleEvent["type"], TaskStatus>;
+const lifecycleNames = [
+  "agent_id",
+  "session_id",
+  "remote",
+  "created_at",
+  "completed_at",
+  "usage",
+  "subtree_usage",
+  "error",
+  "reason",
+  "generate_reason",
+  "structured",
+  "metadata",
+] as const;
+/** The fields of a task that lifecycle events carry: name on the wire, name in the tree. */
+const lifecycleFields = inBothCases(...lifecycleNames);
+/** The fields of a task that snapshots carry. */
+export const snapshotFields = inBothCases(
+  ...lifecycleNames,
+  "cancelling",
+  "suspension",
+  "cost",
+  "state",
+);
+/** The fields that a snapshot does not replace. */
+const keptFields = [
+  "id",
+  "children",
+  "parked",
+  "parentTaskId",
+  "callId",
+  "parentItemId",
+  "parentOutputIndex",
+  "mode",
+];
 
-/** A task begins, works and ends; its status is the event's name, whatever the payload claims. */
+function inBothCases(...names: (keyof SnapshotTask)[]): ReadonlyMap<string, string> {
+  return new Map(
+    names.map((name) => [name, name.replace(/_./g, ([, c]) => (c as string).toUpperCase())]),
+  );
+}
+
+/** Folds the start and the end of a task; the type of the event sets the status, not its payload. */
 export function foldLifecycle(draft: Draft, event: LifecycleEvent, options: FoldOptions): Verdict {
-  if (event.type === "task.created" && event.task_seq > 0) return "ignored"; // It has begun already.
+  const isCreated = event.type === "task.created";
+  if (isCreated && event.task_seq > 0) return "ignored"; // The task exists already.
   if (!linkParent(draft, event.task_id, event.task)) return "ignored";
   const task = editTask(draft, event.task_id);
-  task.status = statusOf[event.type];
+  task.status = isCreated ? "queued" : (event.type.slice("task.".length) as TaskStatus);
   if (isTerminal(task.status)) endWait(task);
-  takeOver(draft, task, event.task, options);
+  takeOver(draft, task, event.task, lifecycleFields, options);
   return "applied";
 }
 
-/** Everything else that happens to a task as a whole. */
+/** Folds the other events of a task as a whole. */
 export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
   const task = editTask(draft, event.task_id);
   switch (event.type) {
     case "task.suspended":
       task.status = "suspended";
-      task.suspension = suspensionOf(event);
+      task.suspension = pick(event, "reason", "approval_ids", "waiting_on", "expires_at");
       if (event.generate_reason !== undefined) task.generateReason = event.generate_reason;
       return "applied";
     case "task.resumed":
@@ -99,37 +133,24 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
   }
 }
 
-/** A server's word on where a task stands replaces what was assembled; children stay, they have their own. */
+/** Replaces a task with a snapshot, except for its children. */
 export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOptions): Verdict {
   const sent = event.task;
   if (!linkParent(draft, event.task_id, sent)) return "ignored";
   const task = editTask(draft, event.task_id);
-  const { children, parked, parentTaskId, callId, parentItemId, parentOutputIndex, mode } = task;
-  for (const key of Object.keys(task)) delete (task as unknown as Record<string, unknown>)[key];
-  Object.assign(task, {
-    id: event.task_id,
-    status: sent.status,
-    output: [],
-    children,
-    approvals: sent.approvals?.map((approval) => ({ ...approval })) ?? [],
-    appliedSeq: event.through_task_seq,
-    ...(parked !== undefined && { parked }),
-    ...(parentTaskId !== undefined && { parentTaskId }),
-    ...(callId !== undefined && { callId }),
-    ...(parentItemId !== undefined && { parentItemId }),
-    ...(parentOutputIndex !== undefined && { parentOutputIndex }),
-    ...(mode !== undefined && { mode }),
-    ...(event.source !== undefined && { source: event.source }),
-    ...(sent.cancelling !== undefined && { cancelling: sent.cancelling }),
-    ...(sent.suspension !== undefined && { suspension: sent.suspension }),
-    ...(sent.cost !== undefined && { cost: sent.cost }),
-    ...(sent.state !== undefined && { state: sent.state }),
-  } satisfies Partial<Task>);
-  takeOver(draft, task, sent, options);
+  for (const key of Object.keys(task)) {
+    if (!keptFields.includes(key)) delete (task as unknown as Record<string, unknown>)[key];
+  }
+  task.status = sent.status;
+  task.output = [];
+  task.approvals = sent.approvals?.map((approval) => ({ ...approval })) ?? [];
+  task.appliedSeq = event.through_task_seq;
+  if (event.source !== undefined) task.source = event.source;
+  takeOver(draft, task, sent, snapshotFields, options);
   return "applied";
 }
 
-/** What a child itself says of its parent; false when that cannot be. */
+/** Links a child to the parent that it names; returns false if that is impossible. */
 function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): boolean {
   if (sent.parent_task_id === undefined) return true;
   return link(draft, taskId, {
@@ -140,28 +161,23 @@ function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): 
   });
 }
 
-/** The parts of a task that its lifecycle events and snapshots may carry. */
+/** Copies fields from a lifecycle event or a snapshot to the task. */
 function takeOver(
   draft: Draft,
   task: Mutable<Task>,
   sent: Partial<SnapshotTask>,
+  fields: typeof snapshotFields,
   options: FoldOptions,
 ): void {
-  if (sent.agent_id !== undefined) task.agentId = sent.agent_id;
-  if (sent.session_id !== undefined) task.sessionId = sent.session_id;
-  // A promotion may be told by the parent before the child says how it began.
+  for (const name in sent) {
+    const ownName = fields.get(name);
+    const value = sent[name as keyof SnapshotTask];
+    if (ownName === undefined || value === undefined) continue;
+    (task as unknown as Record<string, unknown>)[ownName] = value;
+  }
+  // The parent's promotion may arrive before the child's own `mode`.
   if (sent.mode !== undefined && task.mode !== "background") task.mode = sent.mode;
-  if (sent.remote !== undefined) task.remote = sent.remote;
-  if (sent.created_at !== undefined) task.createdAt = sent.created_at;
-  if (sent.completed_at !== undefined) task.completedAt = sent.completed_at;
-  if (sent.usage !== undefined) task.usage = sent.usage;
-  if (sent.subtree_usage !== undefined) task.subtreeUsage = sent.subtree_usage;
-  if (sent.error !== undefined) task.error = sent.error;
-  if (sent.reason !== undefined) task.reason = sent.reason;
   if (sent.incomplete_details !== undefined) task.incompleteReason = sent.incomplete_details.reason;
-  if (sent.generate_reason !== undefined) task.generateReason = sent.generate_reason;
-  if (sent.structured !== undefined) task.structured = sent.structured;
-  if (sent.metadata !== undefined) task.metadata = sent.metadata;
   if (task.output.length > 0 || sent.output === undefined) return;
   const output = sent.output.map(ownItem);
   task.output = output;
@@ -170,7 +186,7 @@ function takeOver(
   });
 }
 
-/** A parent speaks of its child: it links them, and fills in what the child itself has not said yet. */
+/** Links a parent and its child, and sets what the child's own events have not set yet. */
 function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildPromoted): Verdict {
   const linked = link(draft, event.child_task_id, {
     parentTaskId: event.task_id,
@@ -184,7 +200,7 @@ function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildProm
     case "task.child.started":
       child.mode ??= event.mode;
       if (event.remote !== undefined) child.remote ??= event.remote;
-      if (event.agent !== undefined) child.agentId ??= event.agent.id;
+      child.agentId ??= event.agent.id;
       return "applied";
     case "task.child.promoted":
       child.mode = "background";
@@ -218,16 +234,6 @@ function resolveApproval(draft: Draft, task: Mutable<Task>, event: ApprovalResol
   if (event.by !== undefined) approval.by = event.by;
   if (event.reason !== undefined) approval.reason = event.reason;
   return "applied";
-}
-
-function suspensionOf(event: TaskSuspended): Suspension {
-  const { reason, approval_ids, waiting_on, expires_at } = event;
-  return {
-    reason,
-    ...(approval_ids !== undefined && { approval_ids }),
-    ...(waiting_on !== undefined && { waiting_on }),
-    ...(expires_at !== undefined && { expires_at }),
-  };
 }
 
 function endWait(task: Mutable<Task>): void {

@@ -1,20 +1,49 @@
 import type { Draft, Verdict } from "./draft.ts";
-import { editTask, isId, isIndex } from "./draft.ts";
-import type { LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
-import { fits, isSource, nests } from "./fits.ts";
+import { editTask } from "./draft.ts";
+import type { LogEvent, StreamFrame, TaskSnapshot, TextDelta } from "./event.ts";
 import { foldItem } from "./fold-item.ts";
 import { foldBlock, foldReasoning, foldToolCall } from "./fold-part.ts";
 import { foldLifecycle, foldSnapshot, foldTask } from "./fold-task.ts";
+import { logEvents, snapshot, sourceRef } from "./grammar.ts";
+import type { Fields, Scalar } from "./shape.ts";
+import { isCursor, isId, isIndex, isText, nests, readerOf } from "./shape.ts";
+import type { SourceRef } from "./source.ts";
 import type { Task } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
-/** How a stream is to be read. */
+/** Options for folding a stream. */
 export interface FoldOptions {
-  /** The producer sends no numbers: apply events as they arrive. Repeated deltas are then not recognised. */
+  /** The producer sends no numbers: events apply as they arrive, and a repeated delta applies twice. */
   readonly legacy?: boolean;
-  /** The stream leaves events out on purpose, so a missing `sequence_number` means nothing. */
+  /** The stream is filtered, so a missing `sequence_number` is not a gap. */
   readonly filtered?: boolean;
 }
+
+type Rule = (draft: Draft, event: never, options: FoldOptions) => Verdict;
+/** The rules for events of items and parts, by the second word of their type. */
+const partRules: Readonly<Record<string, Rule>> = {
+  text: foldBlock,
+  image: foldBlock,
+  block: foldBlock,
+  reasoning_summary_text: foldReasoning,
+  reasoning_summary_item: foldReasoning,
+  reasoning_text: foldReasoning,
+  tool_call_arguments: foldToolCall,
+  tool_result: foldToolCall,
+  output_item: foldItem,
+};
+/** `apply` reads the source, and only once for all events of a task that share it. */
+const isReadApart: Scalar = (value): value is unknown => value !== undefined;
+/** How every type of event is read and folded. */
+const rules = new Map(
+  Object.entries<Fields>(logEvents).map(([type, fields]) => {
+    const partRule = partRules[type.split(".")[1] as string];
+    const fold: Rule = partRule ?? ("task" in fields ? foldLifecycle : foldTask);
+    return [type, { read: readerOf({ ...fields, "source?": isReadApart }), fold }];
+  }),
+);
+const readSource = readerOf(sourceRef);
+const readSnapshot = readerOf(snapshot);
 
 /** Folds one frame into the draft: numbers first (duplicates, gaps), then the rule for its type. */
 export function fold(draft: Draft, frame: StreamFrame, options: FoldOptions): void {
@@ -22,12 +51,12 @@ export function fold(draft: Draft, frame: StreamFrame, options: FoldOptions): vo
   if (typeof event !== "object" || event === null || typeof event.type !== "string") {
     draft.ignored++;
   } else if (event.type.startsWith("stream.") || frame.type === "error") {
-    // The transport's own frames say nothing about a task.
+    // Frames of the transport do not change a task.
   } else if (!isId(event.task_id)) {
     draft.ignored++;
   } else if (event.type === "task.snapshot") {
     foldSnapshotFrame(draft, event, options);
-  } else if (event.task_seq === undefined && options.legacy) {
+  } else if (options.legacy && (event.task_seq ?? null) === null) {
     apply(draft, event, options);
   } else if (!isIndex(event.task_seq) || !isCursor(event.sequence_number) || !follows(event)) {
     draft.ignored++;
@@ -36,22 +65,17 @@ export function fold(draft: Draft, frame: StreamFrame, options: FoldOptions): vo
   }
 }
 
-/** Whether a value can be a position or, -1, the one before the first: an event that is in no log yet has that. */
-function isCursor(value: unknown): value is number {
-  return isIndex(value) || value === -1;
-}
-
-/** Whether what an event says of the one that was let through before it can be true. */
+/** Whether `prev_task_seq` can be the number of an earlier event. */
 function follows({ prev_task_seq, task_seq }: LogEvent): boolean {
-  if (prev_task_seq === undefined) return true;
-  return isCursor(prev_task_seq) && prev_task_seq < task_seq;
+  const previous = prev_task_seq ?? -1;
+  return isCursor(previous) && previous < task_seq;
 }
 
 function foldNumbered(draft: Draft, event: LogEvent, options: FoldOptions): void {
   const applied = draft.table.get(event.task_id)?.appliedSeq ?? -1;
   const isEarly = (event.prev_task_seq ?? event.task_seq - 1) > applied;
   if (isEarly && !nests(event)) {
-    draft.ignored++; // It would be kept as it is. When it comes in its turn, it is refused like any other.
+    draft.ignored++; // It would be parked unread.
     return;
   }
   noteSequence(draft, event.sequence_number);
@@ -70,77 +94,56 @@ function apply(draft: Draft, event: LogEvent, options: FoldOptions): void {
   const ended = before !== undefined && before.appliedSeq >= 0 && isTerminal(before.status);
   const isNew = before === undefined || !hasEvents(before);
   const task = editTask(draft, event.task_id);
-  if (event.task_seq !== undefined) task.appliedSeq = event.task_seq;
+  if (isIndex(event.task_seq)) task.appliedSeq = event.task_seq;
   else if (task.status === "unknown") task.status = "in_progress";
-  let refused = ended;
-  if (event.source !== undefined && task.source === undefined) {
-    if (isSource(event.source)) task.source = event.source;
-    else refused = true;
+  const sent = event.source ?? undefined;
+  const isRead = sent === undefined || sent === task.source || isRepeated(sent, task.source);
+  const source = isRead ? sent : (readSource(sent, options) as SourceRef | undefined);
+  const isStamped = options.legacy || isIndex(event.created_at);
+  let verdict: Verdict = "ignored";
+  if (!ended && isStamped && (isRead || source !== undefined)) {
+    if (source !== undefined) task.source ??= source;
+    verdict = applyRule(draft, event, options);
   }
-
-  const verdict = refused ? "ignored" : applyRule(draft, event, options);
   if (verdict === "ignored") draft.ignored++;
   else if (verdict === "unknown") draft.unknown++;
   if (isNew || event.type === "task.child.started") chooseRoot(draft, event.task_id);
 }
 
-/** The rule for an event; what is not built as its type says never reaches one. */
+/** Whether a source is short and in the place of one that was read before. */
+function isRepeated(source: SourceRef, before: SourceRef | undefined): boolean {
+  let fields = 0;
+  for (const _name in source) fields++;
+  return (
+    before !== undefined &&
+    fields === 3 &&
+    source.path === before.path &&
+    source.agentId === before.agentId &&
+    source.depth === before.depth
+  );
+}
+
 function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict {
-  switch (event.type) {
-    case "task.text.delta":
-      return foldBlock(draft, event, options);
-    case "task.reasoning_summary_text.delta":
-    case "task.reasoning_text.delta":
-      return foldReasoning(draft, event, options);
-    case "task.tool_call_arguments.delta":
-      return foldToolCall(draft, event, options);
-    case "task.text.added":
-    case "task.text.done":
-    case "task.text.annotation.added":
-    case "task.image.added":
-    case "task.image.delta":
-    case "task.image.done":
-    case "task.block.done":
-      return fits(event) ? foldBlock(draft, event, options) : "ignored";
-    case "task.reasoning_summary_item.added":
-    case "task.reasoning_summary_item.done":
-    case "task.reasoning_text.done":
-      return fits(event) ? foldReasoning(draft, event, options) : "ignored";
-    case "task.tool_call_arguments.done":
-    case "task.tool_result.progress":
-      return fits(event) ? foldToolCall(draft, event, options) : "ignored";
-    case "task.output_item.added":
-    case "task.output_item.done":
-    case "task.output_item.discarded":
-      return fits(event) ? foldItem(draft, event, options) : "ignored";
-    case "task.created":
-    case "task.in_progress":
-    case "task.completed":
-    case "task.failed":
-    case "task.cancelled":
-    case "task.incomplete":
-      return fits(event) ? foldLifecycle(draft, event, options) : "ignored";
-    case "task.suspended":
-    case "task.resumed":
-    case "task.cancelling":
-    case "task.child.started":
-    case "task.child.finished":
-    case "task.child.promoted":
-    case "task.approval.requested":
-    case "task.approval.resolved":
-    case "task.usage":
-    case "task.custom":
-      return fits(event) ? foldTask(draft, event) : "ignored";
-    default:
-      return "unknown";
+  // Deltas of text are the bulk of a stream, and reading one in full takes as long as folding it.
+  if (event.type === "task.text.delta" && isPlain(event, event.block_index)) {
+    return foldBlock(draft, event, options);
   }
+  const rule = rules.get(event.type);
+  if (rule === undefined) return "unknown";
+  const fitting = rule.read(event, options);
+  return fitting === undefined ? "ignored" : rule.fold(draft, fitting as never, options);
+}
+
+/** Whether a delta plainly fits the grammar. */
+function isPlain({ delta, output_index, item_id }: TextDelta, index: number): boolean {
+  return isText(delta) && isIndex(output_index) && isIndex(index) && isId(item_id);
 }
 
 function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptions): void {
   const applied = draft.table.get(event.task_id)?.appliedSeq ?? -1;
-  const fit = fits(event);
-  if (fit && event.through_task_seq < applied) return;
-  if (!fit || foldSnapshot(draft, event, options) === "ignored") {
+  const fitting = readSnapshot(event, options) as TaskSnapshot | undefined;
+  if (fitting !== undefined && fitting.through_task_seq < applied) return;
+  if (fitting === undefined || foldSnapshot(draft, fitting, options) === "ignored") {
     draft.ignored++;
     return;
   }
@@ -149,7 +152,7 @@ function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptio
   drain(draft, event.task_id, options);
 }
 
-/** Keeps an event until what is missing before it has come; its order is its `task_seq`. */
+/** Keeps an event, in the order of `task_seq`, until the events before it have arrived. */
 function park(draft: Draft, event: LogEvent): void {
   const task = editTask(draft, event.task_id);
   const parked = task.parked ?? [];
@@ -187,7 +190,7 @@ function noteGap(draft: Draft, taskId: string): void {
       : [...others, { taskId, after: task.appliedSeq, before: first.task_seq }];
 }
 
-/** Moves `safeCursor` over every number up to which nothing is missing. */
+/** Moves `safeCursor` to the last number before which none is missing. */
 function noteSequence(draft: Draft, sequence: number): void {
   if (draft.snapshotCursor !== undefined && sequence > draft.snapshotCursor) {
     draft.safeCursor = Math.max(draft.safeCursor, draft.snapshotCursor);
@@ -207,7 +210,7 @@ function noteSequence(draft: Draft, sequence: number): void {
   }
 }
 
-/** On a filtered stream numbers are missing on purpose: without a gap in any task, all that was received is safe. */
+/** On a filtered stream all received numbers are safe if no task has a gap. */
 function skipLeftOut(draft: Draft): void {
   const last = draft.ahead[draft.ahead.length - 1];
   if (last === undefined) return;
@@ -235,8 +238,8 @@ function insertInto(
 }
 
 /**
- * The root is the task that has no parent. Until its own events arrive, the topmost task that has any stands in for
- * it, so that a stream of one subtree has a root as well.
+ * The root is the task without a parent. Until its events arrive, the topmost task with events is the root, so that a
+ * stream of a subtree has a root as well.
  */
 function chooseRoot(draft: Draft, taskId: string): void {
   const parentless = draft.table.get(taskId)?.parentTaskId === undefined;
@@ -256,7 +259,7 @@ function chooseRoot(draft: Draft, taskId: string): void {
   draft.rootId = candidate;
 }
 
-/** Whether a task is more than a name that another one's events have mentioned. */
+/** Whether a task has events of its own. */
 function hasEvents(task: Task): boolean {
   return task.appliedSeq >= 0 || task.status === "in_progress";
 }

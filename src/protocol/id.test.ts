@@ -3,7 +3,7 @@ import { createIds } from "./id.ts";
 
 const zero = (bytes: Uint8Array) => bytes.fill(0);
 
-it("ids are a prefix and a ULID, and sort in the order they were minted", () => {
+it("creates a prefix and a ULID, which sort in the order of creation", () => {
   let now = 1_763_236_800_000;
   const ids = createIds({ clock: { now: () => now } });
   const minted = Array.from({ length: 2_000 }, (_, index) => {
@@ -15,7 +15,7 @@ it("ids are a prefix and a ULID, and sort in the order they were minted", () => 
   expect(new Set(minted).size).toBe(minted.length);
 });
 
-it("are repeatable with a held clock and randomness", () => {
+it("repeats ids with a fixed clock and fixed random bytes", () => {
   const ids = createIds({ clock: { now: () => 0 }, random: zero });
   expect([ids.next("call"), ids.next("call")]).toEqual([
     `call_${"0".repeat(26)}`,
@@ -24,7 +24,7 @@ it("are repeatable with a held clock and randomness", () => {
   expect(ids.uuid()).toBe("00000000-0000-4000-8000-000000000000");
 });
 
-it("keep their order when the clock goes back, and when a millisecond is full", () => {
+it("keeps ids in order when the clock goes back or a millisecond is full", () => {
   let now = 5;
   const full = createIds({ clock: { now: () => now }, random: (bytes) => bytes.fill(31) });
   const first = full.next("msg");

@@ -14,9 +14,9 @@ export type IdPrefix =
   | "blk"
   | "post";
 
-/** Mints ids; inject one to make a run repeatable. */
+/** Creates ids; inject your own to make a run repeatable. */
 export interface IdSource {
-  /** `prefix_` and a ULID; ids of one source sort in the order they were minted. */
+  /** `prefix_` and a ULID; ids of one source sort in the order of their creation. */
   next(prefix: IdPrefix): string;
   /** A random UUID (v4), for child sessions and agent keys. */
   uuid(): string;
@@ -29,7 +29,7 @@ export type RandomBytes = (bytes: Uint8Array) => Uint8Array;
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** An id source over a clock and randomness; within one millisecond it counts up, so order holds. */
+/** Creates ids from a clock and random bytes; within a millisecond it counts up, so that ids stay in order. */
 export function createIds(
   options: { clock?: Pick<Clock, "now">; random?: RandomBytes } = {},
 ): IdSource {
@@ -66,7 +66,7 @@ export function createIds(
   };
 }
 
-// The platform is asked for many bytes at a time: each question costs more than an id.
+// One request for many random bytes is cheaper than one request per id.
 const pool = new Uint8Array(1024);
 let used = pool.length;
 

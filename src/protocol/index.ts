@@ -23,8 +23,9 @@ export { systemClock } from "./clock.ts";
 export type { ErrorPlace, ErrorShape, RivuletErrorOptions } from "./error.ts";
 export { RivuletError } from "./error.ts";
 export type * from "./event.ts";
-export { protocolVersion, taskEventTypes } from "./event.ts";
+export { protocolVersion } from "./event.ts";
 export type { FoldOptions } from "./fold.ts";
+export { taskEventTypes } from "./grammar.ts";
 export type { IdPrefix, IdSource, RandomBytes } from "./id.ts";
 export { createIds } from "./id.ts";
 export type { DocumentItem, MaterializeOptions, TaskDocument } from "./materialize.ts";
@@ -83,6 +84,7 @@ export type {
   Lease,
   LogSnapshot,
   Post,
+  PostQuery,
   SearchMatch,
   SearchQuery,
   SessionAppend,

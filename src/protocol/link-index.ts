@@ -1,19 +1,19 @@
 import type { Item, Task, ToolResultItem } from "./task.ts";
 
-/** What the items of one task are called by those who hang on them. */
+/** The tool results of a task and the children that wait for one, by item id and call id. */
 interface Names {
   readonly results: Map<string, number>;
   readonly waiting: Map<string, Set<string>>;
 }
 
 /**
- * Where the tool results of a task stand, and which children wait for one, by the ids that both sides know. All trees
- * of one lineage share it, so it may tell of a future that this tree has not taken: whoever asks looks for himself.
+ * Finds the tool result that holds a child. Shared by all versions of a tree; entries may be newer than this version, so
+ * verify before use.
  */
 export class LinkIndex {
   readonly #names = new Map<string, Names>();
 
-  /** A tool result stands at an index of a task's output. */
+  /** Adds a tool result at an index of a task's output. */
   addResult(taskId: string, item: ToolResultItem, index: number): void {
     const { results } = this.#namesOf(taskId);
     for (const id of [item.id, item.call_id]) {
@@ -21,12 +21,12 @@ export class LinkIndex {
     }
   }
 
-  /** The last index at which a task's result with this item id or call id was seen. */
+  /** The highest index of a tool result with this item id or call id. */
   resultAt(taskId: string, id: string | undefined): number | undefined {
     return id === undefined ? undefined : this.#names.get(taskId)?.results.get(id);
   }
 
-  /** A child knows its parent, but not yet the place of its item. */
+  /** Adds a child whose parent is known, but not the index of its item. */
   addWaiting(child: Task): void {
     if (child.parentTaskId === undefined || child.parentOutputIndex !== undefined) return;
     const { waiting } = this.#namesOf(child.parentTaskId);
@@ -38,12 +38,12 @@ export class LinkIndex {
     }
   }
 
-  /** The children of a task that have waited for a result with this item id or call id. */
+  /** The children of a task that wait for a tool result with this item id or call id. */
   waitingFor(taskId: string, id: string): Iterable<string> {
     return this.#names.get(taskId)?.waiting.get(id) ?? [];
   }
 
-  /** Everything that a tree from elsewhere has to say. */
+  /** Adds a task of a tree that comes from JSON. */
   addTask(task: Task): void {
     this.addWaiting(task);
     task.output.forEach((item: Item, index) => {

@@ -1,9 +1,10 @@
 import type { Draft } from "./draft.ts";
-import { editList, editTask, isId } from "./draft.ts";
+import { editList, editTask } from "./draft.ts";
 import type { FoldOptions } from "./fold.ts";
+import { isId } from "./shape.ts";
 import type { Task, ToolResultItem } from "./task.ts";
 
-/** What is known of how a child hangs on its parent; either side may tell it, in any order. */
+/** How a child is linked to its parent; either of them may send it, in any order. */
 export interface Link {
   readonly parentTaskId: string;
   readonly callId?: string;
@@ -11,23 +12,23 @@ export interface Link {
   readonly outputIndex?: number;
 }
 
-/** Hangs a child on its parent; false, and nothing changed, when it is its own parent or has another one. */
+/** Links a child to its parent; returns false and changes nothing if it is its own parent or has a different one. */
 export function link(draft: Draft, childId: string, to: Link): boolean {
-  const known = draft.table.get(childId)?.parentTaskId;
+  const parentId = draft.table.get(childId)?.parentTaskId;
   if (childId === to.parentTaskId) return false;
-  if (known !== undefined && known !== to.parentTaskId) return false;
+  if (parentId !== undefined && parentId !== to.parentTaskId) return false;
   const child = editTask(draft, childId);
   child.parentTaskId = to.parentTaskId;
   if (to.callId !== undefined) child.callId = to.callId;
   if (to.itemId !== undefined) child.parentItemId = to.itemId;
   const index = to.outputIndex ?? child.parentOutputIndex ?? findItem(draft, child);
-  if (known === undefined) place(draft, child.id, index);
+  if (parentId === undefined) place(draft, child.id, index);
   else if (index !== child.parentOutputIndex) move(draft, child.id, index);
   draft.table.links.addWaiting(child);
   return true;
 }
 
-/** A tool result's item has arrived: children that were waiting to know its place get it. */
+/** Gives the children that wait for a tool result their place. */
 export function linkByItem(
   draft: Draft,
   taskId: string,
@@ -44,10 +45,9 @@ export function linkByItem(
       if (isItemOf(item, child)) move(draft, childId, index);
     }
   }
-  // A producer without links: the child's task id is the call id, in any task but the child itself.
+  // A producer without links: the call id of a tool result in a different task is the id of the child.
   if (options.legacy && item.call_id !== taskId && isId(item.call_id)) {
-    const known = draft.table.get(item.call_id);
-    if (known === undefined || known.parentTaskId === undefined) {
+    if (draft.table.get(item.call_id)?.parentTaskId === undefined) {
       link(draft, item.call_id, {
         parentTaskId: taskId,
         callId: item.call_id,
@@ -58,7 +58,7 @@ export function linkByItem(
   }
 }
 
-/** The index of the last result that a child names. */
+/** The index of the last tool result that a child names. */
 function findItem(draft: Draft, child: Task): number | undefined {
   const parentId = child.parentTaskId as string;
   const { links } = draft.table;
@@ -67,7 +67,7 @@ function findItem(draft: Draft, child: Task): number | undefined {
   if (index < 0) return undefined;
   const output = draft.table.get(parentId)?.output ?? [];
   if (isItemOf(output[index], child)) return index;
-  // It was taken back, or belongs to another future of an earlier tree.
+  // The item was discarded, or belongs to a different version of the tree.
   const found = output.findLastIndex((item) => isItemOf(item, child));
   return found < 0 ? undefined : found;
 }
@@ -77,7 +77,7 @@ function isItemOf(item: Task["output"][number] | undefined, child: Task): boolea
   return item.id === child.parentItemId || item.call_id === child.callId;
 }
 
-/** Enters a child among its parent's, ordered by their items, then by their ids: never by arrival. */
+/** Inserts a child into its parent's list, which is ordered by item, then by id, and never by arrival. */
 function place(draft: Draft, childId: string, index: number | undefined): void {
   const child = editTask(draft, childId);
   const parent = editTask(draft, child.parentTaskId as string);
@@ -96,12 +96,12 @@ function move(draft: Draft, childId: string, index: number | undefined): void {
   place(draft, childId, index);
 }
 
-/** Where a child stands, or would stand, in the ordered list. */
+/** The position of a child in the ordered list, or where to insert it. */
 function positionOf(draft: Draft, children: readonly string[], child: Task): number {
   let low = 0;
   let high = children.length;
   while (low < high) {
-    // Most children come last, so that is where the search begins.
+    // Most children come last, so the search begins there.
     const middle = high === children.length ? high - 1 : (low + high) >>> 1;
     if (comesBefore(draft.table.get(children[middle] as string) as Task, child)) low = middle + 1;
     else high = middle;
@@ -109,8 +109,8 @@ function positionOf(draft: Draft, children: readonly string[], child: Task): num
   return low;
 }
 
-function comesBefore(one: Task, other: Task): boolean {
-  const left = one.parentOutputIndex ?? Number.POSITIVE_INFINITY;
-  const right = other.parentOutputIndex ?? Number.POSITIVE_INFINITY;
-  return left === right ? one.id < other.id : left < right;
+function comesBefore(first: Task, second: Task): boolean {
+  const left = first.parentOutputIndex ?? Number.POSITIVE_INFINITY;
+  const right = second.parentOutputIndex ?? Number.POSITIVE_INFINITY;
+  return left === right ? first.id < second.id : left < right;
 }

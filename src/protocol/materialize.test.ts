@@ -49,7 +49,7 @@ const child = (id: string, parentTaskId: string, more: Partial<Task> = {}) => ({
 });
 
 describe("materialize", () => {
-  it("nests a child's output in its parent's tool result, its own blocks first", () => {
+  it("nests the output of a child in the tool result, after its own blocks", () => {
     const nested = tree([
       { id: "task_r", output: [result("c1", [{ type: "text", text: "log" }])], children: ["c1"] },
       child("c1", "task_r", { output: [result("c2"), message("child")], children: ["c2"] }),
@@ -76,7 +76,7 @@ describe("materialize", () => {
     expect(materialize(nested, "c2").output).toHaveLength(1);
   });
 
-  it("puts a child where its block stands", () => {
+  it("puts a child at the position of its task block", () => {
     const blocks = [
       { type: "text", text: "before" },
       { type: "task", task_id: "c1" },
@@ -92,7 +92,7 @@ describe("materialize", () => {
     expect(types.map((block) => block.type)).toEqual(["text", "message", "text"]);
   });
 
-  it("ends where a task would contain itself", () => {
+  it("does not nest a task in itself", () => {
     const loop = tree([
       {
         id: "task_r",
@@ -106,7 +106,7 @@ describe("materialize", () => {
     expect(materialize(loop).output).toHaveLength(1);
   });
 
-  it("leaves out tombstones, and the model's side unless it is asked for", () => {
+  it("leaves out discarded items, and content unless it is requested", () => {
     const output = [
       { type: "discarded", id: "msg_0", reason: "fallback" },
       { ...message("said"), content: [{ type: "text", text: "secret" }] },
@@ -118,7 +118,7 @@ describe("materialize", () => {
     );
   });
 
-  it("gives the first form of the protocol when asked", () => {
+  it("returns the first form of the protocol with `seed`", () => {
     const annotation = {
       type: "reference_to_block",
       reference_id: 1,
@@ -151,7 +151,7 @@ describe("materialize", () => {
     ]);
   });
 
-  it("knows no task by what every object inherits", () => {
+  it("does not find inherited properties as tasks", () => {
     const names = ["constructor", "toString", "__proto__"];
     const blocks = names.map((task_id) => ({ type: "task", task_id }));
     const one = tree([{ id: "task_r", output: [result("c", blocks)] }]);
@@ -165,7 +165,7 @@ describe("materialize", () => {
     }
   });
 
-  it("says so when there is no such task", () => {
+  it("throws for an unknown task", () => {
     expect(() => materialize(emptyTree())).toThrow(RivuletError);
     expect(() => materialize(emptyTree(), "task_x")).toThrow("The tree has no task task_x.");
   });
@@ -192,7 +192,7 @@ describe("selectors", () => {
     }),
   ]);
 
-  it("find the root, children, open items and what waits", () => {
+  it("find the root, children, open items and pending approvals", () => {
     expect(rootTask(some)?.id).toBe("task_r");
     expect(childrenOf(some, "task_r", 0).map((task) => task.id)).toEqual(["c1"]);
     expect(childrenOf(some, "task_r", 1)).toEqual([]);
@@ -200,7 +200,7 @@ describe("selectors", () => {
     expect(waitingApprovals(some).map(({ approval }) => approval.approval_id)).toEqual(["apr_2"]);
   });
 
-  it("sum the usage of a subtree, with what an unseen descendant had used", () => {
+  it("sum the usage of a subtree, including descendants that are not in the tree", () => {
     expect(subtreeUsage(some, "task_r").total_tokens).toBe(18);
     expect(subtreeUsage(some, "nobody").total_tokens).toBe(0);
     const root = { id: "task_r", children: ["c1"], usage: usage(5) };

@@ -1,19 +1,19 @@
-import { isObject } from "./draft.ts";
 import { RivuletError } from "./error.ts";
 import { childrenOf, taskOf } from "./select.ts";
+import { isObject } from "./shape.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
 
-/** The end state of a task: its items, and inside the tool results what its children did. */
+/** The end state of a task: its items, with the items of its children inside the tool results. */
 export interface TaskDocument {
   readonly task_id: string;
   readonly output: readonly DocumentItem[];
 }
-/** An item of a document: the wire's, with nested items among its blocks and `task_id` on the nested ones. */
+/** An item of a document: its blocks may hold nested items, which have a `task_id`. */
 export type DocumentItem = { readonly type: string; readonly task_id?: string } & Readonly<
   Record<string, unknown>
 >;
 
-/** What a document should hold. */
+/** Options for `materialize`. */
 export interface MaterializeOptions {
   /** `content`: the model's side of messages and tool results, where the tree has it. */
   readonly include?: readonly "content"[];
@@ -21,12 +21,11 @@ export interface MaterializeOptions {
   readonly seed?: boolean;
 }
 
-/** How many tasks may stand inside each other in one document: more than any team has, few enough for every reader. */
+/** How deep tasks may nest in a document. */
 const maxDepth = 100;
 
 /**
- * Turns a tree into the one JSON document it stands for. A child that contains itself is left out where it recurs, and
- * so is what lies deeper than a document should.
+ * Turns a tree into one JSON document. It leaves out a child inside itself and tasks that nest more than 100 levels deep.
  */
 export function materialize(
   tree: Tree,
@@ -79,7 +78,7 @@ function itemOf(
   return view as DocumentItem;
 }
 
-/** What each child of an item did, by child. */
+/** The output of each child of an item, by child. */
 function nestedOutput(
   tree: Tree,
   task: Task,
@@ -108,7 +107,7 @@ function isPlaced(blocks: readonly WireBlock[], taskId: string): boolean {
   return blocks.some((block) => block.type === "task" && block.task_id === taskId);
 }
 
-/** What the first form of the protocol did not have. */
+/** The fields that the first form of the protocol did not have. */
 const additions = [
   "status",
   "progress",

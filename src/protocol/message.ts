@@ -2,12 +2,12 @@ import type { Approval } from "./agent.ts";
 import { createIds } from "./id.ts";
 import type { Usage } from "./task.ts";
 
-/** Where the bytes of a media block are. */
+/** The data of a media block, or its url. */
 export type MediaSource =
   | { readonly data: string; readonly mimeType: string }
   | { readonly url: string; readonly mimeType?: string };
 
-/** A piece of a message. The last three are control blocks: kept in the transcript, never shown to the model. */
+/** A piece of a message. The last three are control blocks, which the model does not see. */
 export type Block =
   | TextBlock
   | ThinkingBlock
@@ -19,46 +19,46 @@ export type Block =
   | AnswerBlock
   | CompactionBlock;
 
-/** What was said. `tags` marks text that the harness added around a citable result. */
+/** Text. `tags` marks text that the harness added around a citable result. */
 export interface TextBlock {
   readonly type: "text";
   readonly text: string;
   readonly tags?: readonly string[];
-  /** What the provider wants back with it, opaque. */
+  /** An opaque value that the provider expects back. */
   readonly signature?: string;
 }
-/** What the model thought before it spoke, with the provider's signature where it gives one. */
+/** The reasoning of the model, with the provider's signature if there is one. */
 export interface ThinkingBlock {
   readonly type: "thinking";
   readonly text: string;
   readonly signature?: string;
 }
-/** Something put before the model by the harness: finished background work, steering. */
+/** A note from the harness to the model: finished background work, steering. */
 export interface HintBlock {
   readonly type: "hint";
   readonly text: string;
   readonly metadata?: { readonly taskId?: string; readonly [key: string]: unknown };
 }
-/** An image, sound, film or file. */
+/** An image, audio, video or file. */
 export interface MediaBlock {
   readonly type: "image" | "audio" | "video" | "file";
   readonly source: MediaSource;
 }
-/** The model asks for a tool; `id` is the harness's call id. */
+/** A tool call of the model; `id` is the call id of the harness. */
 export interface ToolUseBlock {
   readonly type: "tool_use";
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
-  /** The model's arguments as text, when they did not parse. */
+  /** The arguments as text, if they did not parse. */
   readonly raw?: string;
   readonly providerCallId?: string;
-  /** What the provider wants back with it, opaque. */
+  /** An opaque value that the provider expects back. */
   readonly signature?: string;
 }
 /** How a tool call ended. */
 export type ToolResultState = "success" | "error" | "denied" | "interrupted";
-/** What a tool call came to, in the model's view. */
+/** The result of a tool call for the model. */
 export interface ToolResultBlock {
   readonly type: "tool_result";
   readonly id: string;
@@ -67,7 +67,7 @@ export interface ToolResultBlock {
   readonly state: ToolResultState;
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
-/** A call waits for a person or an outside result. */
+/** A call waits for an approval or an external result. */
 export interface SuspensionBlock {
   readonly type: "suspension";
   readonly callId: string;
@@ -75,12 +75,12 @@ export interface SuspensionBlock {
   readonly approvalId: string;
   readonly reason?: string;
   readonly expiresAt?: number;
-  /** What the call would run with, where that is not what the model has sent. */
+  /** The input of the call, if it differs from what the model sent. */
   readonly input?: unknown;
-  /** The call that would run, where hooks or an answer have made another one of the model's. */
+  /** The call that runs, if a hook or an answer changed it. */
   readonly edited?: { readonly name: string; readonly input: unknown };
 }
-/** What was decided about a suspension. */
+/** The answer to a suspension. */
 export interface AnswerBlock {
   readonly type: "answer";
   readonly approvalId: string;
@@ -88,23 +88,23 @@ export interface AnswerBlock {
   readonly decision: Decision;
   readonly input?: unknown;
   readonly output?: readonly Block[];
-  /** How the outside call ended; `success` when it says nothing. */
+  /** How the external call ended; defaults to `success`. */
   readonly state?: ToolResultState;
   readonly reason?: string;
   readonly by?: string;
   readonly always?: boolean;
 }
-/** From here on the model sees `summary` in place of everything before index `keepFrom`. */
+/** From here on the model sees `summary` instead of the messages before index `keepFrom`. */
 export interface CompactionBlock {
   readonly type: "compaction";
   readonly summary: string;
   readonly keepFrom: number;
 }
 
-/** What can be said to an approval; the last two are said by the clock and by a cancel. */
+/** A decision about an approval; a timeout makes it `expire`, a cancel `cancel`. */
 export type Decision = "approve" | "deny" | "edit" | "answer" | "expire" | "cancel";
 
-/** Who spoke, and what: plain JSON, never edited once it is in a session. */
+/** A message: plain JSON, never changed once it is in a session. */
 export interface Message {
   readonly id: string;
   readonly role: "system" | "user" | "assistant" | "tool";
@@ -113,7 +113,7 @@ export interface Message {
   readonly metadata?: MessageMetadata;
   readonly usage?: Usage;
 }
-/** `iteration` counts model calls of a task from 1; `input` marks what the caller sent. */
+/** `iteration` counts the model calls of a task from 1; `input` marks messages of the caller. */
 export interface MessageMetadata {
   readonly taskId?: string;
   readonly iteration?: number;
@@ -121,7 +121,7 @@ export interface MessageMetadata {
   readonly [key: string]: unknown;
 }
 
-/** Why a run handed back its reply. */
+/** Why a run returned its reply. */
 export type GenerateReason =
   | "model_stop"
   | "tool_suspended"
@@ -137,16 +137,16 @@ export type GenerateReason =
   | "content_filter"
   | "failed";
 
-/** Names one task and the tree and session it belongs to. */
+/** Names a task, its root and its session. */
 export interface TaskRef {
   readonly taskId: string;
   readonly rootTaskId: string;
   readonly sessionId: string;
 }
 
-/** What a run hands back: its last message and how it ended. */
+/** The result of a run: its last message and how it ended. */
 export interface Reply<O = undefined> extends Message {
-  /** The text blocks joined with nothing between; no thinking. */
+  /** The text blocks, joined without a separator; no thinking. */
   readonly text: string;
   readonly generateReason: GenerateReason;
   readonly structured: O;
@@ -156,18 +156,18 @@ export interface Reply<O = undefined> extends Message {
 
 const ids = createIds();
 
-/** What a user says. */
+/** Creates a message of the user. */
 export function userMessage(content: string | readonly Block[]): Message {
   return { id: ids.next("msg"), role: "user", content: asBlocks(content) };
 }
 
-/** What an assistant has said; `name` tells which one. */
+/** Creates a message of an assistant; `name` is the name of the assistant. */
 export function assistantMessage(content: string | readonly Block[], name?: string): Message {
   const message = { id: ids.next("msg"), role: "assistant", content: asBlocks(content) } as const;
   return name === undefined ? message : { ...message, name };
 }
 
-/** A string or blocks, as blocks. */
+/** Converts a string to blocks; blocks are returned as they are. */
 export function asBlocks(content: string | readonly Block[]): readonly Block[] {
   return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }

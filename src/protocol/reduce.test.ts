@@ -63,13 +63,13 @@ describe("numbers", () => {
     expect(reduce(gap, c)).toEqual(fold(events));
   });
 
-  it("R3: the safe cursor stops before a missing number, also one of a task not yet known", () => {
+  it("R3: the safe cursor stops before a missing number, even of an unknown task", () => {
     const tree = fold([...events.slice(0, 3), { ...events[3], sequence_number: 9 } as LogEvent]);
     expect(tree.gaps).toEqual([]);
     expect(tree.safeCursor).toBe(2);
   });
 
-  it("R3: on a filtered stream missing numbers mean nothing", () => {
+  it("R3: a filtered stream may skip numbers", () => {
     const sparse = events.map((event) => ({
       ...event,
       sequence_number: event.sequence_number * 3,
@@ -78,20 +78,20 @@ describe("numbers", () => {
     expect(fold(sparse).safeCursor).toBe(0);
   });
 
-  it("a lens shows no false gap through prev_task_seq", () => {
+  it("prev_task_seq prevents a false gap on a filtered stream", () => {
     const left = [events[0], { ...events[3], prev_task_seq: 0 }] as LogEvent[];
     expect(fold(left, { filtered: true }).gaps).toEqual([]);
     expect(fold([events[0], events[3]] as LogEvent[], { filtered: true }).gaps).toHaveLength(1);
   });
 
-  it("prev_task_seq is what was let through last: what it names and has not come is a gap", () => {
+  it("reports a gap if the event that prev_task_seq names is missing", () => {
     const sent = [events[0], { ...events[4], prev_task_seq: 3 }] as LogEvent[];
     expect(fold(sent, { filtered: true }).gaps).toEqual([
       { taskId: "task_r", after: 0, before: 4 },
     ]);
   });
 
-  it("the order is that of task_seq; a sequence_number that goes backwards moves no cursor", () => {
+  it("applies events in the order of task_seq; a lower sequence_number does not move the cursor", () => {
     const backwards = events.map((event, index) =>
       index === 3 ? { ...event, sequence_number: 1 } : event,
     );
@@ -101,7 +101,7 @@ describe("numbers", () => {
     expect(reduce(tree, events[3] as LogEvent)).toMatchObject({ safeCursor: 4, ahead: [] });
   });
 
-  it("an event without a sequence_number has no place: it counts as one that never came", () => {
+  it("treats an event without a sequence_number as lost", () => {
     for (const sequence_number of [undefined, null, Number.NaN, "3", 0.5, -2]) {
       const damaged = { ...events[3], sequence_number } as LogEvent;
       const tree = fold([...events.slice(0, 3), damaged, ...events.slice(4)]);
@@ -110,7 +110,7 @@ describe("numbers", () => {
     }
   });
 
-  it("an event that is in no log yet, as -1 says, is applied and moves no cursor", () => {
+  it("applies an event with the sequence_number -1 without moving the cursor", () => {
     const own = events.map((event) => ({ ...event, sequence_number: -1 }));
     expect(fold(own)).toMatchObject({ tasks: fold(events).tasks, safeCursor: -1, ahead: [] });
   });
@@ -123,7 +123,7 @@ describe("numbers", () => {
     expect(reduce(tree, same).tasks).toEqual(tree.tasks);
   });
 
-  it("R12: a snapshot drops what waits at or below it, and what waits above it goes on", () => {
+  it("R12: a snapshot drops older parked events and applies newer ones", () => {
     const gap = fold([events[0], events[2], events[4]] as LogEvent[]);
     expect(root(gap).parked).toEqual([events[2], events[4]]);
     const later = reduce(gap, snapshotAt(events.slice(0, 3)));
@@ -137,7 +137,7 @@ describe("numbers", () => {
     expect(past).toMatchObject({ gaps: [], ignored: 0 });
   });
 
-  it("R4: without numbers events count only when the caller says so", () => {
+  it("R4: events without numbers require `legacy`", () => {
     const legacy = events.map(({ sequence_number, task_seq, ...event }) => event as LogEvent);
     expect(fold(legacy)).toMatchObject({ ignored: 5, tasks: {} });
     const tree = fold(legacy, { legacy: true });
@@ -146,7 +146,7 @@ describe("numbers", () => {
 });
 
 describe("items and parts", () => {
-  it("R5: an unknown type is counted and the task goes on", () => {
+  it("R5: counts an unknown type and continues", () => {
     const tree = fold(log(created(), { type: "task.from_the_future" }, message()));
     expect(tree.unknown).toBe(1);
     expect(root(tree)).toMatchObject({ appliedSeq: 2, output: [{ id: "msg_1" }] });
@@ -158,7 +158,7 @@ describe("items and parts", () => {
     expect((root(tree).output[0] as MessageItem).block_list).toEqual([block]);
   });
 
-  it("R7: a part before its item makes the item, for producers without numbers", () => {
+  it("R7: a part before its item creates the item in legacy mode", () => {
     const delta = { type: "task.tool_call_arguments.delta", item_id: "fc", output_index: 0 };
     const tree = fold([{ ...delta, task_id: "task_r", delta: "{" } as unknown as LogEvent], {
       legacy: true,
@@ -173,7 +173,7 @@ describe("items and parts", () => {
     expect(fold(log(created(), message(), textAdded, done, textAdded)).ignored).toBe(1);
   });
 
-  it("R9: text appends, a preview replaces only upwards, a closed part takes nothing", () => {
+  it("R9: text appends, a higher preview replaces, a closed part does not change", () => {
     const image = (type: string, url: string, more = {}) => ({
       type: `task.image.${type}`,
       ...at,
@@ -196,7 +196,7 @@ describe("items and parts", () => {
     ]);
   });
 
-  it("R10: item done merges; what it does not say stays as assembled", () => {
+  it("R10: item done merges; absent fields keep the assembled value", () => {
     const result = { type: "tool_result", id: "fco_1", call_id: "call_1" };
     const events = log(
       created(),
@@ -231,7 +231,7 @@ describe("items and parts", () => {
     });
   });
 
-  it("a discarded index is a tombstone", () => {
+  it("does not reuse the index of a discarded item", () => {
     const discarded = {
       type: "task.output_item.discarded",
       item_id: "msg_1",
@@ -243,7 +243,7 @@ describe("items and parts", () => {
     expect(tree.ignored).toBe(1);
   });
 
-  it("arguments take nothing after they are done", () => {
+  it("ignores deltas after the arguments are done", () => {
     const call = {
       type: "task.output_item.added",
       output_index: 0,
@@ -263,7 +263,7 @@ describe("items and parts", () => {
     expect(tree.ignored).toBe(1);
   });
 
-  it("indexes beyond the end are refused, so that a number cannot fill the memory", () => {
+  it("refuses indexes beyond the end, so that a number cannot exhaust the memory", () => {
     expect(fold(log(created(), message(2_000_000_000))).ignored).toBe(1);
     expect(fold(log(created(), message(2_000_000_000)), { filtered: true }).ignored).toBe(1);
     const hole = fold(log(created(), message(2)), { filtered: true });
@@ -273,13 +273,16 @@ describe("items and parts", () => {
 
 describe("tasks", () => {
   it("R11: nothing follows a terminal event", () => {
-    const end = { type: "task.completed", task: { id: "task_r", object: "task" } };
+    const end = {
+      type: "task.completed",
+      task: { id: "task_r", object: "task", status: "completed" },
+    };
     const tree = fold(log(created(), message(), end, message(1), end));
     expect(tree.ignored).toBe(2);
     expect(root(tree)).toMatchObject({ status: "completed", output: [{ id: "msg_1" }] });
   });
 
-  it("R6: a child before its parent is linked when either side speaks", () => {
+  it("R6: links a child that arrives before its parent, from either side", () => {
     const child = log(created("call_1", { parent_task_id: "task_r", parent_item_id: "fco_1" }));
     const parent = log(created(), {
       type: "task.output_item.added",
@@ -295,7 +298,7 @@ describe("tasks", () => {
     expect(orphan).toMatchObject({ rootId: "call_1", tasks: { task_r: { status: "unknown" } } });
   });
 
-  it("children stand in the order of their items, whoever speaks first and whatever is told twice", () => {
+  it("orders children by their items, in any order of arrival and with duplicates", () => {
     const result = (call: string, output_index: number) => ({
       type: "task.output_item.added",
       output_index,
@@ -338,7 +341,7 @@ describe("tasks", () => {
     expect(root(again)).toBe(root(expected));
   });
 
-  it("a child waits for its item in this tree, not in another future of the same one", () => {
+  it("links a child to an item of this tree, not of a different version of it", () => {
     const result = (id: string) => ({
       type: "task.output_item.added",
       output_index: 0,
@@ -354,7 +357,7 @@ describe("tasks", () => {
     expect(elsewhere.tasks.c?.parentOutputIndex).toBeUndefined();
   });
 
-  it("a promotion holds, whichever side is heard first", () => {
+  it("keeps a promotion in any order of arrival", () => {
     const child = log(created("call_1", { parent_task_id: "task_r", mode: "sync" }));
     const link = { child_task_id: "call_1", call_id: "call_1", item_id: "f", output_index: 0 };
     const parent = log(
@@ -405,7 +408,7 @@ describe("purity", () => {
     expect(root(after).children).toBe(root(before).children);
   });
 
-  it("never changes an event, nor a tree that TaskTree has handed out", () => {
+  it("never changes an event or a tree that TaskTree returned", () => {
     const frozen = structuredClone(events);
     const tree = new TaskTree().apply(events.slice(0, 3));
     const handedOut = tree.tree;
@@ -416,7 +419,21 @@ describe("purity", () => {
     expect(tree.tree).toEqual(fold(events));
   });
 
-  it("is plain data: JSON, clones and prints carry the tasks, and folding goes on from a copy", () => {
+  it("reads one task of a TaskTree as it stands, and leaves earlier trees unchanged", () => {
+    const tree = new TaskTree();
+    let handedOut = tree.tree;
+    for (const [index, event] of events.entries()) {
+      const copy = structuredClone(handedOut);
+      tree.apply(event);
+      expect(handedOut).toEqual(copy);
+      expect(tree.task("task_r")).toEqual(root(fold(events.slice(0, index + 1))));
+      if (index % 2 === 0) handedOut = tree.tree;
+    }
+    expect(tree.task("none")).toBeUndefined();
+    expect(tree.task("__proto__")).toBeUndefined();
+  });
+
+  it("a tree is plain data: it can be stringified, cloned and printed, and a copy can be folded", () => {
     const half = fold(events.slice(0, 3));
     const copy = JSON.parse(JSON.stringify(half)) as Tree;
     expect(reduce(copy, events.slice(3))).toEqual(fold(events));
@@ -425,7 +442,7 @@ describe("purity", () => {
     expect(inspect(half)).toContain("task_r: {");
   });
 
-  it("two futures of one tree do not mix", () => {
+  it("two versions of one tree are independent", () => {
     const base = fold(events.slice(0, 1));
     const one = reduce(base, log(created(), created("call_a")).slice(1));
     const other = reduce(base, log(created(), created("call_b")).slice(1));
@@ -480,33 +497,46 @@ describe("bad input", () => {
     ["usage that is a list", { type: "task.usage", usage: [] }],
     ["__proto__ as a custom name", { type: "task.custom", name: "__proto__", value: { evil: 1 } }],
     ["itself as its parent", created("task_r", { parent_task_id: "task_r" })],
-    ["itself as its child", { type: "task.child.started", child_task_id: "task_r", call_id: "c" }],
+    [
+      "itself as its child",
+      {
+        type: "task.child.started",
+        child_task_id: "task_r",
+        call_id: "c",
+        item_id: "f",
+        output_index: 0,
+        mode: "sync",
+        agent: { id: "main", key: "k" },
+      },
+    ],
     [
       "an approval nobody asked for",
       { type: "task.approval.resolved", approval_id: "apr_9", decision: "approve" },
     ],
   ];
-  it.each(wrong)("%s is ignored and counted, and the task goes on", (_, event) => {
-    const tree = fold(log(created(), event, { type: "task.in_progress", task: { id: "task_r" } }));
+  it.each(wrong)("ignores and counts %s and continues", (_, event) => {
+    const task = { id: "task_r", object: "task", status: "in_progress" };
+    const tree = fold(log(created(), event, { type: "task.in_progress", task }));
     expect(tree.ignored).toBe(1);
     expect(root(tree)).toMatchObject({ status: "in_progress", appliedSeq: 2 });
     expect(({} as Record<string, unknown>).evil).toBeUndefined();
   });
 
-  it("an event of 10 MB is an event", () => {
+  it("accepts an event of 10 MB", () => {
     const tree = fold(log(created(), message(), textAdded, text("x".repeat(10_000_000))));
     expect(tree.ignored).toBe(0);
   });
 
-  it("__proto__ as a call id makes no child, also where call ids are task ids", () => {
+  it("refuses __proto__ as a call id", () => {
     const item = { type: "tool_result", id: "fco", call_id: "__proto__", block_list: [] };
     const added = { type: "task.output_item.added", task_id: "task_r", output_index: 0, item };
     const tree = fold([added as unknown as LogEvent], { legacy: true });
-    expect(root(tree)).toMatchObject({ output: [item], children: [] });
+    expect(tree.ignored).toBe(1);
+    expect(root(tree)).toMatchObject({ output: [], children: [] });
     expect(Object.getPrototypeOf(tree.tasks)).toBe(Object.prototype);
   });
 
-  it("two tasks that claim each other as parents fold and stay apart", () => {
+  it("folds two tasks that name each other as parent", () => {
     const tree = fold(
       log(created("a", { parent_task_id: "b" }), created("b", { parent_task_id: "a" })),
     );

@@ -3,7 +3,7 @@ import { draftOf, treeOf } from "./draft.ts";
 import type { StreamFrame } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { fold } from "./fold.ts";
-import type { Tree } from "./task.ts";
+import type { Task, Tree } from "./task.ts";
 
 /** The tree before the first event. */
 export function emptyTree(): Tree {
@@ -11,8 +11,8 @@ export function emptyTree(): Tree {
 }
 
 /**
- * Folds an event, or a list of them, into a tree. Pure: the tree that came in stays as it was, and every branch that
- * the events do not touch is the same object in the tree that comes out.
+ * Folds one or more events into a tree and returns the new tree. The given tree does not change, and both share the
+ * branches that the events do not touch.
  */
 export function reduce(
   tree: Tree,
@@ -26,8 +26,8 @@ export function reduce(
 }
 
 /**
- * The same fold for hot paths: `apply` changes branches in place. `tree` is safe to keep; after it was read, the next
- * `apply` copies the branches it touches once.
+ * The same fold, in place, for hot paths. `tree` is safe to keep: after reading it, the next `apply` copies the branches
+ * that it changes.
  */
 export class TaskTree {
   readonly #draft: Draft;
@@ -47,5 +47,10 @@ export class TaskTree {
 
   get tree(): Tree {
     return treeOf(this.#draft);
+  }
+
+  /** One task, without the cost of `tree`: the next `apply` may change the object in place. */
+  task(taskId: string): Task | undefined {
+    return this.#draft.table.get(taskId);
   }
 }

@@ -41,13 +41,13 @@ describe("ReferenceParser", () => {
     ]);
   });
 
-  it("counts in UTF-16 units", () => {
+  it("counts UTF-16 code units", () => {
     const text = "🌦 é\u{1F468}\u200D\u{1F469} 晴[^2]";
     const [annotation] = parse([text])[0]?.annotations ?? [];
     expect(text.slice(annotation?.start_index, annotation?.end_index)).toBe("[^2]");
   });
 
-  it("keeps back what may become a marker, and nothing else", () => {
+  it("holds back only text that may become a marker", () => {
     const shown = parse(["It is 15C", ".[", "^", "1", "2] and [", "x [^", "a", " [^1"]);
     expect(shown.map(({ text }) => text)).toEqual([
       "It is 15C",
@@ -63,12 +63,12 @@ describe("ReferenceParser", () => {
     expect(shown.map(({ annotations }) => annotations.length)).toEqual([0, 0, 0, 0, 1, 0, 0, 0, 0]);
   });
 
-  it("keeps back nothing after a backslash", () => {
+  it("holds back nothing after a backslash", () => {
     const texts = parse(["a\\", "[", "^1]\\", "\\", "[^1"]).map(({ text }) => text);
     expect(texts).toEqual(["a\\", "[", "^1]\\", "\\", "", "[^1"]);
   });
 
-  it("keeps back no more than a number can need", () => {
+  it("holds back at most the digits of a number", () => {
     const parser = new ReferenceParser(lookup);
     expect(parser.push("[^123456789").text).toBe("");
     expect(parser.push("0").text).toBe("[^1234567890");
@@ -87,7 +87,7 @@ describe("ReferenceParser", () => {
     expect(texts([`a${low}`])).toEqual([`a${low}`, ""]);
   });
 
-  it("hands on a delta with nothing in it as it is", () => {
+  it("returns a plain delta as it is", () => {
     expect(parse(["plain words", ""])).toEqual([
       { text: "plain words", annotations: [] },
       { text: "", annotations: [] },
@@ -180,13 +180,13 @@ describe("ReferenceParser", () => {
     expect(cited(text)).toEqual(numbers);
   });
 
-  it("shows the text after an open backtick at once and its citations when they are certain", () => {
+  it("returns text after an open backtick at once, and citations when they are certain", () => {
     const shown = parse(["a ` b[^1]", " c", "\n\n", "d"]);
     expect(shown.map(({ text }) => text)).toEqual(["a ` b[^1]", " c", "\n\n", "d", ""]);
     expect(shown.map(({ annotations }) => annotations.length)).toEqual([0, 0, 1, 0, 0]);
   });
 
-  it("waits for nothing after a backtick that opens no span", () => {
+  it("does not wait after a backtick that opens no span", () => {
     const shown = parse(["\\` [^1]", "\n- it`s [^2]", "\n- "]);
     expect(shown.map(({ annotations }) => annotations.length)).toEqual([1, 0, 1, 0]);
   });
@@ -195,7 +195,7 @@ describe("ReferenceParser", () => {
     expect(cited(`\`${"[^1]".repeat(300_000)}`)).toHaveLength(300_000);
   });
 
-  it("never reads a text again, also when backticks stay open", { timeout: 10_000 }, () => {
+  it("reads a text once, even with open backticks", { timeout: 10_000 }, () => {
     const runs = Array.from({ length: 1500 }, (_, i) => `${"`".repeat(i + 1)}[^1] `).join("");
     const text = runs + "a".repeat(2_000_000);
     const parser = new ReferenceParser(lookup);

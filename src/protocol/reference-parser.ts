@@ -1,7 +1,7 @@
 import { CodeSpans } from "./code-spans.ts";
 import type { Annotation, BlockAddress } from "./task.ts";
 
-/** Knows what a number cites; a `ReferencePool` is one. */
+/** Looks up the block that a number cites; a `ReferencePool` implements it. */
 export interface ReferenceLookup {
   target(referenceId: number): BlockAddress | undefined;
 }
@@ -9,7 +9,7 @@ export interface ReferenceLookup {
 /** A citation found in a text, with its marker and its target. */
 export type Citation = Required<Annotation>;
 
-/** What may be shown now, and the citations that became certain with it. */
+/** The text that may be shown now, and the citations that are certain now. */
 export interface ParsedText {
   readonly text: string;
   readonly annotations: readonly Citation[];
@@ -36,7 +36,7 @@ interface Fence {
   readonly isQuoted: boolean;
 }
 
-// No leading zeros and at most nine digits: a number has one spelling, and what is kept back is short.
+// No leading zeros and at most nine digits, so that a number has one spelling and the parser holds back little text.
 const marker = /\[\^([1-9][0-9]{0,8})\]/y;
 const markerPrefix = /\[(?:\^(?:[1-9][0-9]{0,8})?)?$/y;
 const special = /[[`\n\\]/g;
@@ -45,17 +45,17 @@ const none: readonly Citation[] = Object.freeze([]);
 
 /**
  * Finds `[^n]` in one text block while it streams: the same citations however the text is cut into deltas.
- * No text is kept back, except what may be the beginning of a marker and the first half of a surrogate pair.
+ * It holds back only text that may begin a marker, and the first half of a surrogate pair.
  *
  * A marker in code is plain text, and so is one after a backslash. A fenced block begins with three or more backticks or
  * tildes at the start of a line, after any quote and list markers, indented by at most three spaces or, in a quote or a
- * list, by any amount. It goes on to a fence at least as long and at most three columns further in, or to the end of the
+ * list, by any amount. It ends at a fence at least as long and at most three columns further in, or at the end of the
  * text. In the paragraphs between (which end with a blank line, a list marker, a fence or the text), a run of backticks
  * opens a code span if a run of the same length follows in the paragraph, else it is text; a backslash before the run
- * takes a backtick from it, except where it closes a span. Only the future can tell: the citations after an open run
- * come when its span or its paragraph ends, their text comes at once.
+ * takes a backtick from it, except where it closes a span. The parser returns text at once, and the citations after an
+ * open run when its span or its paragraph ends.
  *
- * This is not all of Markdown. A list goes on to a line that begins at the margin without a list marker. What ends a list
+ * This is not all of Markdown. A list ends at a line that begins at the margin without a list marker. What ends a list
  * or a quote does not end a fenced block in it; indented code is text; headings and cells of tables end no paragraph.
  */
 export class ReferenceParser {
@@ -71,16 +71,16 @@ export class ReferenceParser {
   #fence: Fence | undefined;
   readonly #spans = new CodeSpans<Citation>();
   #found: Citation[] = [];
-  /** What was received and not shown. */
+  /** Text that was received and not shown. */
   #held = "";
-  /** Where that begins in the whole text. */
+  /** The offset of that text in the whole text. */
   #offset = 0;
 
   constructor(lookup: ReferenceLookup) {
     this.#lookup = lookup;
   }
 
-  /** Takes the next piece of the text. */
+  /** Parses the next piece of the text. */
   push(delta: string): ParsedText {
     if (this.takePlain(delta)) return { text: delta, annotations: none };
     const input = this.#held + delta;
@@ -91,8 +91,8 @@ export class ReferenceParser {
   }
 
   /**
-   * Takes the next piece if it is from the middle of a line and has nothing in it, as most are: true, and all of it may be
-   * shown. Else it takes nothing. It makes no object, which is worth it in a hot loop.
+   * Parses the next piece if it is plain text in the middle of a line, as most are, and returns true: all of it may be
+   * shown. Otherwise it changes nothing. It allocates no object, because it runs for every delta.
    */
   takePlain(delta: string): boolean {
     if (this.#phase !== "text" || this.#held !== "" || hasSpecial.test(delta)) return false;
@@ -101,7 +101,7 @@ export class ReferenceParser {
     return true;
   }
 
-  /** Takes the end of the text, and shows what was kept back: no marker, since it was not complete. */
+  /** Ends the text and returns what was held back, which is an incomplete marker and so is text. */
   end(): ParsedText {
     if (this.#phase === "run") this.#endRun();
     this.#endParagraph();
@@ -284,7 +284,7 @@ export class ReferenceParser {
     this.#phase = "fenced";
   }
 
-  /** What looked like a fence is an ordinary run of backticks, with text after it. */
+  /** Treats a run that looked like a fence as an ordinary run of backticks. */
   #rejectOpener(): void {
     if (!this.#opener) return;
     const { length, citations } = this.#opener;

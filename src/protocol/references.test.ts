@@ -49,7 +49,7 @@ describe("ReferencePool.add", () => {
     });
   });
 
-  it("remembers which block a number leads to", () => {
+  it("returns the block that a number cites", () => {
     const pool = new ReferencePool("task_r");
     pool.add({ itemId: "fco_r1", content: [], display: [] });
     pool.add({ itemId: "fco_r2", content: [], display: [], blockIndex: 3 });
@@ -66,7 +66,7 @@ describe("ReferencePool.add with a number", () => {
   const result = { itemId: "fco_r1", content: [text("a")], display: [] };
   const refused = expect.objectContaining({ name: "RivuletError", code: "invalid_references" });
 
-  it("refuses what is none, and goes on as if nothing had been asked", () => {
+  it("refuses an invalid number and does not change the pool", () => {
     const pool = poolOf("task_r", "a");
     for (const referenceId of [0, -1, 1.5, Number.NaN, 2 ** 53, "2" as unknown as number]) {
       expect(() => pool.add({ ...result, referenceId })).toThrow(refused);
@@ -75,7 +75,7 @@ describe("ReferencePool.add with a number", () => {
     expect(pool.add(result).referenceId).toBe(2);
   });
 
-  it("refuses one that is taken, also for the same block", () => {
+  it("refuses a number that is taken, even for the same block", () => {
     const pool = poolOf("task_r", "a");
     const before = pool.target(1);
     expect(() => pool.add({ ...result, referenceId: 1 })).toThrow(refused);
@@ -85,7 +85,7 @@ describe("ReferencePool.add with a number", () => {
 });
 
 describe("ReferencePool.reserve", () => {
-  it("gives out numbers that stand for nothing until they are added", () => {
+  it("reserves numbers that cite nothing until they are added", () => {
     const pool = new ReferencePool("task_r");
     const [first, second] = [pool.reserve(), pool.reserve()];
     const result = (itemId: string) => ({ itemId, content: [], display: [] });
@@ -98,7 +98,7 @@ describe("ReferencePool.reserve", () => {
 });
 
 describe("ReferencePool.embed", () => {
-  it("takes in what the child cites, once each and in that order, and renumbers its message", () => {
+  it("adds the results that the child cites, in order and once each, and renumbers its message", () => {
     const parent = poolOf("task_r", "mine");
     const child = new ReferencePool("call_1");
     child.add({ itemId: "fco_a", content: [text("a"), picture], display: [] });
@@ -119,7 +119,7 @@ describe("ReferencePool.embed", () => {
     expect(child.target(1)).toMatchObject({ item_id: "fco_a" });
   });
 
-  it("renames all numbers at once, none in code, and makes unknown numbers plain text", () => {
+  it("renumbers all citations outside of code, and turns unknown numbers into text", () => {
     const child = poolOf("call_1", "a", "b");
     const message = [text("[^2][^1] [^9] `[^1]` \n```\n[^2]\n```\n[^2] \ud83c [^1")];
     expect(new ReferencePool("task_r").embed(child, message).message).toEqual([
@@ -127,7 +127,7 @@ describe("ReferencePool.embed", () => {
     ]);
   });
 
-  it("never lets a number that the child does not know lead to the parent's source", () => {
+  it("never lets an unknown number of the child cite a result of the parent", () => {
     const parent = poolOf("task_r", "mine");
     const said = "See [^1][^2], \\\\[^1], \\[^1] and `[^1]`.";
     const { message, pool, renumbered } = parent.embed(new ReferencePool("call_1"), [text(said)]);
@@ -156,7 +156,7 @@ describe("ReferencePool.embed", () => {
     ]);
   });
 
-  it("gives a child's number the same number when the child is embedded again, another child's a new one", () => {
+  it("reuses the numbers of a child that is embedded again, but not those of a different child", () => {
     const parent = new ReferencePool("task_r");
     const child = poolOf("call_1", "a", "b");
     parent.embed(child, [text("[^2]")]);
@@ -173,7 +173,7 @@ describe("ReferencePool.embed", () => {
     });
   });
 
-  it("leads from the root to a grandchild's block", () => {
+  it("cites the block of a grandchild from the root", () => {
     const root = poolOf("task_r", "mine", "mine too");
     const child = poolOf("call_1", "childs");
     const grandchild = poolOf("call_2", "never cited", "deep");
@@ -217,14 +217,14 @@ describe("ReferencePool.toJSON and from", () => {
     }
   });
 
-  it("goes on after the highest number, also when some are gone", () => {
+  it("continues after the highest number, even with gaps", () => {
     const { taskId, entries } = poolOf("task_r", "a", "b", "c").toJSON();
     const pool = ReferencePool.from({ taskId, entries: entries.slice(2) });
     expect(pool.target(1)).toBeUndefined();
     expect(pool.add({ itemId: "fco_d", content: [], display: [] }).referenceId).toBe(4);
   });
 
-  it("refuses numbers that are none, and two entries for one", () => {
+  it("refuses invalid and duplicate numbers", () => {
     const { taskId, entries } = poolOf("task_r", "a").toJSON();
     const [entry] = entries;
     if (entry === undefined) throw new Error("the pool has one entry");

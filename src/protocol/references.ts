@@ -3,7 +3,7 @@ import type { Block } from "./message.ts";
 import { type Citation, type ReferenceLookup, ReferenceParser } from "./reference-parser.ts";
 import type { BlockAddress, WireBlock } from "./task.ts";
 
-/** A tool result that may be cited: what the model reads and what people see of it. */
+/** A tool result that may be cited: its content for the model and its blocks for people. */
 export interface CitableResult {
   readonly itemId: string;
   readonly content: readonly Block[];
@@ -29,18 +29,18 @@ export interface EmbeddedResult {
   readonly renumbered: ReadonlyMap<number, number>;
 }
 
-/** What one number stands for. */
+/** The result that a number cites. */
 export interface ReferenceEntry {
   readonly referenceId: number;
-  /** Where it is shown: a block of this task, or of the descendant that brought it. */
+  /** The block that people see: of this task, or of the descendant that cited it. */
   readonly target: BlockAddress;
-  /** What the model reads, without the markers. */
+  /** The content for the model, without the markers. */
   readonly content: readonly Block[];
   /** The number it had in the child that cited it. */
   readonly origin?: { readonly taskId: string; readonly referenceId: number };
 }
 
-/** A pool as plain data; entries of several records of one task may be put together. */
+/** A pool as plain data; entries of several records of one task may be merged. */
 export interface ReferencePoolRecord {
   readonly taskId: string;
   readonly entries: readonly ReferenceEntry[];
@@ -48,7 +48,7 @@ export interface ReferencePoolRecord {
 
 const tags = ["added_by_reference_manager"] as const;
 
-/** The numbers that one task's messages may cite as `[^n]`, and what each stands for. */
+/** The numbers that the messages of a task may cite as `[^n]`, and the results that they cite. */
 export class ReferencePool implements ReferenceLookup {
   readonly taskId: string;
   readonly #entries = new Map<number, ReferenceEntry>();
@@ -66,12 +66,12 @@ export class ReferencePool implements ReferenceLookup {
     return pool;
   }
 
-  /** The pool as plain data, from which `from` makes it again. */
+  /** The pool as plain data; `from` restores it. */
   toJSON(): ReferencePoolRecord {
     return { taskId: this.taskId, entries: [...this.#entries.values()] };
   }
 
-  /** Whether no number stands for anything yet. */
+  /** Whether no result has a number yet. */
   get isEmpty(): boolean {
     return this.#entries.size === 0;
   }
@@ -81,7 +81,7 @@ export class ReferencePool implements ReferenceLookup {
     return this.#entries.get(referenceId)?.target;
   }
 
-  /** A number for a result that is shown before it is complete. It stands for nothing until it is added. */
+  /** Reserves a number for a result that is not complete yet; `add` assigns it. */
   reserve(): number {
     this.#last += 1;
     return this.#last;
@@ -104,9 +104,8 @@ export class ReferencePool implements ReferenceLookup {
   }
 
   /**
-   * Takes in what a child's final message cites. A number of the child gets one number here, also when the child is
-   * embedded again; what it does not cite stays out. A number that it does not know gets a backslash: as text it says the
-   * same, and it cannot be taken for a number of this pool.
+   * Adds the results that a child's final message cites. Each number of the child gets one number here, also if the child
+   * is embedded again. A number that the child's pool does not have gets a backslash, so that it is text here as well.
    */
   embed(child: ReferencePool, message: readonly Block[]): EmbeddedResult {
     const renumbered = new Map<number, number>();
@@ -162,7 +161,7 @@ function marked(referenceId: number, content: readonly Block[]): Block[] {
   ];
 }
 
-/** Every marker outside of code, whatever its number. */
+/** Every marker outside of code, with any number. */
 function markersIn(text: string): readonly Citation[] {
   if (!text.includes("[^")) return [];
   const target = { task_id: "", item_id: "", block_index: 0 };

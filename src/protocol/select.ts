@@ -1,6 +1,6 @@
 import type { ApprovalState, Item, Task, Tree, Usage } from "./task.ts";
 
-/** A task by its id, whatever anybody chose to call it: what every object inherits is no task. */
+/** Returns a task by its id; ids like `toString` do not find inherited properties. */
 export function taskOf(tree: Tree, taskId: string | undefined): Task | undefined {
   if (taskId === undefined || !Object.hasOwn(tree.tasks, taskId)) return undefined;
   return tree.tasks[taskId];
@@ -11,7 +11,7 @@ export function rootTask(tree: Tree): Task | undefined {
   return taskOf(tree, tree.rootId);
 }
 
-/** The children that hang on one item of a task, in order. */
+/** The children of an item of a task, in order. */
 export function childrenOf(tree: Tree, taskId: string, outputIndex: number): readonly Task[] {
   const children = taskOf(tree, taskId)?.children ?? [];
   const child = (at: number) => tree.tasks[children[at] as string] as Task;
@@ -29,14 +29,14 @@ export function childrenOf(tree: Tree, taskId: string, outputIndex: number): rea
   return found;
 }
 
-/** An item and where it stands. */
+/** An item and its position. */
 export interface PlacedItem {
   readonly taskId: string;
   readonly outputIndex: number;
   readonly item: Item;
 }
 
-/** The items of all tasks that are still open. */
+/** The open items of all tasks. */
 export function openItems(tree: Tree): readonly PlacedItem[] {
   return Object.values(tree.tasks).flatMap((task) =>
     task.output.flatMap((item, outputIndex) =>
@@ -45,13 +45,13 @@ export function openItems(tree: Tree): readonly PlacedItem[] {
   );
 }
 
-/** An approval and the task that asks. */
+/** An approval and the task that requested it. */
 export interface WaitingApproval {
   readonly taskId: string;
   readonly approval: ApprovalState;
 }
 
-/** What waits for somebody's word, anywhere in the tree. */
+/** The approvals of all tasks that have no decision yet. */
 export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
   return Object.values(tree.tasks).flatMap((task) =>
     task.approvals
@@ -61,8 +61,8 @@ export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
 }
 
 /**
- * What a task and its descendants have used together, as far as the tree knows. A view without some of them still has
- * their ancestors' word on those that had ended.
+ * The usage of a task and its descendants. For descendants that the tree does not have, it uses the `subtree_usage` of
+ * their ancestors.
  */
 export function subtreeUsage(tree: Tree, taskId: string): Usage {
   const below = new Set([taskId]); // A set that grows while it is walked: parents come before their children.
@@ -74,8 +74,8 @@ export function subtreeUsage(tree: Tree, taskId: string): Usage {
     for (const child of task?.children ?? []) {
       children = addUsage(children, totals.get(child) ?? noUsage);
     }
-    const told = task?.subtreeUsage ?? noUsage;
-    const descendants = told.total_tokens > children.total_tokens ? told : children;
+    const reported = task?.subtreeUsage ?? noUsage;
+    const descendants = reported.total_tokens > children.total_tokens ? reported : children;
     totals.set(id, addUsage(task?.usage ?? noUsage, descendants));
   }
   return totals.get(taskId) ?? noUsage;
@@ -83,19 +83,19 @@ export function subtreeUsage(tree: Tree, taskId: string): Usage {
 
 const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
-/** Two usages together. */
-export function addUsage(one: Usage, other: Usage): Usage {
-  const cached = sum(one.cached_input_tokens, other.cached_input_tokens);
-  const reasoning = sum(one.reasoning_tokens, other.reasoning_tokens);
+/** Adds two usages. */
+export function addUsage(left: Usage, right: Usage): Usage {
+  const cached = sum(left.cached_input_tokens, right.cached_input_tokens);
+  const reasoning = sum(left.reasoning_tokens, right.reasoning_tokens);
   return {
-    input_tokens: one.input_tokens + other.input_tokens,
-    output_tokens: one.output_tokens + other.output_tokens,
-    total_tokens: one.total_tokens + other.total_tokens,
+    input_tokens: left.input_tokens + right.input_tokens,
+    output_tokens: left.output_tokens + right.output_tokens,
+    total_tokens: left.total_tokens + right.total_tokens,
     ...(cached !== undefined && { cached_input_tokens: cached }),
     ...(reasoning !== undefined && { reasoning_tokens: reasoning }),
   };
 }
 
-function sum(one: number | undefined, other: number | undefined): number | undefined {
-  return one === undefined && other === undefined ? undefined : (one ?? 0) + (other ?? 0);
+function sum(left: number | undefined, right: number | undefined): number | undefined {
+  return left === undefined && right === undefined ? undefined : (left ?? 0) + (right ?? 0);
 }

@@ -1,8 +1,9 @@
 import type { TaskSnapshot } from "./event.ts";
+import { snapshotFields } from "./fold-task.ts";
 import { taskOf } from "./select.ts";
 import type { SnapshotTask, Task, Tree } from "./task.ts";
 
-/** A task as `task.snapshot` carries it: a reader that folds it and the events after it misses nothing. */
+/** The `task.snapshot` of a task; folding it and the events after it gives the same tree. */
 export function snapshotOf(
   tree: Tree,
   taskId: string,
@@ -22,36 +23,25 @@ export function snapshotOf(
 }
 
 function taskObject(task: Task, status: SnapshotTask["status"]): SnapshotTask {
-  const all: SnapshotTask = {
+  const linked = [
+    ...snapshotFields,
+    ["parent_task_id", "parentTaskId"],
+    ["parent_call_id", "callId"],
+    ["parent_item_id", "parentItemId"],
+    ["parent_output_index", "parentOutputIndex"],
+    ["mode", "mode"],
+  ] as const;
+  const present = linked.flatMap(([name, ownName]) => {
+    const value = task[ownName as keyof Task];
+    return value === undefined ? [] : [[name, value]];
+  });
+  const { approvals, incompleteReason: reason } = task;
+  return {
     id: task.id,
     object: "task",
     status,
-    agent_id: task.agentId,
-    session_id: task.sessionId,
-    parent_task_id: task.parentTaskId,
-    parent_call_id: task.callId,
-    parent_item_id: task.parentItemId,
-    parent_output_index: task.parentOutputIndex,
-    mode: task.mode,
-    remote: task.remote,
-    created_at: task.createdAt,
-    completed_at: task.completedAt,
-    usage: task.usage,
-    subtree_usage: task.subtreeUsage,
-    cost: task.cost,
-    error: task.error,
-    reason: task.reason,
-    incomplete_details:
-      task.incompleteReason === undefined ? undefined : { reason: task.incompleteReason },
-    generate_reason: task.generateReason,
-    structured: task.structured,
-    metadata: task.metadata,
-    approvals: task.approvals.length > 0 ? task.approvals : undefined,
-    cancelling: task.cancelling,
-    suspension: task.suspension,
-    state: task.state,
+    ...(Object.fromEntries(present) as Partial<SnapshotTask>),
+    ...(approvals.length > 0 && { approvals }),
+    ...(reason !== undefined && { incomplete_details: { reason } }),
   };
-  return Object.fromEntries(
-    Object.entries(all).filter(([, value]) => value !== undefined),
-  ) as unknown as SnapshotTask;
 }

@@ -12,7 +12,7 @@ const born = {
 };
 const base = { agentId: "reviewer", depth: 1, path: "sess-001/reviewer" };
 
-it("a forwarder adds a level in front and changes nothing that the event was born with", () => {
+it("adds a level in front and keeps the other fields", () => {
   expect(prependSource(born, base)).toEqual({
     ...born,
     depth: 3,
@@ -20,18 +20,18 @@ it("a forwarder adds a level in front and changes nothing that the event was bor
   });
 });
 
-it("the remote's root becomes the child it is here", () => {
+it("gives events of the remote root the source of the child", () => {
   expect(prependSource(undefined, base)).toBe(base);
 });
 
-it("levels add up, whoever forwards", () => {
+it("adds up levels over several forwarders", () => {
   const far = { agentId: "gate", depth: 1, path: "s/gate" };
   const once = prependSource(prependSource(born, base), far);
   expect(once.depth).toBe(4);
   expect(once.path).toBe("s/gate/reviewer/planner/executor");
 });
 
-it("the short form keeps what places an event", () => {
+it("shortens a source to agentId, depth and path", () => {
   const short = sourceRef(born);
   expect(short).toEqual({ agentId: "executor", depth: 2, path: born.path });
   expect(sourceRef(short)).toBe(short);

@@ -1,4 +1,4 @@
-/** Which descendant an event came from; the root's own events have none. */
+/** The descendant that an event came from; events of the root have no source. */
 export interface Source {
   /** One spawned instance: `agent:<agentId>:<uuid>`. */
   readonly agentKey: string;
@@ -14,14 +14,14 @@ export interface Source {
   readonly path: string;
 }
 
-/** A source as the wire carries it after `task.created`: enough to place an event, and small. */
+/** A source as events after `task.created` carry it. */
 export interface SourceRef extends Partial<Source> {
   readonly agentId: string;
   readonly depth: number;
   readonly path: string;
 }
 
-/** The short form of a source; the short form of a short form is itself. */
+/** The short form of a source; a short source is returned as it is. */
 export function sourceRef(source: SourceRef): SourceRef {
   return Object.keys(source).length === 3
     ? source
@@ -29,9 +29,9 @@ export function sourceRef(source: SourceRef): SourceRef {
 }
 
 /**
- * Adds one level in front of an event's source, as a forwarder does for a remote child.
- * `base` describes that child in the forwarder's own tree. The remote's root has no source and becomes `base`;
- * deeper sources lose their first path segment (the remote's session id) and keep everything else they were born with.
+ * Adds a level in front of an event's source, as a forwarder does for a remote child. `base` is the source of that child
+ * in the forwarder's tree: an event without a source gets `base`; a deeper source loses its first path segment (the
+ * remote session id) and keeps its other fields.
  */
 export function prependSource(source: SourceRef | undefined, base: SourceRef): SourceRef {
   if (source === undefined) return base;

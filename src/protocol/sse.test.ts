@@ -67,11 +67,11 @@ describe("encodeSse", () => {
     expect(encodeSse({ ...delta, sequence_number: 0 })).toMatch(/^id: 0\n/);
   });
 
-  it("leaves out the name when asked to", () => {
+  it("leaves out the event name with `eventNames: false`", () => {
     expect(encodeSse(delta, { eventNames: false })).toMatch(/^id: 44\ndata: \{.*\}\n\n$/);
   });
 
-  it("gives no id to control frames and errors, and to a snapshot only the caller's", () => {
+  it("writes no id for control frames and errors, and the given id for a snapshot", () => {
     const control: StreamFrame = {
       type: "stream.closed",
       reason: "terminal",
@@ -88,7 +88,7 @@ describe("encodeSse", () => {
     expect(encodeSse(delta, { id: 7 })).toMatch(/^id: 44\n/);
   });
 
-  it("sends the whole source where a reader first meets a task, and a short one with everything else", () => {
+  it("sends the complete source on task.created and a short one on other events", () => {
     expect(decodeSse(encodeSse(created))).toEqual([created]);
     const short = { agentId: "WeatherAgent", depth: 1, path: "sess-main-001/WeatherAgent" };
     const child = { ...delta, task_id: "call_r1", source };
@@ -116,7 +116,7 @@ describe("encodeSse", () => {
     expect(around - shortSource.length).toBeLessThanOrEqual(320);
   });
 
-  it("refuses what could forge a line, and what is no JSON, with a typed error", () => {
+  it("refuses type names with line breaks and values that are not JSON", () => {
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
     const bad = [
@@ -146,12 +146,12 @@ describe("encodeSse", () => {
 });
 
 describe("encodeComment and encodeRetry", () => {
-  it("open a stream as the protocol shows it", () => {
+  it("open a stream as in the protocol", () => {
     expect(encodeRetry(1500) + encodeComment("stream-open")).toBe("retry: 1500\n: stream-open\n\n");
     expect(encodeComment("hb 1763236815000")).toBe(": hb 1763236815000\n\n");
   });
 
-  it("cannot forge anything", () => {
+  it("cannot forge a frame", () => {
     const decoder = new SseDecoder();
     const forged = encodeComment('a\n\ndata: {"type":"x"}\r\rid: 1\r\n\r\nretry: 1\n');
     expect(decoder.push(forged)).toEqual([]);
@@ -165,7 +165,7 @@ describe("encodeComment and encodeRetry", () => {
 describe("SseDecoder", () => {
   const frame = { type: "x" };
 
-  it("gives each frame with its id and name, and remembers ids, retry and comments", () => {
+  it("returns frames with id and name, and keeps the last id, retry and comments", () => {
     const decoder = new SseDecoder();
     const stream =
       encodeRetry(1500) +
@@ -198,14 +198,14 @@ describe("SseDecoder", () => {
     expect(messages.map((message) => message.frame)).toEqual([frame]);
   });
 
-  it("hands a frame over with the carriage return that completes it", () => {
+  it("returns a frame with the carriage return that completes it", () => {
     const decoder = new SseDecoder();
     expect(decoder.push('data: {"type":"x"}\r\r')).toEqual([{ frame }]);
     expect(decoder.push('\ndata: {"type":"x"}\r\n\r')).toEqual([{ frame }]);
     expect(decoder.push("\n")).toEqual([]);
   });
 
-  it("takes an id with its blank line, and none with a NUL", () => {
+  it("accepts an id at the blank line, and ignores an id with NUL", () => {
     const decoder = new SseDecoder();
     decoder.push("id: 5\n");
     expect(decoder.lastEventId).toBe("");
@@ -215,13 +215,13 @@ describe("SseDecoder", () => {
     expect(decoder.lastEventId).toBe("5");
   });
 
-  it("takes a retry of digits only", () => {
+  it("accepts only digits as retry", () => {
     const decoder = new SseDecoder();
     decoder.push(`retry: 20\nretry: -1\nretry: 1e3\nretry:\nretry: ${"9".repeat(400)}\n`);
     expect(decoder.retry).toBe(20);
   });
 
-  it("reports a bad frame in its place and goes on", () => {
+  it("reports a malformed frame in order and continues", () => {
     const stream = [
       "id: 1\nevent: a\ndata: {\n\n",
       "id: 2\ndata: [DONE]\n\n",
@@ -245,14 +245,14 @@ describe("SseDecoder", () => {
     expect(() => decodeSse(stream)).toThrow(messages[0]?.error?.message);
   });
 
-  it("makes nothing of a __proto__", () => {
+  it("does not change a prototype", () => {
     const [decoded] = decodeSse('data: {"type":"x","__proto__":{"polluted":true}}\n\n');
     expect(Object.getPrototypeOf(decoded)).toBe(Object.prototype);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
     expect(codeOf(() => decodeSse('data: {"__proto__":{"type":"x"}}\n\n'))).toBe("invalid_event");
   });
 
-  it("reports an event over the limit once, as soon as it is, keeps none of it, and goes on", () => {
+  it("reports an event over the limit once, drops it and continues", () => {
     const decoder = new SseDecoder({ maxEventChars: 100 });
     expect(decoder.push(`id: 1\ndata: ${"x".repeat(94)}`)).toEqual([]);
     const [message, ...rest] = decoder.push("y");
@@ -264,7 +264,7 @@ describe("SseDecoder", () => {
     expect(decoder.push('data: {"type":"x"}\n\n')).toEqual([{ frame }]);
   });
 
-  it("counts lines of data together, and neither comments nor earlier events", () => {
+  it("counts all data lines of an event, but not comments and earlier events", () => {
     const decoder = new SseDecoder({ maxEventChars: 100 });
     const line = `data: ${"x".repeat(40)}\n`;
     expect(decoder.push(line + line)).toEqual([]);
@@ -276,7 +276,7 @@ describe("SseDecoder", () => {
     expect(decoder.push(`\n${": hb\n".repeat(100)}data: {"type":"x"}\n\n`)).toEqual([{ frame }]);
   });
 
-  it("refuses 10 MB by default and takes 7", () => {
+  it("refuses 10 MB by default and accepts 7 MB", () => {
     const decoder = new SseDecoder();
     const big = (size: number) => encodeSse({ ...delta, delta: "x".repeat(size) });
     expect(decoder.push(big(7_000_000))).toHaveLength(1);
@@ -321,7 +321,7 @@ describe("decodeSse", () => {
     expect(await collect(decodeSse(body))).toEqual([created, delta]);
   });
 
-  it("yields what came before a bad frame, then throws", async () => {
+  it("yields the frames before a malformed frame, then throws", async () => {
     const seen: StreamFrame[] = [];
     const read = async () => {
       const { body } = new Response(`${stream}data: {\n\n${stream}`);
@@ -331,7 +331,7 @@ describe("decodeSse", () => {
     expect(seen).toEqual([created, delta]);
   });
 
-  it("lets go of the stream when the reader leaves, and passes its failure on", async () => {
+  it("releases the stream when the reader stops, and passes errors on", async () => {
     let cancelled = false;
     const endless = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.enqueue(bytes),

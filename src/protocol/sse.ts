@@ -2,7 +2,7 @@ import { RivuletError } from "./error.ts";
 import type { StreamFrame } from "./event.ts";
 import { type SourceRef, sourceRef } from "./source.ts";
 
-/** How a frame is written. */
+/** Options for `encodeSse`. */
 export interface SseEncodeOptions {
   /** False leaves out the `event` line, for readers that only listen to unnamed events. */
   readonly eventNames?: boolean;
@@ -27,7 +27,7 @@ export function encodeComment(text: string): string {
   return `: ${text.replace(/[\r\n]+/g, " ")}\n\n`;
 }
 
-/** Writes how long a reader should wait before it connects again; stands before the first frame or comment. */
+/** Writes the reconnection delay; send it before the first frame or comment. */
 export function encodeRetry(ms: number): string {
   if (!isCount(ms)) throw invalidEvent("The retry time must be whole milliseconds");
   return `retry: ${ms}\n`;
@@ -44,7 +44,7 @@ function idOf(frame: StreamFrame, options: SseEncodeOptions): number | undefined
 /** JSON has no raw line ends and escapes lone surrogates, so nothing in a payload can leave its line. */
 function toJson(frame: StreamFrame): string {
   const { source } = frame as { source?: SourceRef };
-  // Where a reader first meets a task, it learns the whole source.
+  // `task.created` is the first event of a task, so it carries the whole source.
   const isFirst = frame.type === "task.created" || frame.type === "task.snapshot";
   const short = source && !isFirst ? sourceRef(source) : source;
   let json: string | undefined;
@@ -58,16 +58,16 @@ function toJson(frame: StreamFrame): string {
   throw invalidEvent(`The payload of ${frame.type} cannot be written as a JSON object`, cause);
 }
 
-/** How much a decoder takes. */
+/** Options for decoding. */
 export interface SseDecodeOptions {
-  /** The most characters (UTF-16 units) that are kept for one event; 8 Mi by default. */
+  /** The maximum size of one event in UTF-16 code units; defaults to 8 Mi. */
   readonly maxEventChars?: number;
 }
 
-/** What can be wrong with a frame. */
+/** The codes of decoding errors. */
 export type SseErrorCode = "invalid_json" | "invalid_event" | "event_too_large";
 
-/** One frame as it arrived, or what was wrong with it; the next one is not affected. */
+/** One frame, or the error that it caused; an error does not affect the next frame. */
 export type SseMessage = {
   readonly id: string | undefined;
   readonly event: string | undefined;
@@ -79,15 +79,15 @@ type SseContent =
 const lineEnd = /[\r\n]/g;
 
 /**
- * Reads an event stream piece by piece, by the rules of the HTML standard. Of a frame it checks only that it is an
- * object with a `type`. Push bytes or strings; a bad frame is a message with an `error`, and reading goes on.
+ * Decodes a stream of server-sent events in chunks, as the HTML standard defines it. It only checks that a frame is an
+ * object with a `type`. A malformed frame becomes a message with an `error`, and decoding continues.
  */
 export class SseDecoder {
   /** The id of the last frame that had one; `end` keeps it for the next connection. */
   lastEventId = "";
-  /** What the stream asked a reader to wait before it connects again, in milliseconds. */
+  /** The reconnection delay that the stream asked for, in milliseconds. */
   retry: number | undefined;
-  /** How many comments there were. */
+  /** The number of comments so far. */
   comments = 0;
 
   readonly #maxEventChars: number;
@@ -106,7 +106,7 @@ export class SseDecoder {
     this.#maxEventChars = options.maxEventChars ?? 8 * 1024 * 1024;
   }
 
-  /** Takes the next piece of the stream; returns the frames that it completed. */
+  /** Decodes the next chunk and returns the frames that it completes. */
   push(chunk: Uint8Array | string): SseMessage[] {
     const text = typeof chunk === "string" ? chunk : this.#utf8.decode(chunk, { stream: true });
     const messages: SseMessage[] = [];
@@ -130,7 +130,7 @@ export class SseDecoder {
     return messages;
   }
 
-  /** The connection has ended: drops a frame that is not complete. The decoder can read the next connection. */
+  /** Ends the connection and drops an incomplete frame; the decoder is ready for the next connection. */
   end(): void {
     this.#utf8.decode();
     this.#started = false;
@@ -198,7 +198,7 @@ export class SseDecoder {
   }
 }
 
-/** Reads the frames of a whole stream, or of one that still arrives; throws at the first bad frame. */
+/** Decodes the frames of a complete or a live stream; throws at the first malformed frame. */
 export function decodeSse(source: Uint8Array | string, options?: SseDecodeOptions): StreamFrame[];
 export function decodeSse(
   source: AsyncIterable<Uint8Array | string> | ReadableStream<Uint8Array | string>,
@@ -225,7 +225,7 @@ async function* decodeChunks(
   for await (const chunk of chunks) yield* framesOf(decoder.push(chunk));
 }
 
-/** Not every browser can iterate a stream. */
+/** Some browsers cannot iterate a stream. */
 async function* chunksOf<T>(stream: ReadableStream<T>): AsyncGenerator<T, void, undefined> {
   const reader = stream.getReader();
   try {
@@ -272,7 +272,7 @@ function eventTooLarge(limit: number): RivuletError<"event_too_large"> {
   });
 }
 
-/** Most lines arrive in one piece, and most events have one line of data. */
+/** Most lines arrive in one chunk, and most events have one line of data. */
 function join(pieces: readonly string[], separator: string): string {
   return pieces.length === 1 ? (pieces[0] as string) : pieces.join(separator);
 }

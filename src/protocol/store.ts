@@ -4,94 +4,113 @@ import type { TaskEvent, TaskSnapshot } from "./event.ts";
 import type { GenerateReason, Message } from "./message.ts";
 import type { TaskStatus, Usage } from "./task.ts";
 
-/** The right to write one conversation, until it expires or is taken over. */
+/** The right to write one conversation, until it expires or another process takes over. */
 export interface Lease {
   readonly sessionId: string;
   readonly owner: string;
-  /** Grows with every acquisition; a commit with an older fence is refused. */
+  /** Grows with every acquisition; the store rejects a commit with an older fence. */
   readonly fence: number;
   readonly expiresAt: number;
 }
 
-/** Where logs, tasks, sessions and files live. Two ways to write: the owner commits, anyone posts. */
+/** Holds logs, tasks, sessions and files. The owner of a conversation commits; any process posts and enqueues. */
 export interface Store {
-  /** One owner per conversation (root session); undefined while another one's lease is live. */
+  /** Makes `owner` the only writer of a conversation (root session); undefined while a lease on it is live. */
   acquire(sessionId: string, owner: string, ttlMs: number): Promise<Lease | undefined>;
-  /** Returns the leases that still hold, prolonged. */
+  /** Extends leases; returns those that still hold. */
   renew(leases: readonly Lease[], ttlMs: number): Promise<readonly Lease[]>;
+  /** Ends a lease; wakes the watchers of the conversation's session and inbox. */
   release(lease: Lease): Promise<void>;
-  /** Conversations with work left and no live owner, by the store's own clock. */
-  expired(limit: number): Promise<readonly string[]>;
-  /** Atomic, and durable when it resolves; rejects with code `fenced` or `conflict`. */
-  commit(commit: Commit): Promise<void>;
-  /** Idempotent by id; returns the row that won. */
-  post(post: Post): Promise<Post>;
-  /** Inbox rows that are not yet taken. */
-  posts(query: { sessionId?: string; rootTaskId?: string }): Promise<readonly Post[]>;
+  /** The live lease on a conversation (root session), by the store's clock; reads only. */
+  owner(sessionId: string): Promise<{ readonly leftMs: number } | undefined>;
   /**
-   * At most `limit` events above number `after`, and fewer only when the log has no more; rejects with `cursor_expired`
+   * Conversations without a live owner in which a scheduler that has their agents would start something, those without
+   * an owner for the longest time first. Each has a queued or in_progress task; or an untaken answer or cancel for a
+   * task that is suspended or has ended; or an untaken `input` without `taskId` for a root session without unfinished
+   * tasks.
+   */
+  expired(limit: number): Promise<readonly string[]>;
+  /**
+   * Writes all of the commit or nothing; the result is durable when the promise resolves. Rejects with `fenced` when
+   * the lease no longer holds, `agent_busy` when an earlier task precedes `begins`, or `conflict` when the store differs
+   * from what the commit expects.
+   */
+  commit(commit: Commit): Promise<void>;
+  /**
+   * Adds a queued root task; needs no lease. The first record of an id wins: returns the stored record, even if that
+   * task has ended. Wakes the watchers of the task, its session and its inbox. Rejects with `not_found` when the session
+   * or the task belongs to another user. With `ifIdle` it rejects with `agent_busy` when the session has a queued or
+   * in_progress task, and with `session_suspended` when it has a suspended one.
+   */
+  enqueue(record: TaskRecord, options?: { readonly ifIdle?: boolean }): Promise<TaskRecord>;
+  /** Adds inbox rows, all or none. The first row of an id wins: returns the stored rows in the given order. */
+  post(rows: readonly Post[]): Promise<readonly Post[]>;
+  /** Untaken inbox rows in insertion order. */
+  posts(query: PostQuery): Promise<readonly Post[]>;
+  /**
+   * At most `limit` events with a number above `after`; fewer only at the end of the log. Rejects with `cursor_expired`
    * when some of them were trimmed.
    */
   read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]>;
   /** The last number of a log; -1 when it is empty. */
   last(log: string): Promise<number>;
-  /** Forgets the events that the snapshot stands for from then on; the numbers of the others stay. */
+  /** Deletes the events up to `snapshot.through` and keeps the snapshot instead; later events keep their numbers. */
   trim(log: string, snapshot: LogSnapshot): Promise<void>;
-  /** What stands for the events that were trimmed; undefined while the log is whole. */
+  /** The snapshot that replaces the trimmed events; undefined while the log is complete. */
   snapshot(log: string): Promise<LogSnapshot | undefined>;
-  /** The messages of a session from index `from` on, all of them or the first `limit`. */
+  /** The messages of a session from index `from` on, at most `limit`. */
   session(id: string, from?: number, limit?: number): Promise<readonly Message[]>;
   sessions(query: SessionQuery): Promise<readonly SessionInfo[]>;
   /**
-   * Messages of listed sessions that have all the words, the best first. A word of three letters or more also finds
-   * longer ones that begin with it. What is committed is found from then on. A store may leave out old matches when
-   * there are hundreds.
+   * Messages of listed sessions that contain all the words, best match first. A word of three letters or more also
+   * matches longer words that begin with it. Committed messages are found immediately. A store may leave out old
+   * matches when there are hundreds.
    */
   search(query: SearchQuery): Promise<readonly SearchMatch[]>;
   /**
-   * Forgets a conversation: the transcripts, records, inbox rows and logs of its root session and of all descendants.
-   * False when there is none; rejects with `conflict` while it has a live owner, and for the session of a child.
+   * Deletes a conversation: the transcripts, records, inbox rows and logs of its root session and all descendants.
+   * Returns false when it does not exist; rejects with `conflict` while it has a live owner, and for a child's session.
    */
   deleteSession(id: string): Promise<boolean>;
   task(id: string): Promise<TaskRecord | undefined>;
+  /** Records in insertion order; an update keeps a record's place. */
   tasks(query: TaskQuery): Promise<readonly TaskRecord[]>;
-  /** A hint only: reread after it. Returns the way to stop watching. */
+  /** Calls `wake` after a change; the change itself must be read. Returns a function that stops watching. */
   watch(key: WatchKey, wake: () => void): () => void;
   readonly files: Files;
-  /** Present when what the store holds takes memory and is lost with its process. */
+  /** Present when the store keeps its data in the memory of its process. */
   readonly memory?: StoreMemory;
   close(): Promise<void>;
 }
 
-/** How much memory a log takes. Whoever writes it lets go of its beginning before it is too much. */
+/** How much memory a log takes; its writer trims it before it exceeds the limit. */
 export interface StoreMemory {
-  /** What the events of one log may come to, in bytes. */
+  /** The largest size of the events of one log, in bytes. */
   readonly maxLogBytes: number;
-  /** What they come to now, about. */
+  /** The approximate size of a log's events, in bytes. */
   logBytes(log: string): number;
 }
 
-/** What to watch for changes. */
+/** What to watch for changes: a log, a session, a task or an inbox. */
 export type WatchKey =
   | { readonly log: string }
   | { readonly session: string }
   | { readonly task: string }
-  /** What is posted to a session, and to a root session's whole conversation. */
+  /** Rows and tasks for a session; for a root session, those of its whole conversation. */
   | { readonly inbox: string };
 
-/** Which sessions to list, newest first. Those of children are left out, unless one is named. */
+/** Which sessions to list, newest first; a child's session only by its `sessionId`. */
 export interface SessionQuery {
   readonly userId?: string;
-  /** Only this one. */
   readonly sessionId?: string;
   readonly limit: number;
   readonly before?: string;
 }
 
-/** What to look for in transcripts. */
+/** A search in transcripts. */
 export interface SearchQuery {
   readonly text: string;
-  /** Only in what this user began; without it, in everybody's sessions. */
+  /** Only the sessions of this user; without it, all sessions. */
   readonly userId?: string;
   readonly limit: number;
 }
@@ -99,11 +118,19 @@ export interface SearchQuery {
 /** A message that a search found. */
 export interface SearchMatch {
   readonly sessionId: string;
-  /** Its place in the session. */
+  /** The index of the message in its session. */
   readonly index: number;
   readonly role: Message["role"];
-  /** Some of its text, around the first word that was looked for. */
+  /** A part of its text, around the first matching word. */
   readonly excerpt: string;
+}
+
+/** Which inbox rows to list; a row must match every given field. */
+export interface PostQuery {
+  /** A root session: the rows of it and of all descendant sessions. */
+  readonly conversation?: string;
+  readonly sessionId?: string;
+  readonly rootTaskId?: string;
 }
 
 /** Which task records to list. */
@@ -111,24 +138,29 @@ export interface TaskQuery {
   readonly sessionId?: string;
   readonly parentSessionId?: string;
   readonly rootTaskId?: string;
-  /** A root session: the tasks of all its trees. */
+  /** A root session: the tasks of it and of all descendant sessions. */
   readonly conversation?: string;
   readonly status?: readonly TaskStatus[];
   readonly limit?: number;
 }
 
-/** One step of a conversation, written whole or not at all. */
+/** One step of a conversation, written completely or not at all. */
 export interface Commit {
   readonly lease: Lease;
   readonly log: string;
-  /** Numbered by the store under the lease. */
+  /** The store numbers them. */
   readonly events?: readonly TaskEvent[];
-  /** Appending at index `at` is the compare-and-set. */
+  /** Each must start at the session's current length. */
   readonly appends?: readonly SessionAppend[];
   readonly tasks?: readonly TaskRecord[];
   readonly posts?: readonly Post[];
   /** Inbox rows that this commit moves into the transcript. */
   readonly taken?: readonly string[];
+  /**
+   * The id of a task that this commit starts. The commit is rejected with `agent_busy` when the task's session has an
+   * earlier task, by insertion order, that is queued, in_progress or suspended once the commit is written.
+   */
+  readonly begins?: string;
 }
 
 /** Messages to add to a session that is `at` messages long. */
@@ -144,23 +176,27 @@ export interface Post {
   readonly kind: "answer" | "hint" | "input" | "cancel";
   readonly sessionId: string;
   readonly rootTaskId?: string;
+  /** The task that the row is for; without it, an answer or a cancel is for `message.metadata.taskId`. */
+  readonly taskId?: string;
+  /** A cancel that applies only while the task is queued. */
+  readonly ifQueued?: true;
   readonly message?: Message;
 }
 
-/** The tasks of a log as they stood after its event number `through`. */
+/** The tasks of a log after its event number `through`. */
 export interface LogSnapshot {
   readonly through: number;
   readonly tasks: readonly TaskSnapshot[];
 }
 
-/** What a store keeps of a task besides its log and its transcript. */
+/** The record of a task, besides its log and its transcript. */
 export interface TaskRecord {
   readonly taskId: string;
   readonly rootTaskId: string;
   readonly parentTaskId?: string;
   readonly parentItemId?: string;
   readonly agentId: string;
-  /** The name that the agent's messages carry in the transcript. */
+  /** The agent's name in the transcript. */
   readonly agentName: string;
   readonly agentKey: string;
   readonly label?: string;
@@ -172,14 +208,14 @@ export interface TaskRecord {
   readonly createdAt: number;
   readonly mode: "sync" | "background";
   readonly status: TaskStatus;
-  /** How many output indexes the transcript accounts for. */
+  /** How many output items the transcript includes. */
   readonly committedOutput: number;
   readonly outputSchema?: object;
-  /** What its caller lets it use up, over what its agent may. */
+  /** The caller's limits, in addition to those of the agent. */
   readonly budget?: Budget;
-  /** How long it has worked, in milliseconds; the time that it waited does not count. */
+  /** How long the task has worked, in milliseconds; waiting does not count. */
   readonly workedMs?: number;
-  /** What it is asked, until it begins and its transcript says so. */
+  /** The messages that start the task, until it begins and they are in the transcript. */
   readonly input?: readonly Message[];
   readonly result?: Message;
   readonly generateReason?: GenerateReason;
@@ -200,15 +236,15 @@ export interface SessionInfo {
   readonly updatedAt: number;
 }
 
-/** Versioned blobs. */
+/** Files with versions. */
 export interface Files {
   get(path: string): Promise<StoredFile | undefined>;
-  /** With `ifVersion` the write happens only on that version (0: only if absent), else it rejects with `conflict`. */
+  /** Returns the new version; rejects with `conflict` unless the file has version `ifVersion` (0: no file). */
   put(path: string, data: Uint8Array, options?: { ifVersion?: number }): Promise<number>;
   delete(path: string): Promise<boolean>;
   list(prefix: string, options?: { limit?: number; after?: string }): Promise<readonly FileInfo[]>;
 }
-/** A file's place, size and version. */
+/** A file's path, size and version. */
 export interface FileInfo {
   readonly path: string;
   readonly size: number;

@@ -7,19 +7,18 @@ const bits = 5;
 const width = 1 << bits;
 const mask = width - 1;
 
-/** The objects that the running edit has made itself and may change in place; undefined: all of them. */
+/** The objects that the current edit created and may change in place; undefined means all objects. */
 export type Owned = Set<object> | undefined;
 
 /**
- * Tasks by id, persistent: setting one leaves every earlier table as it was and copies a few short arrays,
- * however many tasks there are. A radix tree over slots; the slot of an id is the same in all tables of one
- * lineage, so they share the index.
+ * A persistent map of tasks by id: `set` leaves earlier tables unchanged and copies a few short arrays. It is a radix tree
+ * over slots; an id has the same slot in all versions of a table, so they share the index.
  */
 export class TaskTable {
   readonly #slots: Map<string, number>;
   #root: Node;
   #shift: number;
-  /** Who hangs on what; shared like the slots. */
+  /** The links between tasks; shared like the slots. */
   readonly links: LinkIndex;
 
   private constructor(slots: Map<string, number>, links: LinkIndex, root: Node, shift: number) {
@@ -44,7 +43,7 @@ export class TaskTable {
     return node[slot & mask] as Task | undefined;
   }
 
-  /** The table with this task in it: itself when the edit owns it, else a new one. */
+  /** Returns a table with this task: the same table if the edit owns it, otherwise a copy. */
   set(id: string, task: Task, owned: Owned): TaskTable {
     let slot = this.#slots.get(id);
     if (slot === undefined) {

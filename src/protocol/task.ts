@@ -3,11 +3,11 @@ import type { TaskEvent } from "./event.ts";
 import type { Decision, GenerateReason } from "./message.ts";
 import type { SourceRef } from "./source.ts";
 
-/** How a task ends; nothing follows it. */
+/** The final statuses of a task. */
 export type TerminalStatus = "completed" | "failed" | "cancelled" | "incomplete";
-/** Where a task stands. */
+/** The status of a task. */
 export type TaskStatus = "queued" | "in_progress" | "suspended" | TerminalStatus;
-/** Where an item stands. */
+/** The status of an item. */
 export type ItemStatus = "in_progress" | TerminalStatus;
 /** Whether the parent waits for a child. */
 export type TaskMode = "sync" | "background";
@@ -21,7 +21,7 @@ export type IncompleteReason =
   | "budget"
   | "no_progress";
 
-/** Tokens used, cumulative, one task's own. */
+/** The tokens that a task has used so far, without its children. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -36,19 +36,19 @@ export interface ModelUsage {
   readonly input_tokens: number;
   readonly output_tokens: number;
 }
-/** Money, as a decimal string so that nothing is rounded on the way. */
+/** An amount of money; a decimal string avoids rounding. */
 export interface Cost {
   readonly amount: string;
   readonly currency: string;
 }
-/** How far a running tool is; the field names are MCP's. */
+/** The progress of a running tool; the field names are those of MCP. */
 export interface Progress {
   readonly progress: number;
   readonly total?: number;
   readonly message?: string;
 }
 
-/** A piece of an item, as people see it. Blocks of kinds that this version does not know are kept as they came. */
+/** A piece of an item that people see. Blocks of unknown types are kept as they are. */
 export type WireBlock =
   | WireTextBlock
   | WireImageBlock
@@ -62,20 +62,20 @@ interface BlockBase {
   /** Only while the block is still being sent. */
   readonly status?: "in_progress";
 }
-/** Text, with what it cites. */
+/** Text with its citations. */
 export interface WireTextBlock extends BlockBase {
   readonly type: "text";
   readonly text: string;
   readonly annotations?: readonly Annotation[];
 }
-/** An image; an empty url means that it is still to come. */
+/** An image; an empty url means that it has not arrived yet. */
 export interface WireImageBlock extends BlockBase {
   readonly type: "image";
   readonly image_url: { readonly url: string };
   readonly mime_type?: string;
   readonly width?: number;
   readonly height?: number;
-  /** Only while previews arrive: the number of the last one. */
+  /** The number of the last preview; absent when the image is complete. */
   readonly partial_image_index?: number;
 }
 /** A file or a recording, by reference. */
@@ -85,17 +85,17 @@ export interface WireFileBlock extends BlockBase {
   readonly filename?: string;
   readonly mime_type?: string;
 }
-/** The place in a list of blocks where a child's output belongs. */
+/** The position of a child's output in a list of blocks. */
 export interface WireTaskBlock extends BlockBase {
   readonly type: "task";
   readonly task_id: string;
 }
-/** The place of a block that a filtered stream left out. */
+/** A placeholder for a block that a filtered stream left out. */
 export interface OmittedBlock extends BlockBase {
   readonly type: "omitted";
 }
 
-/** A citation: `text.slice(start_index, end_index)` of the block it stands on is its marker (UTF-16 units, half open). */
+/** A citation: `text.slice(start_index, end_index)` of its block is the marker (UTF-16 code units). */
 export interface Annotation {
   readonly type: "reference_to_block";
   readonly reference_id: number;
@@ -123,7 +123,7 @@ interface ItemBase {
   readonly id: string;
   readonly status?: ItemStatus;
 }
-/** What the model thought: summaries for people, raw text only when asked for. */
+/** The reasoning of the model: a summary, and the raw text on request. */
 export interface ReasoningItem extends ItemBase {
   readonly type: "reasoning";
   readonly summary: readonly SummaryEntry[];
@@ -142,29 +142,29 @@ export interface ReasoningText {
   readonly text: string;
   readonly status?: "in_progress";
 }
-/** The model asks for a tool; `arguments` is JSON text, opaque until it is complete. */
+/** A tool call; `arguments` is JSON text, which may not parse before it is complete. */
 export interface ToolCallItem extends ItemBase {
   readonly type: "tool_call";
   readonly call_id: string;
   readonly name: string;
   readonly arguments: string;
   readonly provider_call_id?: string;
-  /** Only between the end of the arguments and the end of the item. */
+  /** Set between the end of the arguments and the end of the item. */
   readonly arguments_status?: "completed";
 }
-/** What a tool call came to; a child's work hangs on it through `child_task_id`. */
+/** The result of a tool call; `child_task_id` links a child to it. */
 export interface ToolResultItem extends ItemBase {
   readonly type: "tool_result";
   readonly call_id: string;
   readonly block_list: readonly WireBlock[];
-  /** The model's side; only for trusted readers who ask for it. */
+  /** The content for the model; only for trusted readers, on request. */
   readonly content?: readonly WireBlock[];
   readonly child_task_id?: string;
   readonly error?: ErrorShape;
-  /** Only while the tool runs. */
+  /** Set while the tool runs. */
   readonly progress?: Progress;
 }
-/** What the agent said. */
+/** A message of the agent. */
 export interface MessageItem extends ItemBase {
   readonly type: "message";
   readonly role: "assistant";
@@ -172,25 +172,25 @@ export interface MessageItem extends ItemBase {
   readonly content?: readonly WireBlock[];
   readonly purpose?: "summary";
 }
-/** The tombstone of an item that was taken back. */
+/** A placeholder for a discarded item. */
 export interface DiscardedItem extends ItemBase {
   readonly type: "discarded";
   readonly reason: DiscardReason;
 }
-/** The place of an item that a filtered stream left out. */
+/** A placeholder for an item that a filtered stream left out. */
 export interface OmittedItem extends ItemBase {
   readonly type: "omitted";
 }
-/** Why an item was taken back; `edited`: a hook put other words in its place; `tool_retry`: its tool is tried again. */
+/** Why an item was discarded; `edited`: a hook replaced it; `tool_retry`: its tool runs again. */
 export type DiscardReason = "provider_retry" | "fallback" | "recovered" | "edited" | "tool_retry";
 
-/** What closes an item: its identity and status, and whatever replaces what was assembled. */
+/** The item of `task.output_item.done`: its identity, its status, and the fields that replace assembled values. */
 export type ItemChange = ItemChangeOf<ReasoningItem | ToolCallItem | ToolResultItem | MessageItem>;
 type ItemChangeOf<I> = I extends ItemBase
   ? Pick<I, Extract<keyof I, "type" | "id" | "call_id" | "status">> & Partial<I>
   : never;
 
-/** A task as the wire carries it; lifecycle events send the parts that changed. */
+/** A task on the wire; lifecycle events carry the fields that changed. */
 export interface TaskObject {
   readonly id: string;
   readonly object: "task";
@@ -215,7 +215,7 @@ export interface TaskObject {
   readonly output?: readonly Item[];
 }
 
-/** A task with everything the fold knows of it, so that a reader can go on from here. */
+/** A task with its complete state, from which a reader can continue. */
 export interface SnapshotTask extends TaskObject {
   readonly approvals?: readonly ApprovalState[];
   readonly cancelling?: boolean;
@@ -225,7 +225,7 @@ export interface SnapshotTask extends TaskObject {
   readonly parent_output_index?: number;
 }
 
-/** An approval as the tree keeps it; it waits until it has a decision. */
+/** An approval in the tree; it is pending until it has a decision. */
 export interface ApprovalState {
   readonly approval_id: string;
   readonly kind: ApprovalKind;
@@ -242,13 +242,13 @@ export interface ApprovalState {
   readonly by?: string;
   readonly reason?: string | null;
 }
-/** What is asked for. */
+/** The kind of an approval. */
 export type ApprovalKind = "tool_call" | "question" | "external" | "form" | "auth";
 
-/** A task as the fold keeps it. Items and blocks keep their wire shape. */
+/** A task in the tree; items and blocks keep their shape on the wire. */
 export interface Task {
   readonly id: string;
-  /** `unknown`: something named this task, but none of its own events has arrived. */
+  /** `unknown`: another event named this task, and none of its own events has arrived. */
   readonly status: TaskStatus | "unknown";
   readonly agentId?: string;
   readonly sessionId?: string;
@@ -258,7 +258,7 @@ export interface Task {
   readonly callId?: string;
   readonly parentTaskId?: string;
   readonly parentItemId?: string;
-  /** The index of the parent's item that holds this child; children are ordered by it. */
+  /** The index of the parent's item that holds this task; children are ordered by it. */
   readonly parentOutputIndex?: number;
   readonly output: readonly Item[];
   readonly children: readonly string[];
@@ -278,12 +278,12 @@ export interface Task {
   readonly completedAt?: number;
   /** The last value of each `task.custom` name. */
   readonly state?: Readonly<Record<string, unknown>>;
-  /** The highest `task_seq` up to which nothing is missing; -1 before the first event. */
+  /** The highest `task_seq` before which no event is missing; -1 before the first event. */
   readonly appliedSeq: number;
-  /** Events that wait for a missing one, in order. */
+  /** Events that wait for a missing event, in order. */
   readonly parked?: readonly TaskEvent[];
 }
-/** What a suspended task waits for. */
+/** Why a task is suspended. */
 export interface Suspension {
   readonly reason: "approval" | "external" | "stop_requested" | "child";
   readonly approval_ids?: readonly string[];
@@ -291,32 +291,32 @@ export interface Suspension {
   readonly expires_at?: number;
 }
 
-/** Everything a log has said so far, as one JSON document. */
+/** The state of all tasks of a log, as one JSON document. */
 export interface Tree {
-  /** The task that has no parent; undefined until one is known. */
+  /** The task without a parent; undefined before the first event. */
   readonly rootId?: string;
   readonly tasks: Readonly<Record<string, Task>>;
-  /** Reconnect after this number: nothing at or below it is missing. */
+  /** Reconnect after this number; no event up to it is missing. */
   readonly safeCursor: number;
   /** Ranges of numbers received beyond `safeCursor`. */
   readonly ahead: readonly (readonly [from: number, to: number])[];
-  /** What a snapshot brought the tree to; becomes the cursor with the first event after it. */
+  /** The number of a snapshot; becomes the cursor with the next event. */
   readonly snapshotCursor?: number;
-  /** Where something is missing right now. */
+  /** The gaps at the moment. */
   readonly gaps: readonly Gap[];
-  /** Events of a type that this version does not know. */
+  /** The number of events of unknown types. */
   readonly unknown: number;
-  /** Events that broke a rule and changed nothing. */
+  /** The number of events that broke a rule and changed nothing. */
   readonly ignored: number;
 }
-/** Events of a task between `after` and `before` have not arrived. */
+/** The events of a task between `after` and `before` are missing. */
 export interface Gap {
   readonly taskId: string;
   readonly after: number;
   readonly before: number;
 }
 
-/** Whether a task in this state has ended. */
+/** Whether a task with this status has ended. */
 export function isTerminal(status: TaskStatus | "unknown"): status is TerminalStatus {
   return (
     status === "completed" ||

@@ -2,8 +2,11 @@ import { expect, expectTypeOf, it } from "vitest";
 import type { z } from "zod";
 import type { Answer } from "../protocol/agent.ts";
 import type { ErrorShape } from "../protocol/error.ts";
-import { type ControlFrame, type TaskEvent, taskEventTypes } from "../protocol/event.ts";
+import type { ControlFrame, TaskEvent } from "../protocol/event.ts";
+import type * as grammar from "../protocol/grammar.ts";
+import { taskEventTypes } from "../protocol/grammar.ts";
 import type { Block } from "../protocol/message.ts";
+import type { TypeOf } from "../protocol/shape.ts";
 import type { Source, SourceRef } from "../protocol/source.ts";
 import type {
   Annotation,
@@ -14,13 +17,7 @@ import type {
   WireBlock,
 } from "../protocol/task.ts";
 import type { answer, messageBlock } from "./answer.ts";
-import type { annotation, wireBlock } from "./block.ts";
-import type { errorShape } from "./error.ts";
-import { events } from "./event.ts";
-import type { controlFrames } from "./frame.ts";
-import type { item, itemChange } from "./item.ts";
-import type { source, sourceRef } from "./source.ts";
-import type { snapshotTask, taskObject } from "./task.ts";
+import { events } from "./frames.ts";
 
 /** A type without `readonly`, and without the open end that schemas have and most types do not name. */
 type Plain<T> = T extends readonly (infer Element)[]
@@ -35,46 +32,59 @@ type Named<T> = { [Key in keyof T as string extends Key ? never : Key]: T[Key] }
 type Same<A, B> =
   (<T>() => T extends Plain<A> ? 1 : 2) extends <T>() => T extends Plain<B> ? 1 : 2 ? true : false;
 
+type Envelope = typeof grammar.position & typeof grammar.origin;
+type LogEvents = typeof grammar.logEvents;
+interface ServerFrames {
+  "task.snapshot": typeof grammar.snapshot;
+  error: typeof grammar.streamError;
+}
+type ControlFrames = typeof grammar.controlFrames;
+type Frame<Type, F> = { type: Type } & TypeOf<F>;
 type EventAgreement = {
-  [Type in keyof typeof events]: Same<
-    z.infer<(typeof events)[Type]>,
+  -readonly [Type in keyof LogEvents]: Same<
+    Frame<Type, LogEvents[Type] & Envelope>,
+    Extract<TaskEvent, { type: Type }>
+  >;
+} & {
+  -readonly [Type in keyof ServerFrames]: Same<
+    Frame<Type, ServerFrames[Type]>,
     Extract<TaskEvent, { type: Type }>
   >;
 };
 type FrameAgreement = {
-  [Type in keyof typeof controlFrames]: Same<
-    z.infer<(typeof controlFrames)[Type]>,
+  -readonly [Type in keyof ControlFrames]: Same<
+    Frame<Type, ControlFrames[Type]>,
     Extract<ControlFrame, { type: Type }>
   >;
 };
 interface PartAgreement {
-  annotation: Same<z.infer<typeof annotation>, Annotation>;
-  block: Same<z.infer<typeof wireBlock>, WireBlock>;
-  item: Same<z.infer<typeof item>, Item>;
-  itemChange: Same<z.infer<typeof itemChange>, ItemChange>;
-  task: Same<z.infer<typeof taskObject>, TaskObject>;
-  snapshot: Same<z.infer<typeof snapshotTask>, SnapshotTask>;
-  error: Same<z.infer<typeof errorShape>, ErrorShape>;
-  source: Same<z.infer<typeof source>, Source>;
-  sourceRef: Same<z.infer<typeof sourceRef>, SourceRef>;
+  annotation: Same<TypeOf<typeof grammar.annotation>, Annotation>;
+  block: Same<TypeOf<typeof grammar.block>, WireBlock>;
+  item: Same<TypeOf<typeof grammar.item>, Item>;
+  itemChange: Same<TypeOf<typeof grammar.itemChange>, ItemChange>;
+  task: Same<TypeOf<typeof grammar.taskObject>, TaskObject>;
+  snapshot: Same<TypeOf<typeof grammar.snapshotTask>, SnapshotTask>;
+  error: Same<TypeOf<typeof grammar.errorShape>, ErrorShape>;
+  source: Same<TypeOf<typeof grammar.source>, Source>;
+  sourceRef: Same<TypeOf<typeof grammar.sourceRef>, SourceRef>;
   answer: Same<z.infer<typeof answer>, Answer>;
   messageBlock: Same<z.infer<typeof messageBlock>, Block>;
 }
 
 // The compiler is the judge of these two: a difference is an error here.
-it("says in schemas what the types say", () => {
-  expectTypeOf<EventAgreement>().toEqualTypeOf<{ [Type in TaskEvent["type"]]: true }>();
+it("the grammar describes the TypeScript types", () => {
+  expectTypeOf<Plain<EventAgreement>>().toEqualTypeOf<{ [Type in TaskEvent["type"]]: true }>();
   expectTypeOf<FrameAgreement>().toEqualTypeOf<{ [Type in ControlFrame["type"]]: true }>();
   expectTypeOf<PartAgreement>().toExtend<Record<keyof PartAgreement, true>>();
 });
 
-it("would notice a difference", () => {
+it("detects a difference between types", () => {
   expectTypeOf<Same<{ a: string }, { a?: string }>>().toEqualTypeOf<false>();
   expectTypeOf<Same<{ a: string }, { a: string; b?: number }>>().toEqualTypeOf<false>();
   expectTypeOf<Same<{ a: { b: "x" } }, { a: { b: "x" | "y" } }>>().toEqualTypeOf<false>();
   expectTypeOf<Same<{ a: string[] }, { readonly a: readonly string[] }>>().toEqualTypeOf<true>();
 });
 
-it("has a schema for every type of the catalogue, in its order, and no other", () => {
+it("has a schema for every event type, in the order of the catalogue", () => {
   expect(Object.keys(events)).toEqual(taskEventTypes);
 });

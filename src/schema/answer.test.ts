@@ -5,7 +5,10 @@ import type { Block } from "../protocol/message.ts";
 import { boundedAnswer } from "./answer.ts";
 import { jsonSchema } from "./json-schema.ts";
 
-const validator = new Validator({ $ref: "#/$defs/Answer", $defs: jsonSchema.$defs }, "2020-12");
+const validator = new Validator(
+  { $ref: "#/$defs/Answer", $defs: structuredClone(jsonSchema.$defs) },
+  "2020-12",
+);
 
 function accepts(value: unknown): boolean {
   const zod = boundedAnswer.safeParse(value).success;
@@ -85,19 +88,19 @@ function without(value: object, key: string): object {
 }
 
 describe("an answer", () => {
-  it("comes out of the schema as it went in, unknown fields and all", () => {
+  it("is returned unchanged, with unknown fields", () => {
     const extended = { ...answer, later: [1] };
     expect(boundedAnswer.parse(extended)).toEqual(extended);
     expect(accepts(extended)).toBe(true);
   });
 
-  it("needs each required field, and no optional one", () => {
+  it("requires each required field and no optional one", () => {
     for (const key of Object.keys(answer)) {
       expect(accepts(without(answer, key)), key).toBe(!required.includes(key));
     }
   });
 
-  it("holds each field to its type", () => {
+  it("checks the type of each field", () => {
     for (const key of Object.keys(answer)) {
       expect(accepts({ ...answer, [key]: 7 }), key).toBe(key === "input");
     }
@@ -118,11 +121,11 @@ describe("an answer", () => {
     },
   );
 
-  it("refuses a block of an unknown type: what a model is shown has to be understood", () => {
+  it("refuses a block of an unknown type", () => {
     expect(accepts({ ...answer, output: [{ type: "poll" }] })).toBe(false);
   });
 
-  it("refuses nesting without end, and says so", () => {
+  it("refuses an answer that nests too deep", () => {
     let block: Block = { type: "text", text: "14:20" };
     for (let depth = 0; depth < 50_000; depth++) {
       block = {

@@ -1,17 +1,20 @@
 import { z } from "zod";
 import type { Block } from "../protocol/message.ts";
-import { define } from "./definitions.ts";
-import { count, id, jsonObject, time } from "./scalar.ts";
-import { decision } from "./task.ts";
+import { isId, isIndex, isJson, isTime } from "../protocol/shape.ts";
+import { words } from "../protocol/words.ts";
+import { define, optional, schemaOf } from "./convert.ts";
+
+const id = schemaOf(isId);
+const decision = z.enum(words.decision);
 
 const mediaSource = z.union([
   z.looseObject({ data: z.string(), mimeType: z.string() }),
-  z.looseObject({ url: z.string(), mimeType: z.string().exactOptional() }),
+  z.looseObject({ url: z.string(), mimeType: optional(z.string()) }),
 ]);
 
 const resultState = z.enum(["success", "error", "denied", "interrupted"]);
 
-/** Twin of `Block`: a piece of a message, in the model's view. */
+/** The schema of `Block`. */
 export const messageBlock = define(
   "MessageBlock",
   "A piece of a message, in the model's view.",
@@ -19,18 +22,18 @@ export const messageBlock = define(
     z.looseObject({
       type: z.literal("text"),
       text: z.string(),
-      tags: z.array(z.string()).exactOptional(),
-      signature: z.string().exactOptional(),
+      tags: optional(z.array(z.string())),
+      signature: optional(z.string()),
     }),
     z.looseObject({
       type: z.literal("thinking"),
       text: z.string(),
-      signature: z.string().exactOptional(),
+      signature: optional(z.string()),
     }),
     z.looseObject({
       type: z.literal("hint"),
       text: z.string(),
-      metadata: z.looseObject({ taskId: id.exactOptional() }).exactOptional(),
+      metadata: optional(z.looseObject({ taskId: optional(id) })),
     }),
     z.looseObject({
       type: z.enum(["image", "audio", "video", "file"]),
@@ -41,30 +44,30 @@ export const messageBlock = define(
       id,
       name: z.string(),
       input: z.unknown(),
-      raw: z.string().exactOptional(),
-      providerCallId: z.string().exactOptional(),
-      signature: z.string().exactOptional(),
+      raw: optional(z.string()),
+      providerCallId: optional(z.string()),
+      signature: optional(z.string()),
     }),
     z.looseObject({
       type: z.literal("tool_result"),
       id,
       name: z.string(),
-      // A getter, because the schema refers to itself; for the same reason its type has to be told.
+      // A getter with an explicit type, because the schema refers to itself.
       get output(): z.ZodType<Block[]> {
         return z.array(messageBlock);
       },
       state: resultState,
-      metadata: jsonObject.exactOptional(),
+      metadata: optional(schemaOf(isJson)),
     }),
     z.looseObject({
       type: z.literal("suspension"),
       callId: id,
       kind: z.enum(["approval", "external", "question", "stop"]),
       approvalId: id,
-      reason: z.string().exactOptional(),
-      expiresAt: time.exactOptional(),
+      reason: optional(z.string()),
+      expiresAt: optional(schemaOf(isTime)),
       input: z.unknown().exactOptional(),
-      edited: z.looseObject({ name: z.string(), input: z.unknown() }).exactOptional(),
+      edited: optional(z.looseObject({ name: z.string(), input: z.unknown() })),
     }),
     z.looseObject({
       type: z.literal("answer"),
@@ -73,28 +76,28 @@ export const messageBlock = define(
       decision,
       input: z.unknown().exactOptional(),
       get output(): z.ZodExactOptional<z.ZodType<Block[]>> {
-        return z.array(messageBlock).exactOptional();
+        return optional(z.array(messageBlock));
       },
-      state: resultState.exactOptional(),
-      reason: z.string().exactOptional(),
-      by: z.string().exactOptional(),
-      always: z.boolean().exactOptional(),
+      state: optional(resultState),
+      reason: optional(z.string()),
+      by: optional(z.string()),
+      always: optional(z.boolean()),
     }),
     z.looseObject({
       type: z.literal("compaction"),
       summary: z.string(),
-      keepFrom: count,
+      keepFrom: schemaOf(isIndex),
     }),
   ]),
 );
 
-/** How deep the JSON of an answer may be nested: far beyond any use, far from the end of the stack. */
+/** How deep an answer may nest: far from the end of the stack. */
 const deepestAnswer = 100;
 
-/** Twin of `Answer`. */
+/** The schema of `Answer`. */
 export const answer = define(
   "Answer",
-  `What somebody said to an approval: the body of POST /v1/tasks/{id}/approvals/{approval_id}, at most ${deepestAnswer} levels deep.`,
+  `The answer to an approval: the body of POST /v1/tasks/{id}/approvals/{approval_id}, at most ${deepestAnswer} levels deep.`,
   z.looseObject({
     type: z.literal("answer"),
     approvalId: id,
@@ -102,14 +105,14 @@ export const answer = define(
     rootTaskId: id,
     decision,
     input: z.unknown().exactOptional(),
-    output: z.array(messageBlock).exactOptional(),
-    state: resultState.exactOptional(),
-    reason: z.string().exactOptional(),
-    always: z.boolean().exactOptional(),
+    output: optional(z.array(messageBlock)),
+    state: optional(resultState),
+    reason: optional(z.string()),
+    always: optional(z.boolean()),
   }),
 );
 
-/** `answer` for bodies from outside: blocks within blocks are followed only so far. */
+/** The schema of an untrusted answer, with a limit on nesting. */
 export const boundedAnswer = z
   .unknown()
   .refine((value) => isShallow(value, deepestAnswer), {

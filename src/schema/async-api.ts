@@ -1,9 +1,9 @@
 import { protocolVersion } from "../protocol/event.ts";
-import { events } from "./event.ts";
-import { controlFrames } from "./frame.ts";
+import { controlFrames } from "../protocol/grammar.ts";
+import { events } from "./frames.ts";
 import { type JsonSchema, streamDefinitions } from "./json-schema.ts";
 
-/** The parts of an AsyncAPI 3 document that ours has: plain JSON. */
+/** An AsyncAPI 3 document, with the parts that this one has. */
 export interface AsyncApiDocument {
   readonly asyncapi: "3.0.0";
   readonly id: string;
@@ -27,20 +27,20 @@ const query = {
   properties: {
     starting_after: {
       type: "integer",
-      description: "Send what follows this number; the header Last-Event-ID wins over it.",
+      description: "Send the events after this number; the header Last-Event-ID takes precedence.",
     },
     depth: { type: "integer", minimum: 0, description: "Leave out tasks below this depth." },
-    path: { ...text, description: "Only what happens under this path of agents." },
+    path: { ...text, description: "Only tasks under this path of agents." },
     include: list,
     exclude: list,
     until: {
       enum: ["root", "idle"],
-      description: "Close sooner than at the end of the whole tree.",
+      description: "Close the stream before all tasks have ended.",
     },
     event_names: { const: "off", description: "Frames without an event field." },
     on_expired: {
       const: "error",
-      description: "Answer 410 instead of snapshots when the cursor is older than what is kept.",
+      description: "Respond with 410 instead of snapshots if the cursor is older than the log.",
     },
   },
 };
@@ -54,19 +54,19 @@ const frameFields = {
       ...text,
       pattern: "^[0-9]+$",
       description:
-        "The sequence_number of a log event, and the through_sequence_number of the last snapshot; else absent.",
+        "The sequence_number of a log event, or the through_sequence_number of the last snapshot; otherwise absent.",
     },
   },
 };
 
-/** AsyncAPI 3.0: the stream of a task's events, every frame that may arrive on it and their schemas. */
+/** The AsyncAPI 3.0 document of the stream: its frames and their schemas. */
 export const asyncApi: AsyncApiDocument = {
   asyncapi: "3.0.0",
   id: "urn:rivulet:task-stream",
   info: {
     title: "Rivulet task stream",
     version: "1.0.0",
-    description: `${protocolVersion}: a tree of agents at work, as a stream of JSON events that folds into one document.`,
+    description: `${protocolVersion}: the events of a tree of agents, as a stream that folds into one JSON document.`,
     license: { name: "Apache-2.0" },
   },
   defaultContentType: "application/json",
@@ -75,9 +75,12 @@ export const asyncApi: AsyncApiDocument = {
       address: "/v1/tasks/{id}/events",
       title: "Events of a task and its descendants",
       description:
-        "Server-sent events: one frame per message, its data one line of JSON. Delivery is at least once; a comment every heartbeat_ms shows that the stream is alive.",
+        "Server-sent events: one frame per message, its data one line of JSON. Delivery is at least once; the server sends a comment every heartbeat_ms.",
       parameters: {
-        id: { description: "A task; a child's id gives its subtree with the root's numbers." },
+        id: {
+          description:
+            "The id of a task; the id of a child selects its subtree, with the numbers of the root.",
+        },
       },
       messages: Object.fromEntries(
         frameTypes.map((type) => [type, { $ref: `#/components/messages/${type}` }]),
@@ -89,7 +92,7 @@ export const asyncApi: AsyncApiDocument = {
       action: "send",
       channel: { $ref: "#/channels/taskEvents" },
       title: "Follow a task",
-      summary: "GET with Accept: text/event-stream; leaving never cancels the task.",
+      summary: "GET with Accept: text/event-stream; a disconnect does not cancel the task.",
       bindings: { http: { method: "GET", query, bindingVersion: "0.3.0" } },
     },
   },
@@ -109,7 +112,7 @@ function message(type: string): JsonSchema {
   };
 }
 
-/** The same definitions with their references pointing to where AsyncAPI keeps schemas. */
+/** The definitions with references to `components/schemas`, where AsyncAPI keeps them. */
 function rebased(schemas: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
   return JSON.parse(JSON.stringify(schemas), (key, value: unknown) =>
     key === "$ref" && typeof value === "string"

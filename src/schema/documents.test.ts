@@ -1,11 +1,10 @@
 import { readFileSync } from "node:fs";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
-import { taskEventTypes } from "../protocol/event.ts";
+import { examples } from "../../test/support/examples.ts";
+import { controlFrames, taskEventTypes } from "../protocol/grammar.ts";
 import { asyncApi } from "./async-api.ts";
 import { documents } from "./documents.ts";
-import { examples } from "./examples.ts";
-import { controlFrames } from "./frame.ts";
 import { jsonSchema } from "./json-schema.ts";
 
 const frameTypes = [...taskEventTypes, ...Object.keys(controlFrames)];
@@ -57,7 +56,7 @@ describe("the JSON Schema", () => {
     expect(broken({ $ref: "#/$defs/Nowhere" })).toHaveLength(1);
   });
 
-  it("says what a text index counts and that an image delta replaces", () => {
+  it("documents the unit of a text index and that an image delta replaces", () => {
     expect(jsonSchema.$defs.TextIndex?.description).toContain("UTF-16");
     expect(jsonSchema.$defs["task.image.delta"]?.description).toContain("REPLACES");
   });
@@ -66,7 +65,7 @@ describe("the JSON Schema", () => {
 describe("the AsyncAPI document", () => {
   const { channels, operations, components } = asyncApi;
 
-  it("describes one channel, and the server that sends on it", () => {
+  it("describes one channel and its send operation", () => {
     expect(asyncApi.asyncapi).toBe("3.0.0");
     expect(asyncApi.info).toMatchObject({
       title: expect.any(String) as string,
@@ -82,7 +81,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  it("has every type of frame as a message, with its meaning and its payload", () => {
+  it("has every type of frame as a message, with a summary and a payload", () => {
     expect(Object.keys(channels.taskEvents?.messages as object)).toEqual(frameTypes);
     expect(Object.keys(components.messages)).toEqual(frameTypes);
     for (const [type, message] of Object.entries(components.messages)) {
@@ -94,7 +93,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  it("stands alone: references resolve inside it, names are legal", () => {
+  it("resolves its references and has legal names", () => {
     expect(broken(asyncApi)).toEqual([]);
     expect(JSON.stringify(asyncApi)).not.toContain("$defs");
     const names = Object.values(components).flatMap((part) => Object.keys(part));
@@ -103,7 +102,10 @@ describe("the AsyncAPI document", () => {
 
   it("accepts the examples with its own copy of the schemas", () => {
     for (const example of examples) {
-      const validator = new Validator({ $ref: `#/components/schemas/${example.type}`, components });
+      const validator = new Validator({
+        $ref: `#/components/schemas/${example.type}`,
+        components: structuredClone(components),
+      });
       expect(validator.validate(example).valid, example.type).toBe(true);
       expect(validator.validate({ ...example, type: 7 }).valid).toBe(false);
     }

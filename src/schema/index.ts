@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Answer } from "../protocol/agent.ts";
 import type { ErrorShape } from "../protocol/error.ts";
 import type { ControlFrame, StreamFrame, TaskEvent } from "../protocol/event.ts";
+import * as grammar from "../protocol/grammar.ts";
 import type { Source, SourceRef } from "../protocol/source.ts";
 import type {
   Annotation,
@@ -13,52 +14,43 @@ import type {
   WireBlock,
 } from "../protocol/task.ts";
 import { boundedAnswer } from "./answer.ts";
-import { annotation, wireBlock } from "./block.ts";
-import { errorShape } from "./error.ts";
-import { events, taskEvent } from "./event.ts";
-import { controlFrame, streamFrame } from "./frame.ts";
-import { item, itemChange } from "./item.ts";
-import { source, sourceRef } from "./source.ts";
-import { snapshotTask, taskObject, usage } from "./task.ts";
+import { schemaOf } from "./convert.ts";
+import { controlFrame, type EventSchemas, events, streamFrame, taskEvent } from "./frames.ts";
 
-// The schemas are named with the protocol's own types here, so that declarations stay short and readable.
-
-/** A schema for each event type, by type. */
-export type EventSchemas = {
-  readonly [Type in TaskEvent["type"]]: z.ZodType<Extract<TaskEvent, { readonly type: Type }>>;
-};
+// Explicit types keep the declarations short and compare the grammar with the types of the protocol.
 
 /** The schema of each event type of the catalogue, by type. */
 export const eventSchemas: EventSchemas = events;
-/** Any event of the catalogue; unknown types do not pass, unknown fields are kept. */
+/** The schema of any event of the catalogue; refuses unknown types and keeps unknown fields. */
 export const taskEventSchema: z.ZodType<TaskEvent> = taskEvent;
-/** A frame of the transport: opened, heartbeat, closed. */
+/** The schema of a frame of the transport. */
 export const controlFrameSchema: z.ZodType<ControlFrame> = controlFrame;
-/** Whatever may arrive on a stream. */
+/** The schema of any frame of a stream. */
 export const streamFrameSchema: z.ZodType<StreamFrame> = streamFrame;
-/** An entry of a task's output; an item of an unknown type passes as it is. */
-export const itemSchema: z.ZodType<Item> = item;
-/** What closes an item. */
-export const itemChangeSchema: z.ZodType<ItemChange> = itemChange;
-/** A piece of an item; a block of an unknown type passes as it is. */
-export const blockSchema: z.ZodType<WireBlock> = wireBlock;
-/** A citation on a text block. */
-export const annotationSchema: z.ZodType<Annotation> = annotation;
-/** A task, or the part of it that a lifecycle event changes. */
-export const taskObjectSchema: z.ZodType<TaskObject> = taskObject;
-/** A task as a snapshot carries it. */
-export const snapshotTaskSchema: z.ZodType<SnapshotTask> = snapshotTask;
-/** Tokens used. */
-export const usageSchema: z.ZodType<Usage> = usage;
-/** The one error shape. */
-export const errorShapeSchema: z.ZodType<ErrorShape> = errorShape;
-/** Which descendant an event came from, in full. */
-export const sourceSchema: z.ZodType<Source> = source;
-/** The same as events carry it. */
-export const sourceRefSchema: z.ZodType<SourceRef> = sourceRef;
-/** What somebody said to an approval: the body of the request that resolves it. */
+/** The schema of an item; accepts items of unknown types. */
+export const itemSchema: z.ZodType<Item> = schemaOf(grammar.item);
+/** The schema of the item in `task.output_item.done`. */
+export const itemChangeSchema: z.ZodType<ItemChange> = schemaOf(grammar.itemChange);
+/** The schema of a block; accepts blocks of unknown types. */
+export const blockSchema: z.ZodType<WireBlock> = schemaOf(grammar.block);
+/** The schema of a citation. */
+export const annotationSchema: z.ZodType<Annotation> = schemaOf(grammar.annotation);
+/** The schema of a task in a lifecycle event. */
+export const taskObjectSchema: z.ZodType<TaskObject> = schemaOf(grammar.taskObject);
+/** The schema of a task in a snapshot. */
+export const snapshotTaskSchema: z.ZodType<SnapshotTask> = schemaOf(grammar.snapshotTask);
+/** The schema of a usage. */
+export const usageSchema: z.ZodType<Usage> = schemaOf(grammar.usage);
+/** The schema of an error. */
+export const errorShapeSchema: z.ZodType<ErrorShape> = schemaOf(grammar.errorShape);
+/** The schema of a complete source. */
+export const sourceSchema: z.ZodType<Source> = schemaOf(grammar.source);
+/** The schema of a source on an event. */
+export const sourceRefSchema: z.ZodType<SourceRef> = schemaOf(grammar.sourceRef);
+/** The schema of an answer: the body of the request that resolves an approval. */
 export const answerSchema: z.ZodType<Answer> = boundedAnswer;
 
 export { type AsyncApiDocument, asyncApi } from "./async-api.ts";
+export type { EventSchemas } from "./frames.ts";
 export { type JsonSchema, type JsonSchemaDocument, jsonSchema } from "./json-schema.ts";
 export { parseEvent } from "./parse-event.ts";

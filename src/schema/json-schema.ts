@@ -1,28 +1,27 @@
 import { z } from "zod";
 import { protocolVersion } from "../protocol/event.ts";
+import { source, taskObject } from "../protocol/grammar.ts";
 import { answer } from "./answer.ts";
-import { definitions } from "./definitions.ts";
-import { streamFrame } from "./frame.ts";
-import { source } from "./source.ts";
-import { taskObject } from "./task.ts";
+import { registry, schemaOf } from "./convert.ts";
+import { streamFrame } from "./frames.ts";
 
-/** A JSON Schema, or a part of one: plain JSON. */
+/** A JSON Schema or a part of it. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
 
-/** A JSON Schema with the definitions that it refers to. */
+/** A JSON Schema with its definitions. */
 export interface JsonSchemaDocument extends JsonSchema {
   readonly $defs: Readonly<Record<string, JsonSchema>>;
 }
 
 function convert(schema: z.ZodType): JsonSchemaDocument {
-  // As input: what may be sent, before a default fills anything in.
-  const document = z.toJSONSchema(schema, { metadata: definitions, io: "input" });
+  // `input`: the document describes what may be sent, without defaults.
+  const document = z.toJSONSchema(schema, { metadata: registry, io: "input" });
   return { ...document, $defs: (document.$defs ?? {}) as JsonSchemaDocument["$defs"] };
 }
 
-/** Definitions in one order, whatever was converted first. */
+/** Sorts definitions by name, so that the order does not depend on conversion. */
 function definitionsOf(...documents: readonly JsonSchemaDocument[]): JsonSchemaDocument["$defs"] {
   const all = new Map(documents.flatMap((document) => Object.entries(document.$defs)));
   return Object.fromEntries([...all].sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -30,7 +29,7 @@ function definitionsOf(...documents: readonly JsonSchemaDocument[]): JsonSchemaD
 
 const frame = convert(streamFrame);
 
-/** Every definition that a frame of a stream can reach, by name. */
+/** The definitions that frames refer to, by name. */
 export const streamDefinitions = definitionsOf(frame);
 
 /** JSON Schema 2020-12 of one frame of a stream; `$defs` names every event type, item and block, `Task`, `Source` and `Answer`. */
@@ -38,7 +37,12 @@ export const jsonSchema: JsonSchemaDocument = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   $id: "urn:rivulet:task-stream:1",
   title: protocolVersion,
-  description: "One frame of a task stream. Fields that are not listed are legal and are kept.",
+  description: "One frame of a task stream. Unknown fields are legal, and readers keep them.",
   oneOf: frame.oneOf,
-  $defs: definitionsOf(frame, convert(taskObject), convert(source), convert(answer)),
+  $defs: definitionsOf(
+    frame,
+    convert(schemaOf(taskObject)),
+    convert(schemaOf(source)),
+    convert(answer),
+  ),
 };

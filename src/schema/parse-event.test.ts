@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { type Example, examples } from "../../test/support/examples.ts";
 import { RivuletError } from "../protocol/error.ts";
-import { type Example, examples } from "./examples.ts";
 import { parseEvent } from "./parse-event.ts";
 
 function problemOf(value: unknown): RivuletError {
@@ -17,18 +17,18 @@ const added = examples.find((example) => example.type === "task.output_item.adde
 const message = { type: "message", id: "msg_1", role: "assistant" };
 
 describe("parseEvent", () => {
-  it("returns every event of the catalogue as it came", () => {
+  it("returns every event of the catalogue unchanged", () => {
     const events = examples.filter((example) => !example.type.startsWith("stream."));
     for (const event of events) expect(parseEvent(event)).toEqual(event);
   });
 
-  it("does not change what it is given", () => {
+  it("does not change its argument", () => {
     const before = JSON.stringify(examples);
     for (const event of examples) if (!event.type.startsWith("stream.")) parseEvent(event);
     expect(JSON.stringify(examples)).toBe(before);
   });
 
-  it("takes an error of a tool result that does not say retryable as final", () => {
+  it("sets `retryable` of a tool result's error to false by default", () => {
     const error = { code: "tool_error", message: "No answer." };
     const item = { type: "tool_result", id: "fco_1", call_id: "call_1", error };
     const event = parseEvent({ ...added, type: "task.output_item.done", item });
@@ -39,7 +39,7 @@ describe("parseEvent", () => {
     const { code, message, hint } = problemOf(value);
     expect({ code, message }).toEqual({
       code: "invalid_event",
-      message: "An event is a JSON object.",
+      message: "An event must be a JSON object.",
     });
     expect(hint).toBeTruthy();
   });
@@ -54,7 +54,7 @@ describe("parseEvent", () => {
     },
   );
 
-  it("keeps a type of ten megabytes out of its message", () => {
+  it("shortens a long type in its message", () => {
     expect(problemOf({ type: "x".repeat(10_000_000) }).message.length).toBeLessThan(200);
   });
 

@@ -1,20 +1,20 @@
 import type { z } from "zod";
 import { RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
-import { events } from "./event.ts";
+import { events } from "./frames.ts";
 
-/** A value from outside as an event of the catalogue, unknown fields kept; throws `invalid_event` otherwise. */
+/** Validates a value as an event of the catalogue and keeps unknown fields; throws `invalid_event`. */
 export function parseEvent(value: unknown): TaskEvent {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new RivuletError("invalid_event", "An event is a JSON object.", {
-      hint: "Parse the data of one frame as JSON and pass what comes out.",
+    throw new RivuletError("invalid_event", "An event must be a JSON object.", {
+      hint: "Parse the data of one frame as JSON and pass the result.",
     });
   }
   const type: unknown = (value as { type?: unknown }).type;
   if (typeof type !== "string" || !isKnown(type)) {
     const shown = typeof type === "string" ? JSON.stringify(type.slice(0, 64)) : typeof type;
-    throw new RivuletError("invalid_event", `type: no event type is called ${shown}.`, {
-      hint: "Readers count and ignore the types that they do not know; do so before parsing.",
+    throw new RivuletError("invalid_event", `type: ${shown} is not an event type.`, {
+      hint: "Count and ignore unknown types before parsing, as readers do.",
     });
   }
   const result = events[type].safeParse(value);
@@ -35,7 +35,7 @@ interface Problem {
   readonly message: string;
 }
 
-/** The problem that lies deepest: a union reports one list per member, and the best match got furthest. */
+/** The deepest problem: a union reports one list per member, and the best match gets furthest. */
 function deepest(issues: readonly z.core.$ZodIssue[]): Problem {
   return issues
     .map(unfold)

@@ -72,7 +72,7 @@ describe("a damaged stream", () => {
     fc.assert(property, { numRuns: numRuns / 4 });
   });
 
-  it("an event whose numbers are damaged counts as one that never came", { timeout }, () => {
+  it("treats an event with damaged numbers as lost", { timeout }, () => {
     const misfits = [null, "abc", "1", {}, [], 0.5, -5, Number.NaN];
     const property = fc.property(
       trees,
@@ -80,6 +80,7 @@ describe("a damaged stream", () => {
       fc.constantFrom("sequence_number", "task_seq", "prev_task_seq"),
       fc.constantFrom(...misfits),
       ({ events }, at, field, misfit) => {
+        fc.pre(field !== "prev_task_seq" || misfit !== null); // Null on an optional field is absent.
         const sent = lens(events, { exclude: ["tool_call"] });
         const damaged = { ...(sent[at % sent.length] as LogEvent), [field]: misfit } as LogEvent;
         const frames = sent.with(at % sent.length, damaged);
@@ -177,6 +178,7 @@ function sound(tree: Tree, task: Task): void {
       expect(part.type).toBeTypeOf("string");
       if (part.type !== "text" && part.type !== "reasoning_text") continue;
       expect(part.text).toBeTypeOf("string");
+      if (item.type === "reasoning") continue; // Its parts have no annotations; a field of that name is unknown.
       for (const annotation of ("annotations" in part && part.annotations) || []) {
         expect(annotation.type).toBeTypeOf("string");
       }

@@ -54,7 +54,7 @@ function same(actual: Tree, expected: Tree, what: string): void {
 
 const fold = (events: readonly LogEvent[]) => reduce(emptyTree(), events);
 
-describe("law 2: a log folds to one tree, however it arrives", () => {
+describe("law 2: a log folds to one tree in any delivery", () => {
   it("one by one, in a batch and in place, at every prefix", { timeout }, () => {
     fc.assert(
       fc.property(trees, ({ events }) => {
@@ -104,7 +104,7 @@ describe("law 2: a log folds to one tree, however it arrives", () => {
     );
   });
 
-  it("repeated, interleaved anew, child before parent, over many connections", { timeout }, () => {
+  it("repeated, interleaved, child before parent, over many connections", { timeout }, () => {
     fc.assert(
       fc.property(families, ({ events, seed }) => {
         const random = seededRandom(seed);
@@ -122,7 +122,7 @@ describe("law 2: a log folds to one tree, however it arrives", () => {
     );
   });
 
-  it("a lost event shows as a gap, and the safe cursor leads back to it", { timeout }, () => {
+  it("reports a lost event as a gap before which the safe cursor stops", { timeout }, () => {
     fc.assert(
       fc.property(trees, fc.nat(), ({ events }, at) => {
         const lost = at % events.length;
@@ -150,7 +150,7 @@ describe("law 2: a log folds to one tree, however it arrives", () => {
     );
   });
 
-  it("through a lens there is no false gap, and what is shown is what is there", {
+  it("a filtered stream has no false gaps and folds to a part of the tree", {
     timeout,
   }, () => {
     fc.assert(
@@ -176,7 +176,7 @@ describe("law 2: a log folds to one tree, however it arrives", () => {
     );
   });
 
-  it("through any lens: cut and opened again after the safe cursor, nothing is missed", {
+  it("a filtered stream that reconnects after the safe cursor misses nothing", {
     timeout,
   }, () => {
     fc.assert(
@@ -251,8 +251,8 @@ function shown(view: Tree, whole: Tree, { depth, path, include, exclude }: Lens)
   }
 }
 
-describe("law 3 and the truth", () => {
-  it("the tree is what the sender knows: output, texts, children, status, mode", {
+describe("law 3", () => {
+  it("the tree equals the state of the sender: output, texts, children, status, mode", {
     timeout,
   }, () => {
     fc.assert(
@@ -274,7 +274,7 @@ describe("law 3 and the truth", () => {
   });
 });
 
-describe("law 6: a source is written where the event is born", () => {
+describe("law 6: the origin of an event writes its source", () => {
   it("forwarders add a level in front and change nothing else", { timeout }, () => {
     fc.assert(
       fc.property(trees, ({ events }) => {

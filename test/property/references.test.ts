@@ -236,7 +236,7 @@ describe("ReferencePool", () => {
     return pool;
   }
 
-  it("leads to the same blocks after embedding, and goes on the same after a restart", () => {
+  it("cites the same blocks after embedding and after a restart", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
         const pool = new ReferencePool("task_r");

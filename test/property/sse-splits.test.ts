@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createParser } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
-import { type StreamFrame, taskEventTypes } from "../../src/protocol/event.ts";
+import type { StreamFrame } from "../../src/protocol/event.ts";
+import { taskEventTypes } from "../../src/protocol/grammar.ts";
 import { encodeComment, encodeRetry, encodeSse, SseDecoder } from "../../src/protocol/sse.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
@@ -77,8 +78,8 @@ function cutter({ bytes, wanted }: Written): (first: number, second: number) => 
   };
 }
 
-describe("any split of a stream", () => {
-  it("is tried with every type of frame", () => {
+describe("a stream split into two or three chunks", () => {
+  it("covers every type of frame", () => {
     const control = ["stream.opened", "stream.heartbeat", "stream.closed"];
     expect(ofEachType.map(({ type }) => type).sort()).toEqual(
       [...taskEventTypes, ...control].sort(),
@@ -86,7 +87,7 @@ describe("any split of a stream", () => {
     expect(ofEachType).toHaveLength(40);
   });
 
-  it.each(deep ? frames : ofEachType)("gives back $type, in two and in three", (frame) => {
+  it.each(deep ? frames : ofEachType)("decodes $type from two and three chunks", (frame) => {
     const written = write([frame]);
     const { length } = written.bytes;
     const check = cutter(written);
@@ -98,12 +99,12 @@ describe("any split of a stream", () => {
   const all = write(ofEachType, encodeComment("🌦") + encodeRetry(1500));
   const { length } = all.bytes;
 
-  it("gives back all types in a row, in two", () => {
+  it("decodes all types from two chunks", () => {
     const check = cutter(all);
     for (let first = 0; first <= length; first++) check(first, length);
   });
 
-  it("gives back all types in a row, in three", () => {
+  it("decodes all types from three chunks", () => {
     const random = seededRandom(seed);
     const check = cutter(all);
     for (let run = 0; run < (deep ? 1_000_000 : 3_000); run++) {

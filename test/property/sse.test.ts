@@ -1,7 +1,8 @@
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type StreamFrame, type TextDelta, taskEventTypes } from "../../src/protocol/event.ts";
+import type { StreamFrame, TextDelta } from "../../src/protocol/event.ts";
+import { taskEventTypes } from "../../src/protocol/grammar.ts";
 import { encodeComment, encodeRetry, encodeSse } from "../../src/protocol/sse.ts";
 import { cut, read, readWithOracle, splitsInThree } from "../support/sse-readers.ts";
 
@@ -32,7 +33,7 @@ function keyOf(text: string): string {
   return text.replaceAll("\\", "/");
 }
 
-describe("any cut of a stream", () => {
+describe("a stream in arbitrary chunks", () => {
   const ours =
     encodeRetry(1500) +
     encodeComment("hb 1") +
@@ -68,7 +69,7 @@ describe("any cut of a stream", () => {
     }
   });
 
-  it("reads back every type of event from any chunks, and another parser agrees", () => {
+  it("decodes every type of event from any chunks, like another parser", () => {
     const text = fc
       .array(fc.constantFrom(...dangerous), { maxLength: 6 })
       .map((all) => all.join(""));
@@ -107,7 +108,7 @@ describe("any cut of a stream", () => {
     );
   });
 
-  it("reads streams that nobody should write as another parser does", () => {
+  it("decodes malformed streams like another parser", () => {
     const line = fc.oneof(
       fc.constantFrom("", "", "", "data", "id", "event", "retry", ":", ": hb", "id: 1\0", "data:"),
       fc.constantFrom('data: {"type":"x"}', 'data: {"type":', 'data: "🌦"}', "data: 1", "data:  1"),
@@ -128,7 +129,7 @@ describe("any cut of a stream", () => {
     );
   });
 
-  it("takes any bytes without harm", () => {
+  it("never throws for arbitrary bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(200), (bytes, at) => {
         expect(read([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(read([bytes]));
@@ -254,7 +255,7 @@ describe("a payload", () => {
     );
   });
 
-  it("comes back whole, lone surrogates and separators included", () => {
+  it("is decoded unchanged, with lone surrogates and separators", () => {
     const everyUnit = Array.from({ length: 0x10000 }, (_, unit) => String.fromCharCode(unit)).join(
       "",
     );
@@ -269,7 +270,7 @@ describe("a payload", () => {
   });
 
   // The last test: it only reads the text, but makes objects with the keys that `keyOf` avoids.
-  it("arrives as it was written, with any text as a key", () => {
+  it("is decoded unchanged with any string as a key", () => {
     for (const key of dangerous.flatMap((first) => dangerous.map((second) => first + second))) {
       const value = { [key]: key };
       const frame: StreamFrame = {

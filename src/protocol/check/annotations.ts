@@ -1,10 +1,9 @@
 import type { TextAnnotationAdded } from "../event.ts";
 import type { Annotation } from "../task.ts";
-import type { SentBlock } from "./shape.ts";
-import type { Check, PartState, TaskState } from "./state.ts";
+import type { Check, PartState, SentBlock, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
-/** An annotation that comes while its text still grows; its range is looked at when the text is whole. */
+/** Checks an annotation of an open text; its range is checked when the text is complete. */
 export function checkAdded(
   check: Check,
   part: PartState | undefined,
@@ -18,13 +17,13 @@ export function checkAdded(
     report(
       check,
       "A20",
-      `annotation_index ${event.annotation_index}, not ${part.annotations.length}`,
+      `annotation_index must be ${part.annotations.length}, got ${event.annotation_index}`,
     );
   }
   part.annotations.push({ annotation: event.annotation, index: check.index });
 }
 
-/** The annotations of a text that is whole: right ranges, targets that exist, none lost that was shown before. */
+/** Checks the annotations of a complete text: their ranges, their targets, and that none is missing. */
 export function checkAnnotations(
   check: Check,
   task: TaskState,
@@ -47,12 +46,12 @@ export function checkAnnotations(
   }
 }
 
-/** Whether two mentions of an annotation say the same. */
-export function sameAnnotation(one: Annotation, other: Annotation): boolean {
+/** Whether two annotations are the same. */
+export function sameAnnotation(left: Annotation, right: Annotation): boolean {
   return (
-    one.reference_id === other.reference_id &&
-    one.start_index === other.start_index &&
-    one.end_index === other.end_index
+    left.reference_id === right.reference_id &&
+    left.start_index === right.start_index &&
+    left.end_index === right.end_index
   );
 }
 
@@ -87,7 +86,7 @@ function checkTarget(check: Check, task: TaskState, annotation: Annotation): voi
     report(
       check,
       "A17",
-      `the target's number is ${block.referenceId}, not ${annotation.reference_id}`,
+      `the target has the number ${block.referenceId}, not ${annotation.reference_id}`,
     );
   }
 }

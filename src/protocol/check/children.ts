@@ -8,7 +8,7 @@ import type {
 import type { Check, ChildState, ItemState, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
-/** What a parent says of its children. */
+/** Checks a parent's event about a child. */
 export function checkChild(
   check: Check,
   task: TaskState,
@@ -16,60 +16,60 @@ export function checkChild(
 ): void {
   const id = event.child_task_id;
   if (event.call_id !== id) {
-    report(check, "link", `the child ${show(id)} is not the id of its call ${show(event.call_id)}`);
+    report(check, "link", `child_task_id ${show(id)} is not the call_id ${show(event.call_id)}`);
   }
   if (event.type === "task.child.started") {
     checkStarted(check, task, event);
     return;
   }
-  const told = check.children.get(id) ?? unshown(check, task, event);
-  if (told === undefined) {
+  const link = check.children.get(id) ?? unshown(check, task, event);
+  if (link === undefined) {
     report(check, "child", `${show(id)} was never started`);
     return;
   }
-  if (told.parentId !== task.id) {
-    report(check, "link", `${show(id)} was started by ${show(told.parentId)}`);
+  if (link.parentId !== task.id) {
+    report(check, "link", `${show(id)} was started by ${show(link.parentId)}`);
     return;
   }
-  if (told.itemId !== event.item_id) {
-    report(check, "I3", `${show(told.itemId)} holds the child, not ${show(event.item_id)}`);
+  if (link.itemId !== event.item_id) {
+    report(check, "I3", `${show(link.itemId)} holds the child, not ${show(event.item_id)}`);
   }
-  if (told.mode === "background" || told.finished) {
-    const state = told.finished ? "has finished" : "is in the background";
+  if (link.mode === "background" || link.finished) {
+    const state = link.finished ? "has finished" : "is in the background";
     report(check, "child", `${event.type} on ${show(id)}, which ${state}`);
     return;
   }
   const child = check.tasks.get(id);
   if (event.type === "task.child.promoted") {
-    told.mode = "background";
+    link.mode = "background";
     if (child?.ended) report(check, "child", `${show(id)} is promoted after its end`);
     if (child !== undefined) child.mode = "background";
     return;
   }
-  told.finished = true;
+  link.finished = true;
   if (child === undefined ? !check.lenient : !child.ended) {
-    report(check, "child", `${show(id)} is said to have finished, but it has not ended`);
+    report(check, "child", `${show(id)} has not ended`);
   } else if (child !== undefined && child.status !== event.status) {
-    report(check, "child", `${show(id)} is said to be ${event.status}, it is ${child.status}`);
+    report(check, "child", `${show(id)} is ${child.status}, not ${event.status}`);
   }
 }
 
-/** A child whose start the stream did not show. */
+/** The state of a child whose start the stream left out. */
 function unshown(
   check: Check,
   task: TaskState,
   { child_task_id: id, item_id: itemId }: ChildFinished | ChildPromoted,
 ): ChildState | undefined {
   if (!check.lenient) return undefined;
-  const told: ChildState = {
+  const link: ChildState = {
     parentId: task.id,
     itemId,
     index: check.index,
     mode: "sync",
     finished: false,
   };
-  check.children.set(id, told);
-  return told;
+  check.children.set(id, link);
+  return link;
 }
 
 function checkStarted(check: Check, task: TaskState, event: ChildStarted): void {
@@ -85,12 +85,12 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
     mode: event.mode,
     finished: false,
   });
-  if (id === task.id) report(check, "link", `${show(id)} claims to be its own parent`);
+  if (id === task.id) report(check, "link", `${show(id)} is its own parent`);
   const child = check.tasks.get(id);
   if (child?.parentId !== undefined && child.parentId !== task.id) {
     report(check, "link", `${show(id)} names ${show(child.parentId)} as its parent`);
   } else if (child?.mode !== undefined && child.mode !== event.mode) {
-    report(check, "link", `${show(id)} says that its mode is ${child.mode}, not ${event.mode}`);
+    report(check, "link", `the mode of ${show(id)} is ${child.mode}, not ${event.mode}`);
   }
   const item = task.itemAt.get(event.output_index);
   if (item === undefined) {
@@ -107,7 +107,7 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
   item.childId = id;
 }
 
-/** A synchronous child speaks only while the item that holds it is open. */
+/** A synchronous child has events only while its item is open. */
 export function checkInside(check: Check, task: TaskState): void {
   if (task.outsideReported) return;
   const item = containerOf(check, task);
@@ -115,12 +115,12 @@ export function checkInside(check: Check, task: TaskState): void {
   task.outsideReported = true;
   const problem =
     item === "unknown"
-      ? `the item that holds ${show(task.id)} has not been opened`
-      : `${show(task.id)} goes on after ${show(item.id)}, which holds it, was closed`;
+      ? `the item of ${show(task.id)} was not opened`
+      : `${show(task.id)} has an event after its item ${show(item.id)} was closed`;
   report(check, "I14", problem);
 }
 
-/** The item that must stay open as long as this task works; undefined when none must. */
+/** The item that must be open while this task runs. */
 function containerOf(check: Check, task: TaskState): ItemState | "unknown" | undefined {
   if (check.options.legacy) {
     const result = check.results.get(task.id);
@@ -133,7 +133,7 @@ function containerOf(check: Check, task: TaskState): ItemState | "unknown" | und
   return check.tasks.get(task.parentId)?.itemById.get(task.parentItemId) ?? "unknown";
 }
 
-/** An item that holds a synchronous child closes after the child's last word. */
+/** The item of a synchronous child closes after the child has ended. */
 export function checkOutlived(check: Check, item: ItemState): void {
   if (item.childId === undefined || check.children.get(item.childId)?.mode !== "sync") return;
   const child = check.tasks.get(item.childId);
@@ -142,7 +142,7 @@ export function checkOutlived(check: Check, item: ItemState): void {
   report(check, "I14", `${show(item.id)} is closed before its child ${show(child.id)} has ended`);
 }
 
-/** Somebody is asked, and answers, once. */
+/** An approval is requested once and resolved once. */
 export function checkApproval(
   check: Check,
   task: TaskState,
@@ -165,7 +165,7 @@ export function checkApproval(
   }
 }
 
-/** An approval may name the item it is about. */
+/** An approval may name its item. */
 function checkAskedItem(check: Check, task: TaskState, event: ApprovalRequested): void {
   if (event.output_index === undefined) return;
   const item = task.itemAt.get(event.output_index);

@@ -1,7 +1,7 @@
 import type { Check, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
-/** What can only be said when the whole stream has been seen. */
+/** Checks what only the end of the stream can show. */
 export function checkEnd(check: Check): void {
   checkCycles(check);
   if (check.options.partial) return;
@@ -14,18 +14,18 @@ export function checkEnd(check: Check): void {
   if (check.lenient) return;
   for (const [id, { index }] of check.children) {
     if (!check.tasks.has(id))
-      report(check, "link", `${show(id)} was started, but is not there`, index);
+      report(check, "link", `${show(id)} was started and has no events`, index);
   }
 }
 
-/** A producer without a lifecycle still closes what it opens. */
+/** A producer without a lifecycle closes its items as well. */
 function checkItemsClosed(check: Check, task: TaskState): void {
   for (const item of task.itemAt.values()) {
     if (item.state === "open") report(check, "L3", `${show(item.id)} is never done`, item.openedAt);
   }
 }
 
-/** Follows every task to its root, each step once in all; one that comes back to itself is a cycle. */
+/** Follows every task to its root, visiting each task once, to find cycles. */
 function checkCycles(check: Check): void {
   const settled = new Set<TaskState>();
   for (const start of check.tasks.values()) {
@@ -35,7 +35,7 @@ function checkCycles(check: Check): void {
       path.add(task);
       task = task.parentId === undefined ? undefined : check.tasks.get(task.parentId);
     }
-    // A task that is its own parent was reported where it said so.
+    // A task that is its own parent was reported at its event.
     if (task !== undefined && path.has(task) && task.parentId !== task.id) {
       report(check, "link", `${show(task.id)} is its own ancestor`, task.linkedAt);
     }

@@ -1,16 +1,16 @@
-import { isId, isIndex, isRecord } from "./shape.ts";
-import type { Check, TaskState } from "./state.ts";
+import { position, sourceRef } from "../grammar.ts";
+import { isCursor, isIndex, readerOf } from "../shape.ts";
+import type { SourceRef } from "../source.ts";
+import { describeMisfit, misfitOf } from "./misfit.ts";
+import type { Check, Frame, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
-type Frame = Readonly<Record<string, unknown>>;
-
-/** The numbers of a log event. False when the event is one that was already there, and so says nothing more. */
+/** Checks the numbers of a log event; returns false for a repeated event, which needs no further checks. */
 export function checkNumbers(check: Check, task: TaskState, event: Frame): boolean {
   const { sequence_number: sequence, task_seq: seq } = event;
-  const type = event.type as string;
-  if (!isIndex(sequence)) report(check, "shape", "sequence_number is not an index");
-  if (!isIndex(seq)) report(check, "shape", "task_seq is not an index");
-  if (!isIndex(event.created_at)) report(check, "shape", "created_at is not an index");
+  const { type } = event;
+  const misfit = misfitOf(position, event, {});
+  if (misfit !== undefined) report(check, "shape", describeMisfit(type, misfit));
 
   const before = isIndex(seq) ? task.seen.get(seq) : undefined;
   if (before !== undefined && before.type === type && before.sequence === sequence) {
@@ -19,7 +19,8 @@ export function checkNumbers(check: Check, task: TaskState, event: Frame): boole
   }
   if (isIndex(sequence)) checkSequence(check, sequence);
   if (isIndex(seq)) {
-    checkTaskSeq(check, task, seq, event.prev_task_seq);
+    const previous = event.prev_task_seq;
+    checkTaskSeq(check, task, seq, isCursor(previous) ? previous : undefined);
     task.seen.set(seq, { type, sequence });
   }
   return true;
@@ -30,18 +31,14 @@ function checkSequence(check: Check, sequence: number): void {
   if (sequence <= last) {
     report(check, "sequence", `sequence_number ${sequence} does not come after ${last}`);
   } else if (sequence !== last + 1 && !check.options.filtered) {
-    report(check, "sequence", `sequence_number ${sequence} follows ${last}: some are missing`);
+    report(check, "sequence", `sequence_number ${sequence} follows ${last}: events are missing`);
   }
   check.lastSequence = Math.max(last, sequence);
 }
 
-function checkTaskSeq(check: Check, task: TaskState, seq: number, previous: unknown): void {
+function checkTaskSeq(check: Check, task: TaskState, seq: number, previous?: number): void {
   const last = task.lastSeq;
   task.lastSeq = Math.max(last, seq);
-  if (previous !== undefined && previous !== -1 && !isIndex(previous)) {
-    report(check, "shape", "prev_task_seq is not an index or -1");
-    return;
-  }
   if (seq <= last) {
     report(check, "task_seq", `task_seq ${seq} does not come after ${last}`);
     return;
@@ -52,11 +49,11 @@ function checkTaskSeq(check: Check, task: TaskState, seq: number, previous: unkn
   }
   const expected = check.options.filtered && previous !== undefined ? previous : seq - 1;
   if (expected > last) {
-    report(check, "task_seq", `task_seq ${seq} follows ${last}: some of the task are missing`);
+    report(check, "task_seq", `task_seq ${seq} follows ${last}: events are missing`);
   }
 }
 
-/** Where an event says it came from (I15), against what its task said before and what its parent says (law 6). */
+/** Checks the source of an event (I15) against earlier events of its task and its parent (law 6). */
 export function checkSource(check: Check, task: TaskState, event: Frame): void {
   const { source } = event;
   const isChild = task.parentId !== undefined || check.children.has(task.id);
@@ -70,24 +67,22 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
     report(check, "I15", `an event of the root ${show(task.id)} has a source`);
     return;
   }
-  if (!isRecord(source) || !isId(source.agentId) || !isId(source.path) || !isIndex(source.depth)) {
-    report(check, "I15", "source has no agentId, depth and path");
-    return;
-  }
-  const { agentId, depth, path } = source;
+  if (readerOf(sourceRef)(source, {}) === undefined) return; // The rule `shape` has reported it.
+  const { agentId, depth, path, taskId } = source as SourceRef;
   const segments = path.split("/");
   if (depth !== segments.length - 1) {
-    report(check, "I15", `source.depth is ${depth}, its path ${show(path)} has another`);
+    report(check, "I15", `source.depth is ${depth}, but source.path is ${show(path)}`);
   }
   if (segments.at(-1) !== agentId) {
     report(check, "I15", `source.path ${show(path)} does not end in the agent ${show(agentId)}`);
   }
-  if (source.taskId !== undefined && source.taskId !== task.id) {
-    report(check, "I15", `source.taskId is ${show(source.taskId)}, not the event's task`);
+  if ((taskId ?? task.id) !== task.id) {
+    report(check, "I15", `source.taskId ${show(taskId)} is not the task_id`);
   }
   if (event.type === "task.created") {
-    for (const name of ["agentKey", "sessionId", "parentSessionId", "taskId"]) {
-      if (!isId(source[name])) report(check, "I15", `the source of task.created has no ${name}`);
+    for (const name of ["agentKey", "sessionId", "parentSessionId", "taskId"] as const) {
+      if ((source as SourceRef)[name] === undefined)
+        report(check, "I15", `the source of task.created has no ${name}`);
     }
   }
   const first = task.source;
@@ -95,15 +90,11 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
     task.source = { agentId, depth, path };
     checkPrefix(check, task);
   } else if (first.agentId !== agentId || first.depth !== depth || first.path !== path) {
-    report(
-      check,
-      "L6",
-      `source.path ${show(path)} was ${show(first.path)} on the task's events before`,
-    );
+    report(check, "L6", `source.path ${show(path)} was ${show(first.path)} before`);
   }
 }
 
-/** A child's path is its parent's with one level more: ancestors only ever put themselves in front. */
+/** The path of a child is the path of its parent and its own agent id. */
 function checkPrefix(check: Check, task: TaskState): void {
   const parentId = task.parentId ?? check.children.get(task.id)?.parentId;
   const parent = parentId === undefined ? undefined : check.tasks.get(parentId);
@@ -114,7 +105,7 @@ function checkPrefix(check: Check, task: TaskState): void {
     report(
       check,
       "L6",
-      `source.path ${show(path)} is not its parent's ${show(parentPath)} and itself`,
+      `source.path ${show(path)} does not extend the parent's ${show(parentPath)}`,
     );
   }
 }

@@ -17,7 +17,7 @@ const closed = (reason: string, final: boolean) => ({
 });
 const error = { type: "error", code: "cursor_expired", message: "gone", retryable: true };
 
-it("lets them through where they belong", () => {
+it("accepts control frames in legal positions", () => {
   const [created, running, completed] = log(...begin, end);
   const frames = [
     opened,
@@ -33,7 +33,7 @@ it("lets them through where they belong", () => {
   expect(found(frames)).toEqual([]);
 });
 
-it("finds a stream that goes on after its end, or is not as final as it says", () => {
+it("reports frames after stream.closed and a wrong `final`", () => {
   const events = log(...begin, end);
   expect(found([closed("idle", false), ...events])).toEqual([
     [1, "frame"],

@@ -4,14 +4,13 @@ import type {
   OutputItemDone,
   ToolResultProgress,
 } from "../event.ts";
+import { kindOf } from "../shape.ts";
 import type { Annotation } from "../task.ts";
 import { checkAnnotations, sameAnnotation } from "./annotations.ts";
 import { checkOutlived } from "./children.ts";
 import type { PartEvent } from "./parts.ts";
 import { checkForm, checkPart, checkTaskBlock, partOf, valueIn } from "./parts.ts";
-import type { SentBlock, SentItem } from "./shape.ts";
-import { blockKind } from "./shape.ts";
-import type { Check, ItemState, PartState, TaskState } from "./state.ts";
+import type { Check, ItemState, PartState, SentBlock, SentItem, TaskState } from "./state.ts";
 import { addItem, newPart, report, show } from "./state.ts";
 
 type ItemEvent =
@@ -21,7 +20,7 @@ type ItemEvent =
   | ToolResultProgress
   | PartEvent;
 
-/** What a part's event is about, by the beginning of its type. */
+/** The types of items that a part's event is for, by the prefix of its type. */
 const itemTypes = [
   ["task.reasoning_", ["reasoning"]],
   ["task.tool_call_", ["tool_call"]],
@@ -29,9 +28,9 @@ const itemTypes = [
   ["task.", ["tool_result", "message"]],
 ] as const;
 
-/** Items open, are built, close and are taken back. */
+/** Checks the events of items and their parts. */
 export function checkItem(check: Check, task: TaskState, event: ItemEvent): void {
-  if (task.status === "queued") report(check, "edge", "a queued task has no output yet");
+  if (task.status === "queued") report(check, "edge", "a queued task must not have output");
   if (event.type === "task.output_item.added") {
     checkItemAdded(check, task, event);
     return;
@@ -48,7 +47,7 @@ export function checkItem(check: Check, task: TaskState, event: ItemEvent): void
     if (item.state === "discarded") report(check, "I4", `${show(item.id)} was already discarded`);
     checkOutlived(check, item);
     item.state = "discarded";
-    // A call that was taken back may be shown again, be it with other arguments.
+    // A discarded call may be sent again, with the same call id.
     if (item.type === "tool_call") check.callIds.delete(item.callId ?? "");
     return;
   }
@@ -79,7 +78,7 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
   const known = task.itemAt.get(at);
   if (known !== undefined) {
     const state = known.state === "discarded" ? "of a discarded item" : `of ${show(known.id)}`;
-    report(check, "I2", `output_index ${at} is the place ${state}`);
+    report(check, "I2", `output_index ${at} is the index ${state}`);
     return;
   }
   if (at < task.nextIndex || (at > task.nextIndex && !check.options.filtered)) {
@@ -87,7 +86,8 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
   }
   checkProjection(check, sent);
   if (!check.options.legacy) {
-    if (sent.status !== "in_progress") report(check, "A23", "an item opens as in_progress");
+    if (sent.status !== "in_progress")
+      report(check, "A23", `an item must open as in_progress, got ${show(sent.status)}`);
     checkIds(check, task, sent);
   }
   const item = rememberItem(check, task, at, sent);
@@ -96,7 +96,7 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
   }
 }
 
-/** Puts an item with its parts into memory, as an opening event or a snapshot shows it. */
+/** Adds an item and its parts to the state. */
 export function rememberItem(check: Check, task: TaskState, at: number, sent: SentItem): ItemState {
   const item = addItem(check, task, at, {
     id: sent.id,
@@ -119,17 +119,17 @@ export function rememberItem(check: Check, task: TaskState, at: number, sent: Se
 
 function checkIds(check: Check, task: TaskState, sent: SentItem): void {
   if (task.itemById.has(sent.id)) {
-    report(check, "A9", `the task has an item ${show(sent.id)} already`);
+    report(check, "A9", `the task has an item ${show(sent.id)}`);
   }
   if (sent.type === "tool_call" && check.callIds.has(sent.call_id ?? "")) {
     report(check, "A9", `the call id ${show(sent.call_id)} was used before`);
   }
 }
 
-/** The wire shows what people see: the model's side stays behind. */
+/** The wire carries the blocks for people, not the model's content. */
 function checkProjection(check: Check, sent: SentItem): void {
   if ((sent.type === "tool_result" || sent.type === "message") && sent.content !== undefined) {
-    report(check, "I10", `a ${sent.type} carries the model's content`);
+    report(check, "I10", `a ${sent.type} must not have content`);
   }
 }
 
@@ -153,7 +153,11 @@ function checkItemDone(
   }
   checkProjection(check, sent);
   if (!check.options.legacy && (sent.status === undefined || sent.status === "in_progress")) {
-    report(check, "A23", "an item closes as completed, incomplete, failed or cancelled");
+    report(
+      check,
+      "A23",
+      `an item must close as completed, incomplete, failed or cancelled, got ${show(sent.status)}`,
+    );
   }
   checkOutlived(check, item);
   const finished = sent.status === undefined || sent.status === "completed";
@@ -176,18 +180,18 @@ function checkItemDone(
   }
 }
 
-/** A child of a producer that sends no links, or of a stream that leaves its start out. */
+/** Whether an item may hold a child whose start the stream does not have. */
 function holdsUnlinked(check: Check, task: TaskState, item: ItemState): boolean {
   if (item.callId === undefined) return false;
   if (check.lenient) return true;
   return check.options.legacy === true && item.callId !== task.id && check.tasks.has(item.callId);
 }
 
-/** An item that holds a child names it at its end, and does not repeat what the child did. */
+/** An item that holds a child names it when it closes, and does not repeat its output. */
 function checkContainer(check: Check, item: ItemState, sent: SentItem): void {
   if (sent.type !== "tool_result" || check.options.legacy) return;
   if (item.childId !== undefined && sent.child_task_id !== item.childId) {
-    report(check, "I11", `${show(item.id)} ends without the child_task_id ${show(item.childId)}`);
+    report(check, "I11", `${show(item.id)} closes without the child_task_id ${show(item.childId)}`);
   } else if (sent.child_task_id !== undefined && item.childId === undefined && !check.lenient) {
     report(check, "link", `${show(sent.child_task_id)} was not started on ${show(item.id)}`);
   }
@@ -197,7 +201,7 @@ function checkContainer(check: Check, item: ItemState, sent: SentItem): void {
   }
 }
 
-/** What done says of a list must be complete and agree with what was built. */
+/** The list in `done` must be complete and agree with the list that was assembled. */
 function checkWhole(
   check: Check,
   name: string,
@@ -217,17 +221,17 @@ function checkWhole(
   }
   for (const [at, part] of parts.entries()) {
     if (!agrees(part, sent[at] as SentBlock)) {
-      report(check, "I6", `${name} ${at} is not what its own events said`);
+      report(check, "I6", `${name} ${at} differs from its own events`);
     }
   }
 }
 
-/** A part that was interrupted ends with its item, which may say no more than the deltas did. */
+/** A part that was interrupted closes with its item, which must repeat its deltas. */
 function agrees(part: PartState, block: SentBlock): boolean {
   if (part.open) return part.deltas === 0 || valueIn(block) === part.text;
   const { annotations = [] } = block;
   return (
-    blockKind(block.type) === part.kind &&
+    kindOf(block.type) === part.kind &&
     valueIn(block) === part.text &&
     annotations.length === part.annotations.length &&
     part.annotations.every((known, at) =>
@@ -236,7 +240,7 @@ function agrees(part: PartState, block: SentBlock): boolean {
   );
 }
 
-/** What a closing item's blocks cite and stand for; they are in memory from now on, as others may cite them. */
+/** Checks the blocks of a closing item and adds them to the state, because others may cite them. */
 function checkBlocks(
   check: Check,
   task: TaskState,

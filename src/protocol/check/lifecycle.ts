@@ -4,7 +4,7 @@ import { isTerminal } from "../task.ts";
 import type { Check, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
-/** From where a task may come to each state; `task.resumed` alone leads out of a suspension. */
+/** The states from which a task may enter each state; only `task.resumed` ends a suspension. */
 const comesFrom: Readonly<Record<Exclude<TaskStatus, "queued">, readonly TaskStatus[]>> = {
   in_progress: ["queued"],
   suspended: ["in_progress"],
@@ -29,7 +29,7 @@ type LifecycleEvent = Extract<
   }
 >;
 
-/** A task begins, waits, goes on and ends, along the legal edges only. */
+/** Checks the lifecycle of a task. */
 export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEvent): void {
   switch (event.type) {
     case "task.created":
@@ -50,9 +50,22 @@ export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEv
       return;
     default:
       checkUsage(check, task, event.task.usage?.total_tokens);
+      checkCause(check, event);
       checkAllClosed(check, task);
       move(check, task, event.task.status);
       return;
+  }
+}
+
+/** A task that fails or is incomplete gives the reason. */
+function checkCause(
+  check: Check,
+  { type, task }: LifecycleEvent & { readonly task: object },
+): void {
+  if (type === "task.failed" && task.error === undefined) {
+    report(check, "L3", "task.failed has no task.error");
+  } else if (type === "task.incomplete" && task.incomplete_details === undefined) {
+    report(check, "L3", "task.incomplete has no task.incomplete_details");
   }
 }
 
@@ -65,7 +78,7 @@ export function checkUsage(check: Check, task: TaskState, total: number | undefi
   task.totalTokens = total;
 }
 
-/** The first thing that a task says must be that it exists. */
+/** The first event of a task is `task.created`. */
 export function checkBegun(check: Check, task: TaskState, type: string): void {
   if (task.status !== undefined || type === "task.created") return;
   report(check, "edge", `the first event of ${show(task.id)} is ${show(type)}, not task.created`);
@@ -95,19 +108,19 @@ function checkCreated(check: Check, task: TaskState, event: TaskCreated): void {
     report(check, "link", `${show(task.id)} is not the id of the call ${show(parent_call_id)}`);
   }
   if (parent_task_id === task.id) {
-    report(check, "link", `${show(task.id)} claims to be its own parent`);
+    report(check, "link", `${show(task.id)} is its own parent`);
     return;
   }
   if (!check.tasks.has(parent_task_id) && !check.lenient) {
     report(check, "link", `the parent ${show(parent_task_id)} is not in the log`);
   }
-  const told = check.children.get(task.id);
-  if (told !== undefined && told.parentId !== parent_task_id) {
-    report(check, "link", `${show(told.parentId)} started it, ${show(parent_task_id)} is named`);
-  } else if (told !== undefined && told.itemId !== parent_item_id) {
-    report(check, "link", `${show(told.itemId)} holds it, ${show(parent_item_id)} is named`);
-  } else if (told?.mode === "sync" && mode === "background") {
-    report(check, "link", `${show(told.parentId)} started it as sync, it says background`);
+  const link = check.children.get(task.id);
+  if (link !== undefined && link.parentId !== parent_task_id) {
+    report(check, "link", `the parent is ${show(link.parentId)}, not ${show(parent_task_id)}`);
+  } else if (link !== undefined && link.itemId !== parent_item_id) {
+    report(check, "link", `the item is ${show(link.itemId)}, not ${show(parent_item_id)}`);
+  } else if (link?.mode === "sync" && mode === "background") {
+    report(check, "link", "the mode is sync, not background");
   }
 }
 
@@ -115,22 +128,22 @@ function checkRoot(check: Check, task: TaskState): void {
   if (check.children.has(task.id)) {
     report(check, "link", `the child ${show(task.id)} does not name its parent`);
   } else if (check.rootId !== undefined && !check.lenient) {
-    report(check, "link", `a second task without a parent; the root is ${show(check.rootId)}`);
+    report(check, "link", `${show(task.id)} has no parent, but the root is ${show(check.rootId)}`);
   } else {
     check.rootId = task.id;
   }
 }
 
-/** What a suspended task waits for must be known. */
+/** A suspended task waits for approvals and tasks of this stream. */
 function checkWaits(check: Check, approvals: readonly string[], tasks: readonly string[]): void {
   if (check.lenient) return;
   for (const id of approvals) {
     if (!check.approvals.has(id)) {
-      report(check, "approval", `waits for the approval ${show(id)}, which nobody requested`);
+      report(check, "approval", `the approval ${show(id)} was not requested`);
     }
   }
   for (const id of tasks) {
-    if (!check.tasks.has(id)) report(check, "link", `waits for the unknown task ${show(id)}`);
+    if (!check.tasks.has(id)) report(check, "link", `the task ${show(id)} is unknown`);
   }
 }
 

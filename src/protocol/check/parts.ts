@@ -1,8 +1,7 @@
 import type { LogEvent } from "../event.ts";
+import { kindOf } from "../shape.ts";
 import { checkAdded, checkAnnotations } from "./annotations.ts";
-import type { SentBlock } from "./shape.ts";
-import { blockKind } from "./shape.ts";
-import type { Check, ItemState, PartState, TaskState } from "./state.ts";
+import type { Check, ItemState, PartState, SentBlock, TaskState } from "./state.ts";
 import { endsInHalf, newPart, report, show } from "./state.ts";
 
 /** The events that build an item's parts. */
@@ -28,7 +27,7 @@ export type PartEvent = Extract<
   }
 >;
 
-/** The parts of an open item: each is opened at most once, grows, and is closed once. */
+/** Checks an event of a part: a part is opened at most once and closed once. */
 export function checkPart(check: Check, task: TaskState, item: ItemState, event: PartEvent): void {
   switch (event.type) {
     case "task.reasoning_summary_item.added":
@@ -71,7 +70,7 @@ function checkBlock(
     case "task.text.added":
     case "task.image.added":
       checkForm(check, event.item);
-      openPart(check, blocks, at, newPart(blockKind(event.item.type), true, valueIn(event.item)));
+      openPart(check, blocks, at, newPart(kindOf(event.item.type), true, valueIn(event.item)));
       return;
     case "task.text.delta":
       append(check, blocks, at, event.delta);
@@ -88,36 +87,41 @@ function checkBlock(
       const added = blocks[at]?.annotations ?? [];
       checkForm(check, item);
       checkTaskBlock(check, task, item);
-      const kind = blockKind(item.type);
-      if (kind === "image" && valueIn(item) === "") report(check, "I9", "an image without a url");
+      const kind = kindOf(item.type);
+      if (kind === "image" && valueIn(item) === "") report(check, "I9", "the image has no url");
       closePart(check, blocks, at, kind, valueIn(item), item);
       checkAnnotations(check, task, item, added);
     }
   }
 }
 
-/** How a block says what it is: one name for images, strings as ids. */
+/** Reports a block in the first form of the protocol. */
 export function checkForm(check: Check, block: SentBlock): void {
   if (check.options.legacy) return;
-  if (block.type === "image_url") report(check, "A3", 'the wire\'s name of an image is "image"');
+  if (block.type === "image_url")
+    report(check, "A3", 'the type of an image must be "image", got "image_url"');
   if (block.id !== undefined && typeof block.id !== "string") {
-    report(check, "A16", "a block's id is a string; the number to cite is its reference_id");
+    report(
+      check,
+      "A16",
+      "the id of a block must be a string; send the number to cite as reference_id",
+    );
   }
 }
 
-/** A block that gives a child its place must name a child of this very task. */
+/** A `task` block must name a child of this task. */
 export function checkTaskBlock(check: Check, task: TaskState, block: SentBlock): void {
   if (block.type !== "task" || check.lenient) return;
   const id = block.task_id ?? "";
   const parentId = check.children.get(id)?.parentId ?? check.tasks.get(id)?.parentId;
   if (parentId !== task.id) {
-    report(check, "I12", `the block stands for ${show(id)}, which is no child of this task`);
+    report(check, "I12", `${show(id)} is not a child of this task`);
   }
 }
 
-/** What two mentions of the same block must agree on: its text, or the url of an image. */
+/** The text of a block, or the url of an image. */
 export function valueIn(block: SentBlock): string {
-  return (blockKind(block.type) === "image" ? block.image_url?.url : block.text) ?? "";
+  return (kindOf(block.type) === "image" ? block.image_url?.url : block.text) ?? "";
 }
 
 function openPart(check: Check, parts: PartState[], at: number, part: PartState): void {
@@ -125,7 +129,7 @@ function openPart(check: Check, parts: PartState[], at: number, part: PartState)
   else if (at === parts.length) parts.push(part);
   else {
     report(check, "A5", `the part at ${at} is opened again`);
-    // What follows belongs to the second one: reporting each of its events would only repeat this.
+    // Later events belong to the second part; reporting each of them would repeat this problem.
     if (!parts[at]?.open) parts[at] = part;
   }
 }
@@ -146,7 +150,7 @@ function append(check: Check, parts: PartState[], at: number, delta: string): vo
     return;
   }
   if (part.kind === "image") {
-    report(check, "I4", `a text delta for the image at ${at}`);
+    report(check, "I4", `a delta for ${at}, which is an image`);
     return;
   }
   if (delta === "") return;
@@ -169,13 +173,13 @@ function replace(check: Check, parts: PartState[], at: number, partial: number, 
     return;
   }
   if (part.kind !== "image") {
-    report(check, "I4", `a preview for the ${part.kind} at ${at}`);
+    report(check, "I4", `a preview for ${at}, which is a ${part.kind}`);
     return;
   }
   if (partial <= part.lastPartial) {
     report(check, "I9", `partial_image_index ${partial} does not come after ${part.lastPartial}`);
   }
-  if (url === "") report(check, "I9", "a preview without a url");
+  if (url === "") report(check, "I9", "the preview has no url");
   part.lastPartial = partial;
 }
 
@@ -196,16 +200,16 @@ function closePart(
   if (known === undefined) return;
   if (!known.open) report(check, "A5", `the part at ${at} is already done`);
   else if (known.kind !== kind) {
-    report(check, "I4", `a ${kind} ends what began as ${known.kind} at ${at}`);
+    report(check, "I4", `the part at ${at} is a ${known.kind}, not a ${kind}`);
   } else if (known.deltas > 0 && known.text !== text) {
     report(check, "I5", `the deltas make ${show(known.text)}, done says ${show(text)}`);
   }
 }
 
-/** A part as a block shows it, seen at the given place. */
+/** The state of a block that is at the given index of the stream. */
 export function partOf(block: SentBlock, index: number): PartState {
-  const part = newPart(blockKind(block.type), block.status === "in_progress", valueIn(block));
-  // The first form wrote the number to cite into `id`.
+  const part = newPart(kindOf(block.type), block.status === "in_progress", valueIn(block));
+  // The first form sends the number to cite as `id`.
   const number = block.reference_id ?? block.id;
   if (typeof number === "number") part.referenceId = number;
   part.lastPartial = block.partial_image_index ?? -1;

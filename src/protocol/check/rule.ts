@@ -1,4 +1,4 @@
-/** The names of the rules, as the table in docs/protocol/check-stream.md explains them. */
+/** The names of the rules; docs/protocol/check-stream.md explains them. */
 export type Rule =
   | "I1"
   | "I2"
@@ -24,6 +24,7 @@ export type Rule =
   | "A20"
   | "A23"
   | "shape"
+  | "word"
   | "sequence"
   | "task_seq"
   | "duplicate"
@@ -35,7 +36,7 @@ export type Rule =
   | "usage"
   | "frame";
 
-/** A rule that an event breaks; `index` is the event's place in the list that was checked. */
+/** A rule that an event breaks; `index` is the index of the event in the list. */
 export interface Problem {
   readonly index: number;
   readonly rule: Rule;

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Fields } from "../../../test/support/hand-log.ts";
 import { block, end, found, log, message, task, text } from "../../../test/support/hand-log.ts";
 
-it("starts again from a snapshot", () => {
+it("continues from a snapshot", () => {
   const snapshot = {
     type: "task.snapshot",
     task_id: "task_r",

@@ -4,7 +4,7 @@ import { rememberItem } from "./items.ts";
 import type { Check, TaskState } from "./state.ts";
 import { taskState } from "./state.ts";
 
-/** A snapshot stands for everything before it: the task's memory starts again from what it shows. */
+/** Replaces the state of a task with a snapshot. */
 export function takeSnapshot(check: Check, event: TaskSnapshot): TaskState {
   const { task: sent } = event;
   check.lenient = true;
@@ -30,9 +30,9 @@ export function takeSnapshot(check: Check, event: TaskSnapshot): TaskState {
   task.totalTokens = sent.usage?.total_tokens ?? 0;
   for (const [at, item] of (sent.output ?? []).entries()) {
     if (item.type === "omitted") continue;
-    const known = rememberItem(check, task, at, item);
-    if (item.type === "discarded") known.state = "discarded";
-    else if (item.status !== "in_progress") known.state = "done";
+    const state = rememberItem(check, task, at, item);
+    if (item.type === "discarded") state.state = "discarded";
+    else if (item.status !== "in_progress") state.state = "done";
   }
   for (const { approval_id, decision } of sent.approvals ?? []) {
     check.approvals.set(approval_id, { taskId: task.id, resolved: decision !== undefined });

@@ -2,30 +2,60 @@ import type { SourceRef } from "../source.ts";
 import type { Annotation, TaskMode, TaskStatus } from "../task.ts";
 import type { Problem, Rule } from "./rule.ts";
 
-/** How much a stream promises. */
+/** A frame whose type is a string. */
+export type Frame = Readonly<Record<string, unknown>> & { readonly type: string };
+
+/** A block of any type, in either form of the protocol. */
+export interface SentBlock {
+  readonly type: string;
+  readonly id?: unknown;
+  readonly reference_id?: number;
+  readonly status?: string;
+  readonly text?: string;
+  readonly image_url?: { readonly url: string };
+  readonly partial_image_index?: number;
+  readonly annotations?: readonly Annotation[];
+  readonly task_id?: string;
+}
+/** An item of any type. */
+export interface SentItem {
+  readonly type: string;
+  readonly id: string;
+  readonly status?: string;
+  readonly call_id?: string;
+  readonly name?: string;
+  readonly arguments?: string;
+  readonly arguments_status?: string;
+  readonly block_list?: readonly SentBlock[];
+  readonly summary?: readonly SentBlock[];
+  readonly content?: readonly SentBlock[];
+  readonly child_task_id?: string;
+}
+
+/** Options for `checkStream`. */
 export interface CheckOptions {
-  /** A producer of the first form: no numbers, no lifecycle, no sources, no statuses, numbers as block ids. */
+  /** The first form of the protocol: no numbers, lifecycle, sources or statuses; numbers as ids of blocks. */
   readonly legacy?: boolean;
-  /** A stream with a lens: tasks, items and numbers are left out on purpose. */
+  /** A filtered stream, which leaves out tasks, items and numbers. */
   readonly filtered?: boolean;
-  /** A stream that has not ended: what is still open at its end is no problem. */
+  /** A stream that has not ended: tasks and items may be open at its end. */
   readonly partial?: boolean;
 }
 
-/** Everything that the rules remember of a stream. */
+/** The state of a check. */
 export interface Check {
   readonly options: CheckOptions;
   readonly problems: Problem[];
-  /** The place of the event that is being looked at. */
+  /** The index of the current event. */
   index: number;
-  /** Whether things may be named that the stream has not shown: under a lens, or after a snapshot. */
+  /** Whether events may name tasks and items that the stream does not have: if it is filtered, or after a snapshot. */
   lenient: boolean;
   lastSequence: number;
   rootId: string | undefined;
   /** Whether the last control frame was `stream.closed`. */
   closed: boolean;
   readonly tasks: Map<string, TaskState>;
-  /** What parents have said of their children, by the child's id. */
+  /** The children that parents have named, by id. */
   readonly children: Map<string, ChildState>;
   readonly approvals: Map<string, ApprovalState>;
   /** The call ids of all tool calls so far. */
@@ -34,10 +64,10 @@ export interface Check {
   readonly results: Map<string, { readonly task: TaskState; readonly item: ItemState }>;
 }
 
-/** What the rules remember of a task. */
+/** The state of a task. */
 export interface TaskState {
   readonly id: string;
-  /** The place of its latest event. */
+  /** The index of its last event. */
   lastIndex: number;
   status: TaskStatus | undefined;
   ended: boolean;
@@ -48,19 +78,19 @@ export interface TaskState {
   sessionId: string | undefined;
   parentId: string | undefined;
   parentItemId: string | undefined;
-  /** The place of the event that named the parent. */
+  /** The index of the event that named the parent. */
   linkedAt: number;
   mode: TaskMode | undefined;
-  /** Whether I14 was reported for it: once is enough. */
+  /** Whether I14 was reported for it. */
   outsideReported: boolean;
-  /** The `output_index` that the next item must have, or may not be below. */
+  /** The `output_index` of the next item; on a filtered stream the lowest one. */
   nextIndex: number;
   readonly itemAt: Map<number, ItemState>;
   readonly itemById: Map<string, ItemState>;
   totalTokens: number;
 }
 
-/** What a parent has said of a child. */
+/** The link from a parent to a child. */
 export interface ChildState {
   readonly parentId: string;
   readonly itemId: string;
@@ -69,19 +99,19 @@ export interface ChildState {
   finished: boolean;
 }
 
-/** Who asked, and whether it was answered. */
+/** The state of an approval. */
 export interface ApprovalState {
   readonly taskId: string;
   resolved: boolean;
 }
 
-/** What the rules remember of an item. */
+/** The state of an item. */
 export interface ItemState {
   readonly id: string;
   readonly type: string;
   readonly callId: string | undefined;
   readonly name: string | undefined;
-  /** The place of the event that opened it. */
+  /** The index of the event that opened it. */
   readonly openedAt: number;
   state: "open" | "done" | "discarded";
   childId: string | undefined;
@@ -92,7 +122,7 @@ export interface ItemState {
   readonly arguments: PartState[];
 }
 
-/** What the rules remember of a block, a summary's paragraph, a raw text or a call's arguments. */
+/** The state of a block, a paragraph of a summary, a raw text or the arguments of a call. */
 export interface PartState {
   readonly kind: string;
   open: boolean;
@@ -106,24 +136,24 @@ export interface PartState {
   annotations: { readonly annotation: Annotation; readonly index: number }[];
 }
 
-/** Writes a problem down, at the event that is being looked at unless another place is given. */
+/** Reports a problem, by default at the current event. */
 export function report(check: Check, rule: Rule, message: string, index = check.index): void {
   check.problems.push({ index, rule, message });
 }
 
-/** A value for a message: short, whatever it is. */
+/** A value as a short text for a message. */
 export function show(value: unknown): string {
   if (typeof value === "string") {
     return JSON.stringify(value.length > 48 ? `${value.slice(0, 47)}…` : value);
   }
   if (value === null || typeof value !== "object") return String(value);
-  return Array.isArray(value) ? "a list" : "an object";
+  return Array.isArray(value) ? "an array" : "an object";
 }
 
-/** The memory of a task, made when its first event or snapshot arrives. */
+/** The state of a task; created with its first event or snapshot. */
 export function taskState(check: Check, id: string): TaskState {
-  const known = check.tasks.get(id);
-  if (known !== undefined) return known;
+  const existing = check.tasks.get(id);
+  if (existing !== undefined) return existing;
   const task: TaskState = {
     id,
     lastIndex: check.index,
@@ -147,7 +177,7 @@ export function taskState(check: Check, id: string): TaskState {
   return task;
 }
 
-/** A new item in its task's memory. */
+/** Adds an item to a task. */
 export function addItem(
   check: Check,
   task: TaskState,
@@ -170,7 +200,7 @@ export function addItem(
   return item;
 }
 
-/** A new part of an item. */
+/** Creates a part of an item. */
 export function newPart(kind: string, open: boolean, text: string): PartState {
   return {
     kind,

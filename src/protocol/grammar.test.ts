@@ -10,7 +10,7 @@ type Sent = Record<string, unknown>;
 
 /** A log of one task, numbered. */
 function log(...events: readonly Sent[]): LogEvent[] {
-  return [{ type: "task.created", task: { id: "r" } }, ...events].map(
+  return [end("created", { status: "queued" }), ...events].map(
     (event, index) =>
       ({
         task_id: "r",
@@ -31,8 +31,12 @@ const added = (item: Sent, output_index = 0) => ({
 const message = added({ type: "message", role: "assistant", block_list: [] });
 const at = { item_id: "m", output_index: 0, block_index: 0 };
 const block = (type: string, item: unknown) => ({ type: `task.${type}`, ...at, item });
-const end = (type: string, task: Sent) => ({ type: `task.${type}`, task });
+const end = (type: string, task: Sent) => ({
+  type: `task.${type}`,
+  task: { id: "r", object: "task", status: type, ...task },
+});
 const child = { child_task_id: "c", call_id: "c", item_id: "f", output_index: 0 };
+const agent = { id: "a", key: "k" };
 const usage = { input_tokens: 1, output_tokens: 1, total_tokens: 2 };
 
 /** An object or a list within itself, more often than a stack is deep. */
@@ -42,31 +46,34 @@ function nested(levels: number): unknown {
   return value;
 }
 
-describe("an event that is not built as its type says is ignored and counted", () => {
+describe("an event that does not fit the grammar is ignored and counted", () => {
   const wrong: readonly [string, ...Sent[]][] = [
-    ["an end without its details", end("incomplete", { incomplete_details: null })],
-    ["an end without a task", { type: "task.completed" }],
-    ["an error that is a text", end("failed", { error: "no" })],
-    ["a usage that is null", end("completed", { usage: null })],
-    ["a usage without numbers", { type: "task.usage", usage: {} }],
+    ["incomplete_details without a reason", end("incomplete", { incomplete_details: {} })],
+    ["task.completed without a task", { type: "task.completed" }],
+    ["an error that is a string", end("failed", { error: "no" })],
+    ["a usage that is a number", end("completed", { usage: 2 })],
+    ["a usage without numbers", { type: "task.usage", cumulative: true, usage: {} }],
     [
-      "a child's usage that is null",
-      { type: "task.child.finished", ...child, status: "completed", usage: null },
+      "a child's usage that is a number",
+      { type: "task.child.finished", ...child, status: "completed", usage: 2 },
     ],
-    ["an output with half an item", end("completed", { output: [{ type: "message", id: 4 }] })],
-    ["an output of nothing", end("completed", { output: [null] })],
+    ["an output with a malformed item", end("completed", { output: [{ type: "message", id: 4 }] })],
+    ["an output with null", end("completed", { output: [null] })],
     ["a summary that is an object", added({ type: "reasoning", summary: {} })],
-    ["raw text that is a text", added({ type: "reasoning", summary: [], content: "abc" })],
-    ["arguments that are an object", added({ type: "tool_call", arguments: {} })],
-    ["a result without its call", added({ type: "tool_result", block_list: [] })],
-    ["a block that is null", added({ type: "message", block_list: [null] })],
+    ["content that is a string", added({ type: "reasoning", summary: [], content: "abc" })],
+    [
+      "arguments that are an object",
+      added({ type: "tool_call", call_id: "c", name: "n", arguments: {} }),
+    ],
+    ["a tool result without call_id", added({ type: "tool_result", block_list: [] })],
+    ["a block that is null", added({ type: "message", role: "assistant", block_list: [null] })],
     [
       "annotations that are a number",
       message,
       block("text.added", { type: "text", text: "", annotations: 5 }),
     ],
     [
-      "annotations of null",
+      "an annotation that is null",
       message,
       block("text.done", { type: "text", text: "", annotations: [null] }),
     ],
@@ -85,20 +92,23 @@ describe("an event that is not built as its type says is ignored and counted", (
     ],
     [
       "a child at a negative index",
-      { type: "task.child.started", ...child, output_index: -5, mode: "sync" },
+      { type: "task.child.started", ...child, output_index: -5, mode: "sync", agent },
     ],
-    ["a child in no mode", { type: "task.child.started", ...child, mode: 7 }],
+    ["a child whose mode is a number", { type: "task.child.started", ...child, mode: 7, agent }],
     ["a suspension for a number", { type: "task.suspended", reason: 5 }],
-    ["approvals that are no list", { type: "task.suspended", reason: "approval", approval_ids: 7 }],
-    ["an approval with nothing but its id", { type: "task.approval.requested", approval_id: "a" }],
     [
-      "a tombstone of nobody",
+      "approval_ids that are not an array",
+      { type: "task.suspended", reason: "approval", approval_ids: 7 },
+    ],
+    ["an approval that only has an id", { type: "task.approval.requested", approval_id: "a" }],
+    [
+      "task.output_item.discarded without item_id",
       message,
       { type: "task.output_item.discarded", output_index: 0, reason: "fallback" },
     ],
-    ["a source that is a text", { type: "task.cancelling", source: "zzz" }],
-    ["a second beginning", end("in_progress", {}), end("created", {})],
-    ["a value that nests without end", { type: "task.custom", name: "n", value: nested(100_000) }],
+    ["a source that is a string", { type: "task.cancelling", source: "zzz" }],
+    ["a second task.created", end("in_progress", {}), end("created", {})],
+    ["a value that nests too deep", { type: "task.custom", name: "n", value: nested(100_000) }],
   ];
   it.each(wrong.map(([name, ...events]) => [name, events] as const))("%s", (_, events) => {
     const before = fold(...events.slice(0, -1));
@@ -113,7 +123,7 @@ describe("an event that is not built as its type says is ignored and counted", (
     expect(subtreeUsage(tree, "r").total_tokens).toBe(0);
   });
 
-  it("but nobody minds what this version does not know", () => {
+  it("accepts unknown types, fields and words", () => {
     const item = { type: "hologram", id: "h", block_list: [null, 7], summary: "short" };
     const block = { type: "smell", text: 5, annotations: "none" };
     const known = { type: "message", role: "assistant", mood: { good: [true] } };
@@ -132,7 +142,25 @@ describe("an event that is not built as its type says is ignored and counted", (
   });
 });
 
-it("an item closes as another type only with what that may hold", () => {
+it("reads null on an optional field as an absent field", () => {
+  const nulls = { usage: null, error: null, incomplete_details: null, output: null };
+  const text = { type: "text", text: "a", annotations: null, id: null };
+  const tree = fold(
+    { ...message, source: null, prev_task_seq: null },
+    block("text.done", text),
+    { type: "task.child.finished", ...child, status: "completed", usage: null },
+    end("incomplete", { ...nulls, structured: null }),
+  );
+  expect(tree.ignored).toBe(0);
+  expect((outputOf(tree)[0] as MessageItem).block_list).toEqual([{ type: "text", text: "a" }]);
+  expect(tree.tasks.c).not.toHaveProperty("usage");
+  for (const name of ["usage", "error", "incompleteReason", "source"]) {
+    expect(tree.tasks.r).not.toHaveProperty(name);
+  }
+  expect(tree.tasks.r).toHaveProperty("structured", null);
+});
+
+it("closes an item as a different type only if its content fits that type", () => {
   const done = (item: Sent) => ({ type: "task.output_item.done", output_index: 0, item });
   const message = { type: "message", id: "m", status: "completed" };
   const tree = fold(added({ type: "hologram", block_list: [null] }), done(message));
@@ -162,10 +190,10 @@ describe("a snapshot", () => {
     ["approvals of null", { approvals: [null] }],
     [
       "a list of blocks with null in it",
-      { output: [open({ type: "message", block_list: [null] })] },
+      { output: [open({ type: "message", role: "assistant", block_list: [null] })] },
     ],
-    ["an output that nests without end", { output: [open({ type: "x", deep: nested(100_000) })] }],
-    ["a suspension that is a text", { status: "suspended", suspension: "a while" }],
+    ["an output that nests too deep", { output: [open({ type: "x", deep: nested(100_000) })] }],
+    ["a suspension that is a string", { status: "suspended", suspension: "a while" }],
     ["no status", { status: undefined }],
   ];
   it.each(wrong)("with %s is ignored and counted", (_, task) => {
@@ -175,14 +203,14 @@ describe("a snapshot", () => {
     expect(waitingApprovals(tree)).toEqual([]);
   });
 
-  it("may lack what deltas need: they begin with nothing", () => {
-    const lacking = [
-      open({ type: "reasoning" }),
-      open({ type: "tool_call", call_id: "c", name: "n" }),
-      open({ type: "message", role: "assistant" }),
+  it("needs the lists and texts of its items, which deltas extend", () => {
+    const whole: readonly Sent[] = [
+      open({ type: "reasoning", summary: [] }),
+      open({ type: "tool_call", call_id: "c", name: "n", arguments: "" }),
+      open({ type: "message", role: "assistant", block_list: [] }),
     ];
     const tree = reduce(emptyTree(), [
-      snapshot({ output: lacking }),
+      snapshot({ output: whole }),
       ...log(
         { type: "task.reasoning_summary_text.delta", ...at, summary_index: 0, delta: "x" },
         { type: "task.tool_call_arguments.delta", ...at, output_index: 1, delta: "x" },
@@ -196,15 +224,21 @@ describe("a snapshot", () => {
       { arguments: "x" },
       { block_list: [text] },
     ]);
+    for (const [at, field] of ["summary", "arguments", "block_list"].entries()) {
+      const { [field]: _, ...lacking } = whole[at] as Sent;
+      expect(reduce(emptyTree(), snapshot({ output: whole.with(at, lacking) })).ignored).toBe(1);
+    }
   });
 
-  it("may hold what cannot be cloned", () => {
-    const output = [open({ type: "message", block_list: [], render: () => "a function" })];
+  it("may contain values that cannot be cloned", () => {
+    const output = [
+      open({ type: "message", role: "assistant", block_list: [], render: () => "a function" }),
+    ];
     expect(reduce(emptyTree(), snapshot({ output })).ignored).toBe(0);
   });
 });
 
-describe("what an event brought is never changed", () => {
+describe("the fold never changes an event", () => {
   const text = { type: "text", text: "a", status: "in_progress", annotations: [] };
   const delta = { type: "task.text.delta", ...at, delta: "ZZZ" };
   const annotation = {
@@ -214,12 +248,12 @@ describe("what an event brought is never changed", () => {
     annotation: { type: "reference_to_block", reference_id: 1, start_index: 0, end_index: 1 },
   };
   const raw = [{ type: "reasoning_text", text: "a", status: "in_progress" }];
-  const thought = added({ type: "reasoning", summary: raw, content: raw });
+  const thought = added({ type: "reasoning", summary: [], content: raw });
   const cases: readonly [string, ...Sent[]][] = [
     ["a block that says it is open when it is done", message, block("text.done", text), delta],
     [
       "an item that comes with an open block",
-      added({ type: "message", block_list: [text] }),
+      added({ type: "message", role: "assistant", block_list: [text] }),
       delta,
       annotation,
     ],
@@ -240,7 +274,7 @@ describe("what an event brought is never changed", () => {
     expect(tree).toEqual(reduce(emptyTree(), copy));
   });
 
-  it("a block that is done is closed, whatever it says of itself", () => {
+  it("closes a done block whose status is in_progress", () => {
     const tree = fold(message, block("text.done", text), delta);
     expect(tree.ignored).toBe(1);
     expect((outputOf(tree)[0] as MessageItem).block_list).toEqual([
@@ -249,8 +283,8 @@ describe("what an event brought is never changed", () => {
   });
 });
 
-describe("a bomb", () => {
-  it("of indexes: a stream that leaves things out can leave out only so much", () => {
+describe("limits", () => {
+  it("limits the placeholders of a filtered stream", () => {
     const items = Array.from({ length: 200 }, (_, index) =>
       added({ type: "x" }, (index + 1) * 9_999),
     );
@@ -262,15 +296,20 @@ describe("a bomb", () => {
     }
   });
 
-  it("of tasks within tasks: a document ends before the stack does", () => {
+  it("limits the nesting of tasks in a document", () => {
     const chain = Array.from({ length: 20_000 }, (_, index) => [
       {
         type: "task.created",
         task_id: `t${index}`,
-        task: index > 0 ? { parent_task_id: `t${index - 1}`, parent_call_id: `t${index}` } : {},
+        task: {
+          id: `t${index}`,
+          object: "task",
+          status: "queued",
+          ...(index > 0 && { parent_task_id: `t${index - 1}`, parent_call_id: `t${index}` }),
+        },
       },
-      added({ type: "tool_result", call_id: `t${index + 1}` }),
-      { type: "task.usage", usage },
+      added({ type: "tool_result", call_id: `t${index + 1}`, block_list: [] }),
+      { type: "task.usage", cumulative: true, usage },
     ]).flat();
     const tree = reduce(
       emptyTree(),
@@ -288,7 +327,7 @@ describe("a bomb", () => {
   });
 });
 
-describe("what was let in can be shown and told on", () => {
+describe("accepted values can be read and sent on", () => {
   const asked = {
     type: "task.approval.requested",
     approval_id: "a",
@@ -298,13 +337,13 @@ describe("what was let in can be shown and told on", () => {
     arguments: "{}",
   };
 
-  it("a reason for a decision is a text", () => {
+  it("requires a string as the reason of a decision", () => {
     const resolved = { type: "task.approval.resolved", approval_id: "a", decision: "deny" };
     expect(fold(asked, { ...resolved, reason: nested(9) }).ignored).toBe(1);
     expect(fold(asked, { ...resolved, reason: "no" }).tasks.r?.approvals[0]?.reason).toBe("no");
   });
 
-  it("an empty word on why a task is incomplete, and what nests as deep as it may", () => {
+  it("accepts an empty reason and values at the nesting limit, also in a snapshot", () => {
     const incomplete = end("incomplete", { incomplete_details: { reason: "" } });
     const tree = fold({ type: "task.custom", name: "n", value: nested(200) }, incomplete);
     expect(tree.ignored).toBe(0);
@@ -315,7 +354,7 @@ describe("what was let in can be shown and told on", () => {
     });
   });
 
-  it("annotations of a block of an unknown type, whatever they are", () => {
+  it("accepts any annotations in a block of an unknown type", () => {
     const chart = { type: "chart", annotations: [null, 4] };
     const tree = fold(message, block("block.done", chart));
     expect(tree.ignored).toBe(0);
