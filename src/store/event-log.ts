@@ -4,21 +4,21 @@ import { sizeOfEvent } from "./event-size.ts";
 
 /** One log in memory. */
 export interface EventLog {
-  /** The conversation that writes it. */
+  /** The conversation that writes the log. */
   readonly sessionId: string;
-  /** All but the last are full, so that a number names its place and nothing is ever moved. */
+  /** All but the last are full, so an event's number gives its place. */
   readonly segments: TaskEvent[][];
   length: number;
-  /** What the events that are there take, about. */
+  /** The approximate size of the stored events. */
   bytes: number;
-  /** What stands for the events that are no longer there. */
+  /** Replaces the trimmed events. */
   snapshot?: LogSnapshot;
 }
 
 const segmentSize = 1024;
 const emptySegment: TaskEvent[] = [];
-/** In the place of an event that is no longer there; no reader gets that far back. */
-const gone = { type: "error", code: "gone", message: "", retryable: false } as const;
+/** Replaces a trimmed event; no reader gets it. */
+const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: false } as const;
 
 /** An empty log of one conversation. */
 export function createEventLog(sessionId: string): EventLog {
@@ -27,7 +27,7 @@ export function createEventLog(sessionId: string): EventLog {
 
 /** Numbers the events in place and appends them. */
 export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void {
-  // All numbers first: a frozen event throws here, while the log is still as it was.
+  // Numbers are set first: a frozen event throws before the log has changed.
   let number = log.length;
   let bytes = 0;
   for (const event of events) {
@@ -48,7 +48,7 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
   log.bytes += bytes;
 }
 
-/** Lets go of the events that the snapshot stands for; the places of the others stay. */
+/** Removes the events that the snapshot replaces; later events keep their places. */
 export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
   let next = (log.snapshot?.through ?? -1) + 1;
   log.snapshot = snapshot;
@@ -58,15 +58,15 @@ export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
     const from = next % segmentSize;
     const to = Math.min(segment.length, from + snapshot.through + 1 - next);
     for (let i = from; i < to; i++) log.bytes -= sizeOfEvent(segment[i] as TaskEvent);
-    // The last one grows, so it stays, and so do the places of one that is trimmed in its middle.
+    // The last segment still grows, and a partly trimmed one keeps its places.
     const isWhole = to === segmentSize && index < log.segments.length - 1;
     if (isWhole) log.segments[index] = emptySegment;
-    else segment.fill(gone, from, to);
+    else segment.fill(trimmedEvent, from, to);
     next += to - from;
   }
 }
 
-/** At most `limit` events with a number above `after`, in order; costs what it returns. */
+/** At most `limit` events with a number above `after`; the cost is in proportion to the result. */
 export function readEvents(log: EventLog, after: number, limit: number): TaskEvent[] {
   let next = Math.max(0, after + 1);
   const end = Math.min(log.length, next + limit);

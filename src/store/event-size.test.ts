@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { TaskEvent } from "../protocol/event.ts";
 import { sizeOfEvent } from "./event-size.ts";
 
-describe("the size of an event", () => {
-  it("does not count what the events of a task share", () => {
+describe("sizeOfEvent", () => {
+  it("does not count strings that events share", () => {
     const event = {
       type: "task.custom",
       task_id: "t",
@@ -16,7 +16,7 @@ describe("the size of an event", () => {
     );
   });
 
-  it("ends also where a value holds itself", () => {
+  it("accepts a circular value", () => {
     const value: unknown[] = [];
     value.push(value);
     expect(sizeOfEvent({ type: "task.custom", value } as unknown as TaskEvent)).toBeLessThan(1_000);

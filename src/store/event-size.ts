@@ -1,15 +1,15 @@
 import type { TaskEvent } from "../protocol/event.ts";
 
-/** An event without what it says: its fields, its time and its place in the log. */
+/** The size of an event without its text: its fields, its time and its place in the log. */
 const eventBytes = 144;
 const stringBytes = 24;
 const objectBytes = 40;
 const fieldBytes = 12;
 
-/** What many events share, and none is the only one to hold. */
+/** Fields whose strings many events share. */
 const shared: ReadonlySet<string> = new Set(["type", "task_id", "item_id", "call_id", "source"]);
 
-/** About how much memory an event takes, in bytes. Cheap for what comes in thousands. */
+/** The approximate memory of an event in bytes; fast for deltas. */
 export function sizeOfEvent(event: TaskEvent): number {
   if (event.type === "task.text.delta") return eventBytes + sizeOfText(event.delta);
   let size = eventBytes;
@@ -21,7 +21,7 @@ export function sizeOfEvent(event: TaskEvent): number {
 }
 
 function sizeOfText(text: string): number {
-  return stringBytes + 2 * text.length; // one byte a character is usual, two are possible
+  return stringBytes + 2 * text.length; // V8 uses one or two bytes per character
 }
 
 function sizeOfValue(value: unknown, seen: Set<object>): number {

@@ -2,10 +2,10 @@ import type { Clock } from "../protocol/clock.ts";
 import type { FileInfo, Files, StoredFile } from "../protocol/store.ts";
 import { conflict } from "./store-error.ts";
 
-/** Versioned blobs in memory; `assertOpen` throws when the store is closed. */
+/** Files in memory; `assertOpen` throws when the store is closed. */
 export function memoryFiles(clock: Pick<Clock, "now">, assertOpen: () => void): Files {
   const files = new Map<string, StoredFile>();
-  // One counter for all paths: a path that is deleted and written again never repeats a version.
+  // One counter for all paths: a file that is deleted and written again gets a new version.
   let version = 0;
   let paths: readonly string[] | undefined;
 
@@ -73,7 +73,7 @@ function firstFrom(sorted: readonly string[], key: string): number {
   return low;
 }
 
-/** The order of the UTF-8 bytes, as databases have it; `<` on strings differs above U+FFFF. */
+/** Compares by UTF-8 bytes, as databases do; `<` on strings differs above U+FFFF. */
 function compareCodePoints(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
@@ -84,7 +84,7 @@ function compareCodePoints(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Puts the surrogates, which stand for code points above U+FFFF, above the rest. */
+/** Orders surrogates, which encode code points above U+FFFF, after all other units. */
 function rank(unit: number): number {
   if (unit < 0xd800) return unit;
   return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;

@@ -1,33 +1,34 @@
 import type { Clock } from "../protocol/clock.ts";
 import type { Lease } from "../protocol/store.ts";
 
-/** Who may write a conversation. The entry outlives its leases, so that fences never repeat. */
+/** The last lease of a conversation. It stays after its end, so that fences never repeat. */
 interface Ownership {
   fence: number;
   held: boolean;
-  /** When the last lease ends, or ended. */
+  /** When the lease ends or ended. */
   until: number;
 }
 
-/** One owner per conversation, in memory. */
+/** The leases of a memory store: one owner per conversation. */
 export interface MemoryLeases {
-  /** A live lease keeps its own owner out too: two loops of one process must not both write. */
+  /** Returns undefined while a lease is live, even of the same owner: two loops of a process must not both write. */
   acquire(sessionId: string, owner: string, ttlMs: number): Lease | undefined;
-  /** An expired lease that nobody has taken over still holds. */
+  /** Extends the leases that still hold; an expired lease holds until another owner acquires the conversation. */
   renew(leases: readonly Lease[], ttlMs: number): readonly Lease[];
-  /** False when the lease no longer holds and so nothing is released. */
+  /** Returns false when the lease no longer holds. */
   release(lease: Lease): boolean;
-  /** Ends every lease there ever was, so that no late commit comes through. */
+  /** Ends all leases of a conversation, so that the store rejects late commits. */
   end(sessionId: string): void;
-  /** Whether nobody else has acquired the conversation since. */
+  /** Whether this is the newest lease of its conversation and not released. */
   holds(lease: Lease): boolean;
-  /** Whether somebody's lease is live. */
   isOwned(sessionId: string): boolean;
-  /** When the last lease ends, or ended; 0 when there was none. */
+  /** The live lease. */
+  owner(sessionId: string): { readonly leftMs: number } | undefined;
+  /** When the last lease ends or ended; 0 if there was none. */
   ownedUntil(sessionId: string): number;
 }
 
-/** Nobody owns anything yet. */
+/** A table without leases. */
 export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
   const ownerships = new Map<string, Ownership>();
 
@@ -36,9 +37,15 @@ export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
     return ownership?.held && ownership.fence === lease.fence ? ownership : undefined;
   }
 
-  function isOwned(sessionId: string): boolean {
+  function owner(sessionId: string): { readonly leftMs: number } | undefined {
     const ownership = ownerships.get(sessionId);
-    return ownership?.held === true && clock.now() < ownership.until;
+    if (!ownership?.held) return undefined;
+    const leftMs = ownership.until - clock.now();
+    return leftMs > 0 ? { leftMs } : undefined;
+  }
+
+  function isOwned(sessionId: string): boolean {
+    return owner(sessionId) !== undefined;
   }
 
   function free(ownership: Ownership): void {
@@ -78,6 +85,7 @@ export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
     },
     holds: (lease) => heldBy(lease) !== undefined,
     isOwned,
+    owner,
     ownedUntil: (sessionId) => ownerships.get(sessionId)?.until ?? 0,
   };
 }

@@ -15,11 +15,11 @@ export interface MemorySession {
   readonly messages: Message[];
   readonly createdAt: number;
   updatedAt: number;
-  /** The first task on this session: whose it is, and whether it is a child's. */
+  /** The first task of the session: it tells the user, and whether the session is a child's. */
   task?: TaskRecord;
 }
 
-/** The latest created first; a child's session is part of its conversation and listed only by its name. */
+/** Newest first; a child's session is listed only by its id. */
 export function listSessions(
   sessions: ReadonlyMap<string, MemorySession>,
   query: SessionQuery,
@@ -46,7 +46,7 @@ export function listSessions(
     });
 }
 
-/** Looks through everything: what is in memory is not much. */
+/** Scans all messages: a memory store is small. */
 export function searchMessages(
   sessions: ReadonlyMap<string, MemorySession>,
   { text, userId, limit }: SearchQuery,

@@ -2,15 +2,19 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import type { TaskEvent } from "../protocol/event.ts";
-import { acquire, commitOnce, deltas, range } from "./contract/samples.ts";
-import { storeContract } from "./contract.ts";
+import {
+  acquire,
+  commitOnce,
+  deltas,
+  postRow,
+  range,
+  record,
+} from "../testing/store-contract/samples.ts";
 import { sizeOfEvent } from "./event-size.ts";
 import { memoryStore } from "./memory.ts";
 
-storeContract("memory", async ({ clock }) => ({ store: memoryStore({ clock }) }));
-
 describe("memoryStore", () => {
-  it("goes by the machine's time without a clock", async () => {
+  it("uses the system clock by default", async () => {
     const store = memoryStore();
     const before = Date.now();
     const lease = await acquire(store, "sess_1", { ttlMs: 1000 });
@@ -18,7 +22,7 @@ describe("memoryStore", () => {
     expect(lease.expiresAt).toBeLessThanOrEqual(Date.now() + 1000);
   });
 
-  it("numbers the events it is given and hands the same ones out", async () => {
+  it("numbers the given events and returns the same objects", async () => {
     const store = memoryStore();
     const events = deltas(3000);
     await commitOnce(store, { events: events.slice(0, 1500) });
@@ -28,11 +32,29 @@ describe("memoryStore", () => {
     expect(events.map((event) => event.sequence_number)).toEqual(range(0, 3000));
   });
 
-  it("is unchanged by a commit with an event that cannot be numbered", async () => {
+  it("finds unfinished tasks and rows among 10,000 ended tasks without a scan", async () => {
+    const store = memoryStore();
+    await commitOnce(store, {
+      tasks: range(0, 10_000).map((i) => record({ taskId: `task_${i}`, status: "completed" })),
+    });
+    await commitOnce(store, { tasks: [record({ taskId: "task_next" })] });
+    await store.post([postRow()]);
+    const status = ["queued", "in_progress", "suspended"] as const;
+    const started = performance.now();
+    for (const _ of range(0, 1_000)) {
+      expect(await store.tasks({ conversation: "sess_1", status })).toHaveLength(1);
+      expect(await store.tasks({ sessionId: "sess_1", status })).toHaveLength(1);
+      expect(await store.posts({ conversation: "sess_1" })).toHaveLength(1);
+    }
+    // With a scan it takes about ten seconds.
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+
+  it("writes nothing when an event is frozen", async () => {
     const store = memoryStore();
     const lease = await acquire(store);
     const [first, second, third] = deltas(3);
-    if (!first || !second || !third) throw new Error("three events were asked for");
+    if (!first || !second || !third) throw new Error("deltas(3) must return three events");
     const events = [first, Object.freeze(second), third];
     const messages = [{ id: "msg_1", role: "user" as const, content: [] }];
     const appends = [{ sessionId: "sess_1", at: 0, messages }];
@@ -43,7 +65,7 @@ describe("memoryStore", () => {
     expect(await store.session("sess_1")).toEqual([]);
   });
 
-  it("wakes a watcher once for the changes of one turn", async () => {
+  it("wakes a watcher once for concurrent commits", async () => {
     const store = memoryStore();
     const lease = await acquire(store);
     let wakes = 0;
@@ -58,7 +80,7 @@ describe("memoryStore", () => {
     expect(wakes).toBe(2);
   });
 
-  it("says how much memory a log takes, and takes less when it is trimmed", async () => {
+  it("reports the size of a log before and after a trim", async () => {
     const store = memoryStore();
     const bytes = () => store.memory?.logBytes("task_1") ?? Number.NaN;
     expect(store.memory?.maxLogBytes).toBe(64 * 1024 * 1024);
@@ -82,7 +104,7 @@ describe("memoryStore", () => {
     expect(bytes()).toBe(0);
   });
 
-  it("holds nothing of what was trimmed", async () => {
+  it("releases trimmed events", async () => {
     const store = memoryStore();
     const lease = await acquire(store);
     const events = deltas(1500);
@@ -95,7 +117,7 @@ describe("memoryStore", () => {
   });
 });
 
-/** Whatever nobody holds is gone afterwards. */
+/** Runs the garbage collector. */
 async function collectGarbage(): Promise<void> {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;

@@ -10,38 +10,40 @@ import {
   trimEvents,
 } from "./event-log.ts";
 import { memoryFiles } from "./memory-files.ts";
+import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
 import { listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
-import { createRows } from "./rows.ts";
+import { memoryTasks } from "./memory-tasks.ts";
 import { conflict, cursorExpired, fenced, storeClosed } from "./store-error.ts";
+import {
+  assertCanBegin,
+  assertIdle,
+  assertQueuedRoot,
+  assertSameUser,
+  targetOf,
+  unfinishedStatuses,
+} from "./task-queue.ts";
 import { createWatchers } from "./watchers.ts";
 
-/** How a memory store is set up. */
+/** The options of a memory store. */
 export interface MemoryStoreOptions {
-  /** What leases and dates go by; the machine's time unless a test holds it. */
+  /** The clock for leases and dates; defaults to the system clock. */
   readonly clock?: Pick<Clock, "now">;
-  /** What the events of one log may take before its beginning is let go of; 64 MiB by default. */
+  /** How large the events of one log may become before its writer trims it; defaults to 64 MiB. */
   readonly maxLogBytes?: number;
 }
 
 /**
- * A store that lives and dies with its process. What it is given belongs to it from then on and
- * what it hands out is shared, so neither may be changed afterwards: events are numbered in place,
- * and of the rest only lists and the bytes of files are copied.
+ * A store in the memory of its process. It keeps the objects that it is given and returns the same objects, so callers
+ * must not change either: it numbers events in place and copies only arrays and the bytes of files.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const clock = options.clock ?? systemClock;
   const leases = memoryLeases(clock);
   const logs = new Map<string, EventLog>();
   const sessions = new Map<string, MemorySession>();
-  const tasks = createRows<TaskRecord, "sessionId" | "parentSessionId" | "rootTaskId">([
-    "sessionId",
-    "parentSessionId",
-    "rootTaskId",
-  ]);
-  const unfinished = new Map<string, TaskRecord>();
-  const posts = new Map<string, Post>(); // taken ones too: the first of an id wins for ever
-  const inbox = createRows<Post, "sessionId" | "rootTaskId">(["sessionId", "rootTaskId"]);
+  const tasks = memoryTasks();
+  const inbox = memoryInbox(conversationOf);
   const watchers = createWatchers();
   let closed = false;
 
@@ -49,16 +51,25 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     if (closed) throw storeClosed();
   }
 
-  /** The root session that a task or a post belongs to: what its owner holds the lease on. */
+  /** The root session of a task or a post: the session that the lease is on. */
   function conversationOf(row: { rootTaskId?: string; sessionId: string }): string {
     const rootTaskId = row.rootTaskId ?? sessions.get(row.sessionId)?.task?.rootTaskId;
     const root = rootTaskId === undefined ? undefined : tasks.get(rootTaskId);
     return root?.sessionId ?? row.sessionId;
   }
 
-  /** Throws unless all of the commit can be written; changes nothing. */
-  function check(commit: Commit): void {
+  /** Throws unless the whole commit can be written; changes nothing. */
+  function assertWritable(commit: Commit): void {
     if (!leases.holds(commit.lease)) throw fenced(commit.lease.sessionId);
+    const changed = new Map<string, TaskRecord>();
+    for (const record of commit.tasks ?? []) {
+      const old = changed.get(record.taskId) ?? tasks.get(record.taskId);
+      if (old && isTerminal(old.status) && old.status !== record.status) {
+        throw conflict(`Task ${record.taskId} has ended as ${old.status}.`);
+      }
+      changed.set(record.taskId, record);
+    }
+    assertCanBegin(commit, { get: tasks.get, unfinished: unfinishedIn });
     const writer = logs.get(commit.log)?.sessionId;
     if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {
       throw conflict(`Log ${commit.log} belongs to conversation ${writer}.`);
@@ -71,20 +82,13 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       }
       lengths.set(sessionId, length + messages.length);
     }
-    const changed = new Map<string, TaskRecord>();
-    for (const record of commit.tasks ?? []) {
-      const old = changed.get(record.taskId) ?? tasks.get(record.taskId);
-      if (old && isTerminal(old.status) && old.status !== record.status) {
-        throw conflict(`Task ${record.taskId} has ended as ${old.status}.`);
-      }
-      changed.set(record.taskId, record);
-    }
     const taken = new Set<string>();
     for (const id of commit.taken ?? []) {
-      const known = posts.has(id);
-      const there = known ? inbox.get(id) : commit.posts?.some((post) => post.id === id);
-      if (!there || taken.has(id)) {
-        throw conflict(`Post ${id} ${known || taken.has(id) ? "is already taken" : "is unknown"}.`);
+      const exists = inbox.get(id) !== undefined;
+      const isFree = exists ? inbox.untaken(id) : commit.posts?.some((post) => post.id === id);
+      if (!isFree || taken.has(id)) {
+        const isTaken = exists || taken.has(id);
+        throw conflict(`Post ${id} ${isTaken ? "is already taken" : "does not exist"}.`);
       }
       taken.add(id);
     }
@@ -103,16 +107,18 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   }
 
   function putTask(record: TaskRecord): void {
-    tasks.set(record.taskId, record);
-    if (isTerminal(record.status)) unfinished.delete(record.taskId);
-    else unfinished.set(record.taskId, record);
-    touchedSession(record.sessionId).task ??= record;
-    watchers.touch("task", record.taskId);
+    const { taskId, rootTaskId, sessionId } = record;
+    const isNew = tasks.put(record);
+    touchedSession(sessionId).task ??= record;
+    if (isNew) {
+      inbox.reassign(record, () => (taskId === rootTaskId ? tasks.list({ rootTaskId }) : []));
+    }
+    watchers.touch("task", taskId);
   }
 
-  /** Wakes whoever waits on the session, on its conversation or on the root task; a new row, also who waits for posts. */
-  function touchPost(post: Post, isNew: boolean): void {
-    for (const id of [post.sessionId, conversationOf(post)]) {
+  /** Wakes the watchers of the session, the conversation and the root task; of their inboxes only for a new row. */
+  function touchPost({ post, conversation }: StoredPost, isNew: boolean): void {
+    for (const id of [post.sessionId, conversation]) {
       watchers.touch("session", id);
       if (isNew) watchers.touch("inbox", id);
     }
@@ -120,45 +126,57 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   }
 
   function putPost(post: Post): Post {
-    const first = posts.get(post.id);
+    const first = inbox.get(post.id);
     if (first) return first;
-    posts.set(post.id, post);
-    inbox.set(post.id, post);
-    touchPost(post, true);
+    touchPost(inbox.add(post), true);
     return post;
   }
 
   function takePost(id: string): void {
-    inbox.delete(id);
-    touchPost(posts.get(id) as Post, false);
+    const row = inbox.untaken(id) as StoredPost;
+    inbox.take(id);
+    touchPost(row, false);
   }
 
-  /** Forgets a conversation that nobody owns; whoever has owned it is fenced, so that nothing comes back. */
-  function forget(sessionId: string): boolean {
+  /** Whether a scheduler would act on a row; an answer or cancel of an ended task must be taken and dropped. */
+  function isWork({ post, conversation }: StoredPost): boolean {
+    const { kind, sessionId, rootTaskId } = post;
+    if (kind === "hint") return false;
+    if (kind === "input") {
+      const isTargeted = post.taskId !== undefined || sessionId !== conversation;
+      return !isTargeted && unfinishedIn(sessionId).length === 0;
+    }
+    const taskId = targetOf(post);
+    if (taskId !== undefined) return tasks.get(taskId) !== undefined;
+    const query = rootTaskId === undefined ? { sessionId } : { rootTaskId };
+    return tasks.list({ ...query, limit: 1 }).length > 0;
+  }
+
+  function unfinishedIn(sessionId: string): TaskRecord[] {
+    return tasks.list({ sessionId, status: unfinishedStatuses });
+  }
+
+  /** Deletes a conversation and ends its leases, so that a former owner cannot write it again. */
+  function deleteConversation(sessionId: string): boolean {
     leases.end(sessionId);
-    const forgotten = new Map<string, TaskRecord>();
-    for (const task of tasks.match({ sessionId })) {
-      forgotten.set(task.taskId, task);
-      for (const child of tasks.match({ rootTaskId: task.taskId })) {
-        forgotten.set(child.taskId, child);
+    const deleted = new Map<string, TaskRecord>();
+    for (const task of tasks.list({ sessionId })) {
+      deleted.set(task.taskId, task);
+      for (const child of tasks.list({ rootTaskId: task.taskId })) {
+        deleted.set(child.taskId, child);
       }
     }
-    for (const id of forgotten.keys()) {
+    for (const id of deleted.keys()) {
       tasks.delete(id);
-      unfinished.delete(id);
       watchers.touch("task", id);
     }
-    const ids = new Set([sessionId, ...[...forgotten.values()].map((task) => task.sessionId)]);
+    const ids = new Set([sessionId, ...[...deleted.values()].map((task) => task.sessionId)]);
     let found = false;
     for (const id of ids) {
       found = sessions.delete(id) || found;
       watchers.touch("session", id);
     }
-    for (const post of posts.values()) {
-      if (!ids.has(post.sessionId) && !forgotten.has(post.rootTaskId ?? "")) continue;
-      posts.delete(post.id);
-      inbox.delete(post.id);
-    }
+    inbox.forget(ids, deleted);
     for (const [log, { sessionId: writer }] of logs) {
       if (writer !== sessionId) continue;
       logs.delete(log);
@@ -180,35 +198,25 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
     async release(lease) {
       assertOpen();
-      if (leases.release(lease)) watchers.touch("session", lease.sessionId);
+      if (!leases.release(lease)) return;
+      watchers.touch("session", lease.sessionId);
+      watchers.touch("inbox", lease.sessionId);
     },
 
-    /**
-     * Work left is a task that is queued or in progress, an input, or an answer or a cancel to a
-     * tree that has not ended; a hint is none. The longest without an owner comes first.
-     */
+    async owner(sessionId) {
+      assertOpen();
+      return leases.owner(sessionId);
+    },
+
     async expired(limit) {
       assertOpen();
-      const roots = new Set<string>();
-      const conversations = new Set<string>();
-      const waiting = new Set<string>();
-      for (const record of unfinished.values()) {
-        const conversation = conversationOf(record);
-        roots.add(record.rootTaskId);
-        conversations.add(conversation);
-        if (record.status !== "suspended") waiting.add(conversation);
-      }
-      for (const post of inbox.match({})) {
-        const conversation = conversationOf(post);
-        const unfinishedTree =
-          post.rootTaskId === undefined
-            ? conversations.has(conversation)
-            : roots.has(post.rootTaskId);
-        if (post.kind === "input" || (post.kind !== "hint" && unfinishedTree)) {
-          waiting.add(conversation);
+      const conversations = new Set(tasks.movableConversations());
+      for (const row of inbox.match({})) {
+        if (!conversations.has(row.conversation) && isWork(row)) {
+          conversations.add(row.conversation);
         }
       }
-      return [...waiting]
+      return [...conversations]
         .filter((id) => !leases.isOwned(id))
         .map((id) => ({ id, since: leases.ownedUntil(id) }))
         .sort((a, b) => a.since - b.since || (a.id < b.id ? -1 : 1))
@@ -216,10 +224,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         .map(({ id }) => id);
     },
 
-    /** Checks everything, then writes it; an expired lease may write until somebody takes over. */
+    /** An expired lease may write until another owner acquires the conversation. */
     async commit(commit) {
       assertOpen();
-      check(commit);
+      assertWritable(commit);
       if (commit.events?.length) {
         const log = logs.get(commit.log) ?? createEventLog(commit.lease.sessionId);
         appendEvents(log, commit.events);
@@ -235,16 +243,27 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       for (const id of commit.taken ?? []) takePost(id);
     },
 
-    /** The first row of an id wins, also after it was taken. */
-    async post(post) {
+    async enqueue(record, { ifIdle = false } = {}) {
       assertOpen();
-      return putPost(post);
+      assertQueuedRoot(record);
+      const { taskId, sessionId } = record;
+      const stored = tasks.get(taskId);
+      assertSameUser(record, stored ?? sessions.get(sessionId)?.task);
+      if (stored) return stored;
+      if (ifIdle) assertIdle(sessionId, unfinishedIn(sessionId));
+      putTask(record);
+      watchers.touch("inbox", sessionId);
+      return record;
     },
 
-    /** In the order they were posted. */
+    async post(rows) {
+      assertOpen();
+      return rows.map(putPost);
+    },
+
     async posts(query) {
       assertOpen();
-      return inbox.match(query);
+      return inbox.match(query).map(({ post }) => post);
     },
 
     async read(log, after, limit) {
@@ -255,7 +274,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return found ? readEvents(found, after, limit) : [];
     },
 
-    /** Who trims less than another has trimmed changes nothing. */
+    /** Keeps the newer snapshot when the log is trimmed further already. */
     async trim(log, snapshot) {
       assertOpen();
       const found = logs.get(log);
@@ -300,7 +319,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         throw conflict(`Session ${id} is part of conversation ${conversation}.`);
       }
       if (leases.isOwned(id)) throw conflict(`Session ${id} has a live owner.`);
-      return forget(id);
+      return deleteConversation(id);
     },
 
     async task(id) {
@@ -308,18 +327,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return tasks.get(id);
     },
 
-    /** In the order of their first commit. */
-    async tasks({ conversation, status, limit, ...query }) {
+    async tasks(query) {
       assertOpen();
-      const found =
-        conversation === undefined
-          ? tasks.match(query)
-          : tasks
-              .match({ sessionId: conversation })
-              .flatMap(({ taskId }) => tasks.match({ ...query, rootTaskId: taskId }));
-      return found
-        .filter((record) => status === undefined || status.includes(record.status))
-        .slice(0, limit);
+      return tasks.list(query);
     },
 
     watch(key, wake) {
@@ -334,7 +344,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       logBytes: (log) => logs.get(log)?.bytes ?? 0,
     },
 
-    /** Wakes every watcher once: whoever waits rereads and finds the store closed. */
+    /** Wakes every watcher, so that a waiting reader gets `store_closed`. */
     async close() {
       closed = true;
       watchers.close();

@@ -2,18 +2,18 @@ import { RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Store } from "../protocol/store.ts";
 
-/** What a reader of a log folds next. */
+/** The next frames of a log. */
 export interface Frames {
   readonly frames: readonly TaskEvent[];
-  /** The number of the event that they bring the reader to. */
+  /** The number of the last event that the frames include. */
   readonly through: number;
-  /** False: the log had nothing more behind them when it was read. */
+  /** False when the log ended there at the time of reading. */
   readonly mayHaveMore: boolean;
 }
 
 /**
- * What comes after event number `after` of a log: at most `limit` events, or the snapshots that stand for them when some
- * were trimmed. None when there is nothing more.
+ * Reads a log after event number `after`: at most `limit` events, or the snapshots that replace them when some were
+ * trimmed.
  */
 export async function readFrames(
   store: Store,

@@ -1,58 +1,79 @@
-/** Rows by id in the order they came, found by the values of some fields without a scan. */
-export interface Rows<Row extends object, Field extends keyof Row> {
-  get(id: string): Row | undefined;
-  /** Adds a row, or replaces it in its place. */
-  set(id: string, row: Row): void;
-  delete(id: string): void;
-  /** A fresh list of the rows that have all the given values; a field left out matches any. */
-  match(query: { readonly [F in Field]?: Row[F] | undefined }): Row[];
+/** A row with its place in the order of insertion. */
+interface NumberedRow {
+  readonly number: number;
 }
 
-/** An empty table with an index on each of the fields. */
-export function createRows<Row extends object, Field extends keyof Row>(
-  fields: readonly Field[],
-): Rows<Row, Field> {
+/** Rows by id, found by the values of some keys without a scan. */
+export interface Rows<Row extends NumberedRow, Key extends string> {
+  readonly size: number;
+  get(id: string): Row | undefined;
+  /** Adds or replaces a row. */
+  set(id: string, row: Row): void;
+  delete(id: string): void;
+  /** A new list of the rows that have all the given values, in the order of their numbers. */
+  match(query: { readonly [K in Key]?: string | undefined }): Row[];
+}
+
+/** The rows with one value of a key: mostly a single one, which needs no set. */
+type Group<Row> = Row | Set<Row>;
+
+/** An empty table with an index on each of the keys; a row without a value for a key is not in its index. */
+export function createRows<Row extends NumberedRow, Key extends string>(
+  keys: Readonly<Record<Key, (row: Row) => string | undefined>>,
+): Rows<Row, Key> {
   const rows = new Map<string, Row>();
-  const indexes = fields.map((field) => ({ field, groups: new Map<unknown, Map<string, Row>>() }));
+  const indexes = (Object.keys(keys) as Key[]).map((key) => ({
+    key,
+    keyOf: keys[key],
+    groups: new Map<string, Group<Row>>(),
+  }));
 
   function remove(id: string): void {
     const row = rows.get(id);
     if (row === undefined) return;
-    for (const { field, groups } of indexes) {
-      const group = groups.get(row[field]);
-      group?.delete(id);
-      if (group?.size === 0) groups.delete(row[field]);
+    rows.delete(id);
+    for (const { keyOf, groups } of indexes) {
+      const value = keyOf(row);
+      if (value === undefined) continue;
+      const group = groups.get(value);
+      if (group instanceof Set && group.size > 1) group.delete(row);
+      else groups.delete(value);
     }
   }
 
   return {
+    get size() {
+      return rows.size;
+    },
     get: (id) => rows.get(id),
     set(id, row) {
-      const old = rows.get(id);
-      if (old && fields.some((field) => old[field] !== row[field])) remove(id);
-      rows.set(id, row);
-      for (const { field, groups } of indexes) {
-        const group = groups.get(row[field]);
-        if (group) group.set(id, row);
-        else groups.set(row[field], new Map([[id, row]]));
-      }
-    },
-    delete(id) {
       remove(id);
-      rows.delete(id);
-    },
-    match(query) {
-      let smallest: ReadonlyMap<string, Row> = rows;
-      for (const { field, groups } of indexes) {
-        if (query[field] === undefined) continue;
-        const group = groups.get(query[field]);
-        if (group === undefined) return [];
-        if (group.size < smallest.size) smallest = group;
+      rows.set(id, row);
+      for (const { keyOf, groups } of indexes) {
+        const value = keyOf(row);
+        if (value === undefined) continue;
+        const group = groups.get(value);
+        if (group === undefined) groups.set(value, row);
+        else if (group instanceof Set) group.add(row);
+        else groups.set(value, new Set([group, row]));
       }
-      const wanted = fields.filter((field) => query[field] !== undefined);
-      return [...smallest.values()].filter((row) =>
-        wanted.every((field) => row[field] === query[field]),
-      );
+    },
+    delete: remove,
+    match(query) {
+      const wanted = indexes.filter(({ key }) => query[key] !== undefined);
+      let smallest: Iterable<Row> = rows.values();
+      let size = rows.size;
+      for (const { key, groups } of wanted) {
+        const group = groups.get(query[key] as string);
+        if (group === undefined) return [];
+        const isSet = group instanceof Set;
+        if (isSet && group.size >= size) continue;
+        smallest = isSet ? group : [group];
+        size = isSet ? group.size : 1;
+      }
+      return [...smallest]
+        .filter((row) => wanted.every(({ key, keyOf }) => keyOf(row) === query[key]))
+        .sort((a, b) => a.number - b.number);
     },
   };
 }

@@ -1,30 +1,30 @@
 import type { Block, Message } from "../protocol/message.ts";
 import type { SearchMatch } from "../protocol/store.ts";
 
-/** A message to look into, and where it stands. */
+/** A message with its place. */
 export interface SearchCandidate {
   readonly sessionId: string;
   readonly index: number;
   readonly message: Message;
 }
 
-/** Words that have to follow each other. */
+/** Words that must follow each other. */
 export type Phrase = readonly string[];
 
 interface Word {
   readonly word: string;
-  /** Where it begins in the text. */
+  /** The index of its first character in the text. */
   readonly at: number;
 }
 
-/** A pasted book is found by its beginning. */
+/** Only the first part of a very long message is indexed. */
 const longestText = 65_536;
 const mostPhrases = 32;
-/** Shorter words are not taken for beginnings: too much begins with them. */
+/** Shorter words match only themselves: too many words begin with them. */
 const shortestBeginning = 3;
 const excerptLength = 160;
 
-/** What a search looks for; nothing when the text has no words. */
+/** The phrases of a search text; empty when it has no words. */
 export function phrasesOf(text: string): readonly Phrase[] {
   return text
     .split(/\s+/)
@@ -33,19 +33,19 @@ export function phrasesOf(text: string): readonly Phrase[] {
     .slice(0, mostPhrases);
 }
 
-/** Whether a word also stands for the longer ones that begin with it. */
+/** Whether a word also matches longer words that begin with it. */
 export function isBeginning(word: string): boolean {
   return word.length >= shortestBeginning;
 }
 
-/** What a message is found by: its words with spaces between. */
+/** The words of a message, separated by spaces, for an index. */
 export function searchWords(message: Message): string {
   return wordsOf(searchText(message))
     .map(({ word }) => word)
     .join(" ");
 }
 
-/** Those candidates that have every phrase, the best first, else in the order they came. */
+/** The candidates that contain every phrase, best match first; ties keep their order. */
 export function bestMatches(
   candidates: Iterable<SearchCandidate>,
   phrases: readonly Phrase[],
@@ -63,13 +63,13 @@ export function bestMatches(
     const match = { sessionId, index, role: message.role, excerpt };
     found.push({ match, score: scoreOf(places, words.length) });
   }
-  found.sort((one, other) => other.score - one.score);
+  found.sort((a, b) => b.score - a.score);
   return found.slice(0, limit).map(({ match }) => match);
 }
 
 /**
- * Often and in few words is best. It depends on the message alone: a rank that counted how rare a word is would tell
- * one user something of what the others have written.
+ * Many matches in a short message rank high. The rank depends on the message alone: one that counts how rare a word is
+ * would reveal something about the messages of other users.
  */
 function scoreOf(places: readonly (readonly number[])[], words: number): number {
   let score = 0;
@@ -88,7 +88,7 @@ function placesOf(phrase: Phrase, words: readonly Word[]): readonly number[] {
   return words.flatMap((_, at) => (fits(at) ? [at] : []));
 }
 
-/** What was said and what tools gave; neither thoughts nor notes about the conversation. */
+/** Texts and tool results, without reasoning and metadata. */
 function searchText(message: Message): string {
   return message.content.flatMap(textsOf).join("\n").slice(0, longestText);
 }
@@ -98,7 +98,7 @@ function textsOf(block: Block): readonly string[] {
   return block.type === "tool_result" ? block.output.flatMap(textsOf) : [];
 }
 
-// Scripts that put no spaces between words are found letter by letter.
+// In scripts without spaces between words, each letter counts as a word.
 const runs =
   /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}]|[[\p{L}\p{N}\p{M}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}]]+/gv;
 
@@ -119,7 +119,7 @@ function excerptOf(text: string, at: number): string {
   const start = Math.max(0, at - excerptLength / 4);
   const end = start + excerptLength;
   const piece = text.slice(start, end).replace(/\s+/g, " ").trim();
-  // A cut may have halved a letter at either end.
+  // The cut may have split a surrogate pair at either end.
   const whole = piece.replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, "");
   return `${start > 0 ? "…" : ""}${whole}${end < text.length ? "…" : ""}`;
 }

@@ -2,14 +2,20 @@ import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Store } from "../protocol/store.ts";
-import { encodeCommit, isOnlyEvents, writeCommit } from "./sqlite/commit.ts";
+import { encodeCommit, enqueueTask, isOnlyEvents, writeCommit } from "./sqlite/commit.ts";
 import { type Database, openDatabase } from "./sqlite/database.ts";
 import { deleteSession } from "./sqlite/delete-session.ts";
 import { cannotOpen } from "./sqlite/failure.ts";
 import { deleteFile, listFiles, readFile, writeFile } from "./sqlite/files.ts";
-import { foreignChanges } from "./sqlite/foreign-changes.ts";
+import { foreignChanges, recordChanges } from "./sqlite/foreign-changes.ts";
 import { listPosts, putPost } from "./sqlite/inbox.ts";
-import { acquireLease, expiredConversations, releaseLease, renewLeases } from "./sqlite/leases.ts";
+import {
+  acquireLease,
+  expiredConversations,
+  readOwner,
+  releaseLease,
+  renewLeases,
+} from "./sqlite/leases.ts";
 import { lockMs, whenUnlocked } from "./sqlite/lock.ts";
 import { lastOf, readEvents, snapshotOfLog, trimEvents } from "./sqlite/logs.ts";
 import { migrate, needsMigration } from "./sqlite/schema.ts";
@@ -18,27 +24,30 @@ import { listSessions, readSession } from "./sqlite/sessions.ts";
 import { listTasks, readTask } from "./sqlite/tasks.ts";
 import { createWriteQueue, type Touch } from "./sqlite/write-queue.ts";
 import { storeClosed } from "./store-error.ts";
+import { assertQueuedRoot } from "./task-queue.ts";
 import { createWatchers } from "./watchers.ts";
 
-/** How a SQLite store is set up. */
+/** The options of a SQLite store. */
 export interface SqliteStoreOptions {
-  /** What leases and dates go by; the machine's time unless a test holds it. */
+  /** The clock for leases and dates; defaults to the system clock. */
   readonly clock?: Pick<Clock, "now">;
 }
 
-/** How long opening waits for another process that is creating the database or recovering it. */
+/** How long opening waits while another process creates or recovers the database. */
 const openLockMs = 10_000;
 
 /**
- * A store in one file, shared by any number of processes of a machine. What it has confirmed outlives the process and
- * the machine's power: every transaction is on the disk before anyone hears of it.
+ * A store in one file, which any number of processes on one machine may share. A write is on disk before its promise
+ * resolves and before any watcher wakes, so it survives a crash and a power failure.
  */
 export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Store {
   const clock = options.clock ?? systemClock;
   const database = open(path);
   const watchers = createWatchers();
-  const queue = createWriteQueue(database, watchers.touch);
-  const foreign = foreignChanges(database, watchers.touchAll);
+  const foreign = foreignChanges(database, watchers);
+  const queue = createWriteQueue(database, watchers.touch, (changes) =>
+    recordChanges(database, changes),
+  );
   let watching = 0;
   let closing: Promise<void> | undefined;
 
@@ -69,13 +78,16 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     acquire: (sessionId, owner, ttlMs) =>
       write(() => acquireLease(database, { sessionId, owner, ttlMs }, clock.now())),
     renew: (leases, ttlMs) => {
-      const asked = [...leases];
-      return write(() => renewLeases(database, asked, clock.now() + ttlMs));
+      const renewed = [...leases];
+      return write(() => renewLeases(database, renewed, clock.now() + ttlMs));
     },
     release: (lease) =>
       write((touch) => {
-        if (releaseLease(database, lease, clock.now())) touch("session", lease.sessionId);
+        if (!releaseLease(database, lease, clock.now())) return;
+        touch("session", lease.sessionId);
+        touch("inbox", lease.sessionId);
       }),
+    owner: (sessionId) => read(() => readOwner(database, sessionId, clock.now())),
     expired: (limit) => read(() => expiredConversations(database, clock.now(), atMost(limit))),
     async commit(commit) {
       assertOpen();
@@ -83,9 +95,14 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       const when = isOnlyEvents(encoded) ? "soon" : "now";
       return queue.write((touch) => writeCommit(database, encoded, clock.now(), touch), when);
     },
-    async post(post) {
-      const encoded = { post, text: JSON.stringify(post) };
-      return write((touch) => putPost(database, encoded, touch));
+    async enqueue(record, { ifIdle = false } = {}) {
+      assertQueuedRoot(record);
+      const request = { task: { record, text: JSON.stringify(record) }, ifIdle };
+      return write((touch) => enqueueTask(database, request, clock.now(), touch));
+    },
+    async post(rows) {
+      const encoded = rows.map((post) => ({ post, text: JSON.stringify(post) }));
+      return write((touch) => encoded.map((row) => putPost(database, row, touch)));
     },
     posts: (query) => read(() => listPosts(database, query)),
     read: (log, after, limit) => read(() => readEvents(database, log, after, limit)),
@@ -105,7 +122,6 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     deleteSession: (id) => write((touch) => deleteSession(database, id, clock.now(), touch)),
     task: (id) => read(() => readTask(database, id)),
     tasks: (query) => read(() => listTasks(database, query, atMost(query.limit))),
-    /** What other processes write wakes everyone: it is a hint, and which rows it was is not worth asking. */
     watch(key, wake) {
       assertOpen();
       const stop = watchers.watch(key, wake);
@@ -129,7 +145,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       delete: (path) => write(() => deleteFile(database, path)),
       list: (prefix, query = {}) => read(() => listFiles(database, prefix, query)),
     },
-    /** Writes what was asked for before, then wakes every watcher once, to find the store closed. */
+    /** Finishes pending writes, then wakes every watcher, so that a waiting reader gets `store_closed`. */
     close() {
       closing ??= close();
       return closing;
@@ -138,8 +154,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
 }
 
 /**
- * A commit is on the disk when it returns, even if the power fails then; what savepoints keep to be undone needs no
- * file of its own; a write-ahead log that has once grown large does not stay so.
+ * `synchronous` makes commits survive a power failure; `temp_store` keeps savepoints in memory; `journal_size_limit`
+ * shrinks a write-ahead log that was large once.
  */
 const settings = `
   PRAGMA synchronous = FULL;
@@ -147,15 +163,15 @@ const settings = `
   PRAGMA journal_size_limit = ${64 * 1024 * 1024};
 `;
 
-/** Checks whose database it is before it changes anything in it. */
+/** Checks that the file is a store before it changes it. */
 function open(path: string): Database {
-  if (path === "" || path === ":memory:") throw noLog(path);
+  if (path === "" || path === ":memory:") throw noWriteAheadLog(path);
   try {
     const database = openDatabase(path, openLockMs);
     try {
       const isOld = needsMigration(database);
       const mode = database.get<{ journal_mode: string }>("PRAGMA journal_mode = WAL");
-      if (mode?.journal_mode !== "wal") throw noLog(path);
+      if (mode?.journal_mode !== "wal") throw noWriteAheadLog(path);
       database.script(settings);
       if (isOld) migrate(database);
       database.script(`PRAGMA busy_timeout = ${lockMs}`);
@@ -169,13 +185,13 @@ function open(path: string): Database {
   }
 }
 
-function noLog(path: string): RivuletError {
-  return new RivuletError("store_failed", `A store cannot be kept at "${path}".`, {
-    hint: "Choose a file on a local disk; for a store that ends with its process use memoryStore().",
+function noWriteAheadLog(path: string): RivuletError {
+  return new RivuletError("store_failed", `SQLite cannot keep a write-ahead log at "${path}".`, {
+    hint: "Pass a file on a local disk, or use memoryStore() for a store in memory.",
   });
 }
 
-/** A limit as SQLite takes it: without one, -1. */
+/** Converts a limit for SQLite, which uses -1 for none. */
 function atMost(limit = Number.POSITIVE_INFINITY): number {
   return Number.isFinite(limit) ? Math.max(0, Math.trunc(limit)) : -1;
 }

@@ -1,36 +1,36 @@
 import { RivuletError } from "../protocol/error.ts";
 
-/** The commit's lease is not the current one of its conversation. */
+/** The lease is no longer the newest one of its conversation. */
 export function fenced(sessionId: string): RivuletError<"fenced"> {
   return new RivuletError("fenced", `The lease on conversation ${sessionId} no longer holds.`, {
-    hint: "Another owner may have taken over: stop writing and acquire the conversation again.",
+    hint: "Another process took over. Stop writing, or acquire the conversation again.",
   });
 }
 
-/** What a write expected to find is not what the store holds. */
+/** The store differs from what a write expects. */
 export function conflict(message: string): RivuletError<"conflict"> {
-  return new RivuletError("conflict", message, { hint: "Reread, then decide again." });
+  return new RivuletError("conflict", message, { hint: "Read the current state and try again." });
 }
 
-/** A list was asked to go on from something that is not in it. */
+/** A list has no entry with the id of the cursor. */
 export function invalidCursor(cursor: string): RivuletError<"invalid_cursor"> {
   return new RivuletError("invalid_cursor", `${cursor} is not in this list.`, {
-    hint: "Pass the id of the last entry of the page before.",
+    hint: "Pass the id of the last entry of the previous page.",
   });
 }
 
-/** A log was asked for events that it has forgotten. */
+/** The requested events of a log were trimmed. */
 export function cursorExpired(log: string, through: number): RivuletError<"cursor_expired"> {
   return new RivuletError(
     "cursor_expired",
-    `The events of log ${log} up to ${through} are no longer kept.`,
-    { hint: "Begin with the log's snapshot and read on after it." },
+    `The events of log ${log} up to ${through} were trimmed.`,
+    { hint: "Start with the snapshot of the log and read the events after it." },
   );
 }
 
-/** The store was used after `close()`. */
+/** A call came after `close()`. */
 export function storeClosed(): RivuletError<"store_closed"> {
   return new RivuletError("store_closed", "The store is closed.", {
-    hint: "Close a store only after everything that uses it has ended.",
+    hint: "Close the store after the last call that uses it.",
   });
 }

@@ -1,17 +1,17 @@
 import type { WatchKey } from "../protocol/store.ts";
 
 type KeyOf<Key> = Key extends Key ? keyof Key : never;
-/** What may change. */
+/** A kind of thing that watchers watch. */
 type WatchKind = KeyOf<WatchKey>;
 
-/** Who waits for a change of what, within one process. */
+/** The watchers of a store in one process. */
 export interface Watchers {
   watch(key: WatchKey, wake: () => void): () => void;
-  /** To be called once the change is visible: wakes in the next microtask, each watcher once. */
+  /** Wakes the watchers of a key in the next microtask, once each; the change must be readable by then. */
   touch(kind: WatchKind, id: string): void;
-  /** The same for everyone, when it is not known what changed. */
+  /** Wakes all watchers. */
   touchAll(): void;
-  /** Wakes everyone a last time, so that whoever waits rereads and finds the store closed. */
+  /** Wakes all watchers a last time and removes them. */
   close(): void;
 }
 
@@ -21,7 +21,7 @@ interface Watcher {
   stopped: boolean;
 }
 
-/** No watchers yet. */
+/** A table without watchers. */
 export function createWatchers(): Watchers {
   const watchers: Readonly<Record<WatchKind, Map<string, Set<Watcher>>>> = {
     log: new Map(),
@@ -47,7 +47,7 @@ export function createWatchers(): Watchers {
       try {
         watcher.wake();
       } catch {
-        // A watcher's failure is its own: neither the writer nor the other watchers may suffer.
+        // A watcher that throws must not break the writer or other watchers.
       }
     }
   }
@@ -60,7 +60,7 @@ export function createWatchers(): Watchers {
 
   return {
     watch(key, wake) {
-      const kind = kinds.find((one) => one in key) as WatchKind;
+      const kind = kinds.find((kind) => kind in key) as WatchKind;
       const id = (key as Record<WatchKind, string>)[kind];
       const byId = watchers[kind];
       const watcher: Watcher = { wake, due: false, stopped: false };

@@ -10,7 +10,7 @@ import { ManualClock } from "./clock.ts";
 import { scriptedModel } from "./scripted-model.ts";
 
 describe("ManualClock", () => {
-  it("stands still until it is moved", async () => {
+  it("keeps its time until advance", async () => {
     const clock = new ManualClock(1_000);
     let awake = false;
     const sleeping = clock.sleep(10).then(() => {
@@ -24,7 +24,7 @@ describe("ManualClock", () => {
     await sleeping;
   });
 
-  it("wakes in order of time, then of falling asleep, and lets each run before the next", async () => {
+  it("wakes sleepers in order of due time and lets each run before the next", async () => {
     const clock = new ManualClock();
     const seen: string[] = [];
     const sleeper = async (name: string, ms: number) => {
@@ -41,7 +41,7 @@ describe("ManualClock", () => {
     await Promise.all(all);
   });
 
-  it("wakes within one advance who falls asleep on the way", async () => {
+  it("wakes a sleep that starts during the same advance", async () => {
     const clock = new ManualClock();
     const times: number[] = [];
     const repeating = (async () => {
@@ -55,11 +55,11 @@ describe("ManualClock", () => {
     await repeating;
   });
 
-  it("needs no advance for a sleep of nothing", async () => {
+  it("resolves a sleep of zero immediately", async () => {
     await new ManualClock().sleep(0);
   });
 
-  it("says when enough sleepers wait, of any length or of one", async () => {
+  it("resolves sleeping() when enough sleeps of a length are pending", async () => {
     const clock = new ManualClock();
     const seen: string[] = [];
     const note = (name: string, waiting: Promise<void>) => waiting.then(() => seen.push(name));
@@ -80,7 +80,7 @@ describe("ManualClock", () => {
     await clock.sleeping({ ms: 20, count: 2 }); // they wait already
   });
 
-  it("rejects with the signal's reason, and leaves neither sleeper nor listener", async () => {
+  it("rejects with the signal's reason and removes sleeper and listener", async () => {
     const clock = new ManualClock();
     const abort = new AbortController();
     const other = clock.sleep(10);

@@ -8,25 +8,25 @@ interface Sleeper {
 
 /** Which sleepers to wait for. */
 export interface Sleepers {
-  /** Only those who sleep for exactly so long; of any length when absent. */
+  /** Only sleeps of exactly this length; defaults to any length. */
   readonly ms?: number;
-  /** At least so many of them; one by default. */
+  /** The least number of sleepers; defaults to 1. */
   readonly count?: number;
 }
 
 /** A clock that stands still until a test moves it. */
 export class ManualClock implements Clock {
   #now: number;
-  /** In the order in which they wake: by due time, then by who fell asleep first. */
+  /** Sorted by due time, then by the start of the sleep. */
   readonly #sleepers: Sleeper[] = [];
-  /** Each looks again when somebody falls asleep, and says whether it has seen enough. */
+  /** Called at the start of every sleep; returns true when it is done. */
   readonly #watchers = new Set<() => boolean>();
 
   constructor(now = 0) {
     this.#now = now;
   }
 
-  /** How many sleepers wait for time to pass. */
+  /** The number of pending sleeps. */
   get pending(): number {
     return this.#sleepers.length;
   }
@@ -35,7 +35,7 @@ export class ManualClock implements Clock {
     return this.#now;
   }
 
-  /** Wakes when `advance` reaches it; at once for zero or less, since no time has to pass. */
+  /** Resolves when `advance` reaches the due time; immediately for zero or less. */
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
@@ -52,19 +52,19 @@ export class ManualClock implements Clock {
           resolve();
         },
       };
-      const later = this.#sleepers.findIndex((other) => other.due > sleeper.due);
+      const later = this.#sleepers.findIndex(({ due }) => due > sleeper.due);
       this.#sleepers.splice(later === -1 ? this.#sleepers.length : later, 0, sleeper);
       signal?.addEventListener("abort", onAbort, { once: true });
       for (const watcher of this.#watchers) if (watcher()) this.#watchers.delete(watcher);
     });
   }
 
-  /** Resolves once enough sleepers wait: before `advance`, when what should wake may still be on its way to sleep. */
+  /** Resolves once enough sleeps are pending; await it before `advance` when they may not have started yet. */
   sleeping({ ms, count = 1 }: Sleepers = {}): Promise<void> {
     return new Promise((resolve) => {
       const watcher = () => {
-        const fitting = this.#sleepers.filter((sleeper) => ms === undefined || sleeper.ms === ms);
-        if (fitting.length < count) return false;
+        const matching = this.#sleepers.filter((sleeper) => ms === undefined || sleeper.ms === ms);
+        if (matching.length < count) return false;
         resolve();
         return true;
       };
@@ -72,7 +72,7 @@ export class ManualClock implements Clock {
     });
   }
 
-  /** Moves time on, waking whoever is due on the way, one by one; each runs as far as it can before the next. */
+  /** Moves time and wakes due sleepers in order; each runs until it waits before the next one wakes. */
   async advance(ms: number): Promise<void> {
     const target = this.#now + ms;
     await settle();
@@ -88,7 +88,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** A macrotask: every microtask queued before it, and all they queue, has run by then. */
+/** Resolves in a macrotask, after all pending microtasks. */
 function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -25,7 +25,7 @@ describe("withFaults", () => {
       scriptedModel(() => ({ text: ["a", "b", "c"] })),
       faults,
     );
-  /** What arrived before the end, and how it ended. */
+  /** The received parts and the outcome. */
   async function play(model: LanguageModelV4, abortSignal?: AbortSignal) {
     const seen: string[] = [];
     try {
@@ -39,7 +39,7 @@ describe("withFaults", () => {
   }
   const whole = ["stream-start", "text-start", "a", "b", "c", "text-end", "finish"];
 
-  it("cuts after every number of parts, with an error or as if it were the end", async () => {
+  it("cuts after any number of parts, with an error or a normal end", async () => {
     for (let n = 0; n <= whole.length; n++) {
       const cut = await play(faulty({ cutAfterChunks: n }));
       expect(cut.seen).toEqual(whole.slice(0, n));
@@ -52,7 +52,7 @@ describe("withFaults", () => {
     expect((await play(faulty({ cutAfterChunks: 99 }))).seen).toEqual(whole);
   });
 
-  it("stalls until the abort, and leaves no listener when it is left", async () => {
+  it("stalls until the abort and removes its listener when the reader stops", async () => {
     const abort = new AbortController();
     const playing = play(faulty({ stallAfterChunks: 3 }), abort.signal);
     await new Promise(setImmediate);
@@ -73,14 +73,14 @@ describe("withFaults", () => {
     expect(listeners(signal)).toBe(0);
   });
 
-  it("strikes the calls named", async () => {
+  it("applies to the given calls only", async () => {
     const model = faulty({ failCalls: [0], onCalls: [1], cutAfterChunks: 1 });
     expect((await play(model)).seen).toEqual([]);
     expect((await play(model)).seen).toEqual(["stream-start"]);
     expect(await play(model)).toEqual({ seen: whole, error: undefined });
   });
 
-  it("does the same to a call that does not stream", async () => {
+  it("applies to a call that does not stream", async () => {
     const generate = (faults: ModelFaults, signal?: AbortSignal) =>
       faulty(faults).doGenerate({ prompt, ...(signal && { abortSignal: signal }) });
     await expect(generate({ failCalls: [0] })).rejects.toThrow("terminated");
@@ -115,7 +115,7 @@ describe("faultyFetch", () => {
   }
   const faulty = (faults: FetchFaults) => faultyFetch(source, faults);
 
-  it("cuts after every number of bytes, with an error or as if it were the end", async () => {
+  it("cuts after any number of bytes, with an error or a normal end", async () => {
     for (let n = 0; n <= whole.length; n++) {
       const cut = await read(faulty({ cutAfterBytes: n }));
       expect(cut.text).toBe(whole.slice(0, n));
@@ -134,7 +134,7 @@ describe("faultyFetch", () => {
     expect(await read(faulty({}), abort.signal)).toEqual({ text: "", error: "enough" });
   });
 
-  it("spoils one byte, wherever it is", async () => {
+  it("replaces one byte at any offset", async () => {
     for (let n = 0; n < whole.length; n++) {
       const { text } = await read(faulty({ malformAtByte: n }));
       expect(text).toBe(`${whole.slice(0, n)}\0${whole.slice(n + 1)}`);
@@ -142,7 +142,7 @@ describe("faultyFetch", () => {
     expect((await read(faulty({ malformAtByte: 999 }))).text).toBe(whole);
   });
 
-  it("answers with a status, refuses, and strikes the calls named", async () => {
+  it("responds with a status, fails, and applies to the given calls only", async () => {
     const fetch = faulty({
       failCalls: [0],
       onCalls: [1],

@@ -1,41 +1,41 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { untilAborted } from "./until-aborted.ts";
 
-/** What may go wrong anywhere; calls are counted from 0. */
+/** Faults of any call; calls are counted from 0. */
 interface Faults {
-  /** These calls are refused before anything arrives. */
+  /** Calls that fail before anything arrives. */
   readonly failCalls?: readonly number[];
-  /** The calls that the other faults strike; every call when absent. */
+  /** The calls that the other faults apply to; defaults to all. */
   readonly onCalls?: readonly number[];
-  /** How a cut ends: with an error (the default), or as if all had been said. */
+  /** How a cut stream ends: with an error (the default) or normally. */
   readonly cutWith?: "error" | "end";
-  /** What a refused call and a cut fail with; a connection error when absent. */
+  /** The error of a failed call or a cut; defaults to a connection error. */
   readonly error?: unknown;
 }
 
-/** What goes wrong around a model. */
+/** Faults of a model. */
 export interface ModelFaults extends Faults {
-  /** The stream is cut after so many parts, `stream-start` included. */
+  /** Cuts the stream after this many parts, including `stream-start`. */
   readonly cutAfterChunks?: number;
-  /** After so many parts nothing comes any more, until the call is aborted. */
+  /** Stalls the stream after this many parts until the call is aborted. */
   readonly stallAfterChunks?: number;
 }
 
-/** What goes wrong around `fetch`. */
+/** Faults of `fetch`. */
 export interface FetchFaults extends Faults {
-  /** The body is cut after so many bytes. */
+  /** Cuts the body after this many bytes. */
   readonly cutAfterBytes?: number;
-  /** After so many bytes nothing comes any more, until the request is aborted. */
+  /** Stalls the body after this many bytes until the request is aborted. */
   readonly stallAfterBytes?: number;
-  /** The byte at this offset arrives as NUL, which no JSON survives. */
+  /** Replaces the byte at this offset with NUL, which breaks any JSON. */
   readonly malformAtByte?: number;
-  /** The server answers with this status and an error body, and is not asked. */
+  /** Responds with this status and an error body instead of calling the server. */
   readonly status?: number;
-  /** Headers of that answer, such as `retry-after`. */
+  /** Headers of that response, such as `retry-after`. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The same model on a bad line. A call that does not stream loses all of its answer to a cut or a stall. */
+/** Adds faults to a model. A cut or stall of a call that does not stream loses the whole response. */
 export function withFaults(model: LanguageModelV4, faults: ModelFaults): LanguageModelV4 {
   let calls = 0;
   const strike = () => {
@@ -66,7 +66,7 @@ export function withFaults(model: LanguageModelV4, faults: ModelFaults): Languag
   };
 }
 
-/** The same `fetch` on a bad line, or before a bad server. */
+/** Adds faults to a `fetch` function. */
 export function faultyFetch(
   fetch: typeof globalThis.fetch,
   faults: FetchFaults,
@@ -96,7 +96,7 @@ export function faultyFetch(
   };
 }
 
-/** Where a stream breaks, and how. */
+/** Where and how a stream breaks. */
 interface Break {
   readonly after: number;
   readonly ending: "error" | "end" | "stall";
@@ -115,7 +115,7 @@ function breakOf(
   return stallAfter === undefined ? undefined : { after: stallAfter, ending: "stall", error };
 }
 
-/** How much of a chunk fits into what is left. */
+/** The part of a chunk before the break. */
 type Measure<T> = (chunk: T, left: number) => { readonly chunk: T; readonly size: number };
 
 function onePart<T>(chunk: T): { readonly chunk: T; readonly size: number } {
@@ -141,7 +141,7 @@ function broken<T>(
   return new ReadableStream<T>({
     async pull(controller) {
       if (left === 0) {
-        // The source's own end does not matter any more, nor whether it likes being left.
+        // The result of cancelling the source does not matter.
         if (fault.ending !== "stall") reader.cancel().catch(() => {});
         if (fault.ending === "end") return controller.close();
         if (fault.ending === "error") return controller.error(fault.error);
@@ -174,7 +174,7 @@ function malform(
   });
 }
 
-/** What `fetch` and its bodies fail with when the other side goes away. */
+/** The error of `fetch` and its bodies when the connection closes. */
 function connectionError(message = "terminated"): TypeError {
   const cause = Object.assign(new Error("other side closed"), { code: "ECONNRESET" });
   return new TypeError(message, { cause });

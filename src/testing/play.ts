@@ -8,7 +8,7 @@ import type { Clock } from "../protocol/clock.ts";
 import type { DeltaStep, Play } from "./script.ts";
 import { untilAborted } from "./until-aborted.ts";
 
-/** Plays the steps as a stream: one chunk per pull and no promise of our own in between. */
+/** Plays the steps as a stream: one chunk per pull, without extra promises. */
 export function streamPlay(
   { steps, finish }: Play,
   clock: Pick<Clock, "sleep">,
@@ -50,7 +50,7 @@ export function streamPlay(
           pause = new AbortController();
           return clock.sleep(step.ms, pause.signal).then(() => advance(controller));
         case "hang":
-          return new Promise(() => {}); // an abort or a cancel ends the stream, not this promise
+          return new Promise(() => {}); // only an abort or a cancel ends the stream
         case "error":
           release();
           controller.error(step.error);
@@ -80,7 +80,7 @@ export function streamPlay(
   });
 }
 
-/** Plays the steps to the end and gathers what a stream would have shown. */
+/** Plays the steps to the end and collects the content of the stream. */
 export async function generatePlay(
   { steps, finish }: Play,
   clock: Pick<Clock, "sleep">,

@@ -3,24 +3,24 @@ import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { RivuletError } from "../protocol/error.ts";
 
-/** Where recordings are kept: one file for each request in a directory, or all in one file. */
+/** Where recordings are stored: one file per request in a directory, or all in one file. */
 export type RecordingPlace =
   | { readonly directory: string; readonly file?: never }
   | { readonly file: string; readonly directory?: never };
 
-/** A request as it is written down; secrets are gone by then. */
+/** A recorded request, without secrets. */
 export interface RecordedRequest {
   readonly method: string;
   readonly path: string;
   readonly body: unknown;
 }
-/** A response as it is written down: each chunk as it came, text where it is text. */
+/** A recorded response with its original chunks, as text where possible. */
 export interface RecordedResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly chunks: readonly (string | { readonly base64: string })[];
 }
-/** A request and what it was answered, each time that it was made. */
+/** A request and its responses, one for each time it was made. */
 export interface Exchange {
   readonly request: RecordedRequest;
   readonly responses: readonly RecordedResponse[];
@@ -40,17 +40,17 @@ export function keyOf(request: RecordedRequest): string {
     .digest("hex");
 }
 
-/** The end of the queue for the disk: of this module, since several providers may record into one file. */
+/** The last pending write; shared, because several providers may record into one file. */
 let last: Promise<unknown> = Promise.resolve();
 
-/** One after the other: a write that did not read what another one wrote would lose it. */
+/** Runs writes one after another, because each rewrites the whole file. */
 function inTurn<T>(work: () => Promise<T>): Promise<T> {
   const result = last.then(work);
   last = result.catch(() => {});
   return result;
 }
 
-/** Opens the recordings at a place; nothing is read or written before it is needed. */
+/** Opens recordings; reads and writes files only when needed. */
 export function openRecording(place: RecordingPlace): Recording {
   const fileOf = (key: string, request: RecordedRequest) =>
     place.file ?? join(place.directory, `${nameOf(request)}-${key.slice(0, 16)}.json`);
@@ -62,7 +62,7 @@ export function openRecording(place: RecordingPlace): Recording {
         const file = fileOf(key, exchange.request);
         const exchanges = { ...(await readExchanges(file)), [key]: exchange };
         await mkdir(dirname(file), { recursive: true });
-        // A crash in the middle of a write must not leave half a recording.
+        // A crash during a write must not leave an incomplete file.
         const part = `${file}.${process.pid}.part`;
         await writeFile(part, `${JSON.stringify(exchanges, null, 2)}\n`);
         await rename(part, file);
@@ -88,7 +88,7 @@ async function readExchanges(file: string): Promise<Record<string, Exchange>> {
   }
 }
 
-/** What a person recognises in a file list. */
+/** A readable part of the file name. */
 function nameOf({ method, path }: RecordedRequest): string {
   return `${method}${path}`
     .toLowerCase()

@@ -51,7 +51,7 @@ function inChunks(chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   });
 }
 
-/** Speaks the chat completions dialect: "Hello n", where n counts the requests. */
+/** A chat completions server that replies "Hello n" to request n. */
 function chatServer() {
   let requests = 0;
   const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
@@ -120,7 +120,7 @@ describe("with a provider", () => {
     });
   }
 
-  it("fails loudly on an unknown request: which one, and how to record it", async () => {
+  it("rejects an unknown request with a hint on how to record it", async () => {
     const replaying = model(
       "http://nowhere.example/v1",
       recordReplay({ directory, fetch: offline }),
@@ -135,7 +135,7 @@ describe("with a provider", () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it("auto: records what is missing, then needs no network", async () => {
+  it("records missing requests in auto mode, then needs no network", async () => {
     const url = await chatServer();
     const auto = model(url, recordReplay({ directory, mode: "auto" }));
     expect((await generateText({ model: auto, prompt: "a" })).text).toBe("Hello 1");
@@ -146,7 +146,7 @@ describe("with a provider", () => {
     await expect(generateText({ model: later, prompt: "b" })).rejects.toThrow("network was used");
   });
 
-  it("record: replaces what was recorded", async () => {
+  it("replaces recordings in record mode", async () => {
     const url = await chatServer();
     for (const text of ["Hello 1", "Hello 2"]) {
       const fresh = model(url, recordReplay({ directory, mode: "record" }));
@@ -156,7 +156,7 @@ describe("with a provider", () => {
     expect((await generateText({ model: replaying, prompt: "a" })).text).toBe("Hello 2");
   });
 
-  it("writes no key, cookie or organisation", async () => {
+  it("records no key, cookie or organisation", async () => {
     const url = await chatServer();
     const recording = model(url, recordReplay({ directory, mode: "record" }));
     await streamText({ model: recording, prompt: "Hi" }).text;
@@ -168,8 +168,8 @@ describe("with a provider", () => {
   });
 });
 
-describe("what is written", () => {
-  it("masks keys echoed by the server, across chunks, and the texts named", async () => {
+describe("recordings", () => {
+  it("mask keys that the server echoes across chunks, and given texts", async () => {
     const named = 'pass"word\\ü';
     const text = `no such key ${key}; ${JSON.stringify(named)}; ${encodeURIComponent(named)} end`;
     const pieces = text.match(/.{1,7}/gu) ?? [];
@@ -217,7 +217,7 @@ describe("what is written", () => {
     );
   });
 
-  it("masks what one response names as a secret in all that follows, and replays it", async () => {
+  it("mask a secret of one response in all later exchanges, and replay", async () => {
     const token = "tok-0123456789";
     const source: typeof fetch = async (input) =>
       String(input).endsWith("/token")
@@ -238,7 +238,7 @@ describe("what is written", () => {
     );
   });
 
-  it("keeps the chunks as they came, binary and cut characters too", async () => {
+  it("keep the original chunks, including binary data and split characters", async () => {
     const chunks = [
       Buffer.from("\ufeffdata: ü"),
       Buffer.from("ü").subarray(0, 1),
@@ -258,7 +258,7 @@ describe("what is written", () => {
     expect(await read(await recordReplay({ directory, fetch: offline })(url))).toEqual(chunks);
   });
 
-  it("knows a request by its value: key order, host and headers do not matter", async () => {
+  it("identify a request by value, regardless of key order, host and headers", async () => {
     const source: typeof fetch = async () => Response.json({ ok: true });
     const post = (fetch: typeof globalThis.fetch, url: string, body: string) =>
       fetch(new Request(url, { method: "POST", body }));
@@ -273,7 +273,7 @@ describe("what is written", () => {
     await expect(post(replay, "http://a.example/q", '{"a":1}')).rejects.toThrow("not recorded");
   });
 
-  it("loses nothing when several record into one file at once", async () => {
+  it("keep everything when several providers record into one file", async () => {
     const file = join(directory, "all.json");
     const source: typeof fetch = async (input) => new Response(String(input));
     const urls = Array.from({ length: 20 }, (_, i) => `http://x.example/${i}`);
@@ -285,14 +285,14 @@ describe("what is written", () => {
     expect(await readdir(directory)).toEqual(["all.json"]);
   });
 
-  it("replays a response without a body", async () => {
+  it("include a response without a body", async () => {
     const source: typeof fetch = async () => new Response(null, { status: 204 });
     await recordReplay({ directory, mode: "record", fetch: source })("http://x.example/");
     const again = await recordReplay({ directory, fetch: offline })("http://x.example/");
     expect([again.status, again.body]).toEqual([204, null]);
   });
 
-  it("keeps nothing of an exchange that broke off", async () => {
+  it("leave out incomplete exchanges", async () => {
     let respond: ServerResponse | undefined;
     const url = await serve((_, response) => {
       respond = response;
@@ -308,7 +308,7 @@ describe("what is written", () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it("says which file is no recording", async () => {
+  it("reject a file that is not a recording", async () => {
     const file = join(directory, "all.json");
     await writeFile(file, "{");
     await expect(recordReplay({ file })("http://x.example/")).rejects.toMatchObject({
@@ -322,7 +322,7 @@ describe("an abort", () => {
   const source: typeof fetch = async () =>
     new Response(inChunks([Buffer.from("a"), Buffer.from("b")]));
 
-  it("refuses the request, and breaks off a replayed body", async () => {
+  it("rejects the request and ends a replayed body", async () => {
     const url = "http://x.example/";
     await (await recordReplay({ directory, mode: "record", fetch: source })(url)).text();
     const replay = recordReplay({ directory, fetch: offline });
@@ -336,7 +336,7 @@ describe("an abort", () => {
     expect(getEventListeners(abort.signal, "abort")).toEqual([]);
   });
 
-  it("leaves no listener on a signal that did not fire", async () => {
+  it("leaves no listener on an unused signal", async () => {
     const { signal } = new AbortController();
     const url = "http://x.example/";
     const recording = recordReplay({ directory, mode: "record", fetch: source });

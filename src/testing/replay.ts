@@ -4,40 +4,40 @@ import { keyOf, openRecording } from "./recording.ts";
 import type { Redactor } from "./secrets.ts";
 import { createRedactor, safePath, secretsIn, secretsOf } from "./secrets.ts";
 
-/** Where recordings are, and whether the network may be used. */
+/** The options of `recordReplay`. */
 export type RecordReplayOptions = RecordingPlace & {
   /**
-   * `"replay"` (the default): from the recordings only, never the network. `"record"`: from the network
-   * only, replacing what was recorded. `"auto"`: from the recordings, and what they lack from the network.
+   * `"replay"` (the default) uses recordings only, never the network. `"record"` uses the network and replaces the
+   * recordings. `"auto"` uses recordings, and the network for requests that are not recorded.
    */
   readonly mode?: "record" | "replay" | "auto";
-  /** What asks the network; the global `fetch` when absent. */
+  /** Makes the real requests; defaults to the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
-  /** Further texts that must not be written; what is named like a secret is masked anyway. */
+  /** Further texts to mask. Fields and headers named like a secret are always masked. */
   readonly secrets?: readonly (string | undefined)[];
 };
 
-/** Response headers that mean something to a client and nothing to a thief. */
+/** Response headers that are recorded; they hold no secrets. */
 const keptHeaders = ["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
 
-/** The responses to one request, and which of them comes next; a slot stays empty until its body has ended. */
+/** The responses to one request and the index of the next; an entry is undefined until its body has ended. */
 interface Track {
   responses: (RecordedResponse | undefined)[];
-  /** What the request carried, each time that it was made: all its responses are free of all of it. */
+  /** The secrets of all its requests, which are masked in all its responses. */
   readonly secrets: Set<string>;
   next: number;
 }
 
 /**
- * A `fetch` for a provider's `fetch` option that writes real traffic down and plays it back, exact and
- * offline. A request is known by method, path and body, so host and headers may change; the same request
- * made again gets the next of its responses. What broke off halfway is not kept.
+ * Returns a `fetch` function for a provider that records real traffic and replays it exactly, without a network. It
+ * identifies a request by method, path and body, so host and headers may change. A repeated request gets the next
+ * recorded response. Incomplete responses are not recorded.
  */
 export function recordReplay(options: RecordReplayOptions): typeof globalThis.fetch {
   const { mode = "replay", fetch = globalThis.fetch } = options;
   const recording = openRecording(options);
   const tracks = new Map<string, Promise<Track>>();
-  /** Named in the options or learnt from responses: a later request may hold one under any name. */
+  /** Secrets from the options and from responses; later requests may contain them in any field. */
   const secrets = new Set((options.secrets ?? []).filter(isText));
 
   async function openTrack(key: string, request: RecordedRequest): Promise<Track> {
@@ -48,7 +48,7 @@ export function recordReplay(options: RecordReplayOptions): typeof globalThis.fe
   return async (input, init) => {
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
     signal?.throwIfAborted();
-    // Without the signal: a Request would leave its own listener on it.
+    // A Request with the signal would leave a listener on it.
     const request = new Request(input, { ...init, signal: null });
     const body = await request.arrayBuffer();
     const carried = [...secretsOf(request), ...secretsIn(new Uint8Array(body))];
@@ -129,7 +129,7 @@ function redacted(response: RecordedResponse, redactor: Redactor): RecordedRespo
   return { ...response, headers: Object.fromEntries(headers), chunks };
 }
 
-/** The live response; `onEnd` has all chunks and is through before the reader sees the end. */
+/** The live response; `onEnd` gets all chunks and settles before the reader sees the end. */
 async function recorded(
   response: Response,
   onEnd: (chunks: readonly Uint8Array[]) => Promise<void>,
@@ -147,7 +147,7 @@ async function recorded(
         await onEnd(chunks);
         controller.close();
       } else {
-        chunks.push(value.slice()); // the reader may transfer or reuse its own
+        chunks.push(value.slice()); // the reader may reuse its buffer
         controller.enqueue(value);
       }
     },
@@ -160,7 +160,7 @@ async function recorded(
   });
 }
 
-/** The response as it was, one recorded chunk per read; an abort breaks it off like a real one. */
+/** A recorded response, one chunk per read; an abort ends it like a real one. */
 function replayed(response: RecordedResponse, signal: AbortSignal | undefined): Response {
   const { status, headers, chunks } = response;
   if (chunks.length === 0) return new Response(null, { status, headers });
@@ -187,7 +187,7 @@ function encodeChunk(bytes: Uint8Array): string | { readonly base64: string } {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return { base64: Buffer.from(bytes).toString("base64") }; // binary, or a character cut in two
+    return { base64: Buffer.from(bytes).toString("base64") }; // binary data or an incomplete character
   }
 }
 
@@ -201,16 +201,18 @@ function miss(
   track: Track,
   options: RecordReplayOptions,
 ): RivuletError<"replay_miss"> {
-  const known = track.responses.length;
+  const recorded = track.responses.length;
   const times =
-    known === 0 ? "is not recorded" : `was made ${track.next} times, but recorded ${known} times`;
+    recorded === 0
+      ? "is not recorded"
+      : `was made ${track.next} times, but recorded ${recorded} times`;
   const body = JSON.stringify(request.body);
   const excerpt = body.length > 300 ? `${body.slice(0, 300)}…` : body;
   return new RivuletError(
     "replay_miss",
     `${request.method} ${request.path} (${key.slice(0, 16)}) ${times}. Its body: ${excerpt}`,
     {
-      hint: `Run once with mode "record" or "auto" and the network to write it to ${options.file ?? options.directory}.`,
+      hint: `Run once with mode: "record" or "auto" and network access to record it in ${options.file ?? options.directory}.`,
     },
   );
 }

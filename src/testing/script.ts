@@ -8,7 +8,7 @@ import type {
 } from "@ai-sdk/provider";
 import { RivuletError } from "../protocol/error.ts";
 
-/** One thing that a scripted model does in a turn. */
+/** A part of a scripted turn. */
 export type ScriptedPart =
   | string
   | ScriptedText
@@ -23,37 +23,37 @@ export type ScriptedPart =
   | ScriptedDelay
   | ScriptedHang;
 
-/** A block of text, as one delta or as the deltas given; a bare string means the same. */
+/** A text block, as one delta or several; a plain string is short for it. */
 export interface ScriptedText {
   readonly text: string | readonly string[];
 }
-/** A block of thinking, as one delta or as the deltas given. */
+/** A reasoning block, as one delta or several. */
 export interface ScriptedThinking {
   readonly thinking: string | readonly string[];
 }
-/** A tool call; without `id` it gets one that is unique within its conversation. */
+/** A tool call; `id` defaults to one that is unique in its conversation. */
 export interface ScriptedCall {
   readonly call: string;
   readonly input?: unknown;
   readonly id?: string;
-  /** The arguments as text, for ones that are not JSON. */
+  /** The arguments as text, for invalid JSON. */
   readonly raw?: string;
-  /** How the arguments are streamed; together they are the arguments, unless `input` or `raw` says otherwise. */
+  /** The deltas of the arguments; joined, they are the arguments unless `input` or `raw` is set. */
   readonly deltas?: readonly string[];
 }
-/** A source that the answer rests on. */
+/** A source of the answer. */
 export interface ScriptedSource {
   readonly source: DistributiveOmit<LanguageModelV4Source, "type">;
 }
-/** A file that the model made. */
+/** A file from the model. */
 export interface ScriptedFile {
   readonly file: Omit<LanguageModelV4File, "type">;
 }
-/** Any stream part as it is: overlapping blocks, error parts, metadata, what the other kinds cannot say. */
+/** Any stream part, for cases that the other parts do not cover. */
 export interface ScriptedChunk {
   readonly chunk: Exclude<LanguageModelV4StreamPart, { type: "finish" }>;
 }
-/** What the turn costs, in tokens; what is left out is counted at four characters a token. */
+/** The token usage of the turn; missing fields are estimated at four characters per token. */
 export interface ScriptedUsage {
   readonly usage: {
     readonly inputTokens?: number;
@@ -62,36 +62,36 @@ export interface ScriptedUsage {
     readonly reasoningTokens?: number;
   };
 }
-/** Why the turn ends; without it "tool-calls" after a call, else "stop". */
+/** The finish reason; defaults to "tool-calls" after a call, else "stop". */
 export interface ScriptedFinish {
   readonly finish: LanguageModelV4FinishReason["unified"];
 }
-/** First in its turn it refuses the request, later it breaks the stream; nothing after it happens. */
+/** An error: as the first part it rejects the request, later it breaks the stream. */
 export interface ScriptedError {
   readonly error: unknown;
 }
-/** A pause, on the model's clock. */
+/** A pause on the model's clock. */
 export interface ScriptedDelay {
   readonly delayMs: number;
 }
-/** Nothing more, until the request is aborted. */
+/** Stalls until the request is aborted. */
 export interface ScriptedHang {
   readonly hang: true;
 }
 
-/** One reply of the model: a part, or several in a row. */
+/** One model reply: a part or several parts. */
 export type ScriptedTurn = ScriptedPart | readonly ScriptedPart[];
 
-/** What the model was asked: the call options of the AI SDK, and where the request stands. */
+/** A request to the model: the call options of the AI SDK and its position. */
 export interface ScriptedRequest extends LanguageModelV4CallOptions {
-  /** How many requests this model had before. */
+  /** The number of earlier requests to this model. */
   readonly callIndex: number;
-  /** How many assistant messages the prompt has. */
+  /** The number of assistant messages in the prompt. */
   readonly assistantCount: number;
   readonly streaming: boolean;
 }
 
-/** A turn made ready to play: its steps, and the `finish` that follows them. */
+/** A prepared turn: its steps and the final `finish`. */
 export interface Play {
   readonly steps: readonly Step[];
   readonly finish: {
@@ -99,14 +99,14 @@ export interface Play {
     readonly usage: LanguageModelV4Usage;
   };
 }
-/** One move of the model. Many deltas stay one step, so that a long text costs no memory of its own. */
+/** One step of a turn. All deltas of a block are one step, which saves memory for long texts. */
 export type Step =
   | { readonly type: "chunk"; readonly chunk: LanguageModelV4StreamPart }
   | DeltaStep
   | { readonly type: "delay"; readonly ms: number }
   | { readonly type: "hang" }
   | { readonly type: "error"; readonly error: unknown };
-/** The deltas of one block, in a row. */
+/** The deltas of one block. */
 export interface DeltaStep {
   readonly type: "deltas";
   readonly of: "text-delta" | "reasoning-delta" | "tool-input-delta";
@@ -114,12 +114,12 @@ export interface DeltaStep {
   readonly deltas: readonly string[];
 }
 
-/** Omit that keeps a union a union. */
+/** `Omit` for each member of a union. */
 type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
 
 const charactersPerToken = 4;
 
-/** Makes a turn ready to play. Throws `invalid_script` on a part that it does not know. */
+/** Prepares a turn; throws `invalid_script` for an unknown part. */
 export function playOf(
   turn: ScriptedTurn,
   request: Pick<ScriptedRequest, "prompt" | "assistantCount">,
@@ -148,8 +148,7 @@ export function playOf(
       steps.push({ type: "deltas", of: "reasoning-delta", id, deltas });
       chunk({ type: "reasoning-end", id });
     } else if (has(part, "call")) {
-      // From the prompt, not from a counter: the same request gives the same id in any process, and a
-      // later request of the same conversation another one.
+      // From the prompt, not a counter, so that the same request gives the same id in any process.
       const id = part.id ?? `scripted_${request.assistantCount}_${calls}`;
       const input = argumentsOf(part);
       calls += 1;
@@ -180,7 +179,7 @@ export function playOf(
   };
 }
 
-/** Narrows by the key that names a part's kind. */
+/** Whether a part has the key of a kind. */
 function has<Part extends object, Key extends PropertyKey>(
   part: Part,
   key: Key,
@@ -223,7 +222,7 @@ function tokens(characters: number): number {
   return Math.ceil(characters / charactersPerToken);
 }
 
-/** The characters of text in a prompt. Structured values do not count: to encode them would cost every request of a long conversation. */
+/** The number of text characters in a prompt, without structured values, which are slow to encode. */
 function promptLength(prompt: LanguageModelV4CallOptions["prompt"]): number {
   let length = 0;
   for (const message of prompt) {
@@ -246,7 +245,11 @@ function unknownPart(part: unknown, index: number): RivuletError<"invalid_script
     typeof part === "object" && part !== null
       ? `an object with ${Object.keys(part).join(", ") || "no keys"}`
       : String(part);
-  return new RivuletError("invalid_script", `Part ${index} of a scripted turn is ${shape}.`, {
-    hint: "A part is a string or an object with one of: text, thinking, call, source, file, chunk, usage, finish, error, delayMs, hang.",
-  });
+  return new RivuletError(
+    "invalid_script",
+    `Part ${index} of a scripted turn must be a string or a known part, got ${shape}.`,
+    {
+      hint: "Pass a string or an object with one of: text, thinking, call, source, file, chunk, usage, finish, error, delayMs, hang.",
+    },
+  );
 }

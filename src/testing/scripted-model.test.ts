@@ -31,7 +31,7 @@ async function textOf(model: ScriptedModel, prompt: LanguageModelV4Prompt = hell
   const { content } = await model.doGenerate({ prompt });
   return content.map((block) => (block.type === "text" ? block.text : "")).join("");
 }
-/** Both doors of a one-turn script; the stream without its stream-start and finish. */
+/** The stream (without stream-start and finish) and the generated result of a turn. */
 async function both(turn: ScriptedTurn, options?: ScriptedModelOptions) {
   const script: Script = () => turn;
   const parts = await collect(scriptedModel(script, options));
@@ -49,7 +49,7 @@ async function both(turn: ScriptedTurn, options?: ScriptedModelOptions) {
   };
 }
 
-describe("the parts of a turn", () => {
+describe("parts of a turn", () => {
   it("plays a string as one text block with one delta", async () => {
     const expected = [
       { type: "text-start", id: "text_0" },
@@ -64,7 +64,7 @@ describe("the parts of a turn", () => {
     expect((await both({ text: "hi" })).parts).toEqual(expected);
   });
 
-  it("plays text and thinking in the deltas given", async () => {
+  it("plays text and thinking in the given deltas", async () => {
     const { parts, content } = await both([{ thinking: ["a", "b"] }, { text: ["c", "d", "e"] }]);
     expect(parts).toEqual([
       { type: "reasoning-start", id: "thinking_0" },
@@ -105,7 +105,7 @@ describe("the parts of a turn", () => {
     expect(reason).toBe("tool-calls");
   });
 
-  it("streams the arguments in deltas, malformed ones too", async () => {
+  it("streams arguments in deltas, including invalid JSON", async () => {
     const inDeltas = await both({ call: "look", deltas: ['{"a"', ":1}"] });
     expect(
       inDeltas.parts.map((part) => (part.type === "tool-input-delta" ? part.delta : "")),
@@ -117,7 +117,7 @@ describe("the parts of a turn", () => {
     expect((await both({ call: "look" })).content).toMatchObject([{ input: "{}" }]);
   });
 
-  it("plays sources, files and any stream part as it is", async () => {
+  it("plays sources, files and any stream part unchanged", async () => {
     const source = { sourceType: "url", id: "s1", url: "https://example.org/" } as const;
     const file = { mediaType: "image/png", data: { type: "data", data: "AAAA" } } as const;
     const turn: ScriptedPart[] = [
@@ -147,7 +147,7 @@ describe("the parts of a turn", () => {
     expect(reason).toBe("tool-calls");
   });
 
-  it("finishes with the reason and the usage given", async () => {
+  it("finishes with the given reason and usage", async () => {
     for (const finish of ["stop", "length", "content-filter", "tool-calls", "error"] as const) {
       expect((await both(["x", { finish }])).reason).toBe(finish);
     }
@@ -158,7 +158,7 @@ describe("the parts of a turn", () => {
     });
   });
 
-  it("counts four characters of text a token when no usage is given", async () => {
+  it("estimates four characters per token without a usage", async () => {
     const { usage } = await both([{ thinking: "12345678" }, { text: ["1234", "5"] }]);
     expect(usage).toEqual({
       inputTokens: { total: 2, noCache: 2, cacheRead: 0, cacheWrite: 0 },
@@ -166,7 +166,7 @@ describe("the parts of a turn", () => {
     });
   });
 
-  it("breaks where the error stands, and refuses the request when it comes first", async () => {
+  it("breaks the stream at an error, and rejects the request when the error is first", async () => {
     const error = new Error("broken");
     const seen: string[] = [];
     const { stream } = await scriptedModel([["a", { error }, "b"]]).doStream({ prompt: hello });
@@ -186,7 +186,7 @@ describe("the parts of a turn", () => {
     await expect(scriptedModel([part]).doGenerate({ prompt: hello })).rejects.toBe(error);
   });
 
-  it("waits on the clock given", async () => {
+  it("waits on the given clock", async () => {
     const clock = new ManualClock();
     const turn: ScriptedTurn = ["a", { delayMs: 5 }, { delayMs: 5 }, "b"];
     const streaming = collect(scriptedModel([turn], { clock }));
@@ -199,9 +199,11 @@ describe("the parts of a turn", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("says at once which part it does not know", async () => {
+  it("throws for an unknown part", async () => {
     const bad = [["x", { says: "hi" }]] as unknown as Script;
-    expect(() => scriptedModel(bad)).toThrow("Part 1 of a scripted turn is an object with says.");
+    expect(() => scriptedModel(bad)).toThrow(
+      "Part 1 of a scripted turn must be a string or a known part, got an object with says.",
+    );
     const none = scriptedModel(() => undefined as unknown as ScriptedTurn);
     await expect(none.doStream({ prompt: hello })).rejects.toMatchObject({
       code: "invalid_script",
@@ -209,8 +211,8 @@ describe("the parts of a turn", () => {
   });
 });
 
-describe("which turn answers", () => {
-  it("plays the turns in order of the calls, and says when there are no more", async () => {
+describe("choice of the turn", () => {
+  it("plays the turns in order and throws after the last", async () => {
     const model = scriptedModel(["a", "b"]);
     expect([await textOf(model), await textOf(model)]).toEqual(["a", "b"]);
     for (const again of [model.doStream({ prompt: hello }), model.doGenerate({ prompt: hello })]) {
@@ -225,13 +227,13 @@ describe("which turn answers", () => {
     );
   });
 
-  it("gives a retry the turn after the one that failed", async () => {
+  it("answers a retry with the next turn", async () => {
     const model = scriptedModel([{ error: new Error("no") }, "yes"]);
     await expect(textOf(model)).rejects.toThrow("no");
     expect(await textOf(model)).toBe("yes");
   });
 
-  it("by prompt: any conversation at any point, in any order, on one object", async () => {
+  it("serves many conversations in any order by prompt", async () => {
     const turns = ["a", "b", "c"];
     const model = scriptedModel(turns, { by: "prompt" });
     const prompts = Array.from({ length: 200 }, (_, i) => [
@@ -245,7 +247,7 @@ describe("which turn answers", () => {
     );
   });
 
-  it("mints call ids from the prompt: the same again, another one later", async () => {
+  it("derives call ids from the prompt", async () => {
     const turn: ScriptedTurn = [{ call: "a" }, { call: "b" }];
     const idsAt = async (prompt: LanguageModelV4Prompt) =>
       (await scriptedModel(() => turn).doGenerate({ prompt })).content.map(
@@ -256,7 +258,7 @@ describe("which turn answers", () => {
     expect(await idsAt([...hello, said("x")])).toEqual(["scripted_1_0", "scripted_1_1"]);
   });
 
-  it("asks functions with the request, and keeps every request", async () => {
+  it("passes the request to functions and keeps all requests", async () => {
     const model = scriptedModel([
       "first",
       async (request) => `call ${request.callIndex}, ${request.prompt.length} messages`,
@@ -278,7 +280,7 @@ describe("which turn answers", () => {
 describe("an abort", () => {
   const listeners = (signal: AbortSignal) => getEventListeners(signal, "abort").length;
 
-  it("is honoured before anything happens", async () => {
+  it("rejects before the first chunk", async () => {
     const model = scriptedModel(() => "x");
     const abortSignal = AbortSignal.abort("early");
     await expect(model.doStream({ prompt: hello, abortSignal })).rejects.toBe("early");
@@ -286,7 +288,7 @@ describe("an abort", () => {
     expect(model.calls).toHaveLength(0);
   });
 
-  it("ends the stream at the very chunk", async () => {
+  it("ends the stream at once", async () => {
     const abort = new AbortController();
     const model = scriptedModel([{ text: Array.from({ length: 100 }, (_, i) => `${i} `) }]);
     const { stream } = await model.doStream({ prompt: hello, abortSignal: abort.signal });
@@ -299,7 +301,7 @@ describe("an abort", () => {
     expect(listeners(abort.signal)).toBe(0);
   });
 
-  it("ends a hang and a delay, through both doors, and leaves nothing behind", async () => {
+  it("ends a hang and a delay, streamed or not, and removes all listeners", async () => {
     for (const part of [{ hang: true }, { delayMs: 1_000 }] as const) {
       const abort = new AbortController();
       const clock = new ManualClock();
@@ -317,7 +319,7 @@ describe("an abort", () => {
     }
   });
 
-  it("is not waited for any more once the stream is over or left", async () => {
+  it("is not observed after the end of the stream", async () => {
     const abort = new AbortController();
     const clock = new ManualClock();
     await collect(scriptedModel(["a"]), { abortSignal: abort.signal });

@@ -6,40 +6,39 @@ import { generatePlay, streamPlay } from "./play.ts";
 import type { Play, ScriptedRequest, ScriptedTurn } from "./script.ts";
 import { playOf } from "./script.ts";
 
-/** Makes a turn out of the request that it answers. */
+/** Creates the turn that answers a request. */
 export type TurnFunction = (request: ScriptedRequest) => ScriptedTurn | PromiseLike<ScriptedTurn>;
 
-/** The turns in order, each given or made from its request; or one function that answers every request. */
+/** Turns in order, each given or created from its request; or one function that answers every request. */
 export type Script = readonly (ScriptedTurn | TurnFunction)[] | TurnFunction;
 
-/** How a scripted model behaves besides its script. */
+/** The options of a scripted model. */
 export interface ScriptedModelOptions {
   /**
-   * Which turn answers a request. `"call"` (the default): the next one, counted on the model object, so
-   * that a retry gets the turn after the one that failed. `"prompt"`: the one with as many turns before
-   * it as the prompt has assistant messages. Then the model has no state: one object serves any number of
-   * conversations at once, a resumed conversation goes on where it stood, and a retry gets the same turn.
+   * Which turn answers a request. `"call"` (the default) takes the next turn of the model object, so a retry gets the
+   * turn after the failed one. `"prompt"` takes the turn whose index is the number of assistant messages in the prompt.
+   * The model then has no state: one object serves many conversations, and a retry gets the same turn.
    */
   readonly by?: "call" | "prompt";
   readonly modelId?: string;
-  /** What `delayMs` waits on. */
+  /** The clock for `delayMs`. */
   readonly clock?: Pick<Clock, "sleep">;
 }
 
-/** A language model of the AI SDK that says what it was told to say. */
+/** A language model of the AI SDK that plays a script. */
 export interface ScriptedModel extends LanguageModelV4 {
   readonly provider: "scripted";
-  /** Every request so far, oldest first. */
+  /** All requests, oldest first. */
   readonly calls: readonly ScriptedRequest[];
 }
 
-/** A language model that plays a script: the same requests get the same replies, with no network and no key. */
+/** Creates a language model that plays a script, without a network or an API key. */
 export function scriptedModel(turns: Script, options: ScriptedModelOptions = {}): ScriptedModel {
   const { by = "call", modelId = "scripted", clock = systemClock } = options;
   const calls: ScriptedRequest[] = [];
   if (typeof turns !== "function") {
     for (const turn of turns) {
-      // A bad script fails here, where it was written.
+      // An invalid script throws here, where it is written.
       if (typeof turn !== "function") playOf(turn, { prompt: [], assistantCount: 0 });
     }
   }
@@ -64,7 +63,7 @@ export function scriptedModel(turns: Script, options: ScriptedModelOptions = {})
     specificationVersion: "v4",
     provider: "scripted",
     modelId,
-    supportedUrls: { "*/*": [/.*/] }, // nobody needs to fetch anything for a model that does not look
+    supportedUrls: { "*/*": [/.*/] }, // the model reads no URLs, so none must be downloaded
     calls,
     async doGenerate(callOptions) {
       return generatePlay(await answer(callOptions, false), clock, callOptions.abortSignal);
@@ -93,11 +92,11 @@ function turnFor(
   const turn = turns[index];
   if (turn !== undefined) return turn;
   const length = turns.length === 1 ? "1 turn" : `${turns.length} turns`;
-  const asked =
+  const position =
     by === "call"
       ? `this is request ${index + 1}`
       : `the prompt already has ${index} assistant messages`;
-  throw new RivuletError("script_exhausted", `The script has ${length}, and ${asked}.`, {
-    hint: "Add a turn to the script, or give scriptedModel a function, which answers every request.",
+  throw new RivuletError("script_exhausted", `The script has ${length}, and ${position}.`, {
+    hint: "Add a turn to the script, or pass a function that answers every request.",
   });
 }

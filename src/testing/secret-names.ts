@@ -2,7 +2,7 @@ const secretName = new RegExp(
   "(?:^|_)(?:authorization|cookies?|passwords?|passwd|pwd|passphrase|passcode|jwt|credentials?" +
     "|(?:access|auth|client|id|refresh|session|user)?(?:token|password|secrets?)" +
     "|(?:api|access|account|private|secret|signing|subscription)_?keys?)$" +
-    // Of the names in the plural that end in tokens most are about counting.
+    // Most other names that end in "tokens" are counts.
     "|^pass$|^(?:(?:access|api|auth|bearer|id|refresh|session)_)?tokens$",
 );
 
@@ -11,15 +11,15 @@ export function isSecretName(name: string): boolean {
   return secretName.test(inWords(name));
 }
 
-/** Names that are secret in an address, a form or a header; elsewhere they are as often about something else. */
+/** Names that mean a secret in a URL, a form or a header, but often something else in JSON. */
 const secretParameter = /^(?:auth|code|key|sig)$|(?:^|_)(?:assertion|signature|code_verifier)$/;
 
-/** Whether a parameter of this name, of an address or of a form, holds a secret. */
+/** Whether a URL or form parameter of this name holds a secret. */
 export function isSecretParameter(name: string): boolean {
   return isSecretName(name) || secretParameter.test(inWords(name));
 }
 
-/** `apiKey`, `X-API-Key` and `user[api_key]` are all `api_key` at the end. */
+/** Normalizes a name: `apiKey` and `X-API-Key` both end in `api_key`. */
 function inWords(name: string): string {
   return name
     .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
@@ -29,18 +29,18 @@ function inWords(name: string): string {
     .toLowerCase();
 }
 
-/** What a secret has to have to be looked for elsewhere; less would blot out innocent text. */
-const shortestNeedle = 6;
+/** The least length of a secret that is masked elsewhere; shorter ones would mask ordinary text. */
+const minNeedleLength = 6;
 
-/** What fields named like a secret say about it, instead of holding it. */
+/** Values that describe a secret instead of being one. */
 const notNeedles =
   /^(?:string|number|object|boolean|integer|required|optional|bearer|basic|include|same-origin|default|unknown|undefined|\*+|\[redacted\])$/i;
 
 const plainWords = /^[A-Za-z]?[a-z]*(?:_[a-z]+)*$/;
 
 /**
- * What to look for elsewhere of a value with this name; where the name is only sometimes a secret's, what is made of plain
- * words is not.
+ * The parts of a named value to mask elsewhere. If the name only sometimes means a secret, values of plain words are left
+ * out.
  */
 export function needlesOf(name: string, value: string): string[] {
   const parts = /cookies?$/i.test(name)
@@ -48,7 +48,7 @@ export function needlesOf(name: string, value: string): string[] {
     : [value.replace(/^(?:apikey|basic|bearer|digest|token) +/i, "")];
   return parts.filter(
     (part) =>
-      part.length >= shortestNeedle &&
+      part.length >= minNeedleLength &&
       !notNeedles.test(part) &&
       (isSecretName(name) || !plainWords.test(part)),
   );

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { isSecretName, isSecretParameter, needlesOf } from "./secret-names.ts";
 
-/** A place in a text that must not be written, and what to look for elsewhere because of it. */
+/** A place in a text that must be masked, and the texts to mask elsewhere because of it. */
 export interface SecretSpan {
   readonly start: number;
   readonly end: number;
@@ -9,8 +9,8 @@ export interface SecretSpan {
 }
 
 /**
- * The places in a text that hold a secret: what JSON fields, forms and addresses in it name as one, and where these texts
- * are. Also in JSON inside a string, and in what a form has encoded. The text need not be whole or only JSON.
+ * The places of secrets in a text: values of JSON fields, forms and URLs that are named like a secret, and the given
+ * texts. Includes JSON inside strings and encoded form values. The text may be incomplete or only partly JSON.
  */
 export function secretSpans(text: string, needles: readonly string[]): SecretSpan[] {
   return [
@@ -26,7 +26,7 @@ function* needleSpans(text: string, needle: string): Generator<SecretSpan> {
   const isNumber = /^\d+$/.test(needle);
   for (let at = text.indexOf(needle); at !== -1; at = text.indexOf(needle, at + 1)) {
     const end = at + needle.length;
-    // Six digits are found in many a longer number.
+    // Many longer numbers contain the same six digits.
     if (isNumber && /[\d.]/.test(`${text[at - 1] ?? ""}${text[end] ?? ""}`)) continue;
     yield { start: at, end, needles: [] };
   }
@@ -53,7 +53,7 @@ interface Place {
   readonly end: number;
 }
 
-/** Where a JSON value ends, and the texts in it, whether it is complete or not. */
+/** The end of a JSON value, which may be incomplete, and the strings in it. */
 function readValue(text: string, start: number): { end: number; strings: Place[] } {
   const token = /"((?:[^"\\\n]|\\.)*)"?(\s*:)?|[{}[\]]|[^"{}[\]]+/gsy;
   token.lastIndex = start;
@@ -78,7 +78,7 @@ function readValue(text: string, start: number): { end: number; strings: Place[]
 const schemaWords =
   /^(?:type|format|title|description|enum|items|properties|required|additionalProperties|nullable|minLength|maxLength|pattern|anyOf|oneOf|allOf|\$ref|default|minimum|maximum)$/;
 
-/** A tool may take a password: what its field holds in the tool's declaration is a schema. */
+/** Whether a value is a JSON Schema: a tool may declare a field named "password". */
 function isSchema(json: string): boolean {
   if (!json.startsWith("{")) return false;
   try {
@@ -94,7 +94,7 @@ function isSchema(json: string): boolean {
   }
 }
 
-/** A model's tokens are text, and come with how likely they were. */
+/** Whether a "token" field is model output, which has log probabilities beside it. */
 function isOutput(text: string, index: number, start: number, end: number): boolean {
   const around = `"(?:logprob|log_?probability|token_?id|token_logprobs|bytes)"\\s*:`;
   return (
@@ -104,11 +104,11 @@ function isOutput(text: string, index: number, start: number, end: number): bool
   );
 }
 
-/** In an address, or in a line that is nothing but a form. */
+/** A parameter of a URL, or of a line that is only a form. */
 const parameter = /(?:^(?=\S*$)|[?&#](?:amp;)?)([\w.%[\]-]{1,100})=([^&#\s"'<>\\]+)/gm;
 const part = /;\s*name="([^"]{1,100})"[^\n]*\n(?:[^\r\n]+\r?\n){0,9}\r?\n([^\r\n]+)/g;
 
-/** What addresses and forms name as a secret, and what their other values hold. */
+/** The secrets in URLs and forms: parameters named like one, and secrets inside other values. */
 function* parameterSpans(text: string, needles: readonly string[]): Generator<SecretSpan> {
   for (const match of text.matchAll(parameter)) {
     const [all, name = "", encoded = ""] = match;
@@ -144,7 +144,7 @@ function* passwordSpans(text: string): Generator<SecretSpan> {
 
 function* nestedSpans(text: string, needles: readonly string[]): Generator<SecretSpan> {
   for (const { 1: string = "", index } of text.matchAll(/"((?:[^"\\\n]|\\.)*)"?/gs)) {
-    if (!string.includes("\\")) continue; // has been seen as it is
+    if (!string.includes("\\")) continue; // nothing is escaped, so the caller has seen it
     const inner = unescaped(string);
     for (const span of secretSpans(inner.text, needles)) {
       yield { ...moved(span, inner.starts, index + 1), needles: span.needles };
@@ -152,7 +152,7 @@ function* nestedSpans(text: string, needles: readonly string[]): Generator<Secre
   }
 }
 
-/** A text that was encoded in another one, and where each of its characters is there. */
+/** A decoded text with the position of each character in the encoded one. */
 interface Decoded {
   readonly text: string;
   readonly starts: readonly number[];
@@ -170,7 +170,7 @@ function decoded(text: string, piece: RegExp, decode: (piece: string) => string)
 
 const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", b: "\b", f: "\f" };
 
-/** What stands between the quotes of a JSON string. */
+/** Decodes the content of a JSON string. */
 function unescaped(text: string): Decoded {
   return decoded(text, /\\u[\da-f]{4}|\\.|./gis, (piece) => {
     if (piece.length === 6) return String.fromCharCode(Number.parseInt(piece.slice(2), 16));
@@ -179,7 +179,7 @@ function unescaped(text: string): Decoded {
   });
 }
 
-/** What a form or an address has encoded, byte by byte, since one character there may be several bytes. */
+/** Decodes percent-encoding byte by byte, because a character may have several bytes. */
 function unquoted(text: string): Decoded {
   return decoded(text, /%[\da-f]{2}|./gis, (piece) => {
     if (piece.length === 3) return String.fromCharCode(Number.parseInt(piece.slice(1), 16));
@@ -187,7 +187,7 @@ function unquoted(text: string): Decoded {
   });
 }
 
-/** The text that such bytes are; what holds other characters has been through this. */
+/** Decodes bytes as UTF-8; returns other text unchanged. */
 function inUtf8(text: string): string {
   const bytes = Buffer.from(text, "latin1");
   return bytes.toString("latin1") === text && isUtf8(bytes) ? bytes.toString() : text;

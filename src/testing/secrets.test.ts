@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createRedactor, safePath, secretsIn, secretsOf } from "./secrets.ts";
 
 describe("secrets", () => {
-  it("are found in headers, cookies and addresses", () => {
+  it("are found in headers, cookies and URLs", () => {
     const request = new Request("http://x.example/?key=in-the-query&alt=sse-is-no-secret", {
       headers: {
         authorization: "Bearer in-authorization",
@@ -23,12 +23,12 @@ describe("secrets", () => {
     ]);
   });
 
-  it("are dropped from an address, whose query is sorted", () => {
+  it("are removed from a URL, whose query is sorted", () => {
     expect(safePath("http://x.example/p?z=1&sig=s&a=2&accessToken=t&key=k")).toBe("/p?a=2&z=1");
     expect(safePath("http://x.example/p?api-key=k")).toBe("/p");
   });
 
-  it("are taken out of fields named like one, and out of no other", () => {
+  it("are masked only in fields named like a secret", () => {
     const { json } = createRedactor([]);
     expect(
       json({
@@ -45,14 +45,14 @@ describe("secrets", () => {
     });
   });
 
-  it("are blanked whole when one holds another", () => {
+  it("are masked completely when one contains another", () => {
     const { chunks, text } = createRedactor(["inner", "outer-inner-outer"]);
     const blanked = chunks([Buffer.from("outer-in"), Buffer.from("ner-outer inner")]);
     expect(blanked.map(String)).toEqual(["********", "********* *****"]);
     expect(text("outer-inner-outer inner")).toBe("[redacted] [redacted]");
   });
 
-  it("are taken out of forms, addresses and JSON in a text, however short", () => {
+  it("are masked in forms, URLs and JSON inside a text, even short ones", () => {
     const { text, json } = createRedactor([]);
     expect(text("grant_type=x&client_secret=a&code=b&user%5Bpassword%5D=c")).toBe(
       "grant_type=x&client_secret=[redacted]&code=[redacted]&user%5Bpassword%5D=[redacted]",
@@ -71,7 +71,7 @@ describe("secrets", () => {
     );
   });
 
-  it("are not what only looks like one", () => {
+  it("do not include values that only look like one", () => {
     const ordinary = [
       { max_tokens: 5, usage: { total_tokens: 7, prompt_tokens: 3, tokens: 4, token: null } },
       { author: "Ada Lovelace", error: { code: "invalid_request", type: "auth" }, key: "value" },
@@ -92,7 +92,7 @@ describe("secrets", () => {
     }
   });
 
-  it("of digits leave numbers numbers", () => {
+  it("of digits are masked without breaking JSON numbers", () => {
     const { json, chunks } = createRedactor(["123456"]);
     const value = { pin: 123456, created: 1234567, text: "is 123456" };
     expect(json(value)).toEqual({ pin: "[redacted]", created: 1234567, text: "is [redacted]" });

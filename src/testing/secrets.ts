@@ -2,14 +2,14 @@ import { isUtf8 } from "node:buffer";
 import { isSecretParameter, needlesOf } from "./secret-names.ts";
 import { secretSpans } from "./secret-spans.ts";
 
-/** What stands in a recording where a secret was. */
+/** Replaces a secret in a recording. */
 const mask = "[redacted]";
 
-/** The secrets that a request carries in its headers and its address, and a response in its cookies. */
+/** The secrets in the headers and URL of a request, and in the cookies of a response. */
 export function secretsOf({ headers, url }: Request | Response): string[] {
   const found: string[] = [];
   for (const [name, value] of headers) {
-    // Of a cookie that is set, what follows its value says nothing of it.
+    // The attributes after the value of a cookie are not secret.
     if (name === "set-cookie") found.push(...needlesOf("cookie", value.replace(/;.*/s, "")));
     else if (isSecretParameter(name)) found.push(...needlesOf(name, value));
   }
@@ -19,13 +19,13 @@ export function secretsOf({ headers, url }: Request | Response): string[] {
   return found;
 }
 
-/** The secrets that a body names as such: others of the exchange may hold them under no name. */
+/** The secrets in a body, by field name; other parts of the exchange may repeat them. */
 export function secretsIn(body: Uint8Array): string[] {
   const found = secretSpans(Buffer.from(body).toString(), []).flatMap(({ needles }) => needles);
   return [...new Set(found)];
 }
 
-/** The path of an address and its query, sorted, without the parameters that look like keys. */
+/** The path and sorted query of a URL, without secret parameters. */
 export function safePath(url: string): string {
   const { pathname, searchParams } = new URL(url);
   const query = new URLSearchParams([...searchParams].filter(([name]) => !isSecretParameter(name)));
@@ -33,17 +33,17 @@ export function safePath(url: string): string {
   return query.size === 0 ? pathname : `${pathname}?${query}`;
 }
 
-/** Takes secrets out of what is about to be written: those it knows, and what names itself as one. */
+/** Masks secrets before they are written: given ones, and values named like one. */
 export interface Redactor {
-  /** A run of asterisks counts as a secret too: a replayed response has them in place of one. */
+  /** Also masks runs of asterisks, which replace secrets in replayed responses. */
   text(text: string): string;
-  /** With sorted keys as well, so that equal values have equal text. */
+  /** Also sorts keys, so that equal values have equal text. */
   json(value: unknown): unknown;
-  /** A secret may cross a boundary, so it is blanked where it stands and the boundaries hold. */
+  /** Masks in place, because a secret may span several chunks. */
   chunks(chunks: readonly Uint8Array[]): readonly Uint8Array[];
 }
 
-/** A redactor for these secrets, in each spelling that a body or an address may give them. */
+/** A redactor for these secrets in every encoding of a body or a URL. */
 export function createRedactor(secrets: readonly string[]): Redactor {
   const spellings = secrets.flatMap((secret) => [
     secret,
@@ -57,7 +57,7 @@ export function createRedactor(secrets: readonly string[]): Redactor {
 
   function json(value: unknown): unknown {
     if (value === undefined) return undefined;
-    // A secret of digits may be a number, which only a value of its own can replace.
+    // A secret of digits may be a JSON number, which a string mask would break.
     const safe = needles.filter((needle) => !isDigits(needle));
     return sorted(JSON.parse(redact(JSON.stringify(value), safe)));
   }
@@ -86,7 +86,7 @@ export function createRedactor(secrets: readonly string[]): Redactor {
       at += Buffer.byteLength(bytes.slice(last, start), encoding);
       const secret = bytes.slice(start, end);
       const length = Buffer.byteLength(secret, encoding);
-      // What may be a JSON number has to stay one.
+      // A JSON number must stay a number.
       whole.fill(isDigits(secret) ? "9" : "*", at, at + length);
       at += length;
       last = end;
@@ -101,7 +101,7 @@ export function createRedactor(secrets: readonly string[]): Redactor {
   return { text, json, chunks };
 }
 
-/** In order, and one where several overlap: a secret inside another one must not leave the rest of it behind. */
+/** Sorts spans and merges overlapping ones, so that no part of a secret remains. */
 function placesIn(text: string, needles: readonly string[]): { start: number; end: number }[] {
   const places: { start: number; end: number }[] = [];
   for (const { start, end } of secretSpans(text, needles).sort((a, b) => a.start - b.start)) {

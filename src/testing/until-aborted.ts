@@ -1,4 +1,4 @@
-/** Never resolves; rejects with the signal's reason when it aborts, unless `release` aborts before. */
+/** Rejects with the signal's reason when it aborts, unless `release` aborts first; never resolves. */
 export function untilAborted(
   signal: AbortSignal | null | undefined,
   release?: AbortSignal,

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { deep } from "../../src/store/contract/samples.ts";
+import { deep } from "../../src/testing/store-contract/samples.ts";
 import { requires } from "../support/requires.ts";
 import { checkDatabase } from "./support/check-database.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => removeFolder(folder));
 
-/** Where the disk begins to fail, by the number of the call, and for how many calls. */
+/** The calls at which the disk starts to fail, and for how many calls it does. */
 const failures = [
   {
     what: "is full",
@@ -27,9 +27,9 @@ const failures = [
   { what: "cannot be synced", call: "fsync,fdatasync", error: "EIO", first: [2, 8, 20], count: 6 },
 ];
 
-describe.runIf(requires("strace"))("a disk that fails for a while", () => {
+describe.runIf(requires("strace"))("a temporary disk failure", () => {
   for (const { what, call, error, first, count } of failures) {
-    it(`fails the writes of that while when it ${what}, and no others`, async () => {
+    it(`fails only the writes during the failure when the disk ${what}`, async () => {
       const places = deep ? Array.from({ length: 100 }, (_, i) => 1 + i * 7) : first;
       let failed = 0;
       for (const place of places) {
@@ -43,17 +43,17 @@ describe.runIf(requires("strace"))("a disk that fails for a while", () => {
         const { lines, code, problems } = await startWriter(path, { steps, strace }).ended;
         const where = `${error} at ${call} ${when}`;
         expect({ code, problems }, where).toEqual({ code: 0, problems: "" });
-        const refused = lines.filter((line) => line.startsWith("failed"));
-        for (const line of refused) expect(line, where).toMatch(/ store_failed$/);
-        failed += refused.length;
-        // It went on by itself: every step is there in the end.
+        const rejected = lines.filter((line) => line.startsWith("failed"));
+        for (const line of rejected) expect(line, where).toMatch(/ store_failed$/);
+        failed += rejected.length;
+        // The store recovers: every step is there in the end.
         expect(await checkDatabase(path, lines), where).toBe(steps + 1);
       }
       expect(failed).toBeGreaterThan(0);
     });
   }
 
-  it("has confirmed nothing that is lost when the process is killed after it", async () => {
+  it("loses no confirmed write when the process is killed afterwards", async () => {
     for (const kill of deep
       ? Array.from({ length: 50 }, (_, i) => 300 + i * 20)
       : [300, 600, 900]) {

@@ -4,13 +4,13 @@ import { describe, expect, it } from "vitest";
 
 const source = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
 
-/** What a hundred thousand events of one kind really take in a log of their own process, and what they should take. */
+/** The real and the estimated memory of 100,000 events of one kind, measured in a process of its own. */
 async function measured(
   make: string,
 ): Promise<{ readonly real: number; readonly estimate: number }> {
   const program = `
     import { memoryStore } from ${source("../../src/store/memory.ts")};
-    import { TaskEmitter } from ${source("../../src/agent/emit.ts")};
+    import { TaskEmitter } from ${source("../../src/agent/events/emit.ts")};
     const store = memoryStore();
     const lease = await store.acquire("s", "me", 1e9);
     let events = [];
@@ -32,7 +32,7 @@ async function measured(
   return JSON.parse(stdout);
 }
 
-describe("the size of an event", () => {
+describe("sizeOfEvent", () => {
   it.each([
     ["short deltas", `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, "a few words " + i)`],
     [
@@ -54,7 +54,7 @@ describe("the size of an event", () => {
         block_list: [{ type: "text", text: "a few words " + i }],
       })`,
     ],
-  ])("is off by less than a factor of two from what it takes: %s", async (_, make) => {
+  ])("estimates the memory within a factor of two: %s", async (_, make) => {
     const { real, estimate } = await measured(make);
     expect(estimate / real).toBeGreaterThan(0.5);
     expect(estimate / real).toBeLessThan(2);

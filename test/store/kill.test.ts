@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { deep } from "../../src/store/contract/samples.ts";
+import { deep } from "../../src/testing/store-contract/samples.ts";
 import { seededRandom } from "../support/random.ts";
 import { requires } from "../support/requires.ts";
 import { seed } from "../support/seed.ts";
@@ -10,9 +10,9 @@ import { createFolder, removeFolder } from "./support/folder.ts";
 import { startWriter } from "./support/run-writer.ts";
 
 const steps = 30;
-/** Every call by which a database changes files. */
+/** The system calls by which SQLite changes files. */
 const writingCalls = ["pwrite64", "fsync", "fdatasync", "ftruncate", "unlink"] as const;
-/** How many kills at each. Few calls end a transaction or remove a file, and they are where it hurts. */
+/** How many kills at each call. The rare calls end transactions and delete files, so they get many kills. */
 const shares: Readonly<Record<(typeof writingCalls)[number], number>> = deep
   ? { pwrite64: 500, fsync: 100, fdatasync: 100, ftruncate: 100, unlink: 100 }
   : { pwrite64: 8, fsync: 8, fdatasync: 8, ftruncate: 2, unlink: 2 };
@@ -24,8 +24,8 @@ beforeEach(() => {
 });
 afterEach(() => removeFolder(folder));
 
-/** Says how to see a failure again. */
-async function told<Result>(what: string, attempt: () => Promise<Result>): Promise<Result> {
+/** Adds the seed to the error of a failed attempt. */
+async function withSeed<Result>(what: string, attempt: () => Promise<Result>): Promise<Result> {
   try {
     return await attempt();
   } catch (error) {
@@ -33,7 +33,7 @@ async function told<Result>(what: string, attempt: () => Promise<Result>): Promi
   }
 }
 
-/** What a whole run does to its files and to its reader, in order. */
+/** The system calls of a complete run, in order. */
 async function trace(path: string): Promise<readonly string[]> {
   const output = join(folder, "trace.txt");
   const calls = [...writingCalls, "write"].join();
@@ -47,8 +47,8 @@ function countOf(call: string, lines: readonly string[]): number {
   return lines.filter((line) => line.includes(` ${call}(`)).length;
 }
 
-describe.runIf(requires("strace"))("a process that is killed at a write", () => {
-  it("has lost nothing that it confirmed, wherever that was", async () => {
+describe.runIf(requires("strace"))("a process killed at a write", () => {
+  it("loses no confirmed write at any system call", async () => {
     const lines = await trace(join(folder, "whole.db"));
     const boundaries = writingCalls.flatMap((call) =>
       Array.from({ length: countOf(call, lines) }, (_, i) => ({ call, at: i + 1 })),
@@ -63,16 +63,16 @@ describe.runIf(requires("strace"))("a process that is killed at a write", () => 
     for (const [index, { call, at }] of chosen.entries()) {
       const path = join(folder, `${index}.db`);
       const strace = [`--trace=${call}`, `--inject=${call}:signal=KILL:when=${at}`];
-      await told(`killed at ${call} number ${at}`, async () => {
-        const { lines: said, signal } = await startWriter(path, { steps, strace }).ended;
+      await withSeed(`killed at ${call} number ${at}`, async () => {
+        const { lines, signal } = await startWriter(path, { steps, strace }).ended;
         if (signal === "SIGKILL") killed += 1;
-        await checkDatabase(path, said);
+        await checkDatabase(path, lines);
       });
     }
     expect(killed).toBe(chosen.length);
   });
 
-  it("has confirmed nothing that was not on the disk", async () => {
+  it("confirms a write only after a sync", async () => {
     const lines = await trace(join(folder, "whole.db"));
     let synced = 0;
     let confirmed = 0;
@@ -87,21 +87,21 @@ describe.runIf(requires("strace"))("a process that is killed at a write", () => 
   });
 });
 
-describe("a process that is killed at any moment", () => {
-  it("has lost nothing that it confirmed, time after time", async () => {
+describe("a process killed at a random moment", () => {
+  it("loses no confirmed write, also after repeated kills", async () => {
     const kills = deep ? 500 : 20;
     let path = "";
     for (let kill = 0; kill < kills; kill++) {
-      // Five times the same database, so that what was recovered is killed again.
+      // Each database is used five times, so that recovered ones are killed again.
       if (kill % 5 === 0) path = join(folder, `${kill}.db`);
-      await told(`kill ${kill}`, async () => {
+      await withSeed(`kill ${kill}`, async () => {
         const writer = startWriter(path, { steps: 1_000_000 });
-        await writer.said(random.int(0, 60));
+        await writer.printed(random.int(0, 60));
         await new Promise((resolve) => setTimeout(resolve, random.int(0, 5)));
         writer.process.kill("SIGKILL");
-        const { lines: said, signal, problems } = await writer.ended;
+        const { lines, signal, problems } = await writer.ended;
         expect({ signal, problems }).toEqual({ signal: "SIGKILL", problems: "" });
-        await checkDatabase(path, said);
+        await checkDatabase(path, lines);
       });
     }
   });

@@ -2,9 +2,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Store } from "../../src/protocol/store.ts";
-import { commitOnce, deep, message, record } from "../../src/store/contract/samples.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
+import { commitOnce, deep, message, record } from "../../src/testing/store-contract/samples.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 
 let folder: string;
@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => removeFolder(folder));
 
-// Few words, alike and awkward, so that random queries find something.
+// Few and similar words, so that random queries match.
 const words = [
   ...["river", "rivers", "riv", "ri", "Rivière", "42", "4", "河", "河边", "a/b", "ﬁsh", "½", "İ"],
   ...["'", '"', "AND", "NOT", "\0", "\ud83d", "x\u0301", "𞤀𞤣", "ſ", "_"],
@@ -33,14 +33,14 @@ const command = fc.oneof(
 );
 const phrase = fc.array(word, { minLength: 2, maxLength: 3 }).map((list) => list.join(" "));
 
-async function say(store: Store, sessionId: string, said: string, userId: string) {
+async function say(store: Store, sessionId: string, text: string, userId: string) {
   const at = (await store.session(sessionId)).length;
   const tasks = [record({ taskId: `task_${sessionId}`, sessionId, userId })];
-  const appends = [{ sessionId, at, messages: [message(said, `msg_${at}`)] }];
+  const appends = [{ sessionId, at, messages: [message(text, `msg_${at}`)] }];
   await commitOnce(store, { log: `task_${sessionId}`, tasks, appends }, sessionId);
 }
 
-it("every store finds the same, in the same order", async () => {
+it("finds the same messages in the same order in every store", async () => {
   let round = 0;
   let found = 0;
   const property = fc.asyncProperty(

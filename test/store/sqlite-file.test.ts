@@ -3,6 +3,8 @@ import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openStore } from "../../src/store/open.ts";
+import { sqliteStore } from "../../src/store/sqlite.ts";
 import {
   acquire,
   commitOnce,
@@ -11,13 +13,11 @@ import {
   message,
   range,
   textOfEvent,
-} from "../../src/store/contract/samples.ts";
-import { openStore } from "../../src/store/open.ts";
-import { sqliteStore } from "../../src/store/sqlite.ts";
+} from "../../src/testing/store-contract/samples.ts";
 import { fixtureTime, readContent, writeContent } from "./support/fixture-content.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 
-const fixtures = fileURLToPath(new URL("./fixtures/", import.meta.url));
+const fixtures = fileURLToPath(new URL("./fixtures", import.meta.url));
 const clock = { now: () => fixtureTime };
 
 let folder: string;
@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 afterEach(() => removeFolder(folder));
 
-/** The answer to a query by a program that is not a store. */
+/** The result of a query on a separate connection. */
 function query(sql: string): unknown[] {
   const database = new DatabaseSync(path);
   try {
@@ -49,14 +49,14 @@ function codeOf(attempt: () => unknown): unknown {
 describe("a database of an earlier version", () => {
   const names = readdirSync(fixtures).filter((name) => name.endsWith(".db"));
 
-  it("is kept for every version of the schema", async () => {
+  it("has a fixture for every schema version", async () => {
     await sqliteStore(path).close();
     const [present] = query("PRAGMA user_version") as { user_version: number }[];
     expect(names).toEqual(range(1, (present?.user_version ?? 0) + 1).map((n) => `schema-${n}.db`));
   });
 
   for (const name of names) {
-    it(`still opens and holds what it held: ${name}`, async () => {
+    it(`opens with all its data: ${name}`, async () => {
       const fresh = sqliteStore(join(folder, "fresh.db"), { clock });
       await writeContent(fresh);
       const expected = await readContent(fresh);
@@ -75,8 +75,8 @@ describe("a database of an earlier version", () => {
   }
 });
 
-describe("a file that is not a database of this version", () => {
-  it("is refused when a later version wrote it, and is left as it was", async () => {
+describe("an incompatible file", () => {
+  it("is rejected unchanged when a later version wrote it", async () => {
     await sqliteStore(path).close();
     query("PRAGMA user_version = 99");
     const before = readFileSync(path);
@@ -85,32 +85,32 @@ describe("a file that is not a database of this version", () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it("is refused when another program wrote it, and is left as it was", () => {
+  it("is rejected unchanged when another program wrote it", () => {
     query("CREATE TABLE notes (text TEXT) STRICT");
     const before = readFileSync(path);
     expect(codeOf(() => sqliteStore(path))).toBe("not_a_store");
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it("is refused when it is no database at all, and is left as it was", () => {
+  it("is rejected unchanged when it is not a database", () => {
     writeFileSync(path, "Dear diary, ".repeat(1000));
     expect(codeOf(() => sqliteStore(path))).toBe("store_failed");
     expect(readFileSync(path, "utf8")).toBe("Dear diary, ".repeat(1000));
   });
 
-  it("is refused when it is a folder, or cannot have one", () => {
+  it("is rejected when it is a folder or has a file as its folder", () => {
     expect(codeOf(() => sqliteStore(folder))).toBe("store_failed");
     writeFileSync(path, "");
     expect(codeOf(() => sqliteStore(join(path, "below.db")))).toBe("store_failed");
   });
 
-  it("is refused when nothing would be kept", () => {
+  it("is rejected when SQLite would keep it in memory", () => {
     for (const nowhere of ["", ":memory:"]) {
       expect(codeOf(() => sqliteStore(nowhere))).toBe("store_failed");
     }
   });
 
-  it("may be empty", async () => {
+  it("is accepted when it is empty", async () => {
     writeFileSync(path, "");
     await sqliteStore(path).close();
     expect(query("PRAGMA journal_mode")).toEqual([{ journal_mode: "wal" }]);
@@ -118,7 +118,7 @@ describe("a file that is not a database of this version", () => {
 });
 
 describe("a database file", () => {
-  it("is created together with its folder", async () => {
+  it("is created with its folder", async () => {
     const deep = join(folder, "a", "b", "store.db");
     await sqliteStore(deep).close();
     expect(existsSync(deep)).toBe(true);
@@ -130,7 +130,7 @@ describe("a database file", () => {
     expect(existsSync(odd)).toBe(true);
   });
 
-  it("has one row for the events of a commit, some when they are many or large", async () => {
+  it("has one row for the events of a commit, and several for many or large events", async () => {
     const store = sqliteStore(path);
     const lease = await acquire(store);
     await store.commit({ lease, log: "task_1", events: deltas(100) });
@@ -151,7 +151,7 @@ describe("a database file", () => {
 
   const large = "x".repeat(100_000);
 
-  it("holds everything that was asked for before it was closed", async () => {
+  it("contains all writes from before close()", async () => {
     const store = sqliteStore(path);
     const lease = await acquire(store);
     const commits = range(0, 20).map((n) =>
@@ -169,19 +169,19 @@ describe("a database file", () => {
     await again.close();
   });
 
-  it("holds what was given, not what the giver made of it afterwards", async () => {
+  it("is not affected by later changes to the given objects", async () => {
     const store = sqliteStore(path);
     const lease = await acquire(store);
     const event = delta("as given");
-    const said = message("as given");
+    const input = message("as given");
     const data = new Uint8Array([1, 2, 3]);
-    const appends = [{ sessionId: "sess_1", at: 0, messages: [said] }];
+    const appends = [{ sessionId: "sess_1", at: 0, messages: [input] }];
     const writes = [
       store.commit({ lease, log: "task_1", events: [event], appends }),
       store.files.put("a", data),
     ];
     (event as { delta: string }).delta = "changed";
-    (said as { id: string }).id = "changed";
+    (input as { id: string }).id = "changed";
     data.fill(0);
     await Promise.all(writes);
     expect((await store.read("task_1", -1, 1)).map(textOfEvent)).toEqual(["as given"]);
@@ -190,7 +190,7 @@ describe("a database file", () => {
     await store.close();
   });
 
-  it("refuses what cannot be kept, and its neighbours do not suffer", async () => {
+  it("rejects what cannot be encoded without affecting concurrent writes", async () => {
     const store = sqliteStore(path);
     const lease = await acquire(store);
     const circle: { self?: unknown } = {};
@@ -220,8 +220,8 @@ describe("a database file", () => {
   });
 });
 
-describe("a store that is named", () => {
-  it("is one for all who name it, until it is closed", async () => {
+describe("openStore", () => {
+  it("returns one store per path until it is closed", async () => {
     const first = openStore(`sqlite:${path}`);
     expect(openStore(`sqlite:${resolve(folder, ".", "store.db")}`)).toBe(first);
     expect(openStore(`sqlite:${join(folder, "other.db")}`)).not.toBe(first);
@@ -235,7 +235,7 @@ describe("a store that is named", () => {
     await openStore(`sqlite:${join(folder, "other.db")}`).close();
   });
 
-  it("must be named as one", () => {
+  it("rejects an unknown name", () => {
     for (const name of ["sqlite:", "sqlite", "mysql://x", ""]) {
       expect(codeOf(() => openStore(name))).toBe("unknown_store");
     }

@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { TaskTree } from "../../src/protocol/reduce.ts";
 import type { Store } from "../../src/protocol/store.ts";
-import { acquire, deep } from "../../src/store/contract/samples.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { trimLog } from "../../src/store/trim-log.ts";
+import { acquire, deep } from "../../src/testing/store-contract/samples.ts";
 import { treeArbitrary } from "../support/generate-tree.ts";
 
-/** The tasks as a late reader folds them: the snapshot, then what comes after it. */
+/** The tasks folded from the snapshot and the remaining events. */
 async function tasksOf(store: Store) {
   const snapshot = await store.snapshot("task_1");
   const events = await store.read("task_1", snapshot?.through ?? -1, 10_000);
@@ -15,7 +15,7 @@ async function tasksOf(store: Store) {
 }
 
 describe("trimLog", () => {
-  it("leaves what folds to the same tree, however often and wherever it cuts", async () => {
+  it("keeps the folded tree, wherever and however often it trims", async () => {
     const property = fc.asyncProperty(
       treeArbitrary({ maxEvents: 100 }),
       fc.array(fc.nat(), { minLength: 1, maxLength: 3 }),
@@ -33,7 +33,7 @@ describe("trimLog", () => {
     await fc.assert(property, { numRuns: deep ? 5_000 : 200 });
   });
 
-  it("does not trim a log beyond its end", async () => {
+  it("rejects a trim beyond the end", async () => {
     await expect(trimLog(memoryStore(), "task_1", 5)).rejects.toMatchObject({ code: "conflict" });
   });
 });

@@ -1,14 +1,21 @@
-import type { Commit, Lease } from "../../protocol/store.ts";
+import type { Commit, Lease, TaskRecord } from "../../protocol/store.ts";
 import { fenced } from "../store-error.ts";
+import { assertCanBegin, assertIdle, assertSameUser } from "../task-queue.ts";
 import type { Database } from "./database.ts";
-import { type EncodedPost, putPost, takePost } from "./inbox.ts";
+import { type EncodedPost, putPost, reassignPosts, takePost } from "./inbox.ts";
 import { holds } from "./leases.ts";
 import { appendBatches, type Batch, encodeEvents } from "./logs.ts";
-import { appendMessages, type EncodedAppend, encodeAppend, noteTask } from "./sessions.ts";
-import { type EncodedTask, putTask } from "./tasks.ts";
+import {
+  appendMessages,
+  assignSession,
+  type EncodedAppend,
+  encodeAppend,
+  userOf,
+} from "./sessions.ts";
+import { type EncodedTask, putTask, readState, readTask, unfinishedIn } from "./tasks.ts";
 import type { Touch } from "./write-queue.ts";
 
-/** A commit as it is kept: what the caller changes afterwards is not in it. */
+/** An encoded commit; later changes to the caller's objects do not affect it. */
 export interface EncodedCommit {
   readonly lease: Lease;
   readonly log: string;
@@ -17,9 +24,10 @@ export interface EncodedCommit {
   readonly tasks: readonly EncodedTask[];
   readonly posts: readonly EncodedPost[];
   readonly taken: readonly string[];
+  readonly begins: string | undefined;
 }
 
-/** Encodes every part; what cannot be encoded throws here, before anything is written. */
+/** Encodes every part; throws before anything is written when a part cannot be encoded. */
 export function encodeCommit(commit: Commit): EncodedCommit {
   return {
     lease: commit.lease,
@@ -29,15 +37,18 @@ export function encodeCommit(commit: Commit): EncodedCommit {
     tasks: (commit.tasks ?? []).map((record) => ({ record, text: JSON.stringify(record) })),
     posts: (commit.posts ?? []).map((post) => ({ post, text: JSON.stringify(post) })),
     taken: [...(commit.taken ?? [])],
+    begins: commit.begins,
   };
 }
 
-/** Whether a commit carries events and nothing else: the next one may as well wait for it. */
-export function isOnlyEvents({ batches, appends, tasks, posts, taken }: EncodedCommit): boolean {
-  return batches.length > 0 && [appends, tasks, posts, taken].every((part) => part.length === 0);
+/** Whether a commit has events only; such a commit may wait to share a transaction. */
+export function isOnlyEvents(commit: EncodedCommit): boolean {
+  const { batches, appends, tasks, posts, taken, begins } = commit;
+  if (begins !== undefined || batches.length === 0) return false;
+  return [appends, tasks, posts, taken].every((part) => part.length === 0);
 }
 
-/** Writes every part or throws; an expired lease may write until somebody takes over. */
+/** Writes every part or throws; an expired lease may write until another owner acquires the conversation. */
 export function writeCommit(
   database: Database,
   commit: EncodedCommit,
@@ -46,15 +57,17 @@ export function writeCommit(
 ): void {
   const { lease, log, batches } = commit;
   if (!holds(database, lease)) throw fenced(lease.sessionId);
+  for (const task of commit.tasks) writeTask(database, task, now, touch);
+  assertCanBegin(
+    { begins: commit.begins },
+    {
+      get: (taskId) => readState(database, taskId),
+      unfinished: (sessionId) => unfinishedIn(database, sessionId),
+    },
+  );
   if (batches.length > 0) {
     appendBatches(database, { log, sessionId: lease.sessionId }, batches);
     touch("log", log);
-  }
-  for (const task of commit.tasks) {
-    putTask(database, task);
-    noteTask(database, task.record, now);
-    touch("task", task.record.taskId);
-    touch("session", task.record.sessionId);
   }
   for (const append of commit.appends) {
     appendMessages(database, append, now);
@@ -62,4 +75,31 @@ export function writeCommit(
   }
   for (const post of commit.posts) putPost(database, post, touch);
   for (const id of commit.taken) takePost(database, id, touch);
+}
+
+/** Writes a record and what is derived from it. */
+function writeTask(database: Database, task: EncodedTask, now: number, touch: Touch): void {
+  const { isNew, hasDescendants } = putTask(database, task);
+  const isFirst = assignSession(database, task.record, now);
+  if (isNew) reassignPosts(database, task.record, isFirst || hasDescendants);
+  touch("task", task.record.taskId);
+  touch("session", task.record.sessionId);
+}
+
+/** Adds a queued root task, unless there is a record of its id; returns the stored record. */
+export function enqueueTask(
+  database: Database,
+  { task, ifIdle }: { readonly task: EncodedTask; readonly ifIdle: boolean },
+  now: number,
+  touch: Touch,
+): TaskRecord {
+  const { record, text } = task;
+  const { taskId, sessionId } = record;
+  const stored = readTask(database, taskId);
+  assertSameUser(record, stored ?? userOf(database, sessionId));
+  if (stored) return stored;
+  if (ifIdle) assertIdle(sessionId, unfinishedIn(database, sessionId));
+  writeTask(database, task, now, touch);
+  touch("inbox", sessionId);
+  return JSON.parse(text);
 }

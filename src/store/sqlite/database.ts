@@ -3,30 +3,36 @@ import { dirname, resolve } from "node:path";
 import type { StatementSync } from "node:sqlite";
 import { RivuletError } from "../../protocol/error.ts";
 
-/** What a statement may be given. */
+/** A parameter of a statement. */
 export type Value = string | number | null | Uint8Array;
 
+/** A statement with its values. */
+export interface Query {
+  readonly sql: string;
+  readonly values: readonly Value[];
+}
+
 /**
- * One connection. A statement is prepared when it is first used and kept by its text. Its parameters are plain `?`:
- * Node 22 does not bind numbered ones by their place.
+ * One connection. It prepares each statement once, by its text. Parameters must be plain `?`: Node 22 does not bind
+ * numbered parameters by position.
  */
 export interface Database {
   get<Row>(sql: string, ...values: readonly Value[]): Row | undefined;
   all<Row>(sql: string, ...values: readonly Value[]): Row[];
-  /** Row by row, as far as the caller goes; must be left before the next write. */
+  /** Iterates over rows; the loop must end before the next write. */
   each<Row>(sql: string, ...values: readonly Value[]): Iterable<Row>;
-  /** How many rows it changed. */
+  /** Returns the number of changed rows. */
   run(sql: string, ...values: readonly Value[]): number;
-  /** Statements that are run once. */
+  /** Runs statements without preparing them. */
   script(sql: string): void;
-  /** False after a failure that has undone the whole transaction. */
+  /** False after an error that rolled the whole transaction back. */
   readonly isInTransaction: boolean;
   close(): void;
 }
 
-/** Opens a database file, which is created together with its folder. */
+/** Opens a database file; creates it and its folder if they do not exist. */
 export function openDatabase(path: string, lockTimeoutMs: number): Database {
-  // Absolute, so that no path is taken for a URI and a change of folder changes nothing.
+  // An absolute path is never parsed as a URI and does not depend on the working directory.
   const file = resolve(path);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const { DatabaseSync } = sqlite();
@@ -34,7 +40,7 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
   const statements = new Map<string, StatementSync>();
 
   function prepared(sql: string, values: readonly Value[]): StatementSync {
-    for (const value of values) if (typeof value === "string") assertKeepable(value);
+    for (const value of values) if (typeof value === "string") assertStorable(value);
     let statement = statements.get(sql);
     if (statement === undefined) {
       statement = connection.prepare(sql);
@@ -59,7 +65,7 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
   };
 }
 
-/** Runs `work` in one transaction: its reads see one moment, its writes happen together or not at all. */
+/** Runs `work` in one transaction; rolls it back if `work` throws. */
 export function inTransaction<Result>(
   database: Database,
   begin: "BEGIN" | "BEGIN IMMEDIATE",
@@ -77,21 +83,21 @@ export function inTransaction<Result>(
 }
 
 /**
- * Loaded only when it is needed: it is not in every build of Node, and Node 22 prints an ExperimentalWarning as soon
- * as it is loaded, which only the process as a whole can switch off (`--disable-warning=ExperimentalWarning`).
+ * Loads `node:sqlite` on first use: not every build of Node has it, and Node 22 prints an ExperimentalWarning when it is
+ * loaded (`--disable-warning=ExperimentalWarning` hides it).
  */
 function sqlite(): typeof import("node:sqlite") {
   const module = process.getBuiltinModule("node:sqlite");
   if (module !== undefined) return module;
-  throw new RivuletError("sqlite_unavailable", "This Node has no node:sqlite.", {
-    hint: "Use Node 22.18 or later, or another store.",
+  throw new RivuletError("sqlite_unavailable", "This build of Node.js has no node:sqlite.", {
+    hint: "Use Node.js 22.18 or later, or another store.",
   });
 }
 
-/** The database would read NUL as an end and make all half surrogates one letter: two ids could become the same. */
-function assertKeepable(text: string): void {
+/** SQLite ends text at NUL and replaces lone surrogates, so two different ids could become equal. */
+function assertStorable(text: string): void {
   if (text.isWellFormed() && !text.includes("\0")) return;
-  throw new RivuletError("invalid_id", `${JSON.stringify(text)} cannot be an id or a path.`, {
-    hint: "Ids and paths are well-formed Unicode without NUL.",
+  throw new RivuletError("invalid_id", `${JSON.stringify(text)} is not a valid id or path.`, {
+    hint: "Use well-formed Unicode without NUL.",
   });
 }

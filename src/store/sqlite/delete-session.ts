@@ -2,11 +2,11 @@ import { conflict } from "../store-error.ts";
 import type { Database } from "./database.ts";
 import { isOwned, voidLeases } from "./leases.ts";
 import { deleteLogs } from "./logs.ts";
-import { forgetSession } from "./search.ts";
+import { unindexSession } from "./search.ts";
 import { conversationOf } from "./tasks.ts";
 import type { Touch } from "./write-queue.ts";
 
-/** Forgets a conversation with all its descendants; false when there is none. */
+/** Deletes a conversation with all its descendants; returns false when it does not exist. */
 export function deleteSession(
   database: Database,
   sessionId: string,
@@ -48,7 +48,7 @@ function deleteTranscript(database: Database, sessionId: string): boolean {
     sessionId,
   );
   if (session === undefined) return false;
-  forgetSession(database, session.number);
+  unindexSession(database, session.number);
   database.run("DELETE FROM messages WHERE session = ?", session.number);
   return true;
 }

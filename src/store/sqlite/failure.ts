@@ -1,6 +1,6 @@
 import { RivuletError } from "../../protocol/error.ts";
 
-/** What SQLite throws through Node; `errcode` is the extended result code. */
+/** An error of `node:sqlite`; `errcode` is the extended result code. */
 interface SqliteError extends Error {
   readonly errcode: number;
 }
@@ -15,42 +15,43 @@ const tooBig = 18;
 const notADatabase = 26;
 
 const hints: Readonly<Record<number, string>> = {
-  [busy]: "Another process holds the database. Look for one that is stopped or stuck.",
-  [readonly]: "The process needs to write to the database file and to its folder.",
-  [inputOutput]: "The disk failed. Nothing of this write is stored; look at the system's log.",
-  [corrupt]: "The database file is damaged. Restore it, with its -wal file, from a copy.",
-  [full]: "Nothing of this write is stored. Free some space; the store then goes on by itself.",
-  [unreachable]: "The process must be allowed to write to the file and in its folder.",
-  [tooBig]: "Keep large data in files and refer to it.",
-  [notADatabase]: "The path names a file that is something else. Choose another one.",
+  [busy]:
+    "Another process holds the database lock. Find and end a process that is stopped or stuck.",
+  [readonly]: "Give the process write permission for the database file and its folder.",
+  [inputOutput]: "The disk failed and nothing was written. Check the system log.",
+  [corrupt]: "The database file is damaged. Restore it and its -wal file from a backup.",
+  [full]: "Nothing was written. Free disk space and try again.",
+  [unreachable]: "Give the process write permission for the file and its folder.",
+  [tooBig]: "Store large data in files and refer to it.",
+  [notADatabase]: "The file is not a database. Pass another path.",
 };
 
-/** What may work when it is tried again a little later. */
-const passing = new Set([busy, inputOutput, full]);
+/** Codes of errors that a retry may solve. */
+const retryableCodes = new Set([busy, inputOutput, full]);
 
-/** Turns an error of the database into one that says what to do; leaves any other as it is. */
+/** Converts an error of SQLite to `store_failed`; returns other errors unchanged. */
 export function storeFailed(error: unknown): unknown {
   if (!isSqliteError(error)) return error;
   const code = primaryCode(error);
   return new RivuletError("store_failed", `The store failed: ${error.message}.`, {
-    retryable: passing.has(code),
-    hint: hints[code] ?? "The cause says more.",
+    retryable: retryableCodes.has(code),
+    hint: hints[code] ?? "See the cause of this error.",
     cause: error,
   });
 }
 
-/** The same for an error on the way to the database: it names the path. */
+/** Converts an error during opening to `store_failed` with the path. */
 export function cannotOpen(path: string, error: unknown): unknown {
   if (error instanceof RivuletError) return error;
   const { message } = error as Error;
   return new RivuletError("store_failed", `The store at ${path} cannot be opened: ${message}.`, {
-    retryable: isSqliteError(error) && passing.has(primaryCode(error)),
+    retryable: isSqliteError(error) && retryableCodes.has(primaryCode(error)),
     hint: (isSqliteError(error) && hints[primaryCode(error)]) || hints[unreachable],
     cause: error,
   });
 }
 
-/** Whether another connection held the lock for too long. */
+/** Whether another connection holds the lock. */
 export function isBusy(error: unknown): boolean {
   return isSqliteError(error) && primaryCode(error) === busy;
 }

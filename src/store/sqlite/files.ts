@@ -18,7 +18,7 @@ export function readFile(database: Database, path: string): StoredFile | undefin
   return row && { ...infoOf(row), data: row.data };
 }
 
-/** Writes a file and returns its version; throws when it is not at the version that was asked for. */
+/** Writes a file and returns its version; throws when the file does not have version `ifVersion`. */
 export function writeFile(
   database: Database,
   file: { readonly path: string; readonly data: Uint8Array; readonly ifVersion?: number },
@@ -43,12 +43,12 @@ export function writeFile(
   return row.version;
 }
 
-/** False when there was no such file. */
+/** Returns false when the file does not exist. */
 export function deleteFile(database: Database, path: string): boolean {
   return database.run("DELETE FROM files WHERE path = ?", path) === 1;
 }
 
-/** In the order of the paths' bytes. */
+/** Files in the order of the bytes of their paths. */
 export function listFiles(
   database: Database,
   prefix: string,

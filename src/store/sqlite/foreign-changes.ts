@@ -1,38 +1,78 @@
-import type { Database } from "./database.ts";
+import type { Watchers } from "../watchers.ts";
+import { type Database, inTransaction } from "./database.ts";
+import type { Changes } from "./write-queue.ts";
 
 const pollMs = 50;
+/** How many rows of `changes` are kept. A connection that is further behind wakes all its watchers. */
+const keptChanges = 1_000;
+const pruneEvery = 100;
+/** Replaces the keys of a change that deletes event batches, because new batches may reuse their numbers. */
+const deletedBatches = "*";
 
-/** Looks for what other connections have written, for as long as it is started. */
+/** Wakes watchers for the commits of other connections while it is started. */
 export interface ForeignChanges {
   start(): void;
   stop(): void;
 }
 
-/** Calls `changed` after other connections, of this process or another, have committed. */
-export function foreignChanges(database: Database, changed: () => void): ForeignChanges {
-  let timer: ReturnType<typeof setInterval> | undefined;
-  let seen: number | undefined;
+/** The last rows for which the watchers of a connection were woken. */
+interface Position {
+  readonly change: number;
+  readonly batch: number;
+}
 
-  /** Changes with the commits of all connections but this one; costs a look at shared memory. */
-  function version(): number | undefined {
-    try {
-      return database.get<{ data_version: number }>("PRAGMA data_version")?.data_version;
-    } catch {
-      return undefined; // Whoever reads hears of the failure; the next poll may fare better.
+/** Polls for the commits of other connections. */
+export function foreignChanges(database: Database, watchers: Watchers): ForeignChanges {
+  let timer: ReturnType<typeof setInterval> | undefined;
+  let version: number | undefined;
+  let position: Position = { change: 0, batch: 0 };
+
+  /** Wakes watchers for every row after the position, including the newest rows of this connection. */
+  function wake(): void {
+    const changes = database.all<{ number: number; keys: string }>(
+      "SELECT number, keys FROM changes WHERE number > ? ORDER BY number",
+      position.change,
+    );
+    const logs = database.all<{ log: string }>(
+      `SELECT log FROM logs
+       WHERE number IN (SELECT DISTINCT log FROM batches WHERE number > ?)`,
+      position.batch,
+    );
+    const isBehind = (changes[0]?.number ?? 0) > position.change + 1;
+    if (isBehind || changes.some(({ keys }) => keys === deletedBatches)) watchers.touchAll();
+    else {
+      for (const { log } of logs) watchers.touch("log", log);
+      for (const { keys } of changes) {
+        for (const [kind, id] of JSON.parse(keys) as Changes) watchers.touch(kind, id);
+      }
     }
+    position = endOf(database);
   }
 
   function poll(): void {
-    const now = version();
-    if (now === undefined || now === seen) return;
-    seen = now;
-    changed();
+    try {
+      // `end` is read first: if no other connection has committed by then, this one wrote every row up to `end`.
+      const end = endOf(database);
+      const now = versionOf(database);
+      if (now === version) position = end;
+      else inTransaction(database, "BEGIN", wake);
+      version = now;
+    } catch {
+      // The next poll tries again.
+    }
   }
 
   return {
     start() {
       if (timer !== undefined) return;
-      seen = version();
+      try {
+        version = versionOf(database);
+        position = endOf(database);
+      } catch {
+        // The first poll tries again.
+        version = undefined;
+        watchers.touchAll();
+      }
       // Watching alone does not keep a process alive.
       timer = setInterval(poll, pollMs).unref();
     },
@@ -41,4 +81,41 @@ export function foreignChanges(database: Database, changed: () => void): Foreign
       timer = undefined;
     },
   };
+}
+
+/** Stores the keys that the current transaction changes, except logs: the numbers of their batches show changes. */
+export function recordChanges(database: Database, changes: Changes): void {
+  const distinct = new Map<string, Changes[number]>();
+  for (const change of changes) if (change[0] !== "log") distinct.set(change.join(), change);
+  if (distinct.size > 0) insertChange(database, JSON.stringify([...distinct.values()]));
+}
+
+/** Makes other connections wake all watchers, because new batches may reuse the numbers of deleted ones. */
+export function recordDeletedBatches(database: Database): void {
+  insertChange(database, deletedBatches);
+}
+
+function insertChange(database: Database, keys: string): void {
+  const { number } = database.get(
+    "INSERT INTO changes (keys) VALUES (?) RETURNING number",
+    keys,
+  ) as {
+    number: number;
+  };
+  // The newest row always stays, so numbers of changes never repeat.
+  if (number % pruneEvery === 0) {
+    database.run("DELETE FROM changes WHERE number <= ?", number - keptChanges);
+  }
+}
+
+/** A number that changes with every commit of another connection; reading it is cheap. */
+function versionOf(database: Database): number | undefined {
+  return database.get<{ data_version: number }>("PRAGMA data_version")?.data_version;
+}
+
+function endOf(database: Database): Position {
+  return database.get<Position>(
+    `SELECT coalesce((SELECT max(number) FROM changes), 0) AS change,
+       coalesce((SELECT max(number) FROM batches), 0) AS batch`,
+  ) as Position;
 }

@@ -4,17 +4,17 @@ import type { Database } from "./database.ts";
 interface LeaseRow {
   readonly fence: number;
   readonly held: number;
-  /** When the last lease ends, or ended. */
+  /** When the lease ends or ended. */
   readonly until: number;
 }
 
-/** A live lease keeps its own owner out too: two loops of one process must not both write. */
+/** Returns undefined while a lease is live, even of the same owner: two loops of a process must not both write. */
 export function acquireLease(
   database: Database,
-  asked: { readonly sessionId: string; readonly owner: string; readonly ttlMs: number },
+  request: { readonly sessionId: string; readonly owner: string; readonly ttlMs: number },
   now: number,
 ): Lease | undefined {
-  const { sessionId, owner, ttlMs } = asked;
+  const { sessionId, owner, ttlMs } = request;
   if (isOwned(database, sessionId, now)) return undefined;
   const expiresAt = now + ttlMs;
   const row = database.get<Pick<LeaseRow, "fence">>(
@@ -27,7 +27,7 @@ export function acquireLease(
   return { sessionId, owner, fence: row.fence, expiresAt };
 }
 
-/** An expired lease that nobody has taken over still holds. */
+/** Extends the leases that still hold; an expired lease holds until another owner acquires the conversation. */
 export function renewLeases(
   database: Database,
   leases: readonly Lease[],
@@ -44,7 +44,7 @@ export function renewLeases(
   });
 }
 
-/** False when the lease no longer holds and so nothing is released. */
+/** Ends a lease; returns false when it no longer holds. */
 export function releaseLease(database: Database, lease: Lease, now: number): boolean {
   const released = database.run(
     `UPDATE leases SET held = 0, until = min(until, ?)
@@ -56,7 +56,7 @@ export function releaseLease(database: Database, lease: Lease, now: number): boo
   return released === 1;
 }
 
-/** Ends every lease there ever was, so that no late commit comes through. */
+/** Ends all leases of a conversation, so that the store rejects late commits. */
 export function voidLeases(database: Database, sessionId: string, now: number): void {
   database.run(
     "UPDATE leases SET fence = fence + 1, held = 0, until = min(until, ?) WHERE session_id = ?",
@@ -65,59 +65,59 @@ export function voidLeases(database: Database, sessionId: string, now: number): 
   );
 }
 
-/** Whether nobody else has acquired the conversation since. */
+/** Whether this is the newest lease of its conversation and not released. */
 export function holds(database: Database, lease: Lease): boolean {
   const row = rowOf(database, lease.sessionId);
   return row?.held === 1 && row.fence === lease.fence;
 }
 
-/** Whether somebody's lease is live. */
+/** Whether a conversation has a live lease. */
 export function isOwned(database: Database, sessionId: string, now: number): boolean {
+  return readOwner(database, sessionId, now) !== undefined;
+}
+
+/** The live lease on a conversation. */
+export function readOwner(
+  database: Database,
+  sessionId: string,
+  now: number,
+): { readonly leftMs: number } | undefined {
   const row = rowOf(database, sessionId);
-  return row?.held === 1 && now < row.until;
+  const leftMs = row?.held === 1 ? row.until - now : 0;
+  return leftMs > 0 ? { leftMs } : undefined;
 }
 
 function rowOf(database: Database, sessionId: string): LeaseRow | undefined {
   return database.get("SELECT fence, held, until FROM leases WHERE session_id = ?", sessionId);
 }
 
-/**
- * Work left is a task that is queued or in progress, an input, or an answer or a cancel to a tree that has not ended;
- * a hint is none. The longest without an owner comes first.
- */
+/** Conversations without a live owner in which a scheduler would start something; see `Store.expired`. */
 export function expiredConversations(database: Database, now: number, limit: number): string[] {
-  const rows = database.all<{ conversation: string }>(
-    `WITH
-     unfinished AS (
-       SELECT task.root_task_id, task.status,
-         coalesce(root.session_id, task.session_id) AS conversation
-       FROM tasks AS task LEFT JOIN tasks AS root ON root.task_id = task.root_task_id
-       WHERE task.status IN ('queued', 'in_progress', 'suspended')
-     ),
-     asking AS (
-       SELECT post.kind, post.root_task_id,
-         coalesce(root.session_id, post.session_id) AS conversation
-       FROM posts AS post
-       LEFT JOIN sessions AS session ON session.session_id = post.session_id
-       LEFT JOIN tasks AS root
-         ON root.task_id = coalesce(post.root_task_id, session.root_task_id)
-       WHERE post.taken = 0 AND post.kind <> 'hint'
-     ),
-     waiting AS (
-       SELECT conversation FROM unfinished WHERE status <> 'suspended'
-       UNION
-       SELECT conversation FROM asking
-       WHERE kind = 'input'
-         OR root_task_id IN (SELECT root_task_id FROM unfinished)
-         OR root_task_id IS NULL AND conversation IN (SELECT conversation FROM unfinished)
-     )
-     SELECT conversation
-     FROM waiting LEFT JOIN leases AS lease ON lease.session_id = conversation
-     WHERE lease.session_id IS NULL OR lease.held = 0 OR lease.until <= ?
-     ORDER BY coalesce(lease.until, 0), conversation
-     LIMIT ?`,
-    now,
-    limit,
-  );
-  return rows.map((row) => row.conversation);
+  return database
+    .all<{ conversation: string }>(expiredQuery, now, limit)
+    .map((row) => row.conversation);
 }
+
+/** The statement that lists the conversations that need an owner. */
+export const expiredQuery = `
+  WITH work AS (
+    SELECT conversation FROM tasks WHERE status IN ('queued', 'in_progress')
+    UNION
+    SELECT conversation FROM posts WHERE taken = 0 AND CASE
+      WHEN kind = 'hint' THEN FALSE
+      WHEN kind = 'input' THEN task_id IS NULL AND session_id = conversation AND NOT EXISTS (
+        SELECT 1 FROM tasks
+        WHERE session_id = posts.session_id AND status IN ('queued', 'in_progress', 'suspended')
+      )
+      WHEN task_id IS NOT NULL
+        THEN EXISTS (SELECT 1 FROM tasks WHERE tasks.task_id = posts.task_id)
+      WHEN root_task_id IS NOT NULL
+        THEN EXISTS (SELECT 1 FROM tasks WHERE tasks.root_task_id = posts.root_task_id)
+      ELSE EXISTS (SELECT 1 FROM tasks WHERE tasks.session_id = posts.session_id)
+    END
+  )
+  SELECT conversation
+  FROM work LEFT JOIN leases AS lease ON lease.session_id = conversation
+  WHERE lease.session_id IS NULL OR lease.held = 0 OR lease.until <= ?
+  ORDER BY coalesce(lease.until, 0), conversation
+  LIMIT ?`;

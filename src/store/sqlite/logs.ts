@@ -2,12 +2,13 @@ import type { TaskEvent } from "../../protocol/event.ts";
 import type { LogSnapshot } from "../../protocol/store.ts";
 import { conflict, cursorExpired } from "../store-error.ts";
 import type { Database } from "./database.ts";
+import { recordDeletedBatches } from "./foreign-changes.ts";
 
-// A reader decodes whole rows, so they are kept small enough for one event not to cost much more than itself.
-const mostEvents = 256;
-const mostCharacters = 64 * 1024;
+// A reader decodes whole rows, so rows are small: reading one event must not decode thousands.
+const maxEvents = 256;
+const maxCharacters = 64 * 1024;
 
-/** Events of a commit as one row keeps them. Their numbers are their places, whatever the events say. */
+/** A row of events. Their numbers follow from their places; the stored `sequence_number` is ignored. */
 export interface Batch {
   readonly count: number;
   readonly events: string;
@@ -19,7 +20,7 @@ interface LogRow {
   readonly last: number;
 }
 
-/** Encodes events, in one row unless they are many or large. */
+/** Encodes events in one row, or in several when they are many or large. */
 export function encodeEvents(events: readonly TaskEvent[]): readonly Batch[] {
   const batches: Batch[] = [];
   let encoded: string[] = [];
@@ -28,7 +29,7 @@ export function encodeEvents(events: readonly TaskEvent[]): readonly Batch[] {
     const text = JSON.stringify(event);
     encoded.push(text);
     characters += text.length;
-    if (encoded.length < mostEvents && characters < mostCharacters) continue;
+    if (encoded.length < maxEvents && characters < maxCharacters) continue;
     batches.push({ count: encoded.length, events: `[${encoded.join()}]` });
     encoded = [];
     characters = 0;
@@ -37,7 +38,7 @@ export function encodeEvents(events: readonly TaskEvent[]): readonly Batch[] {
   return batches;
 }
 
-/** Numbers events on from the last one of the log, which its first writer's conversation owns. */
+/** Appends events to a log; throws when another conversation wrote to it first. */
 export function appendBatches(
   database: Database,
   { log, sessionId }: { readonly log: string; readonly sessionId: string },
@@ -81,7 +82,7 @@ export function lastOf(database: Database, log: string): number {
   return rowOf(database, log)?.last ?? -1;
 }
 
-/** At most `limit` events with a number above `after`, in order; costs what it returns. */
+/** At most `limit` events with a number above `after`; the cost is in proportion to the result. */
 export function readEvents(
   database: Database,
   log: string,
@@ -115,7 +116,7 @@ export function readEvents(
   return events;
 }
 
-/** Forgets events that the snapshots stand for. Who trims less than another has trimmed changes nothing. */
+/** Deletes events and stores the snapshots that replace them, unless the log is trimmed further already. */
 export function trimEvents(
   database: Database,
   log: string,
@@ -134,10 +135,11 @@ export function trimEvents(
   );
   if (trimmed === 1) {
     database.run("DELETE FROM batches WHERE log = ? AND last <= ?", row.number, through);
+    recordDeletedBatches(database);
   }
 }
 
-/** What stands for the events that were trimmed. */
+/** The snapshot that replaces the trimmed events. */
 export function snapshotOfLog(database: Database, log: string): LogSnapshot | undefined {
   const row = database.get<{ trimmed_through: number; snapshots: string }>(
     "SELECT trimmed_through, snapshots FROM logs WHERE log = ? AND trimmed_through >= 0",
@@ -146,7 +148,7 @@ export function snapshotOfLog(database: Database, log: string): LogSnapshot | un
   return row && { through: row.trimmed_through, tasks: JSON.parse(row.snapshots) };
 }
 
-/** Forgets the logs of a conversation; returns their names. */
+/** Deletes the logs of a conversation; returns their names. */
 export function deleteLogs(database: Database, sessionId: string): string[] {
   const logs = database.all<{ number: number; log: string }>(
     "SELECT number, log FROM logs WHERE session_id = ?",
@@ -156,5 +158,6 @@ export function deleteLogs(database: Database, sessionId: string): string[] {
     database.run("DELETE FROM batches WHERE log = ?", number);
     database.run("DELETE FROM logs WHERE number = ?", number);
   }
+  if (logs.length > 0) recordDeletedBatches(database);
   return logs.map(({ log }) => log);
 }

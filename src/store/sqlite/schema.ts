@@ -2,16 +2,16 @@ import { RivuletError } from "../../protocol/error.ts";
 import { type Database, inTransaction } from "./database.ts";
 import { indexSession } from "./search.ts";
 
-/** "Rivu": tells our databases from those of other programs. */
+/** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
 
-/** The step at index n brings version n to version n + 1. What is released is never changed, only followed. */
+/** The step at index n migrates version n to version n + 1. Never change a released step; add another. */
 const migrations: readonly ((database: Database) => void)[] = [
   (database) =>
     database.script(`
-  -- Times are milliseconds since the epoch, and REAL because a clock may have fractions of them.
+  -- Times are milliseconds since the epoch; REAL, because a clock may return fractions.
 
-  -- Who may write a conversation; a row outlives its leases, so that fences never repeat.
+  -- The last lease of each conversation. Rows stay, so that fences never repeat.
   CREATE TABLE leases (
     session_id TEXT PRIMARY KEY,
     fence INTEGER NOT NULL,
@@ -19,7 +19,7 @@ const migrations: readonly ((database: Database) => void)[] = [
     until REAL NOT NULL
   ) STRICT, WITHOUT ROWID;
 
-  -- session_id is the conversation that writes the log; snapshots stand for the events up to trimmed_through.
+  -- session_id is the conversation that writes the log; snapshots replace the events up to trimmed_through.
   CREATE TABLE logs (
     number INTEGER PRIMARY KEY,
     log TEXT NOT NULL UNIQUE,
@@ -29,8 +29,8 @@ const migrations: readonly ((database: Database) => void)[] = [
   ) STRICT;
   CREATE INDEX logs_by_session ON logs (session_id);
 
-  -- A JSON array of events, of which the last has the number "last". Rows are added at the end of the table whatever
-  -- their log: with many live logs a commit changes few pages.
+  -- JSON arrays of events; "last" is the number of the last event. All logs append to the end of one table, so that a
+  -- commit changes few pages.
   CREATE TABLE batches (
     number INTEGER PRIMARY KEY,
     log INTEGER NOT NULL,
@@ -39,7 +39,7 @@ const migrations: readonly ((database: Database) => void)[] = [
   ) STRICT;
   CREATE UNIQUE INDEX batches_by_log ON batches (log, last);
 
-  -- The columns from root_task_id on are those of the session's first task.
+  -- The columns from root_task_id on come from the session's first task.
   CREATE TABLE sessions (
     number INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL UNIQUE,
@@ -75,7 +75,7 @@ const migrations: readonly ((database: Database) => void)[] = [
   CREATE INDEX tasks_by_root ON tasks (root_task_id);
   CREATE INDEX tasks_by_status ON tasks (status);
 
-  -- Taken rows stay: the first of an id wins for ever.
+  -- Taken rows stay, because the first row of an id wins.
   CREATE TABLE posts (
     number INTEGER PRIMARY KEY,
     post_id TEXT NOT NULL UNIQUE,
@@ -89,7 +89,7 @@ const migrations: readonly ((database: Database) => void)[] = [
   CREATE INDEX posts_by_root ON posts (root_task_id, taken);
   CREATE INDEX posts_waiting ON posts (number) WHERE taken = 0;
 
-  -- A new row for each write, so that a version never comes again, not even after a delete.
+  -- Each write adds a new row, so that versions never repeat, even after a delete.
   CREATE TABLE files (
     version INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE,
@@ -100,7 +100,7 @@ const migrations: readonly ((database: Database) => void)[] = [
   `),
   (database) => {
     database.script(`
-  -- Messages with a number of their own, which stays when the database is rebuilt.
+  -- Messages with an explicit number, which VACUUM does not change.
   DROP INDEX messages_by_session;
   ALTER TABLE messages RENAME TO unnumbered_messages;
   CREATE TABLE messages (
@@ -114,8 +114,8 @@ const migrations: readonly ((database: Database) => void)[] = [
   DROP TABLE unnumbered_messages;
   CREATE UNIQUE INDEX messages_by_session ON messages (session, position);
 
-  -- The words of the messages in listed sessions, and whose they are, by the message's number. The texts are in the
-  -- messages, and the words come as they shall be found: a tokenizer that only takes them apart is right.
+  -- The words of the messages in listed sessions, with the user of each, by message number. The words are normalized
+  -- before they are inserted, so the simplest tokenizer is enough.
   CREATE VIRTUAL TABLE search USING fts5(
     owner, words, content = '', contentless_delete = 1, tokenize = 'ascii'
   );
@@ -123,40 +123,100 @@ const migrations: readonly ((database: Database) => void)[] = [
     const sessions = database.all<{ number: number }>("SELECT number FROM sessions");
     for (const { number } of sessions) indexSession(database, number);
   },
+  (database) =>
+    database.script(`
+  -- Tasks and posts with their conversation. The columns have no default, so that a process with an older version fails
+  -- instead of writing rows that queries do not find.
+  ALTER TABLE tasks RENAME TO old_tasks;
+  CREATE TABLE tasks (
+    number INTEGER PRIMARY KEY,
+    task_id TEXT NOT NULL UNIQUE,
+    root_task_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    parent_session_id TEXT,
+    conversation TEXT NOT NULL,
+    status TEXT NOT NULL,
+    record TEXT NOT NULL
+  ) STRICT;
+  INSERT INTO tasks
+    SELECT task.number, task.task_id, task.root_task_id, task.session_id, task.parent_session_id,
+      coalesce(root.session_id, task.session_id), task.status, task.record
+    FROM old_tasks AS task LEFT JOIN old_tasks AS root ON root.task_id = task.root_task_id;
+  DROP TABLE old_tasks;
+  CREATE INDEX tasks_by_session ON tasks (session_id, status);
+  CREATE INDEX tasks_by_conversation ON tasks (conversation, status);
+  CREATE INDEX tasks_by_parent_session ON tasks (parent_session_id);
+  CREATE INDEX tasks_by_root ON tasks (root_task_id);
+  CREATE INDEX tasks_by_status ON tasks (status);
+
+  -- task_id is the task that a row is for.
+  ALTER TABLE posts RENAME TO old_posts;
+  CREATE TABLE posts (
+    number INTEGER PRIMARY KEY,
+    post_id TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL,
+    root_task_id TEXT,
+    task_id TEXT,
+    conversation TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    taken INTEGER NOT NULL DEFAULT 0,
+    post TEXT NOT NULL
+  ) STRICT;
+  INSERT INTO posts
+    SELECT post.number, post.post_id, post.session_id, post.root_task_id,
+      CASE WHEN post.kind IN ('answer', 'cancel')
+        AND json_type(post.post, '$.message.metadata.taskId') = 'text'
+        THEN json_extract(post.post, '$.message.metadata.taskId')
+      END,
+      coalesce(root.session_id, post.session_id), post.kind, post.taken, post.post
+    FROM old_posts AS post
+    LEFT JOIN sessions AS session ON session.session_id = post.session_id
+    LEFT JOIN tasks AS root ON root.task_id = coalesce(post.root_task_id, session.root_task_id);
+  DROP TABLE old_posts;
+  CREATE INDEX posts_by_session ON posts (session_id, taken);
+  CREATE INDEX posts_by_root ON posts (root_task_id, taken);
+  CREATE INDEX posts_by_conversation ON posts (conversation) WHERE taken = 0;
+
+  -- The keys that each of the last transactions changed, as a JSON array, for the watchers of other connections.
+  CREATE TABLE changes (
+    number INTEGER PRIMARY KEY,
+    keys TEXT NOT NULL
+  ) STRICT;
+  `),
 ];
 
 const schemaVersion = migrations.length;
 
-/** Whether a database is empty or older than this code; throws when it is newer or another program's. */
+/** Whether a database is empty or has an older schema; throws when it is newer or belongs to another program. */
 export function needsMigration(database: Database): boolean {
   return inTransaction(database, "BEGIN", () => versionOf(database)) < schemaVersion;
 }
 
-/** Brings an empty or an older database to the present schema. */
+/** Migrates an empty or older database to the current schema. */
 export function migrate(database: Database): void {
   inTransaction(database, "BEGIN IMMEDIATE", () => {
-    // The version again, now under the lock: another process may have been faster.
+    // Read again under the lock, because another process may have migrated the database.
     for (const migration of migrations.slice(versionOf(database))) migration(database);
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);
   });
 }
 
-/** The version of a database that is ours; 0 when it is empty. */
+/** The schema version of a database; 0 when it is empty. */
 function versionOf(database: Database): number {
   const version = pragma(database, "user_version");
   if (pragma(database, "application_id") !== applicationId) {
     const table = database.get("SELECT 1 FROM sqlite_schema LIMIT 1");
     if (table === undefined && version === 0) return 0;
     throw new RivuletError("not_a_store", "The database belongs to another program.", {
-      hint: "Choose a path of its own for the store.",
+      hint: "Pass another path for the store.",
     });
   }
   if (version <= schemaVersion) return version;
   throw new RivuletError(
     "store_too_new",
-    `The database has schema version ${version}; this version of Rivulet knows ${schemaVersion}.`,
-    { hint: "It was written by a later version of Rivulet: use that one, or another path." },
+    `The database has schema version ${version}; this version of Rivulet supports up to ${schemaVersion}.`,
+    { hint: "A later version of Rivulet wrote it. Use that version, or pass another path." },
   );
 }
 

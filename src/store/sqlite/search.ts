@@ -15,11 +15,11 @@ interface MessageRow {
   readonly message: string;
 }
 
-/** How many of the newest matches are ranked: to rank a message it has to be read. */
-const mostRanked = 200;
+/** How many of the newest matches are ranked, because ranking reads the whole message. */
+const maxRanked = 200;
 const page = 100;
 
-/** Lets a message be found from now on; `number` is that of its row. */
+/** Adds a message to the search index; `number` is that of its row. */
 export function indexMessage(
   database: Database,
   number: number,
@@ -34,9 +34,9 @@ export function indexMessage(
   );
 }
 
-/** Lets the messages of a session be found as those of its user, or not at all when it is a child's. */
+/** Indexes the messages of a session for its user; removes them when the session is a child's. */
 export function indexSession(database: Database, session: number): void {
-  forgetSession(database, session);
+  unindexSession(database, session);
   const owner = database.get<{ user_id: string | null }>(
     "SELECT user_id FROM sessions WHERE number = ? AND parent_session_id IS NULL",
     session,
@@ -58,15 +58,15 @@ export function indexSession(database: Database, session: number): void {
   }
 }
 
-/** Lets nothing of a session be found any more; before its messages are deleted. */
-export function forgetSession(database: Database, session: number): void {
+/** Removes a session from the index; must run before its messages are deleted. */
+export function unindexSession(database: Database, session: number): void {
   database.run(
     "DELETE FROM search WHERE rowid IN (SELECT number FROM messages WHERE session = ?)",
     session,
   );
 }
 
-/** Messages that have all the words, the best first. */
+/** Messages that contain all the words, best match first. */
 export function searchMessages(database: Database, query: SearchQuery): SearchMatch[] {
   const { text, userId, limit } = query;
   const phrases = phrasesOf(text);
@@ -80,7 +80,7 @@ export function searchMessages(database: Database, query: SearchQuery): SearchMa
        JOIN messages AS message ON message.number = search.rowid
        JOIN sessions AS session ON session.number = message.session
        WHERE search MATCH ? ${userId === undefined ? "" : "AND session.user_id = ?"}
-       ORDER BY search.rowid DESC LIMIT ${mostRanked}
+       ORDER BY search.rowid DESC LIMIT ${maxRanked}
      )
      ORDER BY number DESC, position DESC`,
     ...values,
@@ -95,7 +95,7 @@ export function searchMessages(database: Database, query: SearchQuery): SearchMa
   return bestMatches(candidates, phrases, limit);
 }
 
-/** The query in the words of the index. The user goes along, so that what others wrote costs nothing. */
+/** The FTS5 query. It includes the user, so that messages of other users cost nothing. */
 function matchOf(phrases: readonly Phrase[], userId: string | undefined): string {
   const words = phrases.map(
     (phrase) => `"${phrase.join(" ")}"${isBeginning(phrase.at(-1) ?? "") ? " *" : ""}`,
@@ -104,7 +104,7 @@ function matchOf(phrases: readonly Phrase[], userId: string | undefined): string
   return `${owner}words : (${words.join(" AND ")})`;
 }
 
-/** A user id as one word, whatever is in it. */
+/** Encodes a user id as one word. */
 function ownerWord(userId: string): string {
   return `u${Buffer.from(userId).toString("hex")}`;
 }

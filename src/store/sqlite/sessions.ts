@@ -6,12 +6,12 @@ import { conflict, invalidCursor } from "../store-error.ts";
 import type { Database, Value } from "./database.ts";
 import { indexMessage, indexSession } from "./search.ts";
 
-/** An append with its messages as they are kept. */
+/** An append with encoded messages. */
 export interface EncodedAppend {
   readonly sessionId: string;
   readonly at: number;
   readonly messages: readonly { readonly text: string; readonly words: string }[];
-  /** What the session is called if nothing before it names it. */
+  /** The title of the session, unless it has one already. */
   readonly title: string | undefined;
 }
 
@@ -39,7 +39,7 @@ export function encodeAppend(append: {
   return { sessionId, at, messages: encoded, title: sessionTitle(messages) };
 }
 
-/** Adds messages at the end of a session; throws unless it is as long as the append says. */
+/** Appends messages to a session; throws unless it has `at` messages. */
 export function appendMessages(database: Database, append: EncodedAppend, now: number): void {
   const { sessionId, at, messages, title } = append;
   const session = touchSession(database, sessionId, now);
@@ -65,25 +65,40 @@ export function appendMessages(database: Database, append: EncodedAppend, now: n
   );
 }
 
-/** Notes that a task is on a session, which belongs to its first one. */
-export function noteTask(database: Database, record: TaskRecord, now: number): void {
-  const { number, messages } = touchSession(database, record.sessionId, now);
-  const isFirst = database.run(
+/** Assigns a session to its first task; returns true for that task. */
+export function assignSession(database: Database, record: TaskRecord, now: number): boolean {
+  const { number, messages, root_task_id } = touchSession(database, record.sessionId, now);
+  if (root_task_id !== null) return false;
+  database.run(
     `UPDATE sessions SET root_task_id = ?, parent_session_id = ?, user_id = ?, agent_id = ?
-     WHERE number = ? AND root_task_id IS NULL`,
+     WHERE number = ?`,
     record.rootTaskId,
     record.parentSessionId ?? null,
     record.userId ?? null,
     record.agentId,
     number,
   );
-  // Only now it is known whose these messages are.
-  if (isFirst === 1 && messages > 0) indexSession(database, number);
+  // The search index needs the user, who is unknown before the first task.
+  if (messages > 0) indexSession(database, number);
+  return true;
+}
+
+/** The user of a session's first task; undefined while the session has no task. */
+export function userOf(
+  database: Database,
+  sessionId: string,
+): { readonly userId?: string } | undefined {
+  const session = database.get<{ user_id: string | null }>(
+    "SELECT user_id FROM sessions WHERE session_id = ? AND root_task_id IS NOT NULL",
+    sessionId,
+  );
+  return session && (session.user_id === null ? {} : { userId: session.user_id });
 }
 
 interface TouchedSession {
   readonly number: number;
   readonly messages: number;
+  readonly root_task_id: string | null;
   readonly user_id: string | null;
   readonly parent_session_id: string | null;
 }
@@ -92,14 +107,14 @@ function touchSession(database: Database, sessionId: string, now: number): Touch
   return database.get(
     `INSERT INTO sessions (session_id, created_at, updated_at) VALUES (?, ?, ?)
      ON CONFLICT (session_id) DO UPDATE SET updated_at = excluded.updated_at
-     RETURNING number, messages, user_id, parent_session_id`,
+     RETURNING number, messages, root_task_id, user_id, parent_session_id`,
     sessionId,
     now,
     now,
   ) as TouchedSession;
 }
 
-/** The messages of a session from an index on; all of them when the limit is -1. */
+/** The messages of a session from index `from` on; a limit of -1 means all. */
 export function readSession(
   database: Database,
   sessionId: string,
@@ -117,7 +132,7 @@ export function readSession(
   return rows.map((row) => JSON.parse(row.message));
 }
 
-/** The latest created first; a child's session is part of its conversation and listed only by its name. */
+/** Newest first; a child's session is listed only by its id. */
 export function listSessions(database: Database, query: SessionQuery): SessionInfo[] {
   const { userId, sessionId, before, limit } = query;
   let listed = "FROM sessions WHERE parent_session_id IS NULL";

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { conflict } from "../store-error.ts";
 import type { Database } from "./database.ts";
-import { createWriteQueue } from "./write-queue.ts";
+import { createWriteQueue, type Touch } from "./write-queue.ts";
 
 const busy = Object.assign(new Error("database is locked"), { errcode: 5 });
 const full = Object.assign(new Error("database or disk is full"), { errcode: 13 });
 
-/** A database that only writes down what it is told, and fails where it is told to. */
+/** A database that logs statements and fails the given ones. */
 function fakeDatabase() {
   const log: string[] = [];
   const failures = new Map<string, { readonly error: Error; times: number; undoes: boolean }>();
@@ -41,10 +41,11 @@ function fakeDatabase() {
 function setUp() {
   const fake = fakeDatabase();
   const touched: string[] = [];
-  const queue = createWriteQueue(fake.database, (kind, id) => {
+  const touch: Touch = (kind, id) => {
     touched.push(`${kind} ${id}`);
-    fake.log.push(`told of ${id}`);
-  });
+    fake.log.push(`woke ${id}`);
+  };
+  const queue = createWriteQueue(fake.database, touch, () => {});
   return { ...fake, queue, touched };
 }
 
@@ -68,17 +69,17 @@ describe("writes of one turn", () => {
     expect(await Promise.all(writes)).toEqual(["a", "b"]);
     expect(log).toEqual([
       "BEGIN IMMEDIATE",
-      "SAVEPOINT one",
+      "SAVEPOINT write",
       "a",
-      "RELEASE one",
-      "SAVEPOINT one",
+      "RELEASE write",
+      "SAVEPOINT write",
       "b",
-      "RELEASE one",
+      "RELEASE write",
       "COMMIT",
     ]);
   });
 
-  it("fail one by one when they are refused, and the refused tells nobody of its changes", async () => {
+  it("fail individually, and a failed write wakes no watcher", async () => {
     const { queue, log, touched } = setUp();
     const outcomes = Promise.allSettled([
       queue.write((touch) => {
@@ -92,13 +93,13 @@ describe("writes of one turn", () => {
       { status: "rejected", reason: { code: "conflict" } },
       { status: "fulfilled" },
     ]);
-    expect(log).toContain("ROLLBACK TO one");
+    expect(log).toContain("ROLLBACK TO write");
     expect(touched).toEqual(["log kept"]);
   });
 });
 
-describe("what may wait", () => {
-  it("waits a few milliseconds for its neighbours", async () => {
+describe('a "soon" write', () => {
+  it("waits a few milliseconds for others", async () => {
     const { queue, transactions } = setUp();
     const writes = [queue.write(() => 1, "soon")];
     await vi.advanceTimersByTimeAsync(1);
@@ -109,7 +110,7 @@ describe("what may wait", () => {
     expect(transactions()).toBe(1);
   });
 
-  it("goes with what may not, before it", async () => {
+  it('runs with the next "now" write, before it', async () => {
     const { queue, transactions } = setUp();
     const order: string[] = [];
     const soon = queue.write(() => order.push("soon"), "soon");
@@ -124,15 +125,15 @@ describe("what may wait", () => {
 });
 
 describe("a write", () => {
-  it("is told of only after the transaction has ended", async () => {
+  it("wakes watchers after the transaction", async () => {
     const { queue, log } = setUp();
     const write = queue.write((touch) => touch("log", "task_1"), "now");
     void write.then(() => log.push("resolved"));
     await vi.runAllTimersAsync();
-    expect(log.slice(-3)).toEqual(["COMMIT", "told of task_1", "resolved"]);
+    expect(log.slice(-3)).toEqual(["COMMIT", "woke task_1", "resolved"]);
   });
 
-  it("is tried again while another process holds the lock", async () => {
+  it("is retried while another process holds the lock", async () => {
     const { queue, fail, transactions } = setUp();
     fail("BEGIN IMMEDIATE", busy, { times: 5 });
     const first = queue.write(() => "first", "now");
@@ -143,7 +144,7 @@ describe("a write", () => {
     expect(transactions()).toBeGreaterThan(5);
   });
 
-  it("fails when the lock is held for too long, and the next one is tried anew", async () => {
+  it("fails when the lock is held for too long, and the next write starts again", async () => {
     const { queue, fail } = setUp();
     fail("BEGIN IMMEDIATE", busy, { times: Number.POSITIVE_INFINITY });
     const write = queue.write(() => {}, "now");
@@ -156,7 +157,7 @@ describe("a write", () => {
     expect(await next).toBe("done");
   });
 
-  it("fails with all its neighbours when the transaction cannot end, and none is told of", async () => {
+  it("fails with all others when the commit fails, and wakes no watcher", async () => {
     const { queue, fail, log, touched } = setUp();
     fail("COMMIT", full);
     const writes = [1, 2].map((n) => queue.write((touch) => touch("log", String(n)), "now"));
@@ -169,7 +170,7 @@ describe("a write", () => {
     expect(touched).toEqual([]);
   });
 
-  it("fails with all its neighbours when its failure has undone the transaction", async () => {
+  it("fails with all others when its error rolled the transaction back", async () => {
     const { queue, fail, log, database } = setUp();
     fail("INSERT", full, { undoes: true });
     const outcomes = Promise.allSettled([
@@ -185,8 +186,8 @@ describe("a write", () => {
   });
 });
 
-describe("draining", () => {
-  it("is over when everything was written", async () => {
+describe("drain", () => {
+  it("resolves when everything is written", async () => {
     const { queue, log } = setUp();
     await queue.drain();
     void queue.write(() => log.push("a"), "soon");
@@ -197,7 +198,7 @@ describe("draining", () => {
     expect(log.at(-1)).toBe("drained");
   });
 
-  it("is over as well when it could not be", async () => {
+  it("resolves when the writes failed", async () => {
     const { queue, fail } = setUp();
     fail("COMMIT", full);
     const write = queue.write(() => {}, "now");

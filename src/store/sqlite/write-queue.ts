@@ -3,14 +3,16 @@ import { type Database, inTransaction } from "./database.ts";
 import { storeFailed } from "./failure.ts";
 import { whenUnlocked } from "./lock.ts";
 
-/** Notes what a write changes; watchers hear of it when it is durable. */
+/** Registers a changed key; its watchers wake when the write is durable. */
 export type Touch = Watchers["touch"];
+/** The keys that a transaction changes. */
+export type Changes = readonly Parameters<Touch>[];
 
-/** Writes in the order they were asked for, as many as possible in one transaction. */
+/** Runs writes in order, as many as possible in one transaction. */
 export interface WriteQueue {
-  /** Resolves when what `work` did is durable; `work` may run again and throws to be undone. */
+  /** Resolves when the writes of `work` are durable; rolls them back if it throws. `work` may run more than once. */
   write<Result>(work: (touch: Touch) => Result, when: "now" | "soon"): Promise<Result>;
-  /** Resolves when nothing is left to write. */
+  /** Resolves when the queue is empty. */
   drain(): Promise<void>;
 }
 
@@ -21,19 +23,23 @@ interface Write {
 }
 
 type Outcome =
-  | { readonly result: unknown; readonly touched: readonly Parameters<Touch>[] }
+  | { readonly result: unknown; readonly touched: Changes }
   | { readonly error: unknown };
 
-/** How long a write that may wait is held back, so that its neighbours share its transaction. */
+/** How long a "soon" write waits for others to share its transaction. */
 const soonMs = 2;
 
-/** A queue on a connection that nobody else writes with. */
-export function createWriteQueue(database: Database, touch: Touch): WriteQueue {
+/** A queue; it must be the only writer of its connection. */
+export function createWriteQueue(
+  database: Database,
+  touch: Touch,
+  recordChanges: (changes: Changes) => void,
+): WriteQueue {
   let waiting: Write[] = [];
   let due: { readonly when: "now" | "soon"; readonly cancel: () => void } | undefined;
   let isWriting = false;
 
-  /** Now is the end of this turn of the event loop: everything that asks within it goes together. */
+  /** "now" runs at the end of this event-loop turn, so that all writes of a turn share a transaction. */
   function schedule(when: "now" | "soon"): void {
     if (isWriting || due?.when === "now" || due?.when === when) return;
     due?.cancel();
@@ -52,7 +58,7 @@ export function createWriteQueue(database: Database, touch: Touch): WriteQueue {
     waiting = [];
     isWriting = true;
     try {
-      const outcomes = await whenUnlocked(() => runTogether(database, writes));
+      const outcomes = await whenUnlocked(() => runTogether(database, writes, recordChanges));
       for (const [index, outcome] of outcomes.entries()) settle(writes[index] as Write, outcome);
     } catch (error) {
       for (const write of writes) write.reject(error);
@@ -80,31 +86,37 @@ export function createWriteQueue(database: Database, touch: Touch): WriteQueue {
   return {
     write,
     async drain() {
-      // A write that does nothing ends after all that came before it; if it fails, they have been told.
+      // An empty write settles after all earlier ones, whose callers get their own errors.
       if (isWriting || waiting.length > 0) await write(() => {}, "now").catch(() => {});
     },
   };
 }
 
-/** One transaction with a savepoint for each write, so that one that is refused leaves the others alone. */
-function runTogether(database: Database, writes: readonly Write[]): readonly Outcome[] {
-  return inTransaction(database, "BEGIN IMMEDIATE", () =>
-    writes.map((write) => runOne(database, write)),
-  );
+/** Runs all writes in one transaction, with a savepoint for each, so that a rejected write leaves the others alone. */
+function runTogether(
+  database: Database,
+  writes: readonly Write[],
+  recordChanges: (changes: Changes) => void,
+): readonly Outcome[] {
+  return inTransaction(database, "BEGIN IMMEDIATE", () => {
+    const outcomes = writes.map((write) => runWrite(database, write));
+    recordChanges(outcomes.flatMap((outcome) => ("error" in outcome ? [] : outcome.touched)));
+    return outcomes;
+  });
 }
 
-function runOne(database: Database, { work }: Write): Outcome {
+function runWrite(database: Database, { work }: Write): Outcome {
   const touched: Parameters<Touch>[] = [];
-  database.run("SAVEPOINT one");
+  database.run("SAVEPOINT write");
   try {
     const result = work((kind, id) => touched.push([kind, id]));
-    database.run("RELEASE one");
+    database.run("RELEASE write");
     return { result, touched };
   } catch (error) {
-    // A failure of the disk may have undone everything, the neighbours too.
+    // A disk error may have rolled back the whole transaction.
     if (!database.isInTransaction) throw error;
-    database.run("ROLLBACK TO one");
-    database.run("RELEASE one");
+    database.run("ROLLBACK TO write");
+    database.run("RELEASE write");
     return { error };
   }
 }

@@ -1,15 +1,21 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
 import { textOf } from "../../../src/protocol/message.ts";
-import { ids, numberOf, range, record, textOfEvent } from "../../../src/store/contract/samples.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
+import {
+  ids,
+  numberOf,
+  range,
+  record,
+  textOfEvent,
+} from "../../../src/testing/store-contract/samples.ts";
 import { log, sessionId, stepCommits } from "./crash-steps.ts";
 
 /**
- * Opens what a writer left behind, as the next process would, and goes on with it: everything that it confirmed is
- * there, every step is there whole or not at all. Returns the number of steps.
+ * Opens the database of a killed writer and writes one more step. Checks that every confirmed step is there and that no
+ * step is incomplete. `lines` is the output of the writer. Returns the number of steps.
  */
-export async function checkDatabase(path: string, said: readonly string[]): Promise<number> {
+export async function checkDatabase(path: string, lines: readonly string[]): Promise<number> {
   const store = sqliteStore(path);
   try {
     const events = await store.read(log, -1, 1_000_000);
@@ -40,7 +46,7 @@ export async function checkDatabase(path: string, said: readonly string[]): Prom
       const [, n] = text.split(" ");
       expect(deltas).toEqual(expect.arrayContaining([`delta ${n} a`, `delta ${n} b`]));
     }
-    for (const line of said) {
+    for (const line of lines) {
       const [what, n] = line.split(" ");
       if (what === "step") expect(Number(n)).toBeLessThan(steps);
       if (what === "deltas") expect(deltas).toContain(`delta ${n} a`);

@@ -1,17 +1,17 @@
 import type { Commit } from "../../../src/protocol/store.ts";
-import { delta, message, postRow, record } from "../../../src/store/contract/samples.ts";
+import { delta, message, postRow, record } from "../../../src/testing/store-contract/samples.ts";
 
-/** The conversation that is written and killed. */
+/** The conversation of the crash tests. */
 export const sessionId = "sess_1";
 /** Its log. */
 export const log = "task_1";
 
 type Part = Omit<Commit, "lease" | "log">;
 
-/** Some steps are large, so that the database writes pages before a commit and moves its log's content in between. */
+/** Large enough for SQLite to write pages before a commit and to checkpoint. */
 const large = "0123456789abcdef".repeat(20_000);
 
-/** What step `n` writes: two deltas on their own, and a commit in which every part says `n`. */
+/** The commits of step `n`: one with two deltas, and one with every part. */
 export function stepCommits(n: number): { readonly deltas: Part; readonly step: Part } {
   const text = n % 5 === 4 ? `${n} ${large}` : String(n);
   return {

@@ -1,5 +1,5 @@
-// Writes steps to a database until it is killed or done, and says on standard output what was confirmed:
-// `deltas n` and `step n` for what is durable, `failed n code` for what was refused, which it then tries again.
+// Writes steps to a database until it is killed or done, and prints each result: `deltas n` and `step n` for durable
+// commits, `failed n code` for a rejected one, which it retries.
 // node crash-writer.ts <path> <steps>
 import { writeSync } from "node:fs";
 import type { Lease, Store } from "../../../src/protocol/store.ts";
@@ -16,7 +16,7 @@ function codeOf(error: unknown): string {
   return String((error as { code?: unknown }).code);
 }
 
-/** A failing disk may come back: whoever waits for it is told each time and gets through in the end. */
+/** Retries while the disk fails, and prints each failure. */
 async function persist<Result>(name: string, attempt: () => Result): Promise<Awaited<Result>> {
   for (let tries = 1; ; tries++) {
     try {
@@ -30,9 +30,9 @@ async function persist<Result>(name: string, attempt: () => Result): Promise<Awa
 
 const store: Store = await persist("open", () => sqliteStore(path));
 const acquire = async () => {
-  // Ends at once, so that whoever comes after a kill need not wait; it holds until then.
+  // Expires immediately, so that a process after a kill need not wait; it holds until then.
   const lease = await store.acquire(sessionId, "writer", 0);
-  if (lease === undefined) throw new Error("somebody else owns the conversation");
+  if (lease === undefined) throw new Error("another process owns the conversation");
   return lease;
 };
 const lease: Lease = await persist("acquire", acquire);
@@ -40,7 +40,7 @@ const done = (await store.session(sessionId)).length;
 say(`from ${done}`);
 for (let n = done; n < done + Number(steps); n++) {
   const { deltas, step } = stepCommits(n);
-  // Both at once, so that they share a transaction.
+  // Concurrent, so that they share a transaction.
   await Promise.all([
     persist(`deltas-${n}`, () => store.commit({ lease, log, ...deltas })).then(() =>
       say(`deltas ${n}`),

@@ -9,12 +9,12 @@ import {
   message,
   postRow,
   record,
-} from "../../../src/store/contract/samples.ts";
+} from "../../../src/testing/store-contract/samples.ts";
 
 /** The time at which fixtures are written. */
 export const fixtureTime = 1_700_000_000_000;
 
-/** Something of everything that a store can hold. */
+/** Writes data of every kind. */
 export async function writeContent(store: Store): Promise<void> {
   const snapshot = {
     type: "task.snapshot",
@@ -24,7 +24,7 @@ export async function writeContent(store: Store): Promise<void> {
     created_at: 1,
     task: { id: "task_2", object: "task", status: "completed", output: [] },
   } as const;
-  await store.post(postRow({ id: "post_taken" }));
+  await store.post([postRow({ id: "post_taken" })]);
   await commitOnce(store, {
     events: deltas(3),
     tasks: [record({ userId: "ann", label: "first" }), childRecord({ mode: "background" })],
@@ -55,7 +55,7 @@ export async function writeContent(store: Store): Promise<void> {
   await store.files.delete("gone");
 }
 
-/** Everything that `writeContent` has written, as it can be read. */
+/** Reads everything that `writeContent` writes. */
 export async function readContent(store: Store) {
   return {
     first: await store.read("task_1", -1, 10_000),
@@ -72,7 +72,7 @@ export async function readContent(store: Store) {
     ]),
     tasks: await store.tasks({}),
     posts: await store.posts({}),
-    taken: await store.post(postRow({ id: "post_taken", kind: "hint" })),
+    taken: (await store.post([postRow({ id: "post_taken", kind: "hint" })]))[0],
     expired: await store.expired(10),
     owned: await store.acquire("sess_owned", "other", 1),
     file: await store.files.get("folder/ü.bin"),

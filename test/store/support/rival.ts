@@ -1,8 +1,8 @@
-// Writes to the same places as its rivals, `count` times each, and prints how often it had to try again.
+// Writes to the same rows as other processes, `count` times each, and prints the number of retries.
 // node rival.ts <path> <name> <count>
 import type { Lease, Store } from "../../../src/protocol/store.ts";
-import { delta, message } from "../../../src/store/contract/samples.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
+import { delta, message } from "../../../src/testing/store-contract/samples.ts";
 
 const [path = "", name = "", count = "0"] = process.argv.slice(2);
 const store: Store = sqliteStore(path);
@@ -13,7 +13,7 @@ function countConflict(error: { readonly code?: string }): undefined {
   conflicts += 1;
 }
 
-/** Reads a number from a file and writes the next one, on condition that nobody else did. */
+/** Increments the number in a file with conditional writes. */
 async function increment(): Promise<void> {
   for (;;) {
     const file = await store.files.get("count");

@@ -1,4 +1,4 @@
-// Watches a database and has nothing else to do, so it ends by itself.
+// Watches a database; the process exits, because a watcher does not keep it alive.
 // node watcher.ts <path>
 import { sqliteStore } from "../../../src/store/sqlite.ts";
 

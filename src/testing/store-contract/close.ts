@@ -1,6 +1,7 @@
-import { describe, expect } from "vitest";
+import { deepEqual, equal, notEqual, rejects } from "node:assert/strict";
 import type { Store } from "../../protocol/store.ts";
-import { type ContractTest, type CreateStore, stillClock } from "./fixture.ts";
+import { assertMatches } from "../contract.ts";
+import type { StoreSuite } from "./fixture.ts";
 import { acquire, commitOnce, deltas, message, postRow, record } from "./samples.ts";
 
 const lease = { sessionId: "sess_1", owner: "a", fence: 1, expiresAt: 0 };
@@ -9,9 +10,11 @@ const calls: Record<string, (store: Store) => unknown> = {
   acquire: (store) => store.acquire("sess_1", "a", 1000),
   renew: (store) => store.renew([lease], 1000),
   release: (store) => store.release(lease),
+  owner: (store) => store.owner("sess_1"),
   expired: (store) => store.expired(1),
+  enqueue: (store) => store.enqueue(record({ status: "queued" })),
   commit: (store) => store.commit({ lease, log: "task_1" }),
-  post: (store) => store.post(postRow()),
+  post: (store) => store.post([postRow()]),
   posts: (store) => store.posts({}),
   read: (store) => store.read("task_1", -1, 1),
   last: (store) => store.last("task_1"),
@@ -29,28 +32,32 @@ const calls: Record<string, (store: Store) => unknown> = {
   "files.list": (store) => store.files.list(""),
 };
 
-/** What a store is after its end, and apart from others of its kind. */
-export function closeCases(it: ContractTest, create: CreateStore): void {
-  describe("closing", () => {
-    it("ends every call from then on", async ({ store }) => {
+/** Closing a store, and the independence of two stores. */
+export function closeCases({ describe, it }: StoreSuite): void {
+  describe("close", () => {
+    it("makes every later call reject with store_closed", async ({ store }) => {
       await acquire(store);
       await store.close();
       for (const [name, call] of Object.entries(calls)) {
-        // Within an async function, so that `watch`, which throws, is like the rest.
+        // An async function turns the exception of `watch` into a rejection.
         const outcome = (async () => call(store))();
-        await expect(outcome, name).rejects.toMatchObject({
-          name: "RivuletError",
-          code: "store_closed",
-        });
+        await rejects(
+          outcome,
+          {
+            name: "RivuletError",
+            code: "store_closed",
+          },
+          name,
+        );
       }
     });
 
-    it("may be done twice, also at once", async ({ store }) => {
+    it("accepts a second call, also a concurrent one", async ({ store }) => {
       await Promise.all([store.close(), store.close()]);
       await store.close();
     });
 
-    it("wakes each watcher once, to find the store closed", async ({ store }) => {
+    it("wakes each watcher once, whose next read rejects", async ({ store }) => {
       const found: unknown[] = [];
       const woken = new Promise<void>((resolve) => {
         const keys = [
@@ -70,10 +77,10 @@ export function closeCases(it: ContractTest, create: CreateStore): void {
       await store.close();
       await woken;
       await store.close();
-      expect(found).toEqual(Array(4).fill("store_closed"));
+      deepEqual(found, Array(4).fill("store_closed"));
     });
 
-    it("does not wake who has stopped", async ({ store }) => {
+    it("does not wake a stopped watcher", async ({ store }) => {
       let stoppedWoken = false;
       const stop = store.watch({ log: "task_1" }, () => {
         stoppedWoken = true;
@@ -85,10 +92,10 @@ export function closeCases(it: ContractTest, create: CreateStore): void {
       await store.close();
       await woken;
       stop();
-      expect(stoppedWoken).toBe(false);
+      equal(stoppedWoken, false);
     });
 
-    it("ends what is under way either whole or not at all", async ({ store }) => {
+    it("writes a pending commit completely or not at all", async ({ store }) => {
       const held = await acquire(store);
       const commits = Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
@@ -98,18 +105,18 @@ export function closeCases(it: ContractTest, create: CreateStore): void {
       await store.close();
       for (const result of await commits) {
         if (result.status === "rejected") {
-          expect(result.reason).toMatchObject({ code: "store_closed" });
+          assertMatches(result.reason, { code: "store_closed" });
         }
       }
     });
   });
 
   describe("two stores", () => {
-    it("share nothing", async ({ store }) => {
-      const other = await create({ clock: stillClock() });
+    it("share no data", async ({ store, create }) => {
+      const other = await create();
       await acquire(store);
       await store.files.put("a", new Uint8Array(1));
-      await store.post(postRow());
+      await store.post([postRow()]);
       await commitOnce(
         store,
         {
@@ -120,16 +127,15 @@ export function closeCases(it: ContractTest, create: CreateStore): void {
         },
         "sess_2",
       );
-      expect(await other.store.acquire("sess_1", "b", 1000)).toBeDefined();
-      expect(await other.store.last("task_2")).toBe(-1);
-      expect(await other.store.tasks({})).toEqual([]);
-      expect(await other.store.posts({})).toEqual([]);
-      expect(await other.store.sessions({ limit: 10 })).toEqual([]);
-      expect(await other.store.session("sess_2")).toEqual([]);
-      expect(await other.store.files.list("")).toEqual([]);
-      await other.store.close();
-      await other.dispose?.();
-      expect(await store.last("task_2")).toBe(0);
+      notEqual(await other.acquire("sess_1", "b", 1000), undefined);
+      equal(await other.last("task_2"), -1);
+      deepEqual(await other.tasks({}), []);
+      deepEqual(await other.posts({}), []);
+      deepEqual(await other.sessions({ limit: 10 }), []);
+      deepEqual(await other.session("sess_2"), []);
+      deepEqual(await other.files.list(""), []);
+      await other.close();
+      equal(await store.last("task_2"), 0);
     });
   });
 }

@@ -1,24 +1,27 @@
-import type { Commit, Lease, Post, TaskRecord } from "../../protocol/store.ts";
+import type { Commit, Lease, Post, TaskRecord } from "../../../src/protocol/store.ts";
 
-/** What a store holds, as plainly as it can be said: lists, searched from the front. */
+/** The contents of a store in plain arrays. */
 interface State {
   owners: { sessionId: string; fence: number; held: boolean; until: number }[];
-  /** `trimmed` is how many of the texts may no longer be read. */
+  /** `trimmed` is the number of trimmed events. */
   logs: { log: string; sessionId: string; texts: string[]; trimmed: number }[];
-  sessions: { sessionId: string; child?: boolean; messageIds: string[] }[];
+  /** `first` is the first record of the session. */
+  sessions: { sessionId: string; first?: TaskRecord; messageIds: string[] }[];
   tasks: TaskRecord[];
   posts: { row: Post; taken: boolean }[];
 }
 
-class Refused extends Error {
-  readonly code: "fenced" | "conflict";
-  constructor(code: "fenced" | "conflict") {
+type RejectionCode = "fenced" | "conflict" | "agent_busy" | "session_suspended" | "not_found";
+
+class Rejected extends Error {
+  readonly code: RejectionCode;
+  constructor(code: RejectionCode) {
     super(code);
     this.code = code;
   }
 }
 
-/** A store too slow to be wrong; events are known by their texts and messages by their ids. */
+/** A slow and simple store. It keeps only the texts of events and the ids of messages. */
 export function modelStore(now: () => number) {
   let state: State = { owners: [], logs: [], sessions: [], tasks: [], posts: [] };
 
@@ -31,41 +34,45 @@ export function modelStore(now: () => number) {
     const owner = ownerOf(lease.sessionId);
     return owner?.held && owner.fence === lease.fence ? owner : undefined;
   };
-  const hasEnded = (task: TaskRecord) =>
+  const hasEnded = (task: Pick<TaskRecord, "status">) =>
     !["queued", "in_progress", "suspended"].includes(task.status);
   const rootSession = (sessionId: string, rootTaskId?: string) => {
     const root = rootTaskId ?? state.tasks.find((task) => task.sessionId === sessionId)?.rootTaskId;
     return state.tasks.find((task) => task.taskId === root)?.sessionId ?? sessionId;
   };
 
+  function sessionOf(to: State, sessionId: string): State["sessions"][number] {
+    const found = to.sessions.find((one) => one.sessionId === sessionId);
+    if (found) return found;
+    const created: State["sessions"][number] = { sessionId, messageIds: [] };
+    to.sessions.push(created);
+    return created;
+  }
+
+  function putTask(to: State, task: TaskRecord): void {
+    const at = to.tasks.findIndex((one) => one.taskId === task.taskId);
+    const old = to.tasks[at];
+    if (old && hasEnded(old) && old.status !== task.status) throw new Rejected("conflict");
+    if (old) to.tasks[at] = task;
+    else to.tasks.push(task);
+    sessionOf(to, task.sessionId).first ??= task;
+  }
+
   function write(to: State, commit: Commit): void {
+    for (const task of commit.tasks ?? []) putTask(to, task);
+    assertFirst(to, commit.begins);
     if (commit.events?.length) {
       let log = to.logs.find((one) => one.log === commit.log);
-      if (log && log.sessionId !== commit.lease.sessionId) throw new Refused("conflict");
+      if (log && log.sessionId !== commit.lease.sessionId) throw new Rejected("conflict");
       if (!log) {
         log = { log: commit.log, sessionId: commit.lease.sessionId, texts: [], trimmed: 0 };
         to.logs.push(log);
       }
       log.texts.push(...commit.events.map((event) => (event as { delta?: string }).delta ?? ""));
     }
-    const sessionOf = (sessionId: string) => {
-      const found = to.sessions.find((one) => one.sessionId === sessionId);
-      if (found) return found;
-      const created: State["sessions"][number] = { sessionId, messageIds: [] };
-      to.sessions.push(created);
-      return created;
-    };
-    for (const task of commit.tasks ?? []) {
-      const at = to.tasks.findIndex((one) => one.taskId === task.taskId);
-      const old = to.tasks[at];
-      if (old && hasEnded(old) && old.status !== task.status) throw new Refused("conflict");
-      if (old) to.tasks[at] = task;
-      else to.tasks.push(task);
-      sessionOf(task.sessionId).child ??= task.parentSessionId !== undefined;
-    }
     for (const append of commit.appends ?? []) {
-      const session = sessionOf(append.sessionId);
-      if (session.messageIds.length !== append.at) throw new Refused("conflict");
+      const session = sessionOf(to, append.sessionId);
+      if (session.messageIds.length !== append.at) throw new Rejected("conflict");
       session.messageIds.push(...append.messages.map((message) => message.id));
     }
     for (const row of commit.posts ?? []) {
@@ -73,12 +80,40 @@ export function modelStore(now: () => number) {
     }
     for (const id of commit.taken ?? []) {
       const post = to.posts.find((one) => one.row.id === id);
-      if (!post || post.taken) throw new Refused("conflict");
+      if (!post || post.taken) throw new Rejected("conflict");
       post.taken = true;
     }
   }
 
+  /** Throws when the task's session has an earlier unfinished one. */
+  function assertFirst({ tasks }: State, begins: string | undefined): void {
+    if (begins === undefined) return;
+    const at = tasks.findIndex((task) => task.taskId === begins);
+    const begun = tasks[at];
+    if (begun === undefined) throw new Rejected("conflict");
+    const earlier = tasks.slice(0, at).filter((task) => task.sessionId === begun.sessionId);
+    if (!hasEnded(begun) && !earlier.every(hasEnded)) throw new Rejected("agent_busy");
+  }
+
   return {
+    owner(sessionId: string): { leftMs: number } | undefined {
+      return isLive(sessionId) ? { leftMs: (ownerOf(sessionId)?.until ?? 0) - now() } : undefined;
+    },
+    enqueue(record: TaskRecord, ifIdle: boolean): TaskRecord {
+      const stored = state.tasks.find((task) => task.taskId === record.taskId);
+      const inSession = state.tasks.filter((task) => task.sessionId === record.sessionId);
+      const session = state.sessions.find((one) => one.sessionId === record.sessionId);
+      const first = stored ?? session?.first;
+      if (first && first.userId !== record.userId) throw new Rejected("not_found");
+      if (stored) return stored;
+      const open = inSession.filter((task) => !hasEnded(task));
+      if (ifIdle && open.some((task) => task.status !== "suspended")) {
+        throw new Rejected("agent_busy");
+      }
+      if (ifIdle && open.length > 0) throw new Rejected("session_suspended");
+      putTask(state, record);
+      return record;
+    },
     acquire(sessionId: string, owner: string, ttlMs: number): Lease | undefined {
       if (isLive(sessionId)) return undefined;
       const fence = (ownerOf(sessionId)?.fence ?? 0) + 1;
@@ -98,15 +133,15 @@ export function modelStore(now: () => number) {
       owner.held = false;
       owner.until = Math.min(owner.until, now());
     },
-    /** Writes to a copy, which becomes the state only if every part went well. */
+    /** Writes to a copy, which replaces the state if every part is valid. */
     commit(commit: Commit): void {
-      if (!held(commit.lease)) throw new Refused("fenced");
+      if (!held(commit.lease)) throw new Rejected("fenced");
       const next = structuredClone(state);
       write(next, commit);
       state = next;
     },
     deleteSession(sessionId: string): boolean {
-      if (rootSession(sessionId) !== sessionId || isLive(sessionId)) throw new Refused("conflict");
+      if (rootSession(sessionId) !== sessionId || isLive(sessionId)) throw new Rejected("conflict");
       const owner = ownerOf(sessionId);
       if (owner) Object.assign(owner, { held: false, until: Math.min(owner.until, now()) });
       const gone = state.tasks.filter(
@@ -125,7 +160,7 @@ export function modelStore(now: () => number) {
     },
     trim(log: string, through: number): void {
       const found = state.logs.find((one) => one.log === log);
-      if (!found || through >= found.texts.length) throw new Refused("conflict");
+      if (!found || through >= found.texts.length) throw new Rejected("conflict");
       found.trimmed = Math.max(found.trimmed, through + 1);
     },
     trimmed: (log: string) => state.logs.find((one) => one.log === log)?.trimmed ?? 0,
@@ -142,14 +177,16 @@ export function modelStore(now: () => number) {
       for (const { row, taken } of state.posts) {
         if (taken || row.kind === "hint") continue;
         const session = rootSession(row.sessionId, row.rootTaskId);
-        const waits = state.tasks.some(
-          (task) =>
-            !hasEnded(task) &&
-            (row.rootTaskId !== undefined
-              ? task.rootTaskId === row.rootTaskId
-              : rootSession(task.sessionId, task.rootTaskId) === session),
-        );
-        if (row.kind === "input" || waits) work.push(session);
+        const inSession = state.tasks.filter((task) => task.sessionId === row.sessionId);
+        const isWork =
+          row.kind === "input"
+            ? row.taskId === undefined && row.sessionId === session && inSession.every(hasEnded)
+            : row.taskId !== undefined
+              ? state.tasks.some((task) => task.taskId === row.taskId)
+              : row.rootTaskId !== undefined
+                ? state.tasks.some((task) => task.rootTaskId === row.rootTaskId)
+                : inSession.length > 0;
+        if (isWork) work.push(session);
       }
       const since = (sessionId: string) => ownerOf(sessionId)?.until ?? 0;
       return [...new Set(work)]
@@ -158,11 +195,12 @@ export function modelStore(now: () => number) {
         .sort((a, b) => since(a) - since(b));
     },
     posts: () => state.posts.filter((post) => !post.taken).map((post) => post.row),
+    conversationOf: rootSession,
     log: (log: string) => state.logs.find((one) => one.log === log)?.texts ?? [],
     session: (id: string) => state.sessions.find((one) => one.sessionId === id)?.messageIds ?? [],
     sessions: () =>
       state.sessions
-        .filter((session) => !session.child)
+        .filter((session) => session.first?.parentSessionId === undefined)
         .map((session) => ({
           sessionId: session.sessionId,
           messages: session.messageIds.length,

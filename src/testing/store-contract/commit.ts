@@ -1,6 +1,7 @@
-import { describe, expect } from "vitest";
+import { deepEqual, equal, rejects } from "node:assert/strict";
 import type { Commit, Store } from "../../protocol/store.ts";
-import type { ContractTest } from "./fixture.ts";
+import { assertMatches } from "../contract.ts";
+import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,
   childRecord,
@@ -14,7 +15,7 @@ import {
   textOfEvent,
 } from "./samples.ts";
 
-/** Everything that a commit could have changed in the conversations of these cases. */
+/** Everything that a commit can change in these cases. */
 async function everything(store: Store) {
   return {
     events: await store.read("task_1", -1, 1000),
@@ -27,21 +28,21 @@ async function everything(store: Store) {
   };
 }
 
-/** Commits that must be refused, each with one part that fails among others that would not. */
-const refused: readonly {
+/** Commits that must be rejected, each with one invalid part among valid ones. */
+const rejected: readonly {
   readonly because: string;
   readonly code: string;
   readonly commit: Omit<Commit, "lease" | "log"> & { readonly log?: string };
   readonly stale?: boolean;
 }[] = [
-  { because: "its fence is old", code: "fenced", commit: {}, stale: true },
+  { because: "the fence is old", code: "fenced", commit: {}, stale: true },
   {
-    because: "an append is too early",
+    because: "an append starts too early",
     code: "conflict",
     commit: { appends: [{ sessionId: "sess_1", at: 0, messages: [message("x")] }] },
   },
   {
-    because: "an append is too late",
+    because: "an append starts too late",
     code: "conflict",
     commit: { appends: [{ sessionId: "sess_1", at: 2, messages: [message("x")] }] },
   },
@@ -56,7 +57,7 @@ const refused: readonly {
     },
   },
   {
-    because: "two appends claim the same place",
+    because: "two appends start at the same index",
     code: "conflict",
     commit: {
       appends: [
@@ -66,12 +67,12 @@ const refused: readonly {
     },
   },
   {
-    because: "a task has ended otherwise",
+    because: "a task has ended with another status",
     code: "conflict",
     commit: { tasks: [childRecord({ taskId: "call_2" }), childRecord({ status: "in_progress" })] },
   },
   {
-    because: "a task goes on after its end within the commit",
+    because: "the commit reopens a task that it ends",
     code: "conflict",
     commit: { tasks: [record({ status: "completed" }), record({ status: "in_progress" })] },
   },
@@ -81,29 +82,33 @@ const refused: readonly {
     commit: { taken: ["post_free", "post_taken"] },
   },
   {
-    because: "a row that it posts again is already taken",
+    because: "a row that the commit posts again is already taken",
     code: "conflict",
     commit: { posts: [postRow({ id: "post_taken" })], taken: ["post_taken"] },
   },
-  { because: "a row is unknown", code: "conflict", commit: { taken: ["post_free", "post_none"] } },
   {
-    because: "a row is named twice",
+    because: "a row does not exist",
+    code: "conflict",
+    commit: { taken: ["post_free", "post_none"] },
+  },
+  {
+    because: "the commit takes a row twice",
     code: "conflict",
     commit: { taken: ["post_free", "post_free"] },
   },
   {
-    because: "the log is another conversation's",
+    because: "the log belongs to another conversation",
     code: "conflict",
     commit: { log: "task_other" },
   },
 ];
 
-/** One step, whole or not at all. */
-export function commitCases(it: ContractTest): void {
-  describe("commits", () => {
-    it("write every part at once", async ({ store }) => {
+/** Atomic commits under a lease. */
+export function commitCases({ describe, it }: StoreSuite): void {
+  describe("commit", () => {
+    it("writes every part", async ({ store }) => {
       const lease = await acquire(store);
-      await store.post(postRow());
+      await store.post([postRow()]);
       await store.commit({
         lease,
         log: "task_1",
@@ -116,15 +121,15 @@ export function commitCases(it: ContractTest): void {
         posts: [postRow({ id: "post_2", kind: "hint", sessionId: "sub-1" })],
         taken: ["post_1"],
       });
-      expect((await store.read("task_1", -1, 10)).map(textOfEvent)).toEqual(["0", "1"]);
-      expect(ids(await store.session("sess_1"))).toEqual(["msg_a", "msg_b"]);
-      expect(ids(await store.session("sub-1"))).toEqual(["msg_c"]);
-      expect(await store.task("task_1")).toEqual(record());
-      expect(await store.task("call_1")).toEqual(childRecord());
-      expect(ids(await store.posts({}))).toEqual(["post_2"]);
+      deepEqual((await store.read("task_1", -1, 10)).map(textOfEvent), ["0", "1"]);
+      deepEqual(ids(await store.session("sess_1")), ["msg_a", "msg_b"]);
+      deepEqual(ids(await store.session("sub-1")), ["msg_c"]);
+      deepEqual(await store.task("task_1"), record());
+      deepEqual(await store.task("call_1"), childRecord());
+      deepEqual(ids(await store.posts({})), ["post_2"]);
     });
 
-    it("may be empty", async ({ store }) => {
+    it("accepts an empty commit", async ({ store }) => {
       const lease = await acquire(store);
       await store.commit({ lease, log: "task_1" });
       await store.commit({
@@ -136,84 +141,83 @@ export function commitCases(it: ContractTest): void {
         posts: [],
         taken: [],
       });
-      expect(await store.last("task_1")).toBe(-1);
+      equal(await store.last("task_1"), -1);
     });
 
-    it("are refused without a lease", async ({ store }) => {
+    it("rejects an invented lease", async ({ store }) => {
       const invented = { sessionId: "sess_1", owner: "x", fence: 1, expiresAt: 9e15 };
       const commit = store.commit({ lease: invented, log: "task_1", events: deltas(1) });
-      await expect(commit).rejects.toMatchObject({ name: "RivuletError", code: "fenced" });
-      expect(await store.last("task_1")).toBe(-1);
+      await rejects(commit, { name: "RivuletError", code: "fenced" });
+      equal(await store.last("task_1"), -1);
     });
 
-    it("are refused with a fence from the future", async ({ store }) => {
+    it("rejects a fence that was not granted yet", async ({ store }) => {
       const lease = await acquire(store);
       const ahead = { ...lease, fence: lease.fence + 1 };
-      await expect(store.commit({ lease: ahead, log: "task_1" })).rejects.toMatchObject({
+      await rejects(store.commit({ lease: ahead, log: "task_1" }), {
         code: "fenced",
       });
     });
 
-    it("are refused with the lease of another conversation under this one's name", async ({
-      store,
-    }) => {
+    it("rejects the fence of another conversation", async ({ store }) => {
       for (let i = 0; i < 5; i++) await store.release(await acquire(store, "sess_2"));
       const other = await acquire(store, "sess_2");
       await acquire(store, "sess_1");
       const forged = { ...other, sessionId: "sess_1" };
-      await expect(store.commit({ lease: forged, log: "task_1" })).rejects.toMatchObject({
+      await rejects(store.commit({ lease: forged, log: "task_1" }), {
         code: "fenced",
       });
     });
 
-    it("are refused after the release", async ({ store }) => {
+    it("rejects a released lease", async ({ store }) => {
       const lease = await acquire(store);
       await store.release(lease);
-      await expect(store.commit({ lease, log: "task_1", events: deltas(1) })).rejects.toMatchObject(
-        { code: "fenced" },
-      );
+      await rejects(store.commit({ lease, log: "task_1", events: deltas(1) }), { code: "fenced" });
     });
 
-    it("are refused from the moment another owner has taken over", async ({ store, clock }) => {
+    it("accepts an expired lease until another owner acquires the conversation", async ({
+      store,
+      clock,
+    }) => {
       const lost = await acquire(store, "sess_1", { ttlMs: 1000 });
       await store.commit({ lease: lost, log: "task_1", events: [delta("mine")] });
       clock.advance(1000);
       await store.commit({ lease: lost, log: "task_1", events: [delta("late, not yet taken")] });
       const taken = await acquire(store, "sess_1", { owner: "b" });
-      await expect(
-        store.commit({ lease: lost, log: "task_1", events: [delta("stale")] }),
-      ).rejects.toMatchObject({ code: "fenced" });
+      await rejects(store.commit({ lease: lost, log: "task_1", events: [delta("stale")] }), {
+        code: "fenced",
+      });
       await store.commit({ lease: taken, log: "task_1", events: [delta("theirs")] });
-      expect((await store.read("task_1", -1, 10)).map(textOfEvent)).toEqual([
+      deepEqual((await store.read("task_1", -1, 10)).map(textOfEvent), [
         "mine",
         "late, not yet taken",
         "theirs",
       ]);
     });
 
-    it("are refused to a stale owner of the same name", async ({ store, clock }) => {
+    it("rejects an old lease of the same owner", async ({ store, clock }) => {
       const lost = await acquire(store, "sess_1", { owner: "a", ttlMs: 1000 });
       clock.advance(1000);
       await acquire(store, "sess_1", { owner: "a" });
-      await expect(store.commit({ lease: lost, log: "task_1" })).rejects.toMatchObject({
+      await rejects(store.commit({ lease: lost, log: "task_1" }), {
         code: "fenced",
       });
     });
 
-    it("are taken with the lease as it was before it was renewed", async ({ store }) => {
+    it("accepts a lease object from before a renewal", async ({ store }) => {
       const lease = await acquire(store);
       const [renewed] = await store.renew([lease], 90_000);
       await store.commit({ lease, log: "task_1", events: deltas(1) });
       await store.commit({ lease: renewed ?? lease, log: "task_1", events: deltas(1) });
-      expect(await store.last("task_1")).toBe(1);
+      equal(await store.last("task_1"), 1);
     });
 
-    for (const { because, code, commit, stale } of refused) {
-      it(`change nothing when ${because}`, async ({ store }) => {
+    for (const { because, code, commit, stale } of rejected) {
+      it(`writes nothing when ${because}`, async ({ store }) => {
         const other = await acquire(store, "sess_other");
         await store.commit({ lease: other, log: "task_other", events: deltas(1, 0, "task_other") });
         const old = await acquire(store);
-        await store.post(postRow({ id: "post_taken" }));
+        await store.post([postRow({ id: "post_taken" })]);
         await store.commit({
           lease: old,
           log: "task_1",
@@ -237,29 +241,32 @@ export function commitCases(it: ContractTest): void {
           taken: ["post_free"],
           ...commit,
         };
-        await expect(store.commit(doomed)).rejects.toMatchObject({ code });
-        expect(await everything(store)).toEqual(before);
-        expect(await store.last("task_other")).toBe(0);
+        await rejects(store.commit(doomed), { code });
+        deepEqual(await everything(store), before);
+        equal(await store.last("task_other"), 0);
       });
     }
 
-    it("can be tried again with the same objects", async ({ store }) => {
+    it("accepts the same objects again after a rejection", async ({ store }) => {
       const lease = await acquire(store);
       const events = deltas(3);
       const messages = [message("a")];
       const wrong = [{ sessionId: "sess_1", at: 1, messages }];
-      await expect(
-        store.commit({ lease, log: "task_1", events, appends: wrong }),
-      ).rejects.toMatchObject({ code: "conflict" });
+      await rejects(store.commit({ lease, log: "task_1", events, appends: wrong }), {
+        code: "conflict",
+      });
       await store.commit({ lease, log: "task_1", events: deltas(2, 10) });
       const appends = [{ sessionId: "sess_1", at: 0, messages }];
       await store.commit({ lease, log: "task_1", events, appends });
       const read = await store.read("task_1", -1, 10);
-      expect(read.map(textOfEvent)).toEqual(["10", "11", "0", "1", "2"]);
-      expect(read).toMatchObject(range(0, 5).map((sequence_number) => ({ sequence_number })));
+      deepEqual(read.map(textOfEvent), ["10", "11", "0", "1", "2"]);
+      assertMatches(
+        read,
+        range(0, 5).map((sequence_number) => ({ sequence_number })),
+      );
     });
 
-    it("chain several appends to one session", async ({ store }) => {
+    it("applies several appends to one session in order", async ({ store }) => {
       const lease = await acquire(store);
       await store.commit({
         lease,
@@ -269,20 +276,20 @@ export function commitCases(it: ContractTest): void {
           { sessionId: "sess_1", at: 2, messages: [message("c")] },
         ],
       });
-      expect(ids(await store.session("sess_1"))).toEqual(["msg_a", "msg_b", "msg_c"]);
+      deepEqual(ids(await store.session("sess_1")), ["msg_a", "msg_b", "msg_c"]);
     });
 
-    it("check the place of an append that has no messages", async ({ store }) => {
+    it("checks the index of an append without messages", async ({ store }) => {
       const lease = await acquire(store);
       const at = (index: number) => [{ sessionId: "sess_1", at: index, messages: [] }];
       await store.commit({ lease, log: "task_1", appends: at(0) });
-      await expect(store.commit({ lease, log: "task_1", appends: at(1) })).rejects.toMatchObject({
+      await rejects(store.commit({ lease, log: "task_1", appends: at(1) }), {
         code: "conflict",
       });
-      expect(await store.session("sess_1")).toEqual([]);
+      deepEqual(await store.session("sess_1"), []);
     });
 
-    it("have one winner of many that append at the same place", async ({ store }) => {
+    it("accepts one of many appends at the same index", async ({ store }) => {
       const lease = await acquire(store);
       const tries = await Promise.allSettled(
         range(0, 20).map((i) =>
@@ -295,20 +302,26 @@ export function commitCases(it: ContractTest): void {
         ),
       );
       const won = tries.flatMap((result, i) => (result.status === "fulfilled" ? [String(i)] : []));
-      expect(won).toHaveLength(1);
-      expect((await store.read("task_1", -1, 100)).map(textOfEvent)).toEqual(won);
-      expect(ids(await store.session("sess_1"))).toEqual(won.map((text) => `msg_${text}`));
+      equal(won.length, 1);
+      deepEqual((await store.read("task_1", -1, 100)).map(textOfEvent), won);
+      deepEqual(
+        ids(await store.session("sess_1")),
+        won.map((text) => `msg_${text}`),
+      );
     });
 
-    it("do not fail their neighbours", async ({ store }) => {
+    it("keeps a rejection from affecting concurrent commits", async ({ store }) => {
       const lease = await acquire(store);
       const tries = await Promise.allSettled([
         store.commit({ lease, log: "task_1", events: [delta("before")] }),
-        store.commit({ lease, log: "task_1", events: [delta("refused")], taken: ["post_none"] }),
+        store.commit({ lease, log: "task_1", events: [delta("rejected")], taken: ["post_none"] }),
         store.commit({ lease, log: "task_1", events: [delta("after")] }),
       ]);
-      expect(tries.map((result) => result.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-      expect((await store.read("task_1", -1, 10)).map(textOfEvent)).toEqual(["before", "after"]);
+      deepEqual(
+        tries.map((result) => result.status),
+        ["fulfilled", "rejected", "fulfilled"],
+      );
+      deepEqual((await store.read("task_1", -1, 10)).map(textOfEvent), ["before", "after"]);
     });
   });
 }

@@ -1,9 +1,8 @@
 import fc from "fast-check";
-import { describe, expect } from "vitest";
-import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
-import type { TaskStatus } from "../../protocol/task.ts";
-import type { ContractTest, CreateStore, StillClock } from "./fixture.ts";
-import { type ModelStore, modelStore } from "./model.ts";
+import { describe, expect, it } from "vitest";
+import type { Commit, Lease, Post, Store, TaskRecord } from "../../src/protocol/store.ts";
+import type { TaskStatus } from "../../src/protocol/task.ts";
+import { type StillClock, stillClock } from "../../src/testing/store-contract/fixture.ts";
 import {
   childRecord,
   deep,
@@ -15,9 +14,11 @@ import {
   range,
   record,
   textOfEvent,
-} from "./samples.ts";
+} from "../../src/testing/store-contract/samples.ts";
+import { createMemoryStore, createSqliteStore } from "./support/create-store.ts";
+import { type ModelStore, modelStore } from "./support/model.ts";
 
-// Few of each, so that random commands meet.
+// Few ids, so that random commands collide.
 const roots = ["sess_1", "sess_2"] as const;
 const sessions = [...roots, "sub-1"] as const;
 const logs = ["task_1", "task_2"] as const;
@@ -28,15 +29,17 @@ const statuses: readonly TaskStatus[] = [
   "completed",
   "cancelled",
 ];
+const unfinished = statuses.slice(0, 3);
 const templates: readonly TaskRecord[] = [
   record(),
   record({ taskId: "task_2", sessionId: "sess_2" }),
+  record({ taskId: "task_3" }),
   childRecord(),
 ];
 
 const session = fc.constantFrom(...sessions);
 const ttlMs = fc.integer({ min: 0, max: 50 });
-/** Counted from the newest: mostly one of the two that may still hold. */
+/** An index from the newest lease: mostly one of the two that may still hold. */
 const lease = fc.oneof({ arbitrary: fc.nat(1), weight: 4 }, fc.nat(20));
 const postId = fc.nat(4).map((n) => `post_${n}`);
 const post: fc.Arbitrary<Post> = fc
@@ -45,14 +48,19 @@ const post: fc.Arbitrary<Post> = fc
     kind: fc.constantFrom("answer", "hint", "input", "cancel"),
     sessionId: session,
     rootTaskId: fc.option(fc.constantFrom(...logs), { nil: undefined }),
+    taskId: fc.option(fc.constantFrom("task_1", "task_3", "call_1"), { nil: undefined, freq: 2 }),
   })
-  .map(({ rootTaskId, ...rest }) =>
-    postRow({ ...rest, ...(rootTaskId !== undefined && { rootTaskId }) }),
+  .map(({ rootTaskId, taskId, ...rest }) =>
+    postRow({
+      ...rest,
+      ...(rootTaskId !== undefined && { rootTaskId }),
+      ...(taskId !== undefined && { taskId }),
+    }),
   );
 const task = fc
   .tuple(fc.constantFrom(...templates), fc.constantFrom(...statuses), fc.nat(3))
   .map(([template, status, committedOutput]) => ({ ...template, status, committedOutput }));
-/** `off` is how far an append is from the right place: mostly 0. */
+/** `off` is the distance of an append from the valid index: mostly 0. */
 const append = fc.record({
   sessionId: session,
   off: fc.oneof({ arbitrary: fc.constant(0), weight: 6 }, fc.constantFrom(-1, 1)),
@@ -73,7 +81,16 @@ const command = fc.oneof(
   }),
   fc.record({ type: fc.constant("release" as const), lease }),
   fc.record({ type: fc.constant("advance" as const), ms: fc.integer({ min: 1, max: 40 }) }),
-  fc.record({ type: fc.constant("post" as const), post }),
+  fc.record({
+    type: fc.constant("post" as const),
+    posts: fc.array(post, { minLength: 1, maxLength: 2 }),
+  }),
+  fc.record({
+    type: fc.constant("enqueue" as const),
+    task: fc.constantFrom(...templates.filter(({ parentTaskId }) => parentTaskId === undefined)),
+    userId: fc.constantFrom(undefined, undefined, "ann"),
+    ifIdle: fc.boolean(),
+  }),
   fc.record({ type: fc.constant("delete" as const), sessionId: session }),
   fc.record({
     type: fc.constant("trim" as const),
@@ -88,6 +105,10 @@ const command = fc.oneof(
       events: fc.nat(3),
       appends: fc.array(append, { maxLength: 2 }),
       tasks: fc.array(task, { maxLength: 2 }),
+      begins: fc.option(fc.constantFrom("task_1", "task_2", "task_3", "call_1"), {
+        nil: undefined,
+        freq: 2,
+      }),
       posts: fc.array(post, { maxLength: 1 }),
       taken: fc.oneof(
         { arbitrary: fc.constant([]), weight: 3 },
@@ -107,14 +128,14 @@ async function codeOf(attempt: () => unknown): Promise<string> {
   }
 }
 
-/** Runs commands on both, compares what each says and, after every one, all that they hold. */
+/** Runs commands on the store and the model, and compares results and contents after each. */
 async function compare(
   store: Store,
   model: ModelStore,
   clock: StillClock,
   commands: readonly Command[],
 ): Promise<void> {
-  /** Pairs, because fences need only grow: a store may leave some out. */
+  /** Pairs, because a store may skip fences. */
   const granted: { real: Lease; model: Lease }[] = [];
   const pick = (n: number) => granted.at(-1 - (n % Math.max(1, granted.length)));
   let made = 0;
@@ -153,8 +174,20 @@ async function compare(
         clock.advance(step.ms);
         return;
       case "post":
-        expect(await store.post(step.post)).toEqual(model.post(step.post));
+        expect(await store.post(step.posts)).toEqual(step.posts.map((row) => model.post(row)));
         return;
+      case "enqueue": {
+        const { task, userId, ifIdle } = step;
+        const asked = {
+          ...task,
+          status: "queued" as const,
+          ...(userId !== undefined && { userId }),
+        };
+        const expected = await codeOf(() => JSON.stringify(model.enqueue(asked, ifIdle)));
+        const real = async () => JSON.stringify(await store.enqueue({ ...asked }, { ifIdle }));
+        expect(await codeOf(real)).toBe(expected);
+        return;
+      }
       case "delete": {
         const expected = await codeOf(() => model.deleteSession(step.sessionId));
         expect(await codeOf(() => store.deleteSession(step.sessionId))).toBe(expected);
@@ -178,7 +211,7 @@ async function compare(
         });
         const events = deltas(step.events, made);
         made += step.events;
-        const { log, tasks, posts, taken } = step;
+        const { log, tasks, posts, taken, begins } = step;
         const commit = (lease: Lease): Commit => ({
           lease,
           log,
@@ -187,6 +220,7 @@ async function compare(
           tasks,
           posts,
           taken,
+          ...(begins !== undefined && { begins }),
         });
         const expected = await codeOf(() => model.commit(commit(lease.model)));
         expect(await codeOf(() => store.commit(commit(lease.real)))).toBe(expected);
@@ -213,6 +247,20 @@ async function compare(
       expect(await store.posts({ sessionId: id })).toEqual(mine);
       const tasks = model.tasks().filter((task) => task.sessionId === id);
       expect(await store.tasks({ sessionId: id })).toEqual(tasks);
+      const open = tasks.filter((task) => unfinished.includes(task.status));
+      expect(await store.tasks({ sessionId: id, status: unfinished })).toEqual(open);
+      const rows = model
+        .posts()
+        .filter((row) => model.conversationOf(row.sessionId, row.rootTaskId) === id);
+      expect(await store.posts({ conversation: id })).toEqual(rows);
+      const inside = model
+        .tasks()
+        .filter((task) => model.conversationOf(task.sessionId, task.rootTaskId) === id);
+      expect(await store.tasks({ conversation: id })).toEqual(inside);
+      expect(await store.tasks({ conversation: id, status: unfinished })).toEqual(
+        inside.filter((task) => unfinished.includes(task.status)),
+      );
+      expect(await store.owner(id)).toEqual(model.owner(id));
     }
     expect(await store.posts({})).toEqual(model.posts());
     expect(await store.tasks({})).toEqual(model.tasks());
@@ -224,23 +272,24 @@ async function compare(
   }
 }
 
-/** Random commands on the store and on its model. */
-export function randomCases(it: ContractTest, create: CreateStore): void {
-  describe("any sequence of commands", () => {
-    it("does to the store what it does to the model", async ({ clock }) => {
-      const commands = fc.array(command, { maxLength: deep ? 200 : 60, size: "max" });
-      await fc.assert(
-        fc.asyncProperty(commands, async (steps) => {
-          const opened = await create({ clock });
-          try {
-            await compare(opened.store, modelStore(clock.now), clock, steps);
-          } finally {
-            await opened.store.close();
-            await opened.dispose?.();
-          }
-        }),
-        { numRuns: deep ? 1000 : 150 },
-      );
-    });
+describe.each([
+  ["memory", createMemoryStore],
+  ["SQLite", createSqliteStore],
+])("the %s store", (_, create) => {
+  it("behaves like the model under any sequence of commands", async () => {
+    const commands = fc.array(command, { maxLength: deep ? 200 : 60, size: "max" });
+    await fc.assert(
+      fc.asyncProperty(commands, async (steps) => {
+        const clock = stillClock();
+        const opened = await create({ clock });
+        try {
+          await compare(opened.store, modelStore(clock.now), clock, steps);
+        } finally {
+          await opened.store.close();
+          await opened.dispose?.();
+        }
+      }),
+      { numRuns: deep ? 1000 : 150 },
+    );
   });
-}
+});

@@ -2,7 +2,7 @@ import type { TaskEvent, TextDelta } from "../../protocol/event.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 
-/** A lease that must be had. */
+/** Acquires a lease or throws. */
 export async function acquire(
   store: Store,
   sessionId = "sess_1",
@@ -13,7 +13,7 @@ export async function acquire(
   return lease;
 }
 
-/** One commit under a fresh lease that is released after it. */
+/** Acquires a lease, commits and releases it. */
 export async function commitOnce(
   store: Store,
   commit: Partial<Commit>,
@@ -24,7 +24,7 @@ export async function commitOnce(
   await store.release(lease);
 }
 
-/** A text delta that can be told from the others by its text; its number is the store's business. */
+/** A text delta. */
 export function delta(text: string, taskId = "task_1"): TextDelta {
   return {
     type: "task.text.delta",
@@ -39,27 +39,27 @@ export function delta(text: string, taskId = "task_1"): TextDelta {
   };
 }
 
-/** `count` deltas whose texts are their numbers, counted from `from`. */
+/** `count` deltas with the texts `from`, `from + 1`, ... */
 export function deltas(count: number, from = 0, taskId = "task_1"): TextDelta[] {
   return Array.from({ length: count }, (_, i) => delta(String(from + i), taskId));
 }
 
-/** What `delta` put into an event. */
+/** The text of a delta. */
 export function textOfEvent(event: TaskEvent): string {
   return (event as TextDelta).delta;
 }
 
-/** The number that the store gave an event. */
+/** The number of an event. */
 export function numberOf(event: TaskEvent): number {
   return (event as TextDelta).sequence_number;
 }
 
-/** What a user said. */
+/** A user message. */
 export function message(text: string, id = `msg_${text.slice(0, 20)}`): Message {
   return { id, role: "user", content: [{ type: "text", text }] };
 }
 
-/** A record of a root task on `sess_1`, with what the case changes in it. */
+/** The record of a root task on `sess_1`. */
 export function record(changes: Partial<TaskRecord> = {}): TaskRecord {
   const taskId = changes.taskId ?? "task_1";
   return {
@@ -79,7 +79,7 @@ export function record(changes: Partial<TaskRecord> = {}): TaskRecord {
   };
 }
 
-/** A record of a child of `task_1` on a session of its own. */
+/** The record of a child of `task_1` on `sub-1`. */
 export function childRecord(changes: Partial<TaskRecord> = {}): TaskRecord {
   return record({
     taskId: "call_1",
@@ -94,7 +94,7 @@ export function childRecord(changes: Partial<TaskRecord> = {}): TaskRecord {
   });
 }
 
-/** A row for the inbox of `sess_1`. */
+/** An inbox row for `sess_1`. */
 export function postRow(changes: Partial<Post> = {}): Post {
   return { id: "post_1", kind: "input", sessionId: "sess_1", message: message("hi"), ...changes };
 }
@@ -104,7 +104,7 @@ export function ids(rows: readonly { readonly id: string }[]): string[] {
   return rows.map((row) => row.id);
 }
 
-/** Texts that a store may trip over: beyond U+FFFF, half a pair, NUL, separators, escapes. */
+/** Texts that are easy to store wrongly: beyond U+FFFF, lone surrogates, NUL, separators, escapes. */
 export const awkwardTexts: readonly string[] = [
   "👩‍👩‍👧‍👦 family",
   "half \ud83d and \udc69 pairs",
@@ -118,7 +118,7 @@ export const awkwardTexts: readonly string[] = [
   "",
 ];
 
-/** Follows a log as a reader does: watch, then read until nothing is new, then wait for a wake. */
+/** Follows a log: watches it, reads to its end, waits for a wake, and so on. */
 export async function* follow(
   store: Store,
   log: string,
@@ -142,7 +142,7 @@ export async function* follow(
   }
 }
 
-/** The first `count` events that a reader gets. */
+/** The first `count` events of an iterable. */
 export async function take(events: AsyncIterable<TaskEvent>, count: number): Promise<TaskEvent[]> {
   const taken: TaskEvent[] = [];
   if (count > 0) {
@@ -156,5 +156,5 @@ export function range(from: number, to: number): number[] {
   return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
 }
 
-/** Whether the long variants run. */
+/** Whether long variants run. */
 export const deep = process.env.RIVULET_DEEP === "1";

@@ -1,7 +1,8 @@
-import { describe, expect } from "vitest";
+import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import type { Message } from "../../protocol/message.ts";
 import type { Store } from "../../protocol/store.ts";
-import type { ContractTest } from "./fixture.ts";
+import { assertMatches } from "../contract.ts";
+import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,
   awkwardTexts,
@@ -18,7 +19,7 @@ async function append(store: Store, sessionId: string, messages: readonly Messag
   await commitOnce(store, { appends: [{ sessionId, at, messages }] }, sessionId);
 }
 
-/** A session with one message and, when it is given, a user. */
+/** Creates a session with one message and an optional user. */
 async function begin(store: Store, sessionId: string, userId?: string) {
   const tasks = [
     record({ taskId: `task_${sessionId}`, sessionId, ...(userId !== undefined && { userId }) }),
@@ -27,21 +28,21 @@ async function begin(store: Store, sessionId: string, userId?: string) {
   await commitOnce(store, { log: `task_${sessionId}`, tasks, appends }, sessionId);
 }
 
-/** Transcripts that only grow, and the list of them. */
-export function sessionCases(it: ContractTest): void {
-  describe("sessions", () => {
-    it("are empty at first", async ({ store }) => {
-      expect(await store.session("sess_1")).toEqual([]);
-      expect(await store.sessions({ limit: 10 })).toEqual([]);
+/** Transcripts, and the list of sessions. */
+export function sessionCases({ describe, it }: StoreSuite): void {
+  describe("session", () => {
+    it("is empty before the first append", async ({ store }) => {
+      deepEqual(await store.session("sess_1"), []);
+      deepEqual(await store.sessions({ limit: 10 }), []);
     });
 
-    it("grow at their end", async ({ store }) => {
+    it("appends at the end", async ({ store }) => {
       await append(store, "sess_1", [message("a"), message("b")]);
       await append(store, "sess_1", [message("c")]);
-      expect(await store.session("sess_1")).toEqual([message("a"), message("b"), message("c")]);
+      deepEqual(await store.session("sess_1"), [message("a"), message("b"), message("c")]);
     });
 
-    it("are read from any index", async ({ store }) => {
+    it("reads from any index", async ({ store }) => {
       await append(
         store,
         "sess_1",
@@ -49,13 +50,13 @@ export function sessionCases(it: ContractTest): void {
       );
       for (const from of range(0, 7)) {
         const expected = range(from, 5).map((i) => `msg_${i}`);
-        expect(ids(await store.session("sess_1", from))).toEqual(expected);
-        expect(ids(await store.session("sess_1", from, 2))).toEqual(expected.slice(0, 2));
+        deepEqual(ids(await store.session("sess_1", from)), expected);
+        deepEqual(ids(await store.session("sess_1", from, 2)), expected.slice(0, 2));
       }
-      expect(await store.session("sess_1", 0, 0)).toEqual([]);
+      deepEqual(await store.session("sess_1", 0, 0), []);
     });
 
-    it("keep messages of every shape as they were", async ({ store }) => {
+    it("keeps messages of every type unchanged", async ({ store }) => {
       const messages: Message[] = [
         { id: "msg_1", role: "system", content: [] },
         {
@@ -86,22 +87,22 @@ export function sessionCases(it: ContractTest): void {
         },
       ];
       await append(store, "sess_1", structuredClone(messages));
-      expect(await store.session("sess_1")).toEqual(messages);
+      deepEqual(await store.session("sess_1"), messages);
     });
 
-    it("keep every text as it was", async ({ store }) => {
+    it("keeps every text unchanged", async ({ store }) => {
       const messages = awkwardTexts.map((text, i) => message(text, `msg_${i}`));
       await append(store, "sess_1", messages);
-      expect(await store.session("sess_1")).toEqual(messages);
+      deepEqual(await store.session("sess_1"), messages);
     });
 
-    it("keep messages of a megabyte", async ({ store }) => {
+    it("keeps a message of a megabyte", async ({ store }) => {
       const messages = range(0, 4).map((i) => message(String(i).repeat(1_000_000), `msg_${i}`));
       await append(store, "sess_1", messages);
-      expect(await store.session("sess_1")).toEqual(messages);
+      deepEqual(await store.session("sess_1"), messages);
     });
 
-    it("keep a thousand messages", async ({ store }) => {
+    it("keeps a thousand messages", async ({ store }) => {
       for (const block of range(0, 10)) {
         await append(
           store,
@@ -109,43 +110,44 @@ export function sessionCases(it: ContractTest): void {
           range(block * 100, block * 100 + 100).map((i) => message(String(i))),
         );
       }
-      expect(ids(await store.session("sess_1", 990))).toEqual(
+      deepEqual(
+        ids(await store.session("sess_1", 990)),
         range(990, 1000).map((i) => `msg_${i}`),
       );
-      expect(await store.session("sess_1")).toHaveLength(1000);
+      equal((await store.session("sess_1")).length, 1000);
     });
 
-    it("do not see each other", async ({ store }) => {
+    it("keeps sessions separate", async ({ store }) => {
       await append(store, "sess_1", [message("a")]);
       await append(store, "sess_2", [message("b")]);
       await append(store, "SESS_1", [message("c")]);
-      expect(ids(await store.session("sess_1"))).toEqual(["msg_a"]);
-      expect(ids(await store.session("sess_2"))).toEqual(["msg_b"]);
-      expect(ids(await store.session("SESS_1"))).toEqual(["msg_c"]);
+      deepEqual(ids(await store.session("sess_1")), ["msg_a"]);
+      deepEqual(ids(await store.session("sess_2")), ["msg_b"]);
+      deepEqual(ids(await store.session("SESS_1")), ["msg_c"]);
     });
 
-    it("may hold the same message as another", async ({ store }) => {
+    it("accepts one message in two sessions", async ({ store }) => {
       await append(store, "sess_1", [message("a")]);
       await append(store, "sess_2", [message("a")]);
-      expect(await store.session("sess_1")).toEqual(await store.session("sess_2"));
+      deepEqual(await store.session("sess_1"), await store.session("sess_2"));
     });
 
-    it("do not change with the lists that went in and came out", async ({ store }) => {
+    it("copies arrays on append and on read", async ({ store }) => {
       const messages = [message("a"), message("b")];
       await append(store, "sess_1", messages);
       messages.pop();
       ((await store.session("sess_1")) as Message[]).reverse();
-      expect(ids(await store.session("sess_1"))).toEqual(["msg_a", "msg_b"]);
+      deepEqual(ids(await store.session("sess_1")), ["msg_a", "msg_b"]);
     });
   });
 
-  describe("the list of sessions", () => {
-    it("says whose a session is, how long, since when and of what", async ({ store, clock }) => {
+  describe("sessions", () => {
+    it("returns user, agent, title, length and times", async ({ store, clock }) => {
       const createdAt = clock.now();
       await begin(store, "sess_1", "ann");
       clock.advance(1000);
       await append(store, "sess_1", [message("more"), message("and more")]);
-      expect(await store.sessions({ limit: 10 })).toEqual([
+      deepEqual(await store.sessions({ limit: 10 }), [
         {
           sessionId: "sess_1",
           userId: "ann",
@@ -158,34 +160,39 @@ export function sessionCases(it: ContractTest): void {
       ]);
     });
 
-    it("has a session as soon as it has a task", async ({ store }) => {
+    it("lists a session once it has a task", async ({ store }) => {
       await commitOnce(store, { tasks: [record({ status: "queued", userId: "ann" })] });
-      expect(await store.sessions({ limit: 10 })).toMatchObject([
+      assertMatches(await store.sessions({ limit: 10 }), [
         { sessionId: "sess_1", userId: "ann", messages: 0 },
       ]);
     });
 
-    it("has no session for a lease or a post", async ({ store }) => {
+    it("lists no session for a lease or a post", async ({ store }) => {
       await acquire(store, "sess_1");
-      await store.post({ id: "post_1", kind: "input", sessionId: "sess_2" });
-      expect(await store.sessions({ limit: 10 })).toEqual([]);
+      await store.post([{ id: "post_1", kind: "input", sessionId: "sess_2" }]);
+      deepEqual(await store.sessions({ limit: 10 }), []);
     });
 
-    it("is newest first and no longer than asked for", async ({ store, clock }) => {
+    it("lists the newest first, up to the limit", async ({ store, clock }) => {
       for (const i of range(0, 5)) {
         await begin(store, `sess_${i}`);
         clock.advance(10);
       }
       await append(store, "sess_0", [message("still the oldest")]);
       const listed = await store.sessions({ limit: 3 });
-      expect(listed.map((info) => info.sessionId)).toEqual(["sess_4", "sess_3", "sess_2"]);
-      expect(await store.sessions({ limit: 0 })).toEqual([]);
+      deepEqual(
+        listed.map((info) => info.sessionId),
+        ["sess_4", "sess_3", "sess_2"],
+      );
+      deepEqual(await store.sessions({ limit: 0 }), []);
     });
 
-    it("is the same list page by page, also for sessions of one millisecond", async ({ store }) => {
+    it("returns the same list page by page, also for sessions of one millisecond", async ({
+      store,
+    }) => {
       for (const i of range(0, 25)) await begin(store, `sess_${(i * 7) % 25}`);
       const whole = (await store.sessions({ limit: 100 })).map((info) => info.sessionId);
-      expect(whole).toHaveLength(25);
+      equal(whole.length, 25);
       const pages: string[] = [];
       for (let before: string | undefined; ; ) {
         const page = await store.sessions({ limit: 4, ...(before !== undefined && { before }) });
@@ -193,54 +200,59 @@ export function sessionCases(it: ContractTest): void {
         pages.push(...page.map((info) => info.sessionId));
         before = pages.at(-1);
       }
-      expect(pages).toEqual(whole);
+      deepEqual(pages, whole);
     });
 
-    it("goes on after the cursor when newer sessions have come", async ({ store }) => {
+    it("continues after the cursor when newer sessions exist", async ({ store }) => {
       for (const i of range(0, 4)) await begin(store, `sess_${i}`);
       await begin(store, "sess_new");
       const listed = await store.sessions({ limit: 10, before: "sess_2" });
-      expect(listed.map((info) => info.sessionId)).toEqual(["sess_1", "sess_0"]);
+      deepEqual(
+        listed.map((info) => info.sessionId),
+        ["sess_1", "sess_0"],
+      );
     });
 
-    it("shows a user only that user's", async ({ store }) => {
+    it("lists only the sessions of the given user", async ({ store }) => {
       await begin(store, "sess_1", "ann");
       await begin(store, "sess_2", "bob");
       await begin(store, "sess_3", "ann");
       await begin(store, "sess_4");
       const listOf = async (userId: string) =>
         (await store.sessions({ userId, limit: 10 })).map((info) => info.sessionId);
-      expect(await listOf("ann")).toEqual(["sess_3", "sess_1"]);
-      expect(await listOf("bob")).toEqual(["sess_2"]);
-      expect(await listOf("ANN")).toEqual([]);
-      expect(await listOf("")).toEqual([]);
-      expect(await store.sessions({ limit: 10 })).toHaveLength(4);
+      deepEqual(await listOf("ann"), ["sess_3", "sess_1"]);
+      deepEqual(await listOf("bob"), ["sess_2"]);
+      deepEqual(await listOf("ANN"), []);
+      deepEqual(await listOf(""), []);
+      equal((await store.sessions({ limit: 10 })).length, 4);
     });
 
-    it("leaves a session with the user who began it", async ({ store }) => {
+    it("keeps a session with the user of its first task", async ({ store }) => {
       await begin(store, "sess_1", "ann");
       await commitOnce(store, { tasks: [record({ taskId: "task_2", userId: "bob" })] });
-      expect(await store.sessions({ userId: "bob", limit: 10 })).toEqual([]);
-      expect(await store.sessions({ userId: "ann", limit: 10 })).toHaveLength(1);
+      deepEqual(await store.sessions({ userId: "bob", limit: 10 }), []);
+      equal((await store.sessions({ userId: "ann", limit: 10 })).length, 1);
     });
 
-    it("refuses a cursor that is not in it", async ({ store }) => {
+    it("rejects a cursor that is not in the list", async ({ store }) => {
       await begin(store, "sess_1", "ann");
-      await expect(store.sessions({ limit: 10, before: "sess_9" })).rejects.toMatchObject({
+      await rejects(store.sessions({ limit: 10, before: "sess_9" }), {
         code: "invalid_cursor",
       });
     });
 
-    it("does not tell a user's session from none as another user's cursor", async ({ store }) => {
+    it("rejects another user's session as a cursor like one that does not exist", async ({
+      store,
+    }) => {
       await begin(store, "sess_1", "ann");
       await begin(store, "sess_2", "bob");
       const query = { userId: "ann", limit: 10 };
       const outcome = (before: string) =>
         store.sessions({ ...query, before }).catch((error) => error.code);
-      expect(await outcome("sess_2")).toEqual(await outcome("sess_none"));
+      deepEqual(await outcome("sess_2"), await outcome("sess_none"));
     });
 
-    it("leaves out the sessions of children", async ({ store }) => {
+    it("leaves out sessions of children", async ({ store }) => {
       await commitOnce(store, {
         tasks: [record(), childRecord()],
         appends: [
@@ -249,11 +261,14 @@ export function sessionCases(it: ContractTest): void {
         ],
       });
       const listed = await store.sessions({ limit: 10 });
-      expect(listed.map((info) => info.sessionId)).toEqual(["sess_1"]);
-      expect(await store.session("sub-1")).toHaveLength(1);
+      deepEqual(
+        listed.map((info) => info.sessionId),
+        ["sess_1"],
+      );
+      equal((await store.session("sub-1")).length, 1);
     });
 
-    it("shows one session by its id, a child's too, to the user whose it is", async ({ store }) => {
+    it("lists one session by its id, also a child's, only for its user", async ({ store }) => {
       await begin(store, "sess_2", "bob");
       await commitOnce(store, {
         tasks: [record({ userId: "ann" }), childRecord({ userId: "ann" })],
@@ -263,14 +278,14 @@ export function sessionCases(it: ContractTest): void {
           (info) => info.sessionId,
         );
       for (const id of ["sess_1", "sub-1"]) {
-        expect(await one(id)).toEqual([id]);
-        expect(await one(id, "ann")).toEqual([id]);
-        expect(await one(id, "bob")).toEqual([]);
+        deepEqual(await one(id), [id]);
+        deepEqual(await one(id, "ann"), [id]);
+        deepEqual(await one(id, "bob"), []);
       }
-      expect(await one("sess_none")).toEqual([]);
+      deepEqual(await one("sess_none"), []);
     });
 
-    it("is titled by the beginning of what a user said first", async ({ store }) => {
+    it("takes the title from the first user message", async ({ store }) => {
       const long = `  The ${"very ".repeat(40)}long\n\nstory`;
       await append(store, "sess_1", [
         { id: "msg_0", role: "system", content: [{ type: "text", text: "You help." }] },
@@ -278,28 +293,28 @@ export function sessionCases(it: ContractTest): void {
         message(long, "msg_2"),
         message("another", "msg_3"),
       ]);
-      const [info] = await store.sessions({ limit: 10 });
-      expect(info?.title).toMatch(/^The very very .*…$/);
-      expect(info?.title?.length).toBeLessThanOrEqual(80);
+      const [{ title = "" } = {}] = await store.sessions({ limit: 10 });
+      match(title, /^The very very .*…$/);
+      ok(title.length <= 80);
     });
 
-    it("is titled whatever was said first", async ({ store }) => {
+    it("accepts any text as a title", async ({ store }) => {
       for (const [i, text] of awkwardTexts.entries()) {
         await append(store, `sess_${i}`, [message(text, "msg_1"), message("then", "msg_2")]);
       }
       const listed = await store.sessions({ limit: 100 });
-      expect(listed).toHaveLength(awkwardTexts.length);
-      for (const { title } of listed) expect(title?.isWellFormed()).toBe(true);
-      expect(listed.find(({ sessionId }) => sessionId === "sess_2")?.title).toBe("NUL inside");
+      equal(listed.length, awkwardTexts.length);
+      for (const { title } of listed) ok(title?.isWellFormed());
+      equal(listed.find(({ sessionId }) => sessionId === "sess_2")?.title, "NUL inside");
     });
 
-    it("is not titled with half a letter", async ({ store }) => {
+    it("does not split a surrogate pair in a title", async ({ store }) => {
       for (const length of range(70, 82)) {
         await append(store, `sess_${length}`, [message(`${"x".repeat(length)}${"😀".repeat(20)}`)]);
       }
       const listed = await store.sessions({ limit: 100 });
-      expect(listed).toHaveLength(12);
-      for (const { title } of listed) expect(title?.isWellFormed()).toBe(true);
+      equal(listed.length, 12);
+      for (const { title } of listed) ok(title?.isWellFormed());
     });
   });
 }

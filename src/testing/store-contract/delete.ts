@@ -1,6 +1,6 @@
-import { describe, expect } from "vitest";
+import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { Store } from "../../protocol/store.ts";
-import type { ContractTest } from "./fixture.ts";
+import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,
   childRecord,
@@ -14,7 +14,7 @@ import {
 
 /** A conversation with a child, both with messages, a log and rows in the inbox. */
 async function begin(store: Store): Promise<void> {
-  await store.post(postRow({ id: "post_taken" }));
+  await store.post([postRow({ id: "post_taken" })]);
   await commitOnce(store, {
     events: deltas(3),
     tasks: [record({ userId: "ann" }), childRecord({ mode: "background" })],
@@ -48,24 +48,24 @@ async function everythingOf(store: Store) {
   };
 }
 
-/** Conversations that are forgotten. */
-export function deleteCases(it: ContractTest): void {
-  describe("a session that is deleted", () => {
-    it("leaves nothing behind, its descendants neither", async ({ store }) => {
+/** Deleted conversations. */
+export function deleteCases({ describe, it }: StoreSuite): void {
+  describe("deleteSession", () => {
+    it("deletes the session with all its descendants", async ({ store }) => {
       const before = await everythingOf(store);
       await begin(store);
-      expect(await store.deleteSession("sess_1")).toBe(true);
-      expect(await everythingOf(store)).toEqual(before);
+      ok(await store.deleteSession("sess_1"));
+      deepEqual(await everythingOf(store), before);
     });
 
-    it("is deleted once", async ({ store }) => {
-      expect(await store.deleteSession("sess_1")).toBe(false);
+    it("returns false for a session that does not exist", async ({ store }) => {
+      equal(await store.deleteSession("sess_1"), false);
       await begin(store);
-      expect(await store.deleteSession("sess_1")).toBe(true);
-      expect(await store.deleteSession("sess_1")).toBe(false);
+      ok(await store.deleteSession("sess_1"));
+      equal(await store.deleteSession("sess_1"), false);
     });
 
-    it("leaves the others alone", async ({ store }) => {
+    it("keeps other conversations", async ({ store }) => {
       await begin(store);
       const task = record({ taskId: "task_2", sessionId: "sess_2" });
       const appends = [{ sessionId: "sess_2", at: 0, messages: [message("c")] }];
@@ -73,58 +73,58 @@ export function deleteCases(it: ContractTest): void {
       const commit = { log: "task_2", events: deltas(2), tasks: [task], appends, posts };
       await commitOnce(store, commit, "sess_2");
       await store.deleteSession("sess_1");
-      expect(await store.last("task_2")).toBe(1);
-      expect(ids(await store.session("sess_2"))).toEqual(["msg_c"]);
-      expect(await store.tasks({})).toEqual([task]);
-      expect(ids(await store.posts({}))).toEqual(["post_other"]);
-      expect(await store.sessions({ limit: 10 })).toHaveLength(1);
+      equal(await store.last("task_2"), 1);
+      deepEqual(ids(await store.session("sess_2")), ["msg_c"]);
+      deepEqual(await store.tasks({}), [task]);
+      deepEqual(ids(await store.posts({})), ["post_other"]);
+      equal((await store.sessions({ limit: 10 })).length, 1);
     });
 
-    it("is kept while it has a live owner", async ({ store, clock }) => {
+    it("rejects while the conversation has a live owner", async ({ store, clock }) => {
       await begin(store);
       await acquire(store, "sess_1", { ttlMs: 1000 });
-      await expect(store.deleteSession("sess_1")).rejects.toMatchObject({ code: "conflict" });
-      expect(await store.session("sess_1")).toHaveLength(1);
+      await rejects(store.deleteSession("sess_1"), { code: "conflict" });
+      equal((await store.session("sess_1")).length, 1);
       clock.advance(1000);
-      expect(await store.deleteSession("sess_1")).toBe(true);
+      ok(await store.deleteSession("sess_1"));
     });
 
-    it("does not come back through an owner who was late", async ({ store, clock }) => {
+    it("rejects a late commit of the former owner", async ({ store, clock }) => {
       await begin(store);
       const late = await acquire(store, "sess_1", { ttlMs: 1000 });
       clock.advance(1000);
       await store.deleteSession("sess_1");
       const commit = store.commit({ lease: late, log: "task_1", tasks: [record()] });
-      await expect(commit).rejects.toMatchObject({ code: "fenced" });
-      expect(await store.renew([late], 1000)).toEqual([]);
-      expect(await store.sessions({ limit: 10 })).toEqual([]);
-      expect((await acquire(store)).fence).toBeGreaterThan(late.fence);
+      await rejects(commit, { code: "fenced" });
+      deepEqual(await store.renew([late], 1000), []);
+      deepEqual(await store.sessions({ limit: 10 }), []);
+      ok((await acquire(store)).fence > late.fence);
     });
 
-    it("is not a child's alone", async ({ store }) => {
+    it("rejects the session of a child", async ({ store }) => {
       await begin(store);
-      await expect(store.deleteSession("sub-1")).rejects.toMatchObject({ code: "conflict" });
-      expect(await store.session("sub-1")).toHaveLength(1);
+      await rejects(store.deleteSession("sub-1"), { code: "conflict" });
+      equal((await store.session("sub-1")).length, 1);
     });
 
-    it("may begin anew", async ({ store }) => {
+    it("lets the session start again", async ({ store }) => {
       await begin(store);
       await store.deleteSession("sess_1");
       await begin(store);
-      expect(await store.last("task_1")).toBe(2);
-      expect(ids(await store.session("sess_1"))).toEqual(["msg_a"]);
-      expect(ids(await store.posts({}))).toEqual(["post_waiting", "post_child"]);
+      equal(await store.last("task_1"), 2);
+      deepEqual(ids(await store.session("sess_1")), ["msg_a"]);
+      deepEqual(ids(await store.posts({})), ["post_waiting", "post_child"]);
     });
 
-    it("takes its trimmed logs along", async ({ store }) => {
+    it("deletes trimmed logs", async ({ store }) => {
       await begin(store);
       await store.trim("task_1", { through: 2, tasks: [] });
       await store.deleteSession("sess_1");
-      expect(await store.snapshot("task_1")).toBeUndefined();
-      expect(await store.read("task_1", -1, 10)).toEqual([]);
+      equal(await store.snapshot("task_1"), undefined);
+      deepEqual(await store.read("task_1", -1, 10), []);
     });
 
-    it("wakes whoever watches it", async ({ store }) => {
+    it("wakes the watchers of the session", async ({ store }) => {
       await begin(store);
       const woken = [
         { log: "task_1" },
