@@ -1,5 +1,6 @@
 export { agentTool, childResult } from "./agent-tool.ts";
-export type { Execution } from "./execution.ts";
+export type { Money } from "./base/budget.ts";
+export type { Execution } from "./base/execution.ts";
 export type {
   ActingVerdict,
   Hook,
@@ -8,14 +9,13 @@ export type {
   ReasoningVerdict,
   ToolCall,
   ToolResult,
-} from "./hook.ts";
-export type { PrepareInput } from "./input.ts";
+} from "./loop/hooks.ts";
+export type { PrepareInput } from "./loop/input.ts";
+export type { ReActAgentOptions } from "./loop/settings.ts";
 export type { LanguageModel, Model } from "./model/resolve.ts";
 export { ReActAgent } from "./react-agent.ts";
-export type { Money, ReActAgentOptions } from "./settings.ts";
 export type { ChildOptions, ChildOutcome, ContextValues, ToolContext } from "./tool/context.ts";
 export { ContextStore } from "./tool/context.ts";
-export type { ToolGroup, ToolGroups } from "./tool/groups.ts";
 export type { McpConnection, McpOptions } from "./tool/mcp.ts";
 export { connectMcp } from "./tool/mcp.ts";
 export type { McpAddress, McpProgram, McpServer } from "./tool/mcp-link.ts";
@@ -23,5 +23,5 @@ export type { Permissions, Rule } from "./tool/permission.ts";
 export { jsonSchema } from "./tool/schema.ts";
 export type { Tool, ToolOptions } from "./tool/tool.ts";
 export { tool } from "./tool/tool.ts";
-export type { ToolkitOptions, ToolSource } from "./tool/toolkit.ts";
+export type { ToolGroup, ToolGroups, ToolkitOptions, ToolSource } from "./tool/toolkit.ts";
 export { Toolkit } from "./tool/toolkit.ts";

@@ -68,7 +68,7 @@ describe("what fails while tools run fails the task, and is no cancel:", () => {
       async execute(_, { signal, sessionId }) {
         const stopped = new Promise((resolve) => signal.addEventListener("abort", resolve));
         isBroken = true;
-        await store.post({ id: "p", kind: "input", sessionId, message: userMessage("Hurry.") });
+        await store.post([{ id: "p", kind: "input", sessionId, message: userMessage("Hurry.") }]);
         await stopped;
         isBroken = false;
       },
@@ -155,7 +155,9 @@ describe("a hook that returns what its point does not take fails the run, with i
       const error = await failure(h({ [point]: () => value }));
       expect(error).toMatchObject({
         code: "hook_failed",
-        message: expect.stringMatching(new RegExp(`^Hook rude failed in ${point}: it returned `)),
+        message: expect.stringMatching(
+          new RegExp(`^Hook rude failed in ${point}: it must return `),
+        ),
       });
     }
   });
@@ -172,7 +174,7 @@ describe("a hook that returns what its point does not take fails the run, with i
     const error = await failure(h({ preReasoning }));
     expect(error).toMatchObject({
       code: "hook_failed",
-      message: "In preReasoning, what rude made of the model call is none.",
+      message: "The model call is invalid after preReasoning of rude.",
     });
   });
 

@@ -228,7 +228,7 @@ describe("a hook edits", () => {
         await runScript([[say("a")], "done"], { tools: [echo], hooks: [into(name, input)] })
       ).results.map(inShort);
     expect(await to("nobody", {})).toEqual([expect.stringMatching(/^error: There is no tool/)]);
-    expect(await to("echo", { text: 1 })).toEqual([expect.stringMatching(/^error: .*refused/s)]);
+    expect(await to("echo", { text: 1 })).toEqual([expect.stringMatching(/^error: .*invalid/s)]);
   });
 
   it("a call into a result, and nothing runs", async () => {
@@ -319,13 +319,14 @@ describe("a hook stops the run", () => {
     });
   });
 
-  it("and goes on with what the caller says to it", async () => {
+  it("rejects text to the stopped session", async () => {
     const { agent, store } = world([[say("a")], "done"], { hooks: [stopOnce("postReasoning")] });
     const first = await agent.call("Go.", options);
-    const second = await agent.call("But quickly.", options);
-    expect(second).toMatchObject({ text: "done", task: first.task });
-    const { messages } = await whatIsLeft(store, second);
-    expect(JSON.stringify(messages)).toContain("But quickly.");
+    await expect(agent.call("But quickly.", options)).rejects.toMatchObject({
+      code: "session_suspended",
+    });
+    expect((await whatIsLeft(store, first)).results).toEqual([]);
+    expect(await agent.call(undefined, options)).toMatchObject({ text: "done", task: first.task });
   });
 
   it("after an acting: its result comes back, and those after it do not begin", async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
 import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";
 
 const options = { sessionId: "s" };
@@ -50,6 +51,27 @@ describe("maxIters", () => {
     const { agent } = await runScript(forEver, { tools: [count], maxIters: 2 });
     const next = await agent.call("And now?", options);
     expect(next.generateReason).toBe("max_iterations");
+  });
+
+  it("asks for one summary, also when a crash follows a summary without visible text", async () => {
+    const blank = () => [{ thinking: "Hm." }];
+    for (let at = 1; at < 8; at++) {
+      const { store, expire } = expiringStore();
+      const options = { name: "lead", maxIters: 1, model: scriptedModel(blank) };
+      const lost = new ReActAgent({ ...options, store: losingStore(store, at, "after") });
+      const isLost = await lost.call("Go.", { sessionId: "s" }).then(
+        () => false,
+        () => true,
+      );
+      if (!isLost) break;
+      expire();
+      const [task] = await store.tasks({ sessionId: "s" });
+      const agent = new ReActAgent({ ...options, store });
+      if (task?.status === "in_progress") await agent.call(undefined, { sessionId: "s" });
+      const replies = (await store.session("s")).filter(({ role }) => role === "assistant");
+      expect({ at, replies: replies.length }).toEqual({ at, replies: 2 });
+      expect(replies[1]?.metadata?.summary).toBe(true);
+    }
   });
 
   it("counts replies that nobody could see, each of which gets a reminder", async () => {
@@ -263,7 +285,7 @@ describe("steer", () => {
           role: "user",
           content: [{ type: "text", text: "Left." }],
         } as const;
-        await store.post({ id: "p", kind: "input", sessionId, message });
+        await store.post([{ id: "p", kind: "input", sessionId, message }]);
         return "ok";
       },
     });

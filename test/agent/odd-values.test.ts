@@ -55,7 +55,7 @@ describe("what providers send that they should not", () => {
     const { reply, results } = await playParts([call, calls], [...text, { ...stop, usage }]);
     expect(reply.text).toBe("Hello.");
     expect(results.map(inShort)).toEqual([
-      'error: There is no tool "unnamed_tool". Tools on offer: none.',
+      'error: There is no tool "unnamed_tool". Available tools: none.',
     ]);
   });
 });
@@ -88,7 +88,9 @@ describe("what users give that they should not", () => {
     const { results, reply, tree } = await runScript([[{ call: "spawn" }], "done"], {
       tools: [spawn],
     });
-    expect(results.map(inShort)).toEqual([expect.stringMatching(/^error: .*An agent id has 1 to/)]);
+    expect(results.map(inShort)).toEqual([
+      expect.stringMatching(/^error: .*`agentId` must have 1 to/),
+    ]);
     expect(reply.text).toBe("done");
     expect(Object.keys(tree.tasks)).toHaveLength(1);
   });

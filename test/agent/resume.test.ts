@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Hook, Message, Store } from "../../src/index.ts";
 import { memoryStore } from "../../src/index.ts";
 import type { TaskRecord } from "../../src/protocol/store.ts";
+import { isTerminal } from "../../src/protocol/task.ts";
 import { callToEnd, castOf, type Story, storyOf } from "./support/cast.ts";
 import { deep } from "./support/deep.ts";
 import { expectLawful } from "./support/laws.ts";
@@ -119,10 +120,12 @@ describe("a process that is lost", () => {
         const first = castOf(plan, { store: losingStore(store, at, when), executions });
         await callToEnd(first, "Go.", "session").catch(() => {});
         expire();
-        const [unfinished] = await store.tasks({ sessionId: "session" });
+        const [left] = await store.tasks({ sessionId: "session" });
         const second = castOf(plan, { store, executions });
-        const input = unfinished === undefined ? "Go." : undefined;
-        const reply = await callToEnd(second, input, "session");
+        const hasEnded = left !== undefined && isTerminal(left.status);
+        const reply = hasEnded
+          ? await second.attach({ sessionId: "session" }).result()
+          : await callToEnd(second, left === undefined ? "Go." : undefined, "session");
         await expectLawful(store, reply.task.rootTaskId, hint);
         expect({ hint, again: executions.again }).toEqual({ hint, again: [] });
       }

@@ -22,31 +22,49 @@ describe("settings that cannot work are errors when the agent is made", () => {
   it.each(["1h", Number.NaN, 0, -1, 1.5, Number.POSITIVE_INFINITY, null])(
     "approvalTimeoutMs: %j",
     (approvalTimeoutMs) => {
-      expect(() => make({ approvalTimeoutMs })).toThrow(refused("approvalTimeoutMs is "));
+      expect(() => make({ approvalTimeoutMs })).toThrow(
+        refused("`approvalTimeoutMs` must be an integer "),
+      );
     },
   );
 
   it.each(["parallel", "references", "rawReasoning", "wakeOnCompletion"])("%s: 'no'", (name) => {
-    expect(() => make({ [name]: "no" })).toThrow(refused(`${name} is "no".`, "true or false"));
+    expect(() => make({ [name]: "no" })).toThrow(
+      refused(`\`${name}\` must be a boolean, got "no".`, "Pass a boolean."),
+    );
     expect(() => make({ [name]: undefined })).not.toThrow();
   });
 
   it.each([
-    [{ hooks: { name: "one" } }, "hooks is an object."],
-    [{ tools: "all" }, 'tools is "all".'],
-    [{ price: 3 }, "price is 3."],
-    [{ modelOptions: "hot" }, 'modelOptions is "hot".'],
-    [{ execution: 5_000 }, "execution is 5000."],
-    [{ systemPrompt: ["Be brief."] }, "systemPrompt is a list."],
+    [{ hooks: { name: "one" } }, "`hooks` must be an array, got an object."],
+    [{ tools: "all" }, '`tools` must be an array, got "all".'],
+    [{ price: 3 }, "`price` must be a function, got 3."],
+    [{ modelOptions: "hot" }, '`modelOptions` must be an object, got "hot".'],
+    [{ execution: 5_000 }, "`execution` must be an object, got 5000."],
+    [{ systemPrompt: ["Be brief."] }, "`systemPrompt` must be a string, got an array."],
   ])("%j", (options, message) => {
     expect(() => make(options)).toThrow(refused(message));
   });
 
+  it("an object in place of an array, with an example", () => {
+    const message = "`tools` must be an array, got an object.";
+    expect(() => make({ tools: {} })).toThrow(refused(message, "Pass `[search]`."));
+  });
+
   it("an option that nobody knows, with the one that was meant", () => {
-    expect(() => make({ maxIter: 4 })).toThrow(refused('no "maxIter"', "mean maxIters?"));
-    expect(() => make({ constructor: 4 })).toThrow(refused('no "constructor"'));
-    expect(() => make({ workspace: "files" })).toThrow(refused('no "workspace"'));
+    expect(() => make({ maxIter: 4 })).toThrow(refused("no option `maxIter`", "mean maxIters?"));
+    expect(() => make({ constructor: 4 })).toThrow(refused("no option `constructor`"));
+    expect(() => make({ workspace: "files" })).toThrow(refused("no option `workspace`"));
     expect(() => new ReActAgent(undefined as never)).toThrow(refused("undefined"));
+  });
+
+  it.each([
+    ["instructions", "Use `systemPrompt`."],
+    ["maxSteps", "Use `maxIters`."],
+    ["maxTokens", "Use `modelOptions.maxOutputTokens`."],
+    ["temperature", "Use `modelOptions.temperature`."],
+  ])("the option %s of other libraries, with our name for it", (name, hint) => {
+    expect(() => make({ [name]: 1 })).toThrow(refused(`no option \`${name}\``, hint));
   });
 
   it("an option that nobody knows, of an agent in a workspace", () => {
@@ -93,13 +111,15 @@ describe("how tools and models are called", () => {
     expect(() =>
       make({ execution, modelExecution: { ...execution, stallMs: null } }),
     ).not.toThrow();
-    expect(() => make({ execution: { stallMs: 5 } })).toThrow(refused('no "stallMs"'));
+    expect(() => make({ execution: { stallMs: 5 } })).toThrow(refused("no option `stallMs`"));
   });
 
   it.each(["idempotent", "exclusive", "citable", "needsApproval"])(
     "a tool: %s in words",
     (name) => {
-      expect(() => tool({ ...described, [name]: "no" })).toThrow(refused(`look: ${name} is "no".`));
+      expect(() => tool({ ...described, [name]: "no" })).toThrow(
+        refused(`look: \`${name}\` must be a boolean`),
+      );
     },
   );
 });
@@ -107,18 +127,26 @@ describe("how tools and models are called", () => {
 describe("hooks", () => {
   const preReasoning = () => undefined;
   it.each<[string, unknown, string]>([
-    ["without a name", { preReasoning }, "no name"],
-    ["with a blank name", { name: " ", preReasoning }, "no name"],
-    ["that is none", null, "no name"],
-    ["with a point that is no function", { name: "one", preReasoning: true }, "preReasoning is"],
-    ["with a priority in words", { name: "one", priority: "high" }, 'priority is "high"'],
+    ["without a name", { preReasoning }, "requires a name"],
+    ["with a blank name", { name: " ", preReasoning }, "requires a name"],
+    ["that is none", null, "requires a name"],
+    [
+      "with a point that is no function",
+      { name: "one", preReasoning: true },
+      "one: `preReasoning` must be",
+    ],
+    [
+      "with a priority in words",
+      { name: "one", priority: "high" },
+      '`priority` must be a number, got "high"',
+    ],
   ])("one %s is refused", (_, hook, message) => {
     expect(() => make({ hooks: [hook] })).toThrow(refused(message));
   });
 
   it("a point that is misspelt is refused, with the one that was meant", () => {
     const hook = { name: "one", preReasonning: preReasoning };
-    const message = 'The hook one has no "preReasonning".';
+    const message = "The hook one has no option `preReasonning`.";
     expect(() => make({ hooks: [hook] })).toThrow(refused(message, "mean preReasoning"));
   });
 
@@ -135,6 +163,6 @@ describe("hooks", () => {
     }
     expect(() => make({ hooks: [new Counting(), { name: "two", seen: [] }] })).not.toThrow();
     const broken = Object.assign(new Counting(), { preCall: 3 });
-    expect(() => make({ hooks: [broken] })).toThrow(refused("preCall is 3"));
+    expect(() => make({ hooks: [broken] })).toThrow(refused("`preCall` must be a function, got 3"));
   });
 });

@@ -76,9 +76,7 @@ describe("every outcome is a result that the model can read", () => {
     const book = tool({ name: "book", description: "Books.", input, execute: () => "booked" });
     const wrong = { to: { city: 7 }, days: 1.5 };
     const { result, item } = await outcomeOf({ call: "book", input: wrong }, [book]);
-    expect(result).toMatch(
-      /^error: The arguments for book were refused:\n- to\.city: .*\n- days: /,
-    );
+    expect(result).toMatch(/^error: The arguments for book are invalid:\n- to\.city: .*\n- days: /);
     expect(item).toMatchObject({ status: "failed", error: { code: "invalid_arguments" } });
     const outside = tool({ name: "book", description: "Books elsewhere.", input });
     const external = await outcomeOf({ call: "book", input: wrong }, [outside]);

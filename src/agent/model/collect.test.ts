@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { stillDependencies } from "../../../test/support/fake-model.ts";
-import { createCollector, type StreamPart } from "./collect.ts";
+import { createCollector, finishReasonOf, parseToolInput, type StreamPart } from "./collect.ts";
 import type { TurnSink } from "./turn.ts";
 
-/** A collector that was given these parts, and what it has told of closed ones. */
+/** A collector after these parts, and its close() calls. */
 function collected(parts: readonly StreamPart[]) {
   const closed: unknown[][] = [];
   const sink: TurnSink = {
     open() {},
     delta() {},
-    close: (...told) => closed.push(told),
+    close: (...call) => closed.push(call),
     block() {},
     source() {},
     discard() {},
@@ -33,8 +33,8 @@ const half: readonly StreamPart[] = [
   { type: "text-delta", id: "0", delta: "of it" },
 ];
 
-describe("a collector", () => {
-  it("closes a part with all of its text", () => {
+describe("createCollector", () => {
+  it("closes a part with its whole text", () => {
     const { closed } = collected([
       ...half,
       { type: "tool-input-delta", id: "c", delta: ":1}" },
@@ -48,7 +48,7 @@ describe("a collector", () => {
     ]);
   });
 
-  it("of a turn that is interrupted closes the text that is open as cut, once, and keeps no call", () => {
+  it("closes open text as cut once and drops calls when the turn is interrupted", () => {
     const { collector, closed } = collected(half);
     const partial = [
       { type: "thinking", text: "Hm." },
@@ -62,7 +62,7 @@ describe("a collector", () => {
     ]);
   });
 
-  it("of a turn that is complete closes what the provider forgot to", () => {
+  it("closes parts that the provider left open when the turn completes", () => {
     const { collector, closed } = collected([
       ...thought,
       { type: "text-delta", id: "0", delta: "a" },
@@ -75,5 +75,41 @@ describe("a collector", () => {
       ["Hm.", false],
       ["a", false],
     ]);
+  });
+});
+
+describe("finishReasonOf", () => {
+  it.each([
+    ["stop", "stop"],
+    ["tool-calls", "tool-calls"],
+    ["unknown", "cut"],
+    [{ unified: "length", raw: "max_tokens" }, "length"],
+    [{ unified: "other", raw: "pause_turn" }, "other"],
+    [{ unified: "other", raw: undefined }, "cut"],
+    [{ unified: "error", raw: undefined }, "error"],
+  ] as const)("%j is %s", (reason, finish) => {
+    expect(finishReasonOf(reason)).toBe(finish);
+  });
+});
+
+describe("parseToolInput", () => {
+  it("parses JSON, and reads an empty text as no arguments", () => {
+    expect(parseToolInput('{"a":[1,"}"]}')).toEqual({ input: { a: [1, "}"] } });
+    expect(parseToolInput("")).toEqual({ input: {} });
+    expect(parseToolInput(" \n")).toEqual({ input: {} });
+    expect(parseToolInput("null")).toEqual({ input: null });
+  });
+
+  it("keeps text that is not JSON", () => {
+    expect(parseToolInput('{"a":')).toEqual({ input: {}, raw: '{"a":' });
+  });
+
+  it("does not parse values that are nested too deeply", () => {
+    const deep = "[".repeat(100_000) + "]".repeat(100_000);
+    expect(parseToolInput(deep)).toEqual({ input: {}, raw: deep });
+    const brackets = JSON.stringify({ text: '\\"[{'.repeat(5_000) });
+    expect(parseToolInput(brackets)).not.toHaveProperty("raw");
+    const wide = JSON.stringify(Array.from({ length: 5_000 }, () => [[]]));
+    expect(parseToolInput(wide)).not.toHaveProperty("raw");
   });
 });

@@ -1,88 +1,83 @@
 import type {
   LanguageModelV2StreamPart,
+  LanguageModelV2Usage,
   LanguageModelV3StreamPart,
   LanguageModelV4StreamPart,
 } from "@ai-sdk/provider";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, MediaBlock } from "../../protocol/message.ts";
 import type { Usage } from "../../protocol/task.ts";
-import { finishReasonOf, noUsage, usageOf } from "./finish.ts";
-import { mediaBlock } from "./media.ts";
-import { parseToolInput } from "./tool-input.ts";
 import type { FinishReason, Signed, Turn, TurnSink, TurnSource } from "./turn.ts";
 
-/** A part of a model's stream, in any version. */
+/** A part of a model's stream, in any version of the interface. */
 export type StreamPart =
   | LanguageModelV2StreamPart
   | LanguageModelV3StreamPart
   | LanguageModelV4StreamPart;
+type FinishPart = Extract<StreamPart, { type: "finish" }>;
 
-/** What one attempt at a turn has brought so far. */
+/** Collects the stream of one attempt at a turn. */
 export interface Collector {
-  /** Takes the next part; throws what an `error` part carries. */
+  /** Takes the next part; throws the error of an `error` part. */
   accept(part: StreamPart): void;
   /** Whether anything has reached the sink. */
-  shown(): boolean;
-  /** How the stream ended; undefined while no `finish` has come. */
+  hasOutput(): boolean;
+  /** How the stream ended; undefined before the `finish` part. */
   finish(): { readonly reason: FinishReason | "cut" | "error"; readonly usage: Usage } | undefined;
-  /** Closes what is still open, and gives the turn; the stream must have finished. */
+  /** Closes open parts and returns the turn; the stream must have finished. */
   complete(reason: FinishReason): Pick<Turn, "content" | "sources" | "usage">;
-  /** Closes the text and the thinking that are open, and gives what was shown of an attempt that will not complete. */
+  /** Closes open text and thinking as cut, and returns the blocks of an attempt that will not complete. */
   partial(): readonly Block[];
 }
 
 type Metadata = Readonly<Record<string, unknown>>;
-/** Text or thinking as it grows; told to the sink with its first character. */
+/** Text or thinking while it grows; opened in the sink with its first character. */
 interface Passage {
   readonly kind: "text" | "thinking";
-  /** The provider's id for it. */
   readonly id: string;
   key: number;
-  /** Put together when it ends: a string that grows by each of them is a tree as deep as they are many. */
+  /** Joined at the end, because a string that grows piece by piece becomes a deep tree. */
   readonly pieces: string[];
   text: string;
   metadata: Metadata | undefined;
 }
-/** A call as it grows; only the provider's `tool-call` makes it whole. */
+/** A call while it grows; only the provider's `tool-call` part completes it. */
 interface Call {
   readonly kind: "call";
   readonly key: number;
   readonly callId: string;
   readonly name: string;
   readonly providerCallId: string | undefined;
-  /** Whether its deltas are the arguments' JSON; otherwise the arguments come whole, at the end. */
+  /** Whether its deltas are JSON; otherwise the arguments come at the end. */
   readonly streamsJson: boolean;
-  /** What was streamed of its arguments. */
   readonly pieces: string[];
-  /** Its arguments, once it is whole. */
+  /** The arguments of a complete call. */
   input: string | undefined;
   metadata: Metadata | undefined;
 }
+type Passages = Map<string, Passage>;
 interface Medium {
   readonly kind: "medium";
   readonly block: MediaBlock;
 }
 
 const notShown = -1;
-/** A call needs a name wherever it is kept; there is no tool of this one, which is what the model will read. */
+/** The name of a call without one; the model reads that no such tool exists. */
 const unnamed = "unnamed_tool";
 
-/**
- * Puts a turn together from a model's stream and tells the sink as it goes. Blocks overlap in real streams (a text may
- * end after a call has begun), so each is kept under the provider's id for it. `nextKey` counts through all attempts.
- */
+/** Assembles a turn from a model's stream, whose parts may overlap; `nextKey` counts through all attempts. */
 export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => number): Collector {
-  const entries: (Passage | Call | Medium)[] = []; // in the order in which the sink was told
-  const texts = new Map<string, Passage>(); // open ones only
-  const thoughts = new Map<string, Passage>();
+  const entries: (Passage | Call | Medium)[] = []; // in the order in which they were opened
+  const texts: Passages = new Map(); // open texts only
+  const thoughts: Passages = new Map();
   const calls = new Map<string, Call>();
   const providerCallIds = new Set<string>();
   const sources: TurnSource[] = [];
   let finish: ReturnType<Collector["finish"]>;
-  let latest: Passage | undefined; // the text that grows: looked up once, not with every chunk
+  let latest: Passage | undefined; // saves a lookup per chunk
 
-  function begin(passages: Map<string, Passage>, kind: Passage["kind"], id: string): Passage {
-    end(passages, id); // in case the provider forgot to
+  function begin(passages: Passages, kind: Passage["kind"], id: string): Passage {
+    end(passages, id); // the provider may have omitted the end
     const passage = { kind, id, key: notShown, pieces: [], text: "", metadata: undefined };
     passages.set(id, passage);
     return passage;
@@ -91,7 +86,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
   function show(passage: Passage): void {
     passage.key = nextKey();
     entries.push(passage);
-    finish = undefined; // a stream may hold several messages; it ends with the finish of the last
+    finish = undefined; // a stream may contain several messages
     sink.open({ key: passage.key, kind: passage.kind });
   }
 
@@ -103,21 +98,17 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     sink.delta(passage.key, delta);
   }
 
-  function end(
-    passages: Map<string, Passage>,
-    id: string,
-    metadata?: Metadata,
-    isCut = false,
-  ): void {
+  function end(passages: Passages, id: string, metadata?: Metadata, isCut = false): void {
     const passage = passages.get(id);
     if (passage === undefined) return;
     passages.delete(id);
     latest = undefined;
     grow(passage, "", metadata);
-    // Thinking may come without a word and still be what the provider wants to see again.
-    const silent = passage.key === notShown;
-    if (silent && passage.kind === "thinking" && passage.metadata !== undefined) show(passage);
-    if (passage.key === notShown) return;
+    // Thinking without text may carry metadata that the provider needs back.
+    if (passage.key === notShown) {
+      if (passage.kind !== "thinking" || passage.metadata === undefined) return;
+      show(passage);
+    }
     passage.text = passage.pieces.join("");
     sink.close(passage.key, passage.text, isCut);
   }
@@ -128,15 +119,15 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
   }
 
   function beginCall(id: string, name: string, streamsJson: boolean): Call {
-    // An id that is empty or used twice cannot tell results apart: then ours goes to the provider.
-    const usable = Boolean(id) && !providerCallIds.has(id);
-    if (usable) providerCallIds.add(id);
+    // An empty or duplicate id cannot identify a result, so the provider gets our id instead.
+    const isUsable = Boolean(id) && !providerCallIds.has(id);
+    if (isUsable) providerCallIds.add(id);
     const call: Call = {
       kind: "call",
       key: nextKey(),
       callId: ids.next("call"),
       name: name || unnamed,
-      providerCallId: usable ? id : undefined,
+      providerCallId: isUsable ? id : undefined,
       streamsJson,
       pieces: [],
       input: undefined,
@@ -146,8 +137,8 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     entries.push(call);
     finish = undefined;
     const { key, callId, providerCallId } = call;
-    const shown = { key, kind: "call", callId, name: call.name } as const;
-    sink.open({ ...shown, ...(providerCallId && { providerCallId }) });
+    const part = { key, kind: "call", callId, name: call.name } as const;
+    sink.open({ ...part, ...(providerCallId && { providerCallId }) });
     return call;
   }
 
@@ -178,34 +169,25 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
           if (latest?.id !== part.id) {
             latest = texts.get(part.id) ?? begin(texts, "text", part.id);
           }
-          grow(latest, part.delta, part.providerMetadata);
-          return;
-        case "reasoning-delta":
-          grow(
-            thoughts.get(part.id) ?? begin(thoughts, "thinking", part.id),
-            part.delta,
-            part.providerMetadata,
-          );
-          return;
+          return grow(latest, part.delta, part.providerMetadata);
+        case "reasoning-delta": {
+          const thought = thoughts.get(part.id) ?? begin(thoughts, "thinking", part.id);
+          return grow(thought, part.delta, part.providerMetadata);
+        }
         case "tool-input-delta": {
           const call = calls.get(part.id);
-          // Unknown: the provider runs that tool itself.
+          // The call is undefined when the provider runs the tool.
           if (call?.input !== undefined || !call?.streamsJson || !part.delta) return;
-          growCall(call, part.delta);
-          return;
+          return growCall(call, part.delta);
         }
         case "text-start":
-          grow(begin(texts, "text", part.id), "", part.providerMetadata);
-          return;
+          return grow(begin(texts, "text", part.id), "", part.providerMetadata);
         case "text-end":
-          end(texts, part.id, part.providerMetadata);
-          return;
+          return end(texts, part.id, part.providerMetadata);
         case "reasoning-start":
-          grow(begin(thoughts, "thinking", part.id), "", part.providerMetadata);
-          return;
+          return grow(begin(thoughts, "thinking", part.id), "", part.providerMetadata);
         case "reasoning-end":
-          end(thoughts, part.id, part.providerMetadata);
-          return;
+          return end(thoughts, part.id, part.providerMetadata);
         case "tool-input-start": {
           if (part.providerExecuted) return;
           const streamsJson = !("inputEncoding" in part) || part.inputEncoding !== "text";
@@ -233,11 +215,11 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
           return;
         case "error":
           throw part.error;
-        default: // metadata, pings, what providers run themselves, and what is yet to be invented
+        default: // metadata, pings, tools that the provider runs, and future types
           return;
       }
     },
-    shown: () => entries.length > 0 || sources.length > 0,
+    hasOutput: () => entries.length > 0 || sources.length > 0,
     finish: () => finish,
     complete(reason) {
       const usage = finish?.usage ?? noUsage;
@@ -247,7 +229,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     },
     partial() {
       endAll(true);
-      // Without signatures: a provider may know nothing of a reply that it did not finish.
+      // Without signatures, because the provider may not know a reply that it did not finish.
       return entries.flatMap((entry): Block[] => {
         if (entry.kind === "call") return [];
         if (entry.kind === "medium") return [entry.block];
@@ -257,7 +239,7 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
   };
 }
 
-/** The block that an entry came to; nothing for a call that was cut off, be it by the limit of tokens. */
+/** The block of an entry; empty for a call that was cut off, for example by the token limit. */
 function blockOf(entry: Passage | Call | Medium, cutByLimit: boolean): readonly Block[] {
   if (entry.kind === "medium") return [entry.block];
   const signature: Signed =
@@ -286,7 +268,6 @@ function sourceOf(part: Extract<StreamPart, { type: "source" }>): TurnSource {
   };
 }
 
-/** Providers give their metadata piece by piece, each under its own name. */
 function merge(before: Metadata | undefined, more: Metadata): Metadata {
   if (before === undefined) return more;
   const merged: Record<string, unknown> = { ...before };
@@ -294,4 +275,92 @@ function merge(before: Metadata | undefined, more: Metadata): Metadata {
     merged[provider] = { ...(merged[provider] as object | undefined), ...(value as object) };
   }
   return merged;
+}
+
+function mediaBlock(file: { mediaType: string; data: unknown }): MediaBlock {
+  const type = /^(image|audio|video)\//.exec(file.mediaType)?.[1] ?? "file";
+  return { type: type as MediaBlock["type"], source: mediaSource(file.data, file.mediaType) };
+}
+
+function mediaSource(data: unknown, mimeType: string): MediaBlock["source"] {
+  if (typeof data === "string") return { data, mimeType };
+  if (data instanceof Uint8Array) return { data: Buffer.from(data).toString("base64"), mimeType };
+  const tagged = data as { type: string; data?: unknown; url?: URL };
+  if (tagged.type === "url") return { url: String(tagged.url), mimeType };
+  return mediaSource(tagged.data, mimeType);
+}
+
+// Deeper values would overflow the stack of recursive code, such as that of a store.
+const maxInputDepth = 500;
+
+/** Parses the arguments of a call; `raw` keeps a text that does not parse. Some providers send "" for no arguments. */
+export function parseToolInput(text: string): { input: unknown; raw?: string } {
+  if (text.trim() === "") return { input: {} };
+  if (isTooDeep(text)) return { input: {}, raw: text };
+  try {
+    return { input: JSON.parse(text) };
+  } catch {
+    return { input: {}, raw: text };
+  }
+}
+
+function isTooDeep(text: string): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let index = 0; index < text.length; index++) {
+    const character = text[index];
+    if (inString) {
+      if (character === "\\") index += 1;
+      else if (character === '"') inString = false;
+    } else if (character === '"') inString = true;
+    else if (character === "{" || character === "[") {
+      depth += 1;
+      if (depth > maxInputDepth) return true;
+    } else if (character === "}" || character === "]") depth -= 1;
+  }
+  return false;
+}
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** Why a model stopped. `cut`: the provider gave no reason, so the reply may be incomplete; `error`: the provider failed. */
+export function finishReasonOf(
+  reason: FinishPart["finishReason"] | undefined,
+): FinishReason | "cut" | "error" {
+  if (typeof reason === "string") return reason === "unknown" ? "cut" : reason;
+  if (reason === undefined) return "cut";
+  const { unified, raw } = reason;
+  if (unified === "interrupted") return "cut";
+  // Adapters without a value for a missing reason report this.
+  if (unified === "other" && raw === undefined) return "cut";
+  return unified;
+}
+
+function usageOf(usage: FinishPart["usage"] | undefined): Usage {
+  if (usage === undefined || usage === null) return noUsage;
+  if (isNested(usage)) {
+    const { inputTokens: input, outputTokens: output } = usage;
+    return tokens(input.total, output.total, undefined, input.cacheRead, output.reasoning);
+  }
+  const { inputTokens, outputTokens, totalTokens, cachedInputTokens, reasoningTokens } = usage;
+  return tokens(inputTokens, outputTokens, totalTokens, cachedInputTokens, reasoningTokens);
+}
+
+function isNested(
+  usage: FinishPart["usage"],
+): usage is Exclude<FinishPart["usage"], LanguageModelV2Usage> {
+  return typeof usage.inputTokens === "object" && typeof usage.outputTokens === "object";
+}
+
+function tokens(...counts: readonly (number | undefined)[]): Usage {
+  const [input = 0, output = 0, total = input + output, cached, reasoning] = counts.map((count) =>
+    Number.isFinite(count) && (count as number) >= 0 ? count : undefined,
+  );
+  return {
+    input_tokens: input,
+    output_tokens: output,
+    total_tokens: total,
+    ...(cached !== undefined && { cached_input_tokens: cached }),
+    ...(reasoning !== undefined && { reasoning_tokens: reasoning }),
+  };
 }

@@ -25,7 +25,7 @@ const partial = [
   { type: "text", text: "Half a" },
 ];
 
-/** A signal that knows how many listen to it. */
+/** A signal that counts its listeners. */
 function countedSignal() {
   const controller = new AbortController();
   const { signal } = controller;
@@ -70,7 +70,7 @@ async function interrupted(reply: FakeReply | "stuck request", reason: unknown =
 }
 
 describe("an abort", () => {
-  it("ends a read that hangs, with what was shown and without calls", async () => {
+  it("ends a hanging read and keeps the shown text without calls", async () => {
     const { error, model, sink } = await interrupted([...begun, "hang"]);
     expect(error).toBeInstanceOf(TurnInterrupted);
     expect(error).toMatchObject({ cause: "enough", partial, usage: undefined });
@@ -79,7 +79,7 @@ describe("an abort", () => {
     expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
   });
 
-  it("after the model has finished knows what was used", async () => {
+  it("reports the usage after the model has finished", async () => {
     const { error } = await interrupted([...begun, finishV4, "hang"]);
     expect(error).toMatchObject({ partial, usage: { total_tokens: 17 } });
   });
@@ -89,7 +89,7 @@ describe("an abort", () => {
     expect(error).toMatchObject({ cause: "enough", partial: [] });
   });
 
-  it("is not taken for the model's failure when its reason is one of our errors", async () => {
+  it("is not a model failure when its reason is a RivuletError", async () => {
     const { error, sink } = await interrupted(
       [...begun, "hang"],
       new RivuletError("cancelled", "Cancelled."),
@@ -98,7 +98,7 @@ describe("an abort", () => {
     expect(sink.lines.some((line) => line.startsWith("discard"))).toBe(false);
   });
 
-  it("is honoured between two chunks of a model that never pauses", async () => {
+  it("takes effect between two chunks of a model that never pauses", async () => {
     const controller = new AbortController();
     const sink = recordingSink();
     const endless: FakeReply = [
@@ -117,7 +117,7 @@ describe("an abort", () => {
     expect(sink.lines.join()).not.toContain("never shown");
   });
 
-  it("is the end also for a stream that cannot be cancelled", async () => {
+  it("ends a stream that cannot be cancelled", async () => {
     const controller = new AbortController();
     const dependencies = stillDependencies();
     const sink = recordingSink();
@@ -135,7 +135,7 @@ describe("an abort", () => {
     expect(sink.lines).toEqual([]);
   });
 
-  it("before the turn asks nobody", async () => {
+  it("before the turn calls no model", async () => {
     const model = fakeModel("v4", [[finishV4]]);
     const turn = runTurn(
       [model],
@@ -147,7 +147,7 @@ describe("an abort", () => {
     expect(model.requests).toHaveLength(0);
   });
 
-  it("while it waits to try again keeps what is still shown", async () => {
+  it("during a retry wait keeps the shown text", async () => {
     const controller = new AbortController();
     const dependencies = stillDependencies({ initialBackoffMs: 1_000 });
     const sink = recordingSink();
@@ -166,7 +166,7 @@ describe("an abort", () => {
     expect(dependencies.clock.pending).toBe(0);
   });
 
-  it("hands the stream back of a request that is answered too late", async () => {
+  it("cancels the stream of a request that is answered too late", async () => {
     const answered = Promise.withResolvers<{ stream: ReadableStream<never> }>();
     let cancelled = false;
     const model = fakeModel("v4", []);
@@ -194,8 +194,8 @@ describe("an abort", () => {
   });
 });
 
-describe("silence", () => {
-  it("for longer than stallMs is an error, also before the first chunk", async () => {
+describe("stallMs", () => {
+  it("fails a reply that is silent for longer, also before the first chunk", async () => {
     for (const reply of [["hang"], [...begun, "hang"]] as FakeReply[]) {
       const dependencies = stillDependencies({ maxAttempts: 1 });
       const model = fakeModel("v4", [reply]);
@@ -212,21 +212,21 @@ describe("silence", () => {
     }
   });
 
-  it("is counted from the last chunk", async () => {
+  it("counts from the last chunk", async () => {
     const dependencies = stillDependencies({ stallMs: 100, maxAttempts: 1 });
     const { clock } = dependencies;
     const pause = () => clock.sleep(90);
     const slow: FakeReply = [...begun, pause, { type: "ping" }, pause, finishV4];
     const turn = runTurn([fakeModel("v4", [slow])], emptyRequest(), recordingSink(), dependencies);
     for (let chunk = 0; chunk < 3; chunk++) {
-      // Chunks that are apart in time are apart in the event loop, too.
+      // Separate chunks arrive in separate turns of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
       await clock.advance(90);
     }
     expect((await turn).finishReason).toBe("stop");
   });
 
-  it("may be allowed, and with it no timer runs", async () => {
+  it("null allows any silence and starts no timer", async () => {
     const dependencies = stillDependencies({ stallMs: null });
     const { clock } = dependencies;
     const slow: FakeReply = [() => clock.sleep(1_000_000_000), finishV4];
@@ -237,7 +237,7 @@ describe("silence", () => {
     expect((await turn).finishReason).toBe("stop");
   });
 
-  it("after the model has finished changes nothing", async () => {
+  it("does not apply after the model has finished", async () => {
     const dependencies = stillDependencies({ stallMs: 100 });
     const reply: FakeReply = [{ type: "text-delta", id: "t", delta: "Hi" }, finishV4, "hang"];
     const turn = runTurn([fakeModel("v4", [reply])], emptyRequest(), recordingSink(), dependencies);
@@ -246,7 +246,7 @@ describe("silence", () => {
   });
 });
 
-it("a reply that takes longer than timeoutMs is an error however lively it is", async () => {
+it("fails a reply that takes longer than timeoutMs, however many chunks arrive", async () => {
   const dependencies = stillDependencies({ timeoutMs: 1_000, maxAttempts: 1 });
   const { clock } = dependencies;
   const lively: FakeReply = Array.from({ length: 100 }, () => [

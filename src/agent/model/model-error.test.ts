@@ -14,7 +14,7 @@ function api(statusCode: number | undefined, message: string, body?: unknown): E
 }
 const openai = (message: string, code: string) => ({ error: { message, code, type: "x" } });
 
-// What providers say, as they say it: [name, error, code, retryable].
+// Errors of providers: [name, error, code, retryable].
 const cases: readonly (readonly [string, unknown, string, boolean])[] = [
   [
     "no key",
@@ -134,7 +134,7 @@ const cases: readonly (readonly [string, unknown, string, boolean])[] = [
     true,
   ],
   [
-    "nobody there",
+    "connection refused",
     new APICallError({
       message: "Cannot connect to API: ",
       url: "x",
@@ -159,7 +159,7 @@ const cases: readonly (readonly [string, unknown, string, boolean])[] = [
 
 describe("modelError", () => {
   for (const [name, error, code, retryable] of cases) {
-    it(`knows ${name}: ${code}`, () => {
+    it(`recognises ${name} as ${code}`, () => {
       const mapped = modelError(error, "openai gpt-5", false);
       expect(mapped).toMatchObject({ code, retryable, cause: error });
       expect(mapped.message).toMatch(/^openai gpt-5 [^\n]+\.$/);
@@ -167,7 +167,7 @@ describe("modelError", () => {
     });
   }
 
-  it("tells a broken connection before the reply from one within it", () => {
+  it("distinguishes a connection that breaks before the reply from one that breaks within it", () => {
     const broken = Object.assign(new TypeError("terminated"), {
       cause: { code: "UND_ERR_SOCKET" },
     });
@@ -175,7 +175,7 @@ describe("modelError", () => {
     expect(modelError(broken, "m", true)).toMatchObject({ code: "stream_cut", retryable: true });
   });
 
-  it("never says a key", () => {
+  it("never shows an API key", () => {
     const key = "sk-proj-abcdefghijklmnop";
     for (const status of [400, 401, 500]) {
       for (const said of [
@@ -188,11 +188,11 @@ describe("modelError", () => {
     }
   });
 
-  it("keeps what the provider said short", () => {
+  it("shortens the provider's message", () => {
     expect(modelError(api(400, "x\n".repeat(5_000)), "m", false).message.length).toBeLessThan(400);
   });
 
-  it("leaves an error of ours as it is, and survives errors that go in circles", () => {
+  it("returns a RivuletError unchanged and handles circular errors", () => {
     const ours = new RivuletError("script_exhausted", "No turn left.");
     expect(modelError(ours, "m", false)).toBe(ours);
     const circle: Record<string, unknown> = { name: "Error", message: "round" };

@@ -36,7 +36,7 @@ async function run(reply: FakeReply, version: LanguageModel["specificationVersio
 }
 
 describe("runTurn", () => {
-  it("gives text, thinking and calls in the order in which they were opened", async () => {
+  it("returns text, thinking and calls in the order in which they were opened", async () => {
     const { turn, lines } = await run([
       { type: "stream-start", warnings: [] },
       { type: "reasoning-start", id: "0" },
@@ -85,7 +85,7 @@ describe("runTurn", () => {
     });
   });
 
-  it("keeps blocks apart that overlap, and a text and a thinking of the same id", async () => {
+  it("separates overlapping blocks, and text and thinking with the same id", async () => {
     const { turn, lines } = await run([
       { type: "text-start", id: "0" },
       { type: "reasoning-start", id: "0" },
@@ -118,7 +118,7 @@ describe("runTurn", () => {
     ]);
   });
 
-  it("reads what V2 and V3 models stream", async () => {
+  it("reads the streams of V2 and V3 models", async () => {
     const v2 = await run(
       [
         ...text("t", "Hi"),
@@ -152,7 +152,7 @@ describe("runTurn", () => {
     expect(v3.turn).toMatchObject({ finishReason: "length", usage: { total_tokens: 17 } });
   });
 
-  it("takes files and sources of every kind", async () => {
+  it("reads files and sources of every kind", async () => {
     const { turn, lines } = await run([
       { type: "source", sourceType: "url", id: "s1", url: "https://a.example", title: "A" },
       {
@@ -181,13 +181,13 @@ describe("runTurn", () => {
     expect(lines).toEqual(["source s1", "source s2", "block audio", "block file"]);
   });
 
-  it("opens, fills and closes a call that comes whole", async () => {
+  it("opens, fills and closes a call that arrives in one part", async () => {
     const { turn, lines } = await run([call("p1", '{"a":1}'), finish("tool-calls")]);
     expect(lines).toEqual(["open 1 call weather", 'delta 1 {"a":1}', "close 1"]);
     expect(turn.content).toMatchObject([{ type: "tool_use", input: { a: 1 } }]);
   });
 
-  it("lets the final arguments win over the deltas", async () => {
+  it("prefers the final arguments to the deltas", async () => {
     const { turn, lines } = await run([
       { type: "tool-input-start", id: "p1", toolName: "weather" },
       { type: "tool-input-delta", id: "p1", delta: '{"a":1' },
@@ -199,7 +199,7 @@ describe("runTurn", () => {
     expect(turn.content).toMatchObject([{ input: { a: 2 } }]);
   });
 
-  it("does not pass deltas on as JSON that are not", async () => {
+  it("does not stream deltas that are not JSON", async () => {
     const { turn, lines } = await run([
       { type: "tool-input-start", id: "p1", toolName: "weather", inputEncoding: "text" },
       { type: "tool-input-delta", id: "p1", delta: "free text" },
@@ -210,13 +210,13 @@ describe("runTurn", () => {
     expect(turn.content).toMatchObject([{ input: "free text" }]);
   });
 
-  it("keeps the text of arguments that do not parse, and takes none for no arguments", async () => {
+  it("keeps arguments that do not parse as text, and reads missing arguments as none", async () => {
     const { turn } = await run([call("p1", '{"a":'), call("p2", ""), finish("tool-calls")]);
     expect(turn.content).toMatchObject([{ input: {}, raw: '{"a":' }, { input: {} }]);
     expect(turn.content[1]).not.toHaveProperty("raw");
   });
 
-  it("leaves out a call that never became whole", async () => {
+  it("omits an incomplete call", async () => {
     const { turn, lines } = await run([
       ...text("t", "Hi"),
       { type: "tool-input-start", id: "p1", toolName: "weather" },
@@ -228,7 +228,7 @@ describe("runTurn", () => {
     expect(lines).not.toContain("close 2");
   });
 
-  it("leaves out a call that the limit of tokens cut, but not one that it spared", async () => {
+  it("omits a call that the token limit cut, and keeps complete calls", async () => {
     const { turn } = await run([
       call("p1", '{"a":1}'),
       call("p2", '{"a":'),
@@ -239,7 +239,7 @@ describe("runTurn", () => {
     expect(turn.content).toHaveLength(1);
   });
 
-  it("tells apart calls to which the provider gave one id, or none", async () => {
+  it("distinguishes calls with duplicate or missing provider ids", async () => {
     const { turn } = await run([
       call("p1", "{}"),
       call("p1", "[]"),
@@ -256,7 +256,7 @@ describe("runTurn", () => {
     expect(new Set(turn.content.map((block) => (block as { id: string }).id)).size).toBe(3);
   });
 
-  it("ignores what it does not know and what the provider runs itself", async () => {
+  it("ignores unknown parts and tools that the provider runs", async () => {
     const { turn, lines } = await run([
       { type: "tool-input-start", id: "w", toolName: "web_search", providerExecuted: true },
       { type: "tool-input-delta", id: "w", delta: "{}" },
@@ -280,7 +280,7 @@ describe("runTurn", () => {
     expect(lines).toEqual(["open 1 text", "delta 1 Hi", "close 1"]);
   });
 
-  it("shows no empty text, and closes what the provider left open", async () => {
+  it("shows no empty text, and closes parts that the provider left open", async () => {
     const { turn, lines } = await run([
       ...text("empty"),
       ...text("empty too", ""),
@@ -291,7 +291,7 @@ describe("runTurn", () => {
     expect(lines).toEqual(["open 1 text", "delta 1 Hi", "close 1"]);
   });
 
-  it("begins a new block when an id is used again", async () => {
+  it("starts a new block when an id is reused", async () => {
     const { turn, lines } = await run([
       ...text("t", "a"),
       { type: "text-start", id: "t" },
@@ -309,7 +309,7 @@ describe("runTurn", () => {
     expect(lines.filter((line) => line.startsWith("close"))).toHaveLength(4);
   });
 
-  it("keeps what the provider wants back, piece by piece, and wordless thinking for its sake", async () => {
+  it("keeps provider metadata, and thinking without text that carries it", async () => {
     const { turn, lines } = await run([
       { type: "reasoning-start", id: "r1", providerMetadata: { openai: { itemId: "rs_1" } } },
       {
@@ -350,7 +350,7 @@ describe("runTurn", () => {
     expect(turn.content).toHaveLength(3);
   });
 
-  it("passes options, tools and a response schema on in the AI SDK's words", async () => {
+  it("passes options, tools and a response schema to the AI SDK", async () => {
     const schema = { type: "object" };
     const tools = [{ name: "weather", description: "Weather.", inputSchema: schema, more: 1 }];
     const other = fakeModel("v4", [[...text("t", "Hi"), finishV4]]);
@@ -395,7 +395,7 @@ describe("runTurn", () => {
     expect(native.requests[0]).not.toHaveProperty("tools");
   });
 
-  it("gives a model of each version its own kind of prompt", async () => {
+  it("gives a model of each version its own prompt format", async () => {
     const messages: readonly Message[] = [
       {
         id: "1",
@@ -412,7 +412,7 @@ describe("runTurn", () => {
     }
   });
 
-  it("waits when the sink asks it to", async () => {
+  it("waits while the sink is not ready", async () => {
     const gate = Promise.withResolvers<void>();
     const sink = {
       ...recordingSink(),
@@ -425,7 +425,7 @@ describe("runTurn", () => {
       sink,
       dependencies,
     );
-    await dependencies.clock.advance(500); // and that is neither a stall nor the model's time
+    await dependencies.clock.advance(500); // counts neither as a stall nor as the model's time
     expect(sink.lines).toEqual(["open 1 text", "delta 1 a"]);
     gate.resolve();
     expect((await turn).content).toEqual([{ type: "text", text: "ab" }]);

@@ -1,38 +1,43 @@
+import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../../protocol/clock.ts";
+import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
-import type { Execution } from "../execution.ts";
-import { mergeExecution, modelExecution } from "../execution.ts";
-import { nameOf, runAttempt } from "./attempt.ts";
-import { callOptions } from "./call-options.ts";
-import type { Collector } from "./collect.ts";
-import { createCollector } from "./collect.ts";
-import { modelError, replyFailed, streamCut } from "./model-error.ts";
-import type { LanguageModel, Model } from "./resolve.ts";
-import { flattenModels, resolveModel } from "./resolve.ts";
-import { retry } from "./retry.ts";
-import type { Turn, TurnRequest, TurnSink } from "./turn.ts";
-import { TurnInterrupted } from "./turn.ts";
+import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
+import { after, coarseNow, longestTimer } from "../base/time.ts";
+import { type Collector, createCollector, type StreamPart } from "./collect.ts";
+import {
+  modelError,
+  replyFailed,
+  retryAfterMs,
+  stalled,
+  streamCut,
+  timedOut,
+} from "./model-error.ts";
+import { callOptions } from "./request.ts";
+import { flattenModels, type LanguageModel, type Model, resolveModel } from "./resolve.ts";
+import { type Turn, TurnInterrupted, type TurnRequest, type TurnSink } from "./turn.ts";
 
-/** How model calls are made: as tools are, and `stallMs` ends one that is silent for so long (60 seconds; null: never). */
+/** How models are called; `stallMs` ends a reply that is silent for so long (60 seconds by default; null: never). */
 export interface ModelExecution extends Execution {
   readonly stallMs?: number | null;
 }
 
-/** What a turn needs from its surroundings. */
+/** The surroundings of a turn. */
 export interface TurnDependencies {
   readonly ids: IdSource;
   readonly clock: Clock;
   readonly execution: ModelExecution;
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number;
 }
 
 const defaultStallMs = 60_000;
+/** A provider that asks for a longer pause is treated as unavailable. */
+const maxRetryAfterMs = 60_000;
+/** Errors that another model may not have; when every model fails, they say best what to change. */
+const requestErrors = new Set(["invalid_request", "context_overflow"]);
 
-/**
- * Asks the models for one turn, the later ones only when the earlier ones have failed, and tells the sink as it comes.
- * Rejects with `TurnInterrupted` when the request's signal aborts, otherwise with a `RivuletError`.
- */
+/** Streams one turn of the first model that succeeds; rejects with `TurnInterrupted` on abort, else with a `RivuletError`. */
 export async function runTurn(
   models: readonly Model[],
   request: TurnRequest,
@@ -51,46 +56,31 @@ export async function runTurn(
     try {
       const model = await resolveModel(entry);
       try {
-        await runAttempt({
-          model,
-          options: callOptions(model, request),
-          collector: current,
-          ready: sink.ready,
-          signal,
-          clock,
-          stallMs,
-          timeoutMs: settings.timeoutMs,
-        });
+        const { timeoutMs } = settings;
+        const limits = { ready: sink.ready, signal, clock, stallMs, timeoutMs };
+        await runAttempt(model, callOptions(model, request), current, limits);
       } catch (error) {
-        // What breaks after the model has finished takes nothing from what it said.
+        // An error after the model has finished does not invalidate its reply.
         if (signal.aborted || current.finish() === undefined) throw error;
       }
       return turnOf(model, current);
     } catch (error) {
-      throw modelError(error, nameOf(entry), current.shown());
+      throw modelError(error, nameOf(entry), current.hasOutput());
     }
   }
 
+  function onRetry(reason: "provider_retry" | "fallback"): void {
+    if (collector?.hasOutput()) sink.discard(reason);
+    collector = undefined;
+  }
+
   try {
-    return await retry({
-      models: flattenModels(models),
-      attempt,
-      onRetry(reason) {
-        if (collector?.shown()) sink.discard(reason);
-        collector = undefined;
-      },
-      execution: settings,
-      signal,
-      clock,
-      random,
-    });
+    const dependencies = { ids, clock, random, execution: settings };
+    return await retry(flattenModels(models), attempt, onRetry, dependencies, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new TurnInterrupted(
-      signal.reason,
-      collector?.partial() ?? [],
-      collector?.finish()?.usage,
-    );
+    const partial = collector?.partial() ?? [];
+    throw new TurnInterrupted(signal.reason, partial, collector?.finish()?.usage);
   }
 }
 
@@ -101,3 +91,127 @@ function turnOf(model: LanguageModel, collector: Collector): Turn {
   const { provider, modelId } = model;
   return { ...collector.complete(reason), finishReason: reason, model: { provider, modelId } };
 }
+
+function nameOf(model: LanguageModel | string): string {
+  return typeof model === "string" ? model : `${model.provider} ${model.modelId}`;
+}
+
+/** Tries each model up to `maxAttempts` times; rejects with the first request error, otherwise with the last error. */
+async function retry<Entry, Result>(
+  models: readonly Entry[],
+  attempt: (model: Entry) => Promise<Result>,
+  onRetry: (reason: "provider_retry" | "fallback") => void,
+  { execution, clock, random }: TurnDependencies & { readonly execution: Required<Execution> },
+  signal: AbortSignal,
+): Promise<Result> {
+  let requestError: RivuletError | undefined;
+  for (let index = 0; ; index++) {
+    for (let count = 1; ; count++) {
+      try {
+        return await attempt(models[index] as Entry);
+      } catch (error) {
+        if (signal.aborted || !(error instanceof RivuletError)) throw error;
+        const askedMs = retryAfterMs(error.cause, clock.now()) ?? 0;
+        const isWorthRetrying =
+          count < execution.maxAttempts && askedMs <= maxRetryAfterMs && execution.retryOn(error);
+        if (!isWorthRetrying) {
+          if (requestErrors.has(error.code)) requestError ??= error;
+          if (index >= models.length - 1) throw requestError ?? error;
+          break;
+        }
+        await clock.sleep(Math.max(askedMs, backoffMs(execution, count, random)), signal);
+        onRetry("provider_retry");
+      }
+    }
+    onRetry("fallback");
+  }
+}
+
+interface AttemptLimits {
+  readonly ready: TurnSink["ready"];
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** The longest silence between two chunks; null: no limit. */
+  readonly stallMs: number | null;
+  /** The time limit of the reply, without the waits for `ready`; null: no limit. */
+  readonly timeoutMs: number | null;
+}
+
+/** Passes a reply to the collector; rejects on abort, stall or timeout without waiting for the provider. */
+async function runAttempt(
+  model: LanguageModel,
+  options: Readonly<Record<string, unknown>>,
+  collector: Collector,
+  { ready, signal, clock, stallMs, timeoutMs }: AttemptLimits,
+): Promise<void> {
+  signal.throwIfAborted();
+  const request = new AbortController(); // the provider gets its signal
+  let endWatch = () => {};
+  const stopped = Promise.withResolvers<never>();
+  const now = coarseNow(clock);
+  const began = clock.now();
+  let live = true;
+  let lastChunk = began;
+  let pausedAt: number | undefined; // while the sink makes the stream wait
+  let pausedMs = 0; // before that
+  let reader: ReadableStreamDefaultReader<StreamPart> | undefined;
+
+  function stop(reason: unknown): void {
+    live = false;
+    stopped.reject(reason);
+    request.abort(reason);
+    reader?.cancel(reason).catch(ignore); // also ends a pending read
+  }
+
+  async function pump(): Promise<void> {
+    const { stream } = await (model as LanguageModelV4).doStream({
+      ...(options as LanguageModelV4CallOptions),
+      abortSignal: request.signal,
+    });
+    if (!live) return void stream.cancel().catch(ignore);
+    reader = stream.getReader() as ReadableStreamDefaultReader<StreamPart>;
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done || !live) return;
+        lastChunk = now();
+        collector.accept(value);
+        const wait = ready?.();
+        if (wait === undefined) continue;
+        pausedAt = clock.now();
+        await wait;
+        lastChunk = clock.now();
+        pausedMs += lastChunk - pausedAt;
+        pausedAt = undefined;
+      }
+    } finally {
+      reader.cancel().catch(ignore); // has no effect after the end, frees the stream after an error
+      reader.releaseLock();
+    }
+  }
+
+  function watch(): void {
+    if (!live) return;
+    const now = clock.now();
+    const silentMs = pausedAt === undefined ? now - lastChunk : 0;
+    const elapsedMs = (pausedAt ?? now) - began - pausedMs;
+    const untilStall = (stallMs ?? Number.POSITIVE_INFINITY) - silentMs;
+    const untilTimeout = (timeoutMs ?? Number.POSITIVE_INFINITY) - elapsedMs;
+    if (untilTimeout <= 0) stop(timedOut(nameOf(model), timeoutMs as number));
+    else if (untilStall <= 0) stop(stalled(nameOf(model), stallMs as number));
+    else endWatch = after(clock, Math.min(untilStall, untilTimeout, longestTimer), watch);
+  }
+
+  const onAbort = () => stop(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    if (stallMs !== null || timeoutMs !== null) watch();
+    await Promise.race([pump(), stopped.promise]);
+  } finally {
+    live = false;
+    signal.removeEventListener("abort", onAbort);
+    endWatch();
+  }
+}
+
+function ignore(): void {}

@@ -1,8 +1,13 @@
 import { describe, expect, it, vi } from "vitest";
 import { fakeModel } from "../../../test/support/fake-model.ts";
 import type { RivuletError } from "../../protocol/error.ts";
-import { checkModel, flattenModels, type Model, resolveModel } from "./resolve.ts";
-import { supportsResponseFormat } from "./response-format.ts";
+import {
+  checkModel,
+  flattenModels,
+  type Model,
+  resolveModel,
+  supportsResponseFormat,
+} from "./resolve.ts";
 
 describe("checkModel", () => {
   it("accepts objects of every version, ids and lists", () => {
@@ -14,7 +19,7 @@ describe("checkModel", () => {
     expect(() => checkModel(["openai:a", [fakeModel("v4", []), "anthropic:b"]])).not.toThrow();
   });
 
-  it("refuses everything else with a hint", () => {
+  it("rejects everything else with a hint", () => {
     const { doStream, ...silent } = fakeModel("v4", []);
     const bad = [
       "",
@@ -40,7 +45,7 @@ describe("checkModel", () => {
     }
   });
 
-  it("refuses a provider that nobody knows, also one named like a property of every object", () => {
+  it("rejects an unknown provider, also one named like a property of Object.prototype", () => {
     for (const id of ["opnai:gpt-5", "constructor:x", "__proto__:x"]) {
       expect(() => checkModel(id)).toThrow(
         expect.objectContaining({
@@ -52,7 +57,7 @@ describe("checkModel", () => {
   });
 });
 
-it("an unknown provider is told of the one that was meant, or of its package", () => {
+it("suggests a similar provider, or the package of an unknown one", () => {
   const hintOf = (id: string) => {
     try {
       checkModel(id);
@@ -66,12 +71,12 @@ it("an unknown provider is told of the one that was meant, or of its package", (
 });
 
 describe("resolveModel", () => {
-  it("leaves an object as it is", async () => {
+  it("returns a model object unchanged", async () => {
     const model = fakeModel("v3", []);
     expect(await resolveModel(model)).toBe(model);
   });
 
-  it("makes a model with its provider's package, and the id is all after the first colon", async () => {
+  it("creates a model with the provider's package and everything after the first colon", async () => {
     expect(await resolveModel("openai:ft:gpt-5:mine")).toMatchObject({
       provider: "openai.responses",
       modelId: "ft:gpt-5:mine",
@@ -79,14 +84,14 @@ describe("resolveModel", () => {
     expect(await resolveModel("anthropic:claude")).toMatchObject({ modelId: "claude" });
   });
 
-  it("says which package is missing and how to get it", async () => {
+  it("names the missing package and how to install it", async () => {
     await expect(resolveModel("cohere:command")).rejects.toMatchObject({
       code: "provider_not_installed",
-      hint: "npm i @ai-sdk/cohere",
+      hint: "Run npm i @ai-sdk/cohere.",
     });
   });
 
-  it("takes the server of an OpenAI-compatible model from the environment", async () => {
+  it("reads the base URL of an OpenAI-compatible model from the environment", async () => {
     vi.stubEnv("OPENAI_COMPATIBLE_BASE_URL", "");
     await expect(resolveModel("openai-compatible:llama3:8b")).rejects.toMatchObject({
       code: "invalid_model",
@@ -101,7 +106,7 @@ describe("resolveModel", () => {
   });
 });
 
-it("flattenModels lays lists within lists out flat", () => {
+it("flattenModels flattens nested lists", () => {
   const model = fakeModel("v4", []);
   expect(flattenModels(model)).toEqual([model]);
   expect(flattenModels(["openai:a", [model, ["openai:b"]]])).toEqual([
@@ -114,7 +119,7 @@ it("flattenModels lays lists within lists out flat", () => {
 describe("supportsResponseFormat", () => {
   const named = (provider: string) => Object.assign(fakeModel("v4", []), { provider }) as Model;
 
-  it("is true where it is known", () => {
+  it("is true for known providers", () => {
     for (const model of ["openai:gpt-5", named("openai.responses"), "google:gemini"] as Model[]) {
       expect(supportsResponseFormat(model)).toBe(true);
     }
@@ -123,7 +128,7 @@ describe("supportsResponseFormat", () => {
     expect(supportsResponseFormat(told)).toBe(true);
   });
 
-  it("is false where it is not, and beside tools at Google", () => {
+  it("is false for other providers, and for Google with tools", () => {
     for (const provider of ["anthropic.messages", "openai-compatible.chat", "fake"]) {
       expect(supportsResponseFormat(named(provider))).toBe(false);
     }

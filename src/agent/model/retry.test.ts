@@ -35,7 +35,7 @@ async function run(models: readonly Model[], execution: ModelExecution = {}) {
   return { ...turn, lines: sink.lines };
 }
 
-describe("a stream that ends too early is tried again", () => {
+describe("retries a stream that ends too early", () => {
   const endings: Record<string, FakeReply> = {
     "without a finish": said,
     "as interrupted": [
@@ -68,7 +68,7 @@ describe("a stream that ends too early is tried again", () => {
     ],
   };
   for (const [name, reply] of Object.entries(endings)) {
-    it(`${name}, and what it showed is taken back`, async () => {
+    it(`${name}, and discards its output`, async () => {
       const model = fakeModel("v4", [reply, good]);
       const { value, lines } = await run([model]);
       expect(value?.content).toEqual([{ type: "text", text: "Whole" }]);
@@ -83,13 +83,13 @@ describe("a stream that ends too early is tried again", () => {
     });
   }
 
-  it("but not when it broke after its finish", async () => {
+  it("but not when it breaks after its finish part", async () => {
     const model = fakeModel("v4", [[...good, new TypeError("terminated")]]);
     const { value } = await run([model]);
     expect(value?.content).toEqual([{ type: "text", text: "Whole" }]);
   });
 
-  it("also when it broke in a second message of the same stream", async () => {
+  it("also when it breaks in a second message of the stream", async () => {
     const second: FakeReply = [
       ...good,
       { type: "text-delta", id: "t2", delta: "and more" },
@@ -102,7 +102,7 @@ describe("a stream that ends too early is tried again", () => {
 });
 
 describe("attempts", () => {
-  it("are three, and nothing is taken back when nothing was shown", async () => {
+  it("default to three, and discard nothing when nothing was shown", async () => {
     const model = fakeModel("v4", [status(503), status(500), good]);
     const { value, lines } = await run([model]);
     expect(value?.finishReason).toBe("stop");
@@ -112,7 +112,7 @@ describe("attempts", () => {
     expect(failing.requests).toHaveLength(3);
   });
 
-  it("are not repeated when that cannot help", async () => {
+  it("are not repeated for permanent errors", async () => {
     for (const code of [400, 401, 404]) {
       const model = fakeModel("v4", [status(code), good]);
       expect((await run([model])).error).toMatchObject({ retryable: false });
@@ -120,7 +120,7 @@ describe("attempts", () => {
     }
   });
 
-  it("are up to the caller", async () => {
+  it("follow maxAttempts and retryOn", async () => {
     const model = fakeModel("v4", [status(400), good]);
     const { value } = await run([model], { maxAttempts: 2, retryOn: () => true });
     expect(value?.finishReason).toBe("stop");
@@ -143,12 +143,12 @@ describe("between attempts", () => {
     return dependencies.clock.now() - began;
   }
 
-  it("it waits longer each time", async () => {
+  it("waits longer each time", async () => {
     expect(await waits([status(503), good])).toBe(2_000);
     expect(await waits([status(503), status(503), good])).toBe(6_000);
   });
 
-  it("it waits as long as the provider asks", async () => {
+  it("waits as long as the provider asks", async () => {
     expect(await waits([status(429, { "retry-after": "7" }), good])).toBe(7_000);
     expect(await waits([status(429, { "retry-after-ms": "3500" }), good])).toBe(3_500);
     const date = new Date(1_000 + 9_000).toUTCString();
@@ -156,15 +156,15 @@ describe("between attempts", () => {
     expect(await waits([status(429, { "retry-after": "nonsense" }), good])).toBe(2_000);
   });
 
-  it("it does not wait for a provider that asks for minutes", async () => {
+  it("does not wait for a provider that asks for minutes", async () => {
     const model = fakeModel("v4", [status(429, { "retry-after": "600" }), good]);
     expect((await run([model])).error).toMatchObject({ code: "rate_limited", retryable: true });
     expect(model.requests).toHaveLength(1);
   });
 });
 
-describe("the next model", () => {
-  it("steps in when the attempts are used up, and what was shown is taken back", async () => {
+describe("a fallback model", () => {
+  it("is used when the attempts are used up, and discards the earlier output", async () => {
     const first = fakeModel("v4", [said, said]);
     const second = fakeModel("v3", [good]);
     const { value, lines } = await run([first, second], { maxAttempts: 2 });
@@ -175,16 +175,16 @@ describe("the next model", () => {
     ]);
   });
 
-  it("steps in at once when the first cannot work", async () => {
+  it("is used at once after a permanent error", async () => {
     const second = fakeModel("v4", [good, good, good]);
     for (const first of [fakeModel("v4", [status(401)]), fakeModel("v4", [status(404)])]) {
       expect((await run([first, second])).value?.finishReason).toBe("stop");
     }
-    // Also when its package is not there.
+    // Also when its package is not installed.
     expect((await run(["cohere:command", [[second]]])).value?.finishReason).toBe("stop");
   });
 
-  describe("steps in when the first does not take the request", () => {
+  describe("is used when the first model rejects the request", () => {
     const refusals = {
       "with 400": [status(400), "invalid_request"],
       "for what it cannot do": [
@@ -203,7 +203,7 @@ describe("the next model", () => {
         { type: "text", text: "Whole" },
       ]);
       expect(first.requests).toHaveLength(1);
-      // That it was refused is what counts when no other can do it either.
+      // The rejection is the error when every other model fails.
       const others = [status(404), status(401)].map((failure) => fakeModel("v4", [failure]));
       const { error: thrown } = await run([fakeModel("v4", [error]), ...others]);
       expect(thrown).toMatchObject({ code, retryable: false });
@@ -211,7 +211,7 @@ describe("the next model", () => {
     });
   });
 
-  it("never steps in after a cancel", async () => {
+  it("is not used after a cancel", async () => {
     const controller = new AbortController();
     const first = fakeModel("v4", [[...said, () => controller.abort(), status(400)]]);
     const second = fakeModel("v4", [good]);
@@ -221,7 +221,7 @@ describe("the next model", () => {
     expect(second.requests).toHaveLength(0);
   });
 
-  it("has the last word when all fail", async () => {
+  it("provides the error when all models fail", async () => {
     const models = [fakeModel("v4", [status(401)]), fakeModel("v4", [status(404)])];
     expect((await run(models)).error).toMatchObject({ code: "model_not_found" });
   });

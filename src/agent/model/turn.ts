@@ -1,26 +1,26 @@
 import type { Block, MediaBlock, Message } from "../../protocol/message.ts";
 import type { Usage } from "../../protocol/task.ts";
 
-/** What a model is asked in one turn. */
+/** The request for one turn: one reply of a model. */
 export interface TurnRequest {
   readonly messages: readonly Message[];
   readonly system: string;
   readonly tools: readonly TurnTool[];
   readonly toolChoice?: "auto" | "none" | "required";
-  /** Passed to models that keep to a schema by themselves (`supportsResponseFormat`), ignored by the others. */
+  /** Passed to models with native structured output (`supportsResponseFormat`), ignored by the others. */
   readonly responseSchema?: { readonly schema: object; readonly name?: string };
-  /** Call options of the AI SDK: temperature, maxOutputTokens, providerOptions and so on. */
+  /** Call options of the AI SDK, such as temperature, maxOutputTokens and providerOptions. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly signal: AbortSignal;
 }
-/** What the model is told of a tool. */
+/** A tool as the model sees it. */
 export interface TurnTool {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: object;
 }
 
-/** A piece of a turn that has begun; `key` is not used again in this turn, not after a discard either. */
+/** The beginning of a part of a turn; a `key` is used once per turn, also after a discard. */
 export type TurnPart =
   | { readonly key: number; readonly kind: "text" | "thinking" }
   | {
@@ -31,25 +31,22 @@ export type TurnPart =
       readonly providerCallId?: string;
     };
 
-/**
- * Is told what a turn shows, synchronously and in order; its functions must not throw. Of the calls it is told of,
- * those that are not in the finished turn were cut off: the caller takes them back.
- */
+/** Receives a turn while it streams, in order and synchronously; calls that the finished turn lacks were cut off. */
 export interface TurnSink {
   open(part: TurnPart): void;
   delta(key: number, text: string): void;
-  /** A part is over; `text` is all that was told of it, and `isCut` says that the turn was interrupted before its end. */
+  /** Ends a part; `text` is all of its deltas, and `isCut` says that the turn was interrupted before its end. */
   close(key: number, text: string, isCut?: boolean): void;
-  /** A file that the model made. */
+  /** A file that the model generated. */
   block(block: MediaBlock): void;
   source(source: TurnSource): void;
-  /** Everything shown since the turn began is taken back. Not called when nothing was shown. */
+  /** Withdraws everything shown since the turn began; not called when nothing was shown. */
   discard(reason: "provider_retry" | "fallback"): void;
-  /** A promise when the next chunk should wait: the reader of this sink is behind. That wait is no stall. */
+  /** Returns a promise to delay the next chunk, because the sink's reader is behind; the delay is no stall. */
   readonly ready?: (() => Promise<void> | undefined) | undefined;
 }
 
-/** Something that the model says its answer rests on. */
+/** A source that the model names for its answer. */
 export interface TurnSource {
   readonly id: string;
   readonly url?: string;
@@ -60,7 +57,7 @@ export interface TurnSource {
 /** Why a model stopped. */
 export type FinishReason = "stop" | "length" | "tool-calls" | "content-filter" | "other";
 
-/** What a model said in one turn, complete. */
+/** A complete turn. */
 export interface Turn {
   /** Thinking, text, media and calls in the order in which they were opened. */
   readonly content: readonly Block[];
@@ -72,7 +69,7 @@ export interface Turn {
 
 /** A turn that was aborted; `cause` is the signal's reason. */
 export class TurnInterrupted extends Error {
-  /** The text, thinking and media that were shown and not taken back; no calls, since none may run. */
+  /** The text, thinking and media shown and not discarded; no calls, because none may run. */
   readonly partial: readonly Block[];
   readonly usage?: Usage;
 
@@ -84,10 +81,7 @@ export class TurnInterrupted extends Error {
   }
 }
 
-/**
- * What a provider wants to get back with a block, as JSON of its metadata: signatures of thinking, ids of items.
- * Thinking always has a place for it; on text and calls it is there when the provider gave some.
- */
+/** Provider metadata of a block as JSON (thinking signatures, item ids), sent back with the block. */
 export interface Signed {
   readonly signature?: string;
 }

@@ -19,14 +19,14 @@ const open = definition(z.looseObject({}));
 const read = (raw: string, using = open) => readArguments(using, { raw });
 const nested = (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${"}".repeat(depth - 1)}`;
 
-describe("what the model sends", () => {
-  it("may be text or a value", async () => {
+describe("the arguments of a call", () => {
+  it("may be JSON text or a value", async () => {
     expect(await read('{"city":"Paris"}')).toEqual({ ok: true, input: { city: "Paris" } });
     const parsed = await readArguments(open, { input: { city: "Paris" } });
     expect(parsed).toEqual({ ok: true, input: { city: "Paris" } });
   });
 
-  it.each(["", "  \n", "{}", "null"])("may be nothing: %j", async (raw) => {
+  it.each(["", "  \n", "{}", "null"])("may be empty: %j", async (raw) => {
     expect(await read(raw)).toEqual({ ok: true, input: {} });
   });
 
@@ -49,18 +49,18 @@ describe("what the model sends", () => {
     ["100,000 lists", `{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}`, /deeper than 64/],
     ["1 MB", JSON.stringify({ a: "x".repeat(1_000_000) }), /larger than 1,000,000/],
     ["1 MB in few letters", JSON.stringify({ a: "é".repeat(500_000) }), /larger/],
-  ])("is refused when it is %s", async (_, raw, message) => {
+  ])("are rejected when they are %s", async (_, raw, message) => {
     const refused = { ok: false, message: expect.stringMatching(message) };
     expect(await read(raw)).toEqual(refused);
     expect(({} as { polluted?: true }).polluted).toBeUndefined();
   });
 
-  it("has limits that a good call does not meet", async () => {
+  it("may be large and nested within the limits", async () => {
     expect(await read(nested(64))).toMatchObject({ ok: true });
     expect(await read(JSON.stringify({ a: "x".repeat(999_000) }))).toMatchObject({ ok: true });
   });
 
-  it("has the same limits as a value", async () => {
+  it("have the same limits as a value", async () => {
     const large = { list: Array.from({ length: 300_000 }, (_, index) => index) };
     const loop: Record<string, unknown> = {};
     loop.self = [loop, loop];
@@ -74,7 +74,7 @@ describe("what the model sends", () => {
     }
   });
 
-  it("is told back in a few words, however long it is", async () => {
+  it("are rejected with a short message, however long they are", async () => {
     const keys = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`k${index}`, 1]));
     const strict = definition(jsonSchema({ type: "object", additionalProperties: false }));
     const long = { ["x".repeat(100_000)]: 1, ...keys };
@@ -89,23 +89,23 @@ describe("validation", () => {
     z.object({ city: z.string(), stops: z.array(z.object({ days: z.number() })) }),
   );
 
-  it("names the path and the problem, for a model", async () => {
+  it("names the path and the problem for the model", async () => {
     const answer = await read('{"city":5,"stops":[{"days":1},{"days":"two"}]}', trip);
     expect(answer).toEqual({
       ok: false,
-      message: `The arguments for look were refused:
+      message: `The arguments for look are invalid:
 - city: Invalid input: expected string, received number
 - stops[1].days: Invalid input: expected number, received string
 Correct them and call it again.`,
     });
   });
 
-  it("gives the tool what the schema yields", async () => {
+  it("passes the output of the schema to the tool", async () => {
     const day = definition(z.object({ day: z.iso.date().transform((text) => text.slice(0, 4)) }));
     expect(await read('{"day":"2026-11-16"}', day)).toEqual({ ok: true, input: { day: "2026" } });
   });
 
-  it("waits for a schema that takes its time", async () => {
+  it("awaits an async schema", async () => {
     const slow = definition(z.object({ n: z.number().refine(async (n) => n > 1, "too small") }));
     expect(await read('{"n":2}', slow)).toMatchObject({ ok: true });
     expect(await read('{"n":1}', slow)).toMatchObject({
@@ -113,7 +113,7 @@ Correct them and call it again.`,
     });
   });
 
-  it("survives a schema that throws", async () => {
+  it("rejects the arguments when the schema throws", async () => {
     const validate = () => {
       throw null;
     };
@@ -150,18 +150,18 @@ describe("null", () => {
 
   describe.each(schemas)("with %s", (_, schema) => {
     const using = definition(schema);
-    it("for an optional field is the field left out", async () => {
+    it("omits an optional field", async () => {
       const answer = await read('{"a":"x","b":null,"c":null}', using);
       expect(answer).toEqual({ ok: true, input: { a: "x", c: null } });
     });
 
-    it("for a required or an unknown field stays wrong", async () => {
+    it("is invalid for a required or unknown field", async () => {
       expect(await read('{"a":null}', using)).toMatchObject({ ok: false });
       expect(await read('{"a":"x","z":null}', using)).toMatchObject({ ok: false });
     });
   });
 
-  it("deep inside is left out as well, and nothing else with it", async () => {
+  it("omits a nested optional field, and nothing else", async () => {
     const using = definition(z.object({ list: z.array(z.object({ b: z.string().optional() })) }));
     const input = { list: [{ b: "x" }, { b: null }] };
     const answer = await readArguments(using, { input });
@@ -170,7 +170,7 @@ describe("null", () => {
   });
 });
 
-describe("what comes together", () => {
+describe("the merged input", () => {
   const schema = z.object({
     a: z.string().default("default"),
     b: z.string().default("default"),
@@ -178,7 +178,7 @@ describe("what comes together", () => {
     d: z.string().default("default"),
   });
 
-  it("is laid over each other: defaults, extra input, the model's, presets", async () => {
+  it("applies defaults, extra input, the model's fields and presets in this order", async () => {
     const extra = { b: "extra", c: "extra", d: "extra" };
     const answer = await readArguments(
       definition(schema, { d: "preset" }),
@@ -189,7 +189,7 @@ describe("what comes together", () => {
     expect(answer).toEqual({ ok: true, input });
   });
 
-  it("keeps a preset that is no JSON", async () => {
+  it("keeps a preset that is not JSON", async () => {
     const connection = new (class Connection {})();
     const input = { connection: { type: "object" } };
     const using = definition(jsonSchema({ type: "object", properties: input }), { connection });
@@ -197,14 +197,14 @@ describe("what comes together", () => {
     expect((answer as { input: typeof input }).input.connection).toBe(connection);
   });
 
-  it("is only what we add, where the model has nothing to say", async () => {
+  it("has only extra input and presets for a tool without a schema", async () => {
     const using = definition(undefined, { b: 2 });
     const answer = await readArguments(using, { input: { b: 3, c: 3 } }, { a: 1 });
     expect(answer).toEqual({ ok: true, input: { a: 1, b: 2 } });
   });
 });
 
-it("never throws and never pollutes, whatever is sent", async () => {
+it("never throws and never pollutes prototypes, whatever the model sends", async () => {
   const before = Reflect.ownKeys(Object.prototype).length;
   const key = fc.oneof(fc.string(), fc.constantFrom("__proto__", "constructor", "prototype", "a"));
   const { value } = fc.letrec<{ value: unknown }>((tie) => ({

@@ -17,7 +17,7 @@ class Square extends Shape {
   }
 }
 
-describe("a context store", () => {
+describe("ContextStore", () => {
   const main = new Database("main");
 
   it("finds values by key, by type, and by key and type", () => {
@@ -31,7 +31,7 @@ describe("a context store", () => {
     expect(store.get(Replica)).toBeUndefined();
   });
 
-  it("never changes", () => {
+  it("is immutable", () => {
     const store = new ContextStore();
     const more = store.with(main).with("region", "eu");
     expect(store.get(Database)).toBeUndefined();
@@ -40,14 +40,14 @@ describe("a context store", () => {
     expect(more.get("region")).toBe("eu");
   });
 
-  it("does not see what its source becomes", () => {
+  it("is independent of later changes to its source", () => {
     const values: Record<string, unknown> = { region: "eu" };
     const store = new ContextStore(values);
     values.region = "us";
     expect(store.get("region")).toBe("eu");
   });
 
-  it("gives the newest, and one of the very class before one that extends it", () => {
+  it("returns the newest value, and prefers the exact class to a subclass", () => {
     const other = new Database("other");
     expect(new ContextStore().with(main).with(other).get(Database)).toBe(other);
     expect(new ContextStore().with(main).with(new Replica("r")).get(Database)).toBe(main);
@@ -55,19 +55,19 @@ describe("a context store", () => {
     expect(new ContextStore().with(replica).get(Database)).toBe(replica);
   });
 
-  it("forgets a value whose key got another one", () => {
+  it("drops a value whose key is set again", () => {
     const store = new ContextStore({ db: main }).with("db", "closed");
     expect(store.get(Database)).toBeUndefined();
     expect(store.get("db")).toBe("closed");
   });
 
-  it("has no values that nobody gave", () => {
+  it("has no values of Object.prototype", () => {
     for (const key of ["constructor", "__proto__", "toString", "with", "get"]) {
       expect(new ContextStore({}).get(key)).toBeUndefined();
     }
   });
 
-  it("knows the type of what it gives", () => {
+  it("infers the type of a value", () => {
     const store = new ContextStore();
     expectTypeOf(store.get(Database)).toEqualTypeOf<Database | undefined>();
     expectTypeOf(store.get("db", Database)).toEqualTypeOf<Database | undefined>();
@@ -77,13 +77,13 @@ describe("a context store", () => {
   });
 });
 
-describe("layers", () => {
+describe("layerContext", () => {
   const call = { user: "ann" };
   const agent = new ContextStore({ user: "bob", region: "eu" }).with(new Database("agent"));
   const toolkit = { user: "carl", region: "us", unit: "C", db: new Database("toolkit") };
   const context = layerContext(call, agent, toolkit);
 
-  it("the call's beats the agent's beats the toolkit's", () => {
+  it("prefers the call, then the agent, then the toolkit", () => {
     expect(context.get("user")).toBe("ann");
     expect(context.get("region")).toBe("eu");
     expect(context.get("unit")).toBe("C");
@@ -91,11 +91,11 @@ describe("layers", () => {
     expect(context.get("none")).toBeUndefined();
   });
 
-  it("a value of another type does not hide one that fits", () => {
+  it("skips a value of another type", () => {
     expect(layerContext({ db: "text" }, toolkit).get("db", Database)?.name).toBe("toolkit");
   });
 
-  it("may be missing, or anything that can look up", () => {
+  it("accepts missing layers and any lookup", () => {
     const lookup = { get: () => "found" as never };
     expect(layerContext(undefined, lookup).get("x")).toBe("found");
     expect(layerContext().get("x")).toBeUndefined();

@@ -3,11 +3,11 @@ import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
 
-/** What a tool gets besides its input. */
+/** The second argument of `execute`. */
 export interface ToolContext extends ContextLookup {
-  /** Aborts when the task is cancelled or this attempt's time is over. */
+  /** Aborts when the task is cancelled or this attempt times out. */
   readonly signal: AbortSignal;
-  /** The same on every attempt and after a crash: an idempotency key. */
+  /** Identical on every attempt and after a crash, so it can be an idempotency key. */
   readonly callId: string;
   readonly taskId: string;
   readonly sessionId: string;
@@ -16,35 +16,35 @@ export interface ToolContext extends ContextLookup {
   readonly attempt: number;
   readonly agent: { readonly name: string; readonly agentId: string };
   readonly messages: readonly Message[];
-  /** Streams text, or a block, on this call's result; an image may be emitted again as a better one. */
+  /** Streams text or a block into this call's result; an image may be emitted again in better quality. */
   emit(chunk: string | Block): void;
-  /** Tells how far it is; a report without a finite number is left out. */
+  /** Reports progress; a report without a finite number is ignored. */
   progress(progress: Progress): void;
-  /** Ends the call without a result until one comes from outside. */
+  /** Suspends the call until its result comes from outside. */
   suspend(reason: string): never;
-  /** Runs an agent as a child task of this call, or goes on with the one that this call has started before. */
+  /** Runs an agent as a child task of this call, or continues the child that this call has started before. */
   runChild(agent: Agent, input: Input, options: ChildOptions): Promise<ChildOutcome>;
 }
 
-/** How a child is run. */
+/** The options of `runChild`. */
 export interface ChildOptions {
   readonly agentId: string;
-  /** Background: the call does not wait for it. */
+  /** `background`: the call does not wait for the child. */
   readonly mode?: TaskMode;
   readonly label?: string;
-  /** How long the call waits for it; then it goes on in the background. For as long as it takes by default. */
+  /** How long the call waits before the child continues in the background; defaults to no limit. */
   readonly timeoutMs?: number;
-  /** Who it is. One that is known has had tasks, or may get several at once: they run one after the other. */
+  /** The child's identity; `isKnown`: it has had tasks or may get several at once, which run one after the other. */
   readonly child?: {
     readonly sessionId: string;
     readonly agentKey: string;
     readonly isKnown: boolean;
   };
-  /** The form of its answer. */
+  /** The schema of its answer. */
   readonly output?: StandardSchema;
 }
 
-/** What a child came to, or where it stands. */
+/** The outcome of a child, or its current state. */
 export interface ChildOutcome {
   readonly status: TaskStatus;
   readonly mode: TaskMode;
@@ -53,36 +53,36 @@ export interface ChildOutcome {
   readonly agentKey: string;
   readonly agentId: string;
   readonly label?: string;
-  /** Its last message, in the numbers of the parent's references. */
+  /** Its last message; citations are renumbered for the parent. */
   readonly reply?: Message & { readonly text: string };
-  /** What that message cites, as the parent's model reads it. */
+  /** The sources that the message cites, for the parent's model. */
   readonly cited: readonly Block[];
   readonly structured?: unknown;
   readonly error?: ErrorShape;
   readonly usage?: Usage;
 }
 
-/** Values for tools, as a caller, an agent or a toolkit gives them. */
+/** Values for tools, from a caller, an agent or a toolkit. */
 export type ContextValues = ContextLookup | Readonly<Record<string, unknown>>;
 
-/** Values that tools find by type or by key. It never changes: `with` makes another one. */
+/** An immutable store of values that tools find by type or key. */
 export class ContextStore implements ContextLookup {
-  /** The newest last. */
-  #values: readonly ContextEntry[];
+  /** Ordered from oldest to newest. */
+  #values: readonly { readonly key?: string; readonly value: unknown }[];
 
   constructor(values: Readonly<Record<string, unknown>> = {}) {
     this.#values = Object.entries(values).map(([key, value]) => ({ key, value }));
   }
 
-  /** The same values and one more, which hides an older one of its key or its type. */
+  /** A copy with one more value, which hides an older value of the same key or type. */
   with(instance: object): ContextStore;
   with(key: string, value: unknown): ContextStore;
   with(keyOrInstance: string | object, value?: unknown): ContextStore {
     const entry =
       typeof keyOrInstance === "string" ? { key: keyOrInstance, value } : { value: keyOrInstance };
-    const others = this.#values.filter(({ key }) => key === undefined || key !== entry.key);
+    const kept = this.#values.filter(({ key }) => key === undefined || key !== entry.key);
     const store = new ContextStore();
-    store.#values = [...others, entry];
+    store.#values = [...kept, entry];
     return store;
   }
 
@@ -94,21 +94,19 @@ export class ContextStore implements ContextLookup {
     return type === undefined || value instanceof type ? (value as T | undefined) : undefined;
   }
 
-  /** One of exactly this class comes before one of a class that extends it. */
+  /** Prefers an instance of the class itself to one of a subclass. */
   #byType<T>(type: Class<T>): T | undefined {
-    const fitting = this.#values.flatMap(({ value }) => (value instanceof type ? [value] : []));
-    const exact = fitting.findLast((value) => Object.getPrototypeOf(value) === type.prototype);
-    return exact ?? fitting.at(-1);
+    const matches = this.#values.flatMap(({ value }) => (value instanceof type ? [value] : []));
+    const exact = matches.findLast((value) => Object.getPrototypeOf(value) === type.prototype);
+    return exact ?? matches.at(-1);
   }
 }
-interface ContextEntry {
-  readonly key?: string;
-  readonly value: unknown;
-}
 
-/** Lays values over each other: the first that has one wins, so the call's come first, then the agent's, then the toolkit's. */
+/** Combines lookups; an earlier one takes precedence: the call's, then the agent's, then the toolkit's. */
 export function layerContext(...layers: readonly (ContextValues | undefined)[]): ContextLookup {
-  const lookups = layers.flatMap((layer) => (layer === undefined ? [] : [lookupOf(layer)]));
+  const lookups = layers
+    .filter((layer) => layer !== undefined)
+    .map((layer) => (isLookup(layer) ? layer : new ContextStore(layer)));
   return {
     get<T>(keyOrType: string | Class<T>, type?: Class<T>): T | undefined {
       for (const lookup of lookups) {
@@ -121,13 +119,9 @@ export function layerContext(...layers: readonly (ContextValues | undefined)[]):
   };
 }
 
-/** The same values, whatever becomes of the object that held them. */
+/** A copy of plain values, independent of later changes to the object. */
 export function ownValues(values: ContextValues): ContextValues {
   return isLookup(values) ? values : Object.freeze({ ...values });
-}
-
-function lookupOf(values: ContextValues): ContextLookup {
-  return isLookup(values) ? values : new ContextStore(values);
 }
 
 function isLookup(values: ContextValues): values is ContextLookup {

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { RivuletError } from "../../protocol/error.ts";
 import { textOf } from "../../protocol/message.ts";
 import { ManualClock } from "../../testing/clock.ts";
-import type { Execution } from "../execution.ts";
-import { isRetryable, toolExecution } from "../execution.ts";
+import type { Execution } from "../base/execution.ts";
+import { isRetryable, toolExecution } from "../base/execution.ts";
 import type { ToolContext } from "./context.ts";
 import { executeTool, executionOf, type ToolOutcome } from "./execute.ts";
 import { definitionOf, type ToolOptions, tool } from "./tool.ts";
@@ -52,7 +52,7 @@ function start(execute: Execute | undefined, execution: Execution = {}, maxChara
 const never = () => new Promise<never>(() => {});
 const said = (outcome: ToolOutcome) =>
   outcome.state === "suspended" ? outcome.reason : textOf(outcome.content);
-/** Whether it has an outcome once everything that can move has moved. */
+/** Whether the call has an outcome after all pending work has run. */
 async function isSettled(outcome: Promise<ToolOutcome>): Promise<boolean> {
   let settled = false;
   outcome.then(() => {
@@ -62,8 +62,8 @@ async function isSettled(outcome: Promise<ToolOutcome>): Promise<boolean> {
   return settled;
 }
 
-describe("a tool that ends", () => {
-  it("gives its result, for both audiences if it says so", async () => {
+describe("a tool that returns", () => {
+  it("yields its result, for people separately if it says so", async () => {
     const content = [{ type: "text", text: '{"n":1}' }];
     expect(await start((input) => input)).toEqual({ state: "success", content });
     expect(await start((input) => ({ content: input, display: "one" }))).toEqual({
@@ -73,18 +73,18 @@ describe("a tool that ends", () => {
     });
   });
 
-  it("may return anything that can be awaited", async () => {
+  it("may return a promise or thenable", async () => {
     expect(said(await start(async () => "a"))).toBe("a");
     // biome-ignore lint/suspicious/noThenProperty: a thenable is what is tested
     const thenable = { then: (resolve: (text: string) => void) => resolve("b") };
     expect(said(await start(() => thenable))).toBe("b");
   });
 
-  it("with nothing gives a word", async () => {
+  it("nothing yields a placeholder", async () => {
     expect(said(await start(() => undefined))).toBe("(no output)");
   });
 
-  it("with something that is not JSON gives an error", async () => {
+  it("a value that is not JSON yields an error", async () => {
     const loop: { self?: object } = {};
     loop.self = loop;
     for (const value of [loop, 1n, new Map([[1, 2]])]) {
@@ -94,17 +94,16 @@ describe("a tool that ends", () => {
     }
   });
 
-  it("with too much gives the head and the tail", async () => {
-    expect(await start(() => "x".repeat(3_000_001))).toMatchObject({
-      state: "success",
-      metadata: { cutFrom: 3_000_001 },
-    });
+  it("a too long text yields its head and tail", async () => {
+    const long = await start(() => "x".repeat(3_000_001));
+    expect(long).toMatchObject({ state: "success" });
+    expect(said(long)).toContain("of 3000001 characters left out");
     expect(said(await start(() => "x".repeat(300), {}, 100))).toHaveLength(100);
   });
 });
 
-describe("a tool that fails", () => {
-  it("is told in words", async () => {
+describe("a tool that throws", () => {
+  it("yields an error result with the message", async () => {
     const outcome = await start(() => {
       throw new Error("disk full");
     });
@@ -115,7 +114,7 @@ describe("a tool that fails", () => {
     });
   });
 
-  it("keeps the code and the hint of our own errors", async () => {
+  it("keeps the code and the hint of a RivuletError", async () => {
     const outcome = await start(async () => {
       throw new RivuletError("no_access", "Not for you.", { hint: "Ask Ann." });
     });
@@ -158,7 +157,7 @@ describe("a tool that fails", () => {
     }
   });
 
-  it("may return something whose then throws", async () => {
+  it("may return an object whose then throws", async () => {
     const outcome = await start(() => ({
       // biome-ignore lint/suspicious/noThenProperty: a thenable is what is tested
       get then() {
@@ -168,7 +167,7 @@ describe("a tool that fails", () => {
     expect(said(outcome)).toBe("Tool execution failed: trap");
   });
 
-  it("in very many words is cut, and short in records", async () => {
+  it("has a long message cut, and shortened in records", async () => {
     const outcome = await start(() => {
       throw new Error("x".repeat(4_000_000));
     });
@@ -177,8 +176,8 @@ describe("a tool that fails", () => {
   });
 });
 
-describe("a tool that takes too long", () => {
-  it("is answered at once and left to itself", async () => {
+describe("a tool that times out", () => {
+  it("yields a result at once and is abandoned", async () => {
     let reason: unknown;
     const outcome = start((_, { signal }) => {
       signal.addEventListener("abort", () => {
@@ -200,7 +199,7 @@ describe("a tool that takes too long", () => {
   it.each([
     [1_500, "1.5s"],
     [50, "0.05s"],
-  ])("of %d ms is named in seconds", async (timeoutMs, words) => {
+  ])("after %d ms reports seconds", async (timeoutMs, words) => {
     const outcome = start(never, { timeoutMs });
     await clock.advance(timeoutMs);
     expect(said(await outcome)).toBe(`Tool execution timeout after ${words}`);
@@ -215,7 +214,7 @@ describe("a tool that takes too long", () => {
     expect(await outcome).toMatchObject({ state: "interrupted" });
   });
 
-  it("may return or throw later; nobody hears it", async () => {
+  it("may return or throw later without effect", async () => {
     const { promise, reject } = Promise.withResolvers<never>();
     const outcome = start(() => promise, { timeoutMs: 10 });
     await clock.advance(10);
@@ -225,7 +224,7 @@ describe("a tool that takes too long", () => {
   });
 });
 
-describe("another attempt", () => {
+describe("a retry", () => {
   const flaky = (
     failures: number,
     error: unknown = new RivuletError("busy", "Busy.", { retryable: true }),
@@ -239,7 +238,7 @@ describe("another attempt", () => {
     return { attempts, execute };
   };
 
-  it("is made after a growing wait, up to the number that is set", async () => {
+  it("follows a growing wait, up to maxAttempts", async () => {
     const { attempts, execute } = flaky(2);
     const outcome = start(execute, { maxAttempts: 3 });
     await clock.advance(1_999);
@@ -247,10 +246,11 @@ describe("another attempt", () => {
     await clock.advance(1);
     expect(attempts).toEqual([1, 2]);
     await clock.advance(4_000);
-    expect(await outcome).toMatchObject({ state: "success", metadata: { attempts: 3 } });
+    expect(await outcome).toMatchObject({ state: "success" });
+    expect(attempts).toEqual([1, 2, 3]);
   });
 
-  it("is not made after the last", async () => {
+  it("does not follow the last attempt", async () => {
     const { attempts, execute } = flaky(9);
     const outcome = start(execute, { maxAttempts: 2 });
     await clock.advance(2_000);
@@ -264,13 +264,13 @@ describe("another attempt", () => {
     expect(attempts).toEqual([1]);
   });
 
-  it("is made only for errors that retryOn takes", async () => {
+  it("is made only for errors that retryOn accepts", async () => {
     const { attempts, execute } = flaky(9, new Error("wrong input"));
     await start(execute, { maxAttempts: 3 });
     expect(attempts).toEqual([1]);
   });
 
-  it("is not made when retryOn itself fails", async () => {
+  it("is not made when retryOn throws", async () => {
     const retryOn = () => {
       throw new Error("trap");
     };
@@ -305,7 +305,7 @@ describe("another attempt", () => {
 });
 
 describe("a cancel", () => {
-  it("before the start starts nothing", async () => {
+  it("before the start runs nothing", async () => {
     let ran = false;
     controller.abort();
     const outcome = await start(() => {
@@ -316,7 +316,7 @@ describe("a cancel", () => {
     expect(ran).toBe(false);
   });
 
-  it("reaches the tool with its reason, and one that stops is answered at once", async () => {
+  it("reaches the tool with its reason, and a tool that stops yields at once", async () => {
     const outcome = start(
       (_, { signal }) =>
         new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
@@ -327,7 +327,7 @@ describe("a cancel", () => {
     expect(said(await outcome)).toBe("Tool execution was interrupted and its effect is unknown.");
   });
 
-  it("leaves a tool that ignores it after five seconds", async () => {
+  it("abandons a tool that ignores it after five seconds", async () => {
     const { promise, reject } = Promise.withResolvers<never>();
     const outcome = start(() => promise);
     await clock.advance(0);
@@ -340,7 +340,7 @@ describe("a cancel", () => {
     await clock.advance(0);
   });
 
-  it("keeps the result of a tool that was just done", async () => {
+  it("keeps the result of a tool that returns at the same time", async () => {
     const { promise, resolve } = Promise.withResolvers<string>();
     const outcome = start(() => promise);
     await clock.advance(0);
@@ -349,7 +349,7 @@ describe("a cancel", () => {
     expect(await outcome).toMatchObject({ state: "success" });
   });
 
-  it("ends the wait for another attempt", async () => {
+  it("ends the wait for a retry", async () => {
     const outcome = start(
       () => {
         throw new Error("no");
@@ -361,7 +361,7 @@ describe("a cancel", () => {
     expect(said(await outcome)).toBe("Tool execution was interrupted before it was tried again.");
   });
 
-  it("in the grace of which the time runs out is still a cancel", async () => {
+  it("remains a cancel when the tool times out in the grace", async () => {
     const outcome = start(never, { timeoutMs: 100 });
     await clock.advance(50);
     controller.abort();
@@ -371,7 +371,7 @@ describe("a cancel", () => {
 });
 
 describe("a suspension", () => {
-  it("is no end, and nothing after it runs", async () => {
+  it("is not a result, and nothing after it runs", async () => {
     let after = false;
     const outcome = await start((_, { suspend }) => {
       suspend("Which city?");
@@ -413,12 +413,12 @@ describe("a suspension", () => {
       },
     ],
     ["in a promise", (_, { suspend }) => Promise.resolve().then(() => suspend("why"))],
-  ])("counts when it is %s", async (_, execute) => {
+  ])("applies when it is %s", async (_, execute) => {
     const outcome = await start(execute, { maxAttempts: 3, retryOn: () => true });
     expect(outcome).toEqual({ state: "suspended", reason: "why" });
   });
 
-  it("counts for a tool that then never ends", async () => {
+  it("applies to a tool that then never ends", async () => {
     const outcome = start(
       (_, { suspend }) => {
         try {
@@ -441,7 +441,7 @@ describe("a suspension", () => {
     expect(await outcome).toMatchObject({ state: "interrupted" });
   });
 
-  it("is what an external tool always does", async () => {
+  it("is the outcome of every external tool", async () => {
     expect(await start(undefined)).toEqual({
       state: "suspended",
       reason: "[Awaiting external execution]",
@@ -449,7 +449,7 @@ describe("a suspension", () => {
   });
 });
 
-it("a context that cannot be made is an error of the call", async () => {
+it("an error of makeContext is an error of the call", async () => {
   const outcome = await executeTool(
     definition(() => 1),
     {},
@@ -466,8 +466,8 @@ it("a context that cannot be made is an error of the call", async () => {
   expect(said(outcome)).toBe("Tool execution failed: no context");
 });
 
-describe("settings", () => {
-  it("the tool's over the toolkit's over the agent's, field by field", () => {
+describe("executionOf", () => {
+  it("prefers the tool, then the toolkit, then the agent, field by field", () => {
     const own = definition(undefined, { execution: { timeoutMs: null } });
     const merged = executionOf(
       own,
@@ -482,12 +482,12 @@ describe("settings", () => {
     });
   });
 
-  it("stand for themselves when nothing is said", () => {
+  it("has defaults", () => {
     expect(executionOf(definition())).toEqual({ ...toolExecution, retryOn: isRetryable });
     expect(executionOf(definition()).maxAttempts).toBe(1);
   });
 
-  it("let an idempotent tool be tried three times, unless it is set", () => {
+  it("tries an idempotent tool three times by default", () => {
     const idempotent = definition(undefined, { idempotent: true });
     expect(executionOf(idempotent).maxAttempts).toBe(3);
     expect(executionOf(idempotent, {}, { maxAttempts: 1 }).maxAttempts).toBe(1);

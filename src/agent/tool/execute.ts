@@ -2,53 +2,45 @@ import type { Clock } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
-import { after } from "../after.ts";
-import {
-  backoffMs,
-  type Execution,
-  longestTimer,
-  mergeExecution,
-  toolExecution,
-} from "../execution.ts";
-import { cancelGraceMs } from "../until-cancelled.ts";
+import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
+import { externalReason, toolErrors } from "../base/prompts.ts";
+import { after, cancelGraceMs, longestTimer } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";
-import type { ToolDefinition } from "./tool.ts";
-import { isToolFailure } from "./tool-failure.ts";
+import { isToolFailure, type ToolDefinition } from "./tool.ts";
 
-/** What a call came to; `suspended` is not an end: its result comes from outside. */
+/** The outcome of a call; the result of a `suspended` call comes from outside. */
 export type ToolOutcome =
   | {
       readonly state: "success" | "error" | "interrupted";
-      /** What the model reads. */
+      /** The blocks for the model. */
       readonly content: readonly Block[];
-      /** What people see, when the tool itself said so; else it is what the model reads. */
+      /** The blocks for people; absent: the same as for the model. */
       readonly display?: readonly WireBlock[];
       readonly error?: ErrorShape;
-      readonly metadata?: Readonly<Record<string, unknown>>;
     }
   | { readonly state: "suspended"; readonly reason: string };
 
-/** How one call is executed. */
+/** The options of `executeTool`. */
 export interface ExecuteOptions {
   readonly execution: Required<Execution>;
   /** Aborts when the task is cancelled. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** A number in [0, 1), for the jitter. */
+  /** Returns a number in [0, 1), for the jitter. */
   readonly random: () => number;
   /** How long a cancelled tool may take to stop. */
   readonly graceMs?: number;
-  /** What a tool that is left to itself has started and that must end first; undefined: nothing. */
+  /** The work of an abandoned tool that must end before the call does; undefined: none. */
   readonly unfinished?: () => Promise<unknown> | undefined;
   readonly maxCharacters?: number;
-  /** Called when an attempt has failed and another will be made. */
+  /** Called before a retry. */
   readonly onRetry?: () => Promise<void>;
-  /** The context of one attempt; `suspend` is to be put into it as it is. */
+  /** Creates the context of one attempt, which must contain `suspend` unchanged. */
   makeContext(attempt: number, signal: AbortSignal, suspend: ToolContext["suspend"]): ToolContext;
 }
 
-/** The settings of one tool's calls: the tool's over the toolkit's over the agent's, field by field. */
+/** The execution settings of a tool; each field comes from the tool, else the toolkit, else the agent. */
 export function executionOf(
   { execution, idempotent }: ToolDefinition,
   toolkit?: Execution,
@@ -58,17 +50,11 @@ export function executionOf(
   return mergeExecution(base, agent, toolkit, execution);
 }
 
-/** Why a call of an external tool waits. */
-export const externalReason = "[Awaiting external execution]";
-
-/** What is kept of a result until it is stored: so much that hooks get it whole, and a file can hold it. */
+/** The most characters of a result before it is stored: enough for hooks to get it whole, and for a file. */
 const maxReturned = 3_000_000;
 const maxErrorMessage = 2_000;
 
-/**
- * Runs one call to its outcome: attempts, time limits, cancel and suspension. Whatever the tool does, it neither throws
- * nor leaves a timer or a listener behind; a tool that does not stop is left to itself and not heard any more.
- */
+/** Runs one call with its attempts; never throws, and abandons a tool that does not stop. */
 export async function executeTool(
   definition: ToolDefinition,
   input: unknown,
@@ -80,12 +66,11 @@ export async function executeTool(
   for (let attempt = 1; ; attempt++) {
     if (signal.aborted) return interrupted("before it began");
     const end = await runAttempt(execute, input, attempt, options);
-    const metadata = attempt > 1 ? { attempts: attempt } : {};
-    if (end.type === "returned") return returned(end.value, metadata, maxCharacters);
+    if (end.type === "returned") return returned(end.value, maxCharacters);
     if (signal.aborted) return interrupted("and its effect is unknown");
     if (end.type === "suspended") return { state: "suspended", reason: end.reason };
-    if (!(attempt < execution.maxAttempts) || !isWorthAnother(end.error, execution)) {
-      return failed(end, metadata, maxCharacters);
+    if (!(attempt < execution.maxAttempts) || !isWorthRetrying(end.error, execution)) {
+      return failed(end, maxCharacters);
     }
     await options.onRetry?.();
     try {
@@ -111,8 +96,8 @@ async function runAttempt(
   attempt: number,
   { execution, signal, clock, graceMs = cancelGraceMs, unfinished, makeContext }: ExecuteOptions,
 ): Promise<AttemptEnd> {
-  const stop = new AbortController(); // what the tool hears
-  const clocks: (() => void)[] = []; // what ends our own waiting
+  const stop = new AbortController(); // the tool gets its signal
+  const timers: (() => void)[] = [];
   let suspended: AttemptEnd | undefined;
   const suspend = (reason: string): never => {
     suspended ??= { type: "suspended", reason: String(reason) };
@@ -129,12 +114,12 @@ async function runAttempt(
   let onAbort = () => {};
   const end = await new Promise<AttemptEnd>((resolve) => {
     const endAfter = (ms: number, end: () => AttemptFailure) => {
-      const stopClock = after(clock, ms, async () => {
+      const onTime = async () => {
         const ended = end();
         await unfinished?.();
         resolve(ended);
-      });
-      clocks.push(stopClock);
+      };
+      timers.push(after(clock, ms, onTime));
     };
     onAbort = () => {
       stop.abort(signal.reason);
@@ -144,7 +129,8 @@ async function runAttempt(
     const { timeoutMs } = execution;
     if (timeoutMs !== null && timeoutMs <= longestTimer) {
       endAfter(timeoutMs, () => {
-        const error = timeoutError(timeoutMs);
+        // The platform's name, so that tools and `retryOn` recognise it.
+        const error = new DOMException(toolErrors.timeout(timeoutMs), "TimeoutError");
         stop.abort(error);
         return { type: "timeout", error };
       });
@@ -152,24 +138,19 @@ async function runAttempt(
     run().then(resolve);
   });
   signal.removeEventListener("abort", onAbort);
-  for (const stopClock of clocks) stopClock();
-  // What it has left running belongs to no attempt any more.
+  for (const stopTimer of timers) stopTimer();
+  // Stops work that the failed attempt has left running.
   if (end.type === "threw") stop.abort(end.error);
-  // A tool that swallowed what suspend() threw is suspended all the same.
+  // A tool that catches the exception of suspend() is suspended all the same.
   return suspended ?? end;
 }
 
-/** What `suspend` throws, so that nothing after it runs. A tool that catches it changes nothing. */
+/** Thrown by `suspend`, so that nothing after it runs. */
 class Suspension extends Error {
   override readonly name = "Suspension";
 }
 
-/** Named as the platform names it, so that tools and `retryOn` can tell. */
-function timeoutError(timeoutMs: number): Error {
-  return new DOMException(`Tool execution timeout after ${timeoutMs / 1_000}s`, "TimeoutError");
-}
-
-function isWorthAnother(error: unknown, { retryOn }: Required<Execution>): boolean {
+function isWorthRetrying(error: unknown, { retryOn }: Required<Execution>): boolean {
   try {
     return retryOn(error) === true;
   } catch {
@@ -177,58 +158,44 @@ function isWorthAnother(error: unknown, { retryOn }: Required<Execution>): boole
   }
 }
 
-type Metadata = Readonly<Record<string, unknown>>;
-
-function returned(value: unknown, metadata: Metadata, maxCharacters?: number): ToolOutcome {
+function returned(value: unknown, maxCharacters: number): ToolOutcome {
   const result = readResult(value, maxCharacters);
   if (!result.ok) {
-    return unsuccessful("error", `Tool execution failed: ${result.message}`, {
-      error: shapeOf("invalid_result", result.message),
-      metadata,
-      maxCharacters,
-    });
+    const text = toolErrors.failed(result.message);
+    return failure("error", text, shapeOf("invalid_result", result.message), maxCharacters);
   }
-  const { content, display, cutFrom } = result;
-  const said = cutFrom === undefined ? metadata : { ...metadata, cutFrom };
-  return { state: "success", content, ...(display && { display }), ...withMetadata(said) };
+  const { content, display } = result;
+  return { state: "success", content, ...(display && { display }) };
 }
 
-function failed(
-  { type, error }: AttemptFailure,
-  metadata: Metadata,
-  maxCharacters?: number,
-): ToolOutcome {
+function failed({ type, error }: AttemptFailure, maxCharacters: number): ToolOutcome {
   const shape = shapeOf(type === "timeout" ? "tool_timeout" : "tool_failed", error);
-  const isPhrased = type === "timeout" || isToolFailure(error);
-  const text = isPhrased ? shape.message : `Tool execution failed: ${reasonOf(error)}`;
-  return unsuccessful("error", text, { error: shape, metadata, maxCharacters });
+  const isReadable = type === "timeout" || isToolFailure(error);
+  const text = isReadable ? shape.message : toolErrors.failed(reasonOf(error));
+  return failure("error", text, shape, maxCharacters);
 }
 
 function interrupted(when: string): ToolOutcome {
-  const message = `Tool execution was interrupted ${when}.`;
-  return unsuccessful("interrupted", message, { error: shapeOf("interrupted", message) });
+  const message = toolErrors.interrupted(when);
+  return failure("interrupted", message, shapeOf("interrupted", message));
 }
 
-function unsuccessful(
+function failure(
   state: "error" | "interrupted",
   text: string,
-  told: { error: ErrorShape; metadata?: Metadata; maxCharacters?: number | undefined },
+  error: ErrorShape,
+  maxCharacters?: number,
 ): ToolOutcome {
-  const { content } = textResult(text, told.maxCharacters);
-  return { state, content, error: told.error, ...withMetadata(told.metadata ?? {}) };
+  return { state, content: textResult(text, maxCharacters).content, error };
 }
 
-/** The error for records and events: short, and without the stack. */
+/** The error for records and events, shortened and without its stack. */
 function shapeOf(code: string, error: unknown): ErrorShape {
   const message = reasonOf(error).slice(0, maxErrorMessage);
   try {
     if (error instanceof RivuletError) return { ...error.toJSON(), message };
   } catch {
-    // Whatever it is, it is not ours.
+    // A hostile value may throw even when it is inspected.
   }
   return { code, message, retryable: false };
-}
-
-function withMetadata(metadata: Metadata): { metadata?: Metadata } {
-  return Object.keys(metadata).length > 0 ? { metadata } : {};
 }

@@ -8,12 +8,13 @@ import type {
 } from "@modelcontextprotocol/client";
 import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { longestTimer } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import { reasonOf } from "./result.ts";
 
-/** An MCP server: a program that is started, or an address. */
+/** An MCP server: a program to start, or a URL. */
 export type McpServer = McpProgram | McpAddress;
-/** A server that runs as a child process and talks over stdio. Of our environment it gets what is harmless, and `env`. */
+/** A server that runs as a child process and talks over stdio; it inherits only harmless variables, and gets `env`. */
 export interface McpProgram {
   readonly name: string;
   readonly command: string;
@@ -21,49 +22,48 @@ export interface McpProgram {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
 }
-/** A server that talks streamable HTTP; the headers go to its origin only. */
+/** A server with streamable HTTP; the headers are sent to its origin only. */
 export interface McpAddress {
   readonly name: string;
   readonly url: string | URL;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** One connection to a server, from its beginning to its end. */
+/** One connection to a server. */
 export interface Link {
   isAlive(): boolean;
-  /** What the server wrote to stderr last. */
+  /** The latest output of the server to stderr. */
   lastWords(): string;
-  /** Resolves when every change that the server had announced is listed. Never throws. */
+  /** Resolves when every announced change is listed. Never throws. */
   listed(): Promise<void>;
   call(
     name: string,
     input: Readonly<Record<string, unknown>>,
     context: ToolContext,
   ): Promise<CallToolResult>;
-  /** Ends the connection and with it the server's process. Never throws. */
+  /** Closes the connection and ends the server's process. Never throws. */
   close(): Promise<void>;
 }
 
-/** How a connection is made. */
+/** The options of a connection. */
 export interface LinkOptions {
-  /** For every step of it. */
+  /** The time limit of each step. */
   readonly timeout: number;
   readonly signal: AbortSignal;
-  /** Gets the server's list of tools, now and whenever it changes. */
+  /** Called with the server's list of tools, at first and after each change. */
   onList(tools: readonly Tool[]): void;
 }
 
-const longestTimer = 2 ** 31 - 1;
 const lastWordsLength = 2_000;
 const relistMs = 50;
-const farewellMs = 1_000;
-const closeMs = 6_000; // a process is asked, then terminated after 2 s, then killed after 4 s
+const terminateMs = 1_000;
+const closeMs = 6_000; // the client asks a process to exit, terminates it after 2 s and kills it after 4 s
 
 /** Connects and lists the tools. */
 export async function openLink(server: McpServer, options: LinkOptions): Promise<Link> {
   if ("url" in server) return openOnce(server, "auto", options);
   try {
-    // To look for the newest revision first would start the program twice.
+    // Negotiating the newest revision first would start the program twice.
     return await openOnce(server, "legacy", options);
   } catch (error) {
     const { UnsupportedProtocolVersionError } = await import("@modelcontextprotocol/client");
@@ -89,15 +89,15 @@ async function openOnce(
     onList((await client.listTools(undefined, within)).tools);
   const listAgain = async () => {
     isChanged = false;
-    await list({ timeout }).catch(() => {}); // as it was, then; a server that is gone is found gone by the next call
-    // One that changes all the time is not asked all the time.
+    await list({ timeout }).catch(() => {}); // keeps the old list; the next call notices a lost server
+    // Limits the requests to a server that changes its list all the time.
     listing = isChanged ? systemClock.sleep(relistMs).then(listAgain) : undefined;
   };
   const onChanged = () => {
     isChanged = true;
     listing ??= listAgain();
   };
-  // At once, and by ourselves: whoever asks must know that a new list is on its way.
+  // Without the debounce of the client, `listed` knows at once that a new list is on its way.
   const tools = { autoRefresh: false, debounceMs: 0, onChanged };
   const client = new Client(
     { name: "rivulet", version: "1" },
@@ -115,14 +115,14 @@ async function openOnce(
     await close();
     throw unavailable(server, error, wire.lastWords());
   }
-  // On the newest revision changes of the list come through a stream of their own.
+  // On the newest revision, changes of the list have a stream of their own.
   client.autoOpenedSubscription?.closed.then(onLost);
   return {
     isAlive: () => isAlive,
     lastWords: wire.lastWords,
     async listed() {
       await listing;
-      await listing; // the first may have begun before the last change
+      await listing; // the first may have started before the last change
     },
     close,
     async call(name, input, context) {
@@ -137,7 +137,7 @@ async function openOnce(
                 ...(total !== undefined && { total }),
                 ...(message !== undefined && { message }),
               }),
-            timeout: longestTimer, // the tool's own time limit is the one that counts
+            timeout: longestTimer, // the tool has its own time limit
           },
         );
       } catch (error) {
@@ -148,11 +148,10 @@ async function openOnce(
   };
 }
 
-/** What carries the messages. */
 interface Wire {
   readonly transport: Transport;
   lastWords(): string;
-  /** Returns when the other side is gone, or has had the time to go. Never throws. */
+  /** Resolves when the server is gone or its time to exit is over. Never throws. */
   close(): Promise<void>;
 }
 
@@ -167,7 +166,7 @@ async function httpWire({ url, headers }: McpAddress, onLost: () => void): Promi
     transport,
     lastWords: () => "",
     async close() {
-      await within(farewellMs, transport.terminateSession());
+      await within(terminateMs, transport.terminateSession());
       await within(closeMs, transport.close());
     },
   };
@@ -204,18 +203,14 @@ async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire>
   return {
     transport,
     lastWords: () => words.trim(),
-    close: () =>
-      within(
-        closeMs,
-        transport.close().then(() => ended),
-      ),
+    async close() {
+      const closing = transport.close().then(() => ended);
+      await within(closeMs, closing);
+    },
   };
 }
 
-/**
- * The client would wait for ever for an answer whose stream broke off. Here such a request is answered with an error,
- * unless we have cancelled it ourselves.
- */
+/** Answers a request whose stream broke off with an error, because the client would wait forever. */
 function answerLostRequests(transport: StreamableHTTPClientTransport, onLost: () => void): void {
   const waiting = new Set<unknown>();
   const send = transport.send.bind(transport);
@@ -231,17 +226,14 @@ function answerLostRequests(transport: StreamableHTTPClientTransport, onLost: ()
     const onRequestStreamEnd = () => {
       if (!waiting.delete(id)) return;
       onLost();
-      const error = { code: -32_000, message: "the connection broke off" };
+      const error = { code: -32_000, message: "the connection was lost" };
       transport.onmessage?.({ jsonrpc: "2.0", id, error });
     };
     return send(message, { ...options, onRequestStreamEnd });
   };
 }
 
-/**
- * The client takes an answer at once, but a notification only a moment later, and by then it has forgotten the request:
- * the last progress of a call would be lost. So answers wait until what came before them has been taken.
- */
+/** Delays answers behind earlier notifications, because the client drops progress that it handles after the answer. */
 function answerLast(transport: Transport, onAnswer?: (id: unknown) => void): void {
   let deliver: Transport["onmessage"];
   Object.defineProperty(transport, "onmessage", {
@@ -258,7 +250,7 @@ function answerLast(transport: Transport, onAnswer?: (id: unknown) => void): voi
   });
 }
 
-/** Whether a failed request says that the server, or our session with it, is gone. */
+/** Whether an error means that the server, or our session with it, is gone. */
 async function isDisconnect(error: unknown): Promise<boolean> {
   const { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } = await import(
     "@modelcontextprotocol/client"
@@ -269,7 +261,7 @@ async function isDisconnect(error: unknown): Promise<boolean> {
   return [ConnectionClosed, NotConnected, SendFailed].includes(error.code);
 }
 
-/** Whether the server has answered that it does not know our session; then it has not run the call. */
+/** Whether the server does not know our session, in which case it has not run the call. */
 export function isUnknownSession(error: unknown): boolean {
   const { status, message } = error as { status?: unknown; message?: unknown };
   return status === 404 || (status === 400 && /session/i.test(String(message)));
@@ -277,15 +269,14 @@ export function isUnknownSession(error: unknown): boolean {
 
 function unavailable(server: McpServer, error: unknown, lastWords: string): RivuletError {
   const message = `The MCP server ${server.name} cannot be reached: ${reasonOf(error)}`;
-  const question =
+  const advice =
     "url" in server
-      ? `Is a server running at ${new URL(server.url).origin}?`
-      : `Is ${server.command} installed?`;
-  const hint = lastWords === "" ? question : `The server's last words: ${lastWords}`;
+      ? `Check that a server is running at ${new URL(server.url).origin}.`
+      : `Check that ${server.command} is installed.`;
+  const hint = lastWords === "" ? advice : `Check the server's last output: ${lastWords}`;
   return new RivuletError("mcp_unavailable", message, { retryable: true, cause: error, hint });
 }
 
-/** Waits for a promise, but no longer than this, and does not care how it ends. */
 async function within(ms: number, promise: Promise<unknown>): Promise<void> {
   const over = new AbortController();
   const late = systemClock.sleep(ms, over.signal);

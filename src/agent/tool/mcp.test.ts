@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../protocol/clock.ts";
 import { textOf } from "../../protocol/message.ts";
 import type { Progress } from "../../protocol/task.ts";
-import { toolExecution } from "../execution.ts";
+import { toolExecution } from "../base/execution.ts";
 import type { ToolContext } from "./context.ts";
 import { executeTool, type ToolOutcome } from "./execute.ts";
 import { connectMcp, type McpConnection, type McpOptions } from "./mcp.ts";
@@ -37,7 +37,7 @@ const program = (mode = "stdio"): McpServer => ({
   args: [script, mode],
 });
 
-/** Starts the server on HTTP; `port` starts it again where it was. */
+/** Starts the server on HTTP; `port` restarts it on the same port. */
 async function serve(mode: string, port = "0"): Promise<{ url: string; process: ChildProcess }> {
   const server = spawn(process.execPath, [script, mode, port], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -49,7 +49,7 @@ async function serve(mode: string, port = "0"): Promise<{ url: string; process: 
 const headers = { "x-token": "secret" };
 
 it.each([{}, { command: "" }, { url: "wiki" }, { command: "node", url: "http://127.0.0.1:9/" }])(
-  "a server that is not one program or one address is refused: %j",
+  "rejects a server without exactly one of command and url: %j",
   async (place) => {
     await expect(connectMcp({ name: "wiki", ...place } as McpServer)).rejects.toMatchObject({
       code: "invalid_mcp_server",
@@ -77,7 +77,7 @@ async function call(
     signal,
     clock: systemClock,
     random: Math.random,
-    graceMs: 600_000, // a cancel has to be heard, not waited out
+    graceMs: 600_000, // a cancel must take effect without the grace
     makeContext: (_, own) =>
       ({ signal: own, progress: onProgress ?? (() => {}) }) as unknown as ToolContext,
   });
@@ -113,7 +113,7 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
     for (const stop of stops) await stop();
   });
 
-  it("lists all its tools, over several pages", () => {
+  it("lists all its tools over several pages", () => {
     const names = connection.tools().map(({ name }) => name);
     expect(names).toHaveLength(11);
     expect(names).toEqual(expect.arrayContaining(["echo", "odd_name_1", "grow"]));
@@ -123,7 +123,7 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
     });
   });
 
-  it("is called, shows progress and answers", async () => {
+  it("runs calls and reports progress", async () => {
     expect(await say(connection, "echo", { input: { text: "hello" } })).toBe("hello");
     const progress: Progress[] = [];
     const onProgress = (next: Progress) => progress.push(next);
@@ -135,7 +135,7 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
     ]);
   });
 
-  it("hears a cancel and goes on working", async () => {
+  it("cancels a call and continues working", async () => {
     const session = await say(connection, "session");
     const controller = new AbortController();
     const { signal } = controller;
@@ -147,7 +147,7 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
     expect(await say(connection, "session")).toBe(session);
   });
 
-  it("tells when its tools change", async () => {
+  it("reports changes of its tools", async () => {
     const lists: number[] = [];
     connection.onChange(() => {
       throw new Error("a listener that fails");
@@ -159,7 +159,7 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
     stop();
   });
 
-  it("that dies during a call gives an error that the model can read", async () => {
+  it("that dies during a call yields an error result", async () => {
     const outcome = await call(connection, "crash");
     expect(outcome).toMatchObject({ state: "error", error: { code: "mcp_disconnected" } });
     expect(said(outcome)).toMatch(/^Tool execution failed: The MCP server test was lost/);
@@ -167,7 +167,7 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
 });
 
 describe("a program", () => {
-  it("that is killed is started again by the next call", async () => {
+  it("that is killed is restarted by the next call", async () => {
     const connection = await connect(program());
     const first = Number(await say(connection, "pid"));
     process.kill(first, "SIGKILL");
@@ -178,14 +178,14 @@ describe("a program", () => {
     expect(again[1]).toBe(again[0]);
   });
 
-  it("that dies during a call is started again by the next one, with its last words told", async () => {
+  it("that dies during a call is restarted by the next one, and its last output is reported", async () => {
     const connection = await connect(program());
     const outcome = await call(connection, "crash");
     expect(outcome).toMatchObject({ error: { hint: expect.stringContaining("about to crash") } });
     expect(await say(connection, "echo", { input: { text: "back" } })).toBe("back");
   });
 
-  it("is gone after close, and a call then says so", async () => {
+  it("ends with close, and later calls fail", async () => {
     const connection = await connect(program());
     const pid = Number(await say(connection, "pid"));
     const pending = call(connection, "count", { input: { forever: true } });
@@ -195,7 +195,7 @@ describe("a program", () => {
     expect(await call(connection, "pid")).toMatchObject({ error: { code: "mcp_closed" } });
   });
 
-  it("that will not go is killed", async () => {
+  it("that does not exit is killed", async () => {
     const folder = mkdtempSync(join(tmpdir(), "rivulet-mcp-"));
     const file = join(folder, "stubborn.mjs");
     writeFileSync(
@@ -210,7 +210,7 @@ describe("a program", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("that cannot be started is an error with a hint", async () => {
+  it("that cannot be started throws with a hint", async () => {
     const missing = { name: "missing", command: "no-such-program-anywhere" };
     await expect(connect(missing)).rejects.toMatchObject({
       code: "mcp_unavailable",
@@ -220,11 +220,11 @@ describe("a program", () => {
     const args = ["-e", "console.error('bad config'); process.exit(1)"];
     await expect(connect({ name: "bad", command: process.execPath, args })).rejects.toMatchObject({
       code: "mcp_unavailable",
-      hint: "The server's last words: bad config",
+      hint: "Check the server's last output: bad config",
     });
   });
 
-  it("that never answers is given up and ended", async () => {
+  it("that never answers times out and is ended", async () => {
     const args = ["-e", "console.error(process.pid); setInterval(() => {}, 1000)"];
     const mute = { name: "mute", command: process.execPath, args };
     const error = await connect(mute, { connectTimeoutMs: 500 }).catch((reason) => reason);
@@ -232,7 +232,7 @@ describe("a program", () => {
     expect(isRunning(Number(/\d+/.exec(error.hint)?.[0]))).toBe(false);
   });
 
-  it("sees the environment that it is given, and not ours", async () => {
+  it("gets the given environment, and not ours", async () => {
     process.env.RIVULET_TEST_SECRET = "secret";
     const args = ["-e", "console.error(JSON.stringify(process.env)); process.exit(1)"];
     const env = { GIVEN: "yes" };
@@ -244,7 +244,7 @@ describe("a program", () => {
     expect(error.hint).not.toContain("RIVULET_TEST_SECRET");
   });
 
-  it("answers in blocks, whatever it answers with", async () => {
+  it("has every kind of content converted to blocks", async () => {
     const connection = await connect(program());
     expect(await call(connection, "show")).toMatchObject({
       state: "success",
@@ -264,7 +264,7 @@ describe("a program", () => {
     expect(said(failure)).toBe("Tool execution failed: the disk is full");
   });
 
-  it("has tools with our prefix, and says which of them may be tried again", async () => {
+  it("has tools with the prefix, and marks idempotent ones", async () => {
     const connection = await connect(program(), { prefix: "t_", execution: { timeoutMs: 5 } });
     const definitions = connection.tools().map(definitionOf);
     expect(definitions.every(({ name }) => name.startsWith("t_"))).toBe(true);
@@ -275,7 +275,7 @@ describe("a program", () => {
 });
 
 describe.each(["http", "http-2026"])("an address over %s", (mode) => {
-  it("that is gone is an error, and is reached again when it is back", async () => {
+  it("that is gone fails calls, and is reconnected when it is back", async () => {
     const { url, process: server } = await serve(mode);
     const { port } = new URL(url);
     const connection = await connect({ name: "test", url, headers });
@@ -290,7 +290,7 @@ describe.each(["http", "http-2026"])("an address over %s", (mode) => {
     expect(await say(connection, "pid")).toBe(String(again.process.pid));
   });
 
-  it("that was restarted between two calls goes unnoticed", async () => {
+  it("is reconnected after a restart between two calls", async () => {
     const { url, process: server } = await serve(mode);
     const connection = await connect({ name: "test", url, headers });
     await call(connection, "pid");
@@ -302,7 +302,7 @@ describe.each(["http", "http-2026"])("an address over %s", (mode) => {
     await expect.poll(() => connection.tools().length, patience).toBe(12);
   });
 
-  it("whose stream breaks off in the middle of a call is an error at once", async () => {
+  it("whose stream breaks during a call fails it at once", async () => {
     const { url, process: server } = await serve(mode);
     const connection = await connect({ name: "test", url, headers });
     const onProgress = () => server.kill("SIGKILL");
@@ -310,13 +310,13 @@ describe.each(["http", "http-2026"])("an address over %s", (mode) => {
     expect(outcome).toMatchObject({ state: "error", error: { code: "mcp_disconnected" } });
   });
 
-  it("that refuses us is an error when we connect", async () => {
+  it("that rejects the connection throws", async () => {
     const { url } = await serve(mode);
     await expect(connect({ name: "test", url })).rejects.toMatchObject({ code: "mcp_unavailable" });
   });
 });
 
-it("a cancel and a close end the wait for a server that is gone", async () => {
+it("a cancel and a close end the wait for a lost server", async () => {
   const { url, process: server } = await serve("http");
   const connection = await connect(
     { name: "test", url, headers },
@@ -334,7 +334,7 @@ it("a cancel and a close end the wait for a server that is gone", async () => {
   expect(await other).toMatchObject({ error: { code: "mcp_closed" } });
 });
 
-it("an address that is none is refused", async () => {
+it("rejects an invalid url", async () => {
   await expect(connect({ name: "test", url: "not a url" })).rejects.toMatchObject({
     code: "invalid_mcp_server",
     hint: expect.stringMatching(/https/),

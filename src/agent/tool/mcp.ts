@@ -7,7 +7,8 @@ import type { StandardSchema } from "../../protocol/agent.ts";
 import { type Clock, systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { type Block, textOf } from "../../protocol/message.ts";
-import { backoffMs, type Execution } from "../execution.ts";
+import { backoffMs, type Execution } from "../base/execution.ts";
+import { toolErrors } from "../base/prompts.ts";
 import type { ToolContext } from "./context.ts";
 import {
   isUnknownSession,
@@ -22,30 +23,28 @@ import { jsonSchema } from "./schema.ts";
 import { type Tool, tool } from "./tool.ts";
 import type { ToolSource } from "./toolkit.ts";
 
-/** How a server is used. */
+/** The options of `connectMcp`. */
 export interface McpOptions {
-  /** Put in front of every tool's name. */
+  /** Precedes the name of every tool. */
   readonly prefix?: string;
-  /** What holds for the calls of its tools. */
+  /** The execution settings of its tools. */
   readonly execution?: Execution;
   readonly connectTimeoutMs?: number;
-  /** Its abort ends the connecting; later it means nothing. */
+  /** Aborts the connection attempt; has no effect later. */
   readonly signal?: AbortSignal;
-  /** How often, and how patiently, a call tries to reach a server that is gone. */
+  /** How a call reconnects to a server that is gone. */
   readonly reconnect?: Execution;
   readonly clock?: Clock;
   readonly random?: () => number;
 }
 
-/** The tools of a server, for as long as it is wanted. As one of an agent's `toolSources` they come and go with its list. */
+/** A connection to a server; as one of `toolSources`, an agent has the tools that the server lists. */
 export interface McpConnection extends ToolSource {
-  /** As the server listed them last; tools of an earlier list go on working while the server has them. */
-  tools(): readonly Tool[];
-  /** Waits until the changes that the server has announced are listed; costs nothing when there are none. */
+  /** Waits until all announced changes are listed; returns at once when there are none. */
   refresh(signal?: AbortSignal): Promise<void>;
-  /** Calls back after the server has changed its list, until the returned function is called. */
+  /** Calls the listener after each change of the list, until the returned function is called. */
   onChange(listener: (tools: readonly Tool[]) => void): () => void;
-  /** Ends the connection and the server's process. */
+  /** Closes the connection and ends the server's process. */
   close(): Promise<void>;
 }
 
@@ -53,7 +52,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const reconnectDefaults = { maxAttempts: 3, initialBackoffMs: 200, maxBackoffMs: 2_000 };
 
-/** Connects to a server and lists its tools. A server that dies later is reached again by the next call. */
+/** Connects to a server and lists its tools; a later call reconnects if the server is gone. */
 export async function connectMcp(
   server: McpServer,
   options: McpOptions = {},
@@ -72,24 +71,15 @@ export async function connectMcp(
   return connection;
 }
 
-/** Refuses what is not either a program or an address. */
+/** Throws if a server does not have either a command or a valid URL. */
 export function checkServer({ name, command, url }: Partial<McpProgram & McpAddress>): void {
   const hasCommand = typeof command === "string" && command !== "";
-  if (url !== undefined && !URL.canParse(String(url))) {
-    throw invalidServer(
-      `The MCP server ${name} has a url that is none: ${url}.`,
-      "Give the whole address, such as https://example.com/mcp.",
-    );
-  }
-  if (hasCommand !== (url !== undefined)) return;
-  throw invalidServer(
-    `The MCP server ${name} needs a command or a url, one of them.`,
-    'For example: command: "my-mcp-server", or url: "https://example.com/mcp".',
-  );
-}
-
-function invalidServer(message: string, hint: string): RivuletError {
-  return new RivuletError("invalid_mcp_server", message, { hint });
+  const isInvalid = url !== undefined && !URL.canParse(String(url));
+  if (!isInvalid && hasCommand !== (url !== undefined)) return;
+  const problem = isInvalid ? `has an invalid url: ${url}` : "requires either a command or a url";
+  throw new RivuletError("invalid_mcp_server", `The MCP server ${name} ${problem}.`, {
+    hint: 'Pass `command: "my-mcp-server"` or `url: "https://example.com/mcp"`.',
+  });
 }
 
 class ServerConnection implements McpConnection {
@@ -141,7 +131,7 @@ class ServerConnection implements McpConnection {
     return link;
   }
 
-  /** The live connection, made anew if it is gone; those who ask meanwhile share the attempts. */
+  /** The live connection, reopened if it is gone; concurrent callers share the attempts. */
   async #reach(): Promise<Link> {
     if (this.#closing.signal.aborted) throw closed(this.#server);
     if (this.#link?.isAlive()) return this.#link;
@@ -174,27 +164,29 @@ class ServerConnection implements McpConnection {
     this.#listed = text;
     const names = new Set<string>();
     this.#tools = Object.freeze(
-      listed.map((one) => this.#make(one, nameFor(one.name, names, this.#options.prefix ?? ""))),
+      listed.map((tool) =>
+        this.#createTool(tool, nameFor(tool.name, names, this.#options.prefix ?? "")),
+      ),
     );
     if (isFirst) return;
     for (const listener of this.#listeners) {
       try {
         listener(this.#tools);
       } catch {
-        // Whoever listens must not break the connection.
+        // A listener must not break the connection.
       }
     }
   }
 
-  #make(listed: ServerTool, name: string): Tool {
+  #createTool(listed: ServerTool, name: string): Tool {
     const { description, title, annotations = {}, inputSchema } = listed;
-    const { execution } = this.#options;
+    const { execution = {} } = this.#options;
     return tool({
       name,
       description: description?.trim() || title?.trim() || `${listed.name} of ${this.#server.name}`,
       input: inputOf(inputSchema),
       idempotent: annotations.idempotentHint === true || annotations.readOnlyHint === true,
-      ...(execution && { execution }),
+      execution,
       execute: (input, context) => this.#call(listed.name, input, context),
     });
   }
@@ -206,14 +198,14 @@ class ServerConnection implements McpConnection {
         return blocksOf(await link.call(name, input, context));
       } catch (error) {
         if (context.signal.aborted || link.isAlive()) throw error;
-        // A server that does not know our session has not run the call.
+        // A server that does not know the session has not run the call.
         if (isRetry || !isUnknownSession(error)) throw disconnected(this.#server, error, link);
       }
     }
   }
 }
 
-/** A schema that we cannot check with must not cost the tool; the server checks as well. */
+/** Falls back to any object for a schema that we cannot use; the server validates as well. */
 function inputOf(schema: ServerTool["inputSchema"]): StandardSchema<Fields> {
   try {
     return jsonSchema({ ...schema, type: "object" });
@@ -222,7 +214,6 @@ function inputOf(schema: ServerTool["inputSchema"]): StandardSchema<Fields> {
   }
 }
 
-/** A name that models accept and that no other tool of the server has. */
 function nameFor(listed: string, taken: Set<string>, prefix: string): string {
   const plain = `${prefix}${listed}`
     .replaceAll(/[^A-Za-z0-9_-]/g, "_")
@@ -233,15 +224,14 @@ function nameFor(listed: string, taken: Set<string>, prefix: string): string {
   return name;
 }
 
-/** What the model is to read; a server's complaint is thrown, so that it becomes an error result. */
+/** The blocks for the model; throws the error of a failed call, so that it becomes an error result. */
 function blocksOf({ content, structuredContent, isError }: CallToolResult): readonly Block[] {
   const blocks = content.map(blockOf);
   if (blocks.length === 0 && structuredContent !== undefined) {
     blocks.push({ type: "text", text: JSON.stringify(structuredContent) });
   }
-  if (isError)
-    throw new RivuletError("mcp_tool_error", textOf(blocks) || "the server says no more");
-  return blocks;
+  if (!isError) return blocks;
+  throw new RivuletError("mcp_tool_error", textOf(blocks) || toolErrors.silentMcpServer);
 }
 
 function blockOf(content: ContentBlock): Block {
@@ -271,7 +261,7 @@ function disconnected({ name }: McpServer, error: unknown, link: Link): RivuletE
   return new RivuletError("mcp_disconnected", message, {
     retryable: true,
     cause: error,
-    ...(hint !== "" && { hint: `The server's last words: ${hint}` }),
+    ...(hint !== "" && { hint: `Check the server's last output: ${hint}` }),
   });
 }
 
@@ -281,7 +271,7 @@ function closed({ name }: McpServer): RivuletError {
   });
 }
 
-/** The promise, unless the signal aborts before; what the promise comes to then is nobody's any more. */
+/** Waits for a promise, or rejects when the signal aborts first. */
 async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const over = new AbortController();

@@ -30,11 +30,11 @@ describe("a rule", () => {
     ["a.c", "abc", false],
     ["[a-z]", "b", false],
     ["READ", "read", false],
-  ])("%j about %j: %s", (glob, name, fits) => {
+  ])("%j matches %j: %s", (glob, name, fits) => {
     expect(allows(glob, name)).toBe(fits);
   });
 
-  it("may be about fields of the input, all of them", () => {
+  it("matches when all its input fields match", () => {
     const rule = { tool: "write_*", input: { path: "/tmp/*", mode: "w" } };
     expect(allows(rule, "write_file", { path: "/tmp/a", mode: "w" })).toBe(true);
     expect(allows(rule, "write_file", { path: "/etc/a", mode: "w" })).toBe(false);
@@ -42,7 +42,7 @@ describe("a rule", () => {
     expect(allows(rule, "read_file", { path: "/tmp/a", mode: "w" })).toBe(false);
   });
 
-  it("sees numbers, truths and objects as JSON, and no field that is not the input's own", () => {
+  it("compares other values as JSON, and only own fields", () => {
     expect(allows({ tool: "*", input: { n: "42" } }, "a", { n: 42 })).toBe(true);
     expect(allows({ tool: "*", input: { on: "true" } }, "a", { on: true })).toBe(true);
     expect(allows({ tool: "*", input: { o: '*"a"*' } }, "a", { o: { k: "a" } })).toBe(true);
@@ -52,7 +52,7 @@ describe("a rule", () => {
     }
   });
 
-  it("about a list denies when one entry fits and allows when all do", () => {
+  it("denies an array when one entry matches, and allows it when all do", () => {
     const rule = { tool: "*", input: { paths: "/tmp/*" } };
     const mixed = { paths: ["/tmp/a", "/etc/passwd"] };
     expect(allows(rule, "a", mixed)).toBe(false);
@@ -63,34 +63,34 @@ describe("a rule", () => {
   });
 });
 
-describe("what cannot be rules", () => {
+describe("invalid rules", () => {
   it.each([
-    [null, "permissions are not an object"],
-    [["rm"], "permissions are not an object"],
-    [{ denied: ["rm"] }, "permissions.denied is not known"],
-    [{ deny: "rm" }, "permissions.deny is not a list"],
-    [{ ask: ["a", null] }, "permissions.ask[1] is not a rule"],
-    [{ deny: [/rm/] }, "permissions.deny[0] is not a rule"],
-    [{ deny: [""] }, "permissions.deny[0] is not a rule"],
-    [{ allow: [{ tool: 5 }] }, "permissions.allow[0] is not a rule"],
-    [{ allow: [{ tool: "a", input: "b" }] }, "permissions.allow[0] is not a rule"],
-    [{ allow: [{ tool: "a", input: { b: /c/ } }] }, "permissions.allow[0] is not a rule"],
-  ])("%j is refused", (permissions, problem) => {
+    [null, "permissions must be an object"],
+    [["rm"], "permissions must be an object"],
+    [{ denied: ["rm"] }, "permissions.denied does not exist"],
+    [{ deny: "rm" }, "permissions.deny must be an array"],
+    [{ ask: ["a", null] }, "permissions.ask[1] must be a rule"],
+    [{ deny: [/rm/] }, "permissions.deny[0] must be a rule"],
+    [{ deny: [""] }, "permissions.deny[0] must be a rule"],
+    [{ allow: [{ tool: 5 }] }, "permissions.allow[0] must be a rule"],
+    [{ allow: [{ tool: "a", input: "b" }] }, "permissions.allow[0] must be a rule"],
+    [{ allow: [{ tool: "a", input: { b: /c/ } }] }, "permissions.allow[0] must be a rule"],
+  ])("%j is rejected", (permissions, problem) => {
     const make = () =>
       new ReActAgent({ name: "a", model: scriptedModel([]), permissions: permissions as never });
     expect(make).toThrow(expect.objectContaining({ code: "invalid_settings" }));
     expect(make).toThrow(problem);
   });
 
-  it("is not what is only empty", () => {
+  it("do not include empty rules", () => {
     for (const permissions of [undefined, {}, { deny: [] }, { ask: [{ tool: "a" }] }]) {
       expect(permissionsProblem(permissions)).toBeUndefined();
     }
   });
 });
 
-describe("rules together", () => {
-  it("deny beats ask beats allow, in any layer", () => {
+describe("decide", () => {
+  it("prefers deny to ask to allow, in any layer", () => {
     const all: Permissions = { allow: ["*"], ask: ["file_*"], deny: ["file_delete"] };
     expect(decide([all], "now", {})).toBe("allow");
     expect(decide([all], "file_read", {})).toBe("ask");
@@ -100,19 +100,19 @@ describe("rules together", () => {
     expect(decide([{ ask: ["*"] }, { allow: ["*"] }], "a", {})).toBe("ask");
   });
 
-  it("may say nothing", () => {
+  it("is undefined when no rule matches", () => {
     expect(decide([], "a", {})).toBeUndefined();
     expect(decide([{}, { allow: ["b"] }], "a", {})).toBeUndefined();
   });
 
-  it("only what is denied is inherited", () => {
+  it("descendants inherit only deny rules", () => {
     const layers = [{ allow: ["*"], deny: ["a"] }, { ask: ["b"] }, { deny: [{ tool: "c" }] }];
     expect(denyRules(layers)).toEqual({ deny: ["a", { tool: "c" }] });
     expect(denyRules([])).toEqual({ deny: [] });
   });
 });
 
-it("globs mean what regular expressions mean", () => {
+it("globs match like regular expressions", () => {
   const piece = fc.constantFrom("a", "b", "*", "?", ".");
   const letter = fc.constantFrom("a", "b", ".");
   const words = (part: fc.Arbitrary<string>) =>
@@ -125,7 +125,7 @@ it("globs mean what regular expressions mean", () => {
   );
 });
 
-it("no text makes a rule slow", () => {
+it("matching time is bounded for any text", () => {
   const text = "a".repeat(500_000);
   const started = performance.now();
   expect(allows({ tool: "*", input: { text: `${"*a".repeat(30)}*b` } }, "x", { text })).toBe(false);

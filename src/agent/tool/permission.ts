@@ -1,11 +1,15 @@
-import { isRecord } from "../plain.ts";
+import type { Answer, Approval } from "../../protocol/agent.ts";
+import type { Decision, Message, SuspensionBlock, ToolUseBlock } from "../../protocol/message.ts";
+import { asBlocks } from "../../protocol/message.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+import { isRecord } from "../base/plain.ts";
 
-/** Which calls a rule is about: a glob on the tool's name, and where given, globs on fields of its input. */
+/** Matches calls by a glob for the tool's name and, optionally, globs for fields of its input. */
 export type Rule =
   | string
   | { readonly tool: string; readonly input?: Readonly<Record<string, string>> };
 
-/** What an agent may call: without asking, after asking, or never. A glob has `*` (any text) and `?` (one character). */
+/** The calls that an agent may make without approval, with approval, or never. A glob has `*` (any text) and `?` (one character). */
 export interface Permissions {
   readonly allow?: readonly Rule[];
   readonly ask?: readonly Rule[];
@@ -14,50 +18,50 @@ export interface Permissions {
 
 const lists = ["allow", "ask", "deny"] as const satisfies readonly (keyof Permissions)[];
 
-/** What is wrong with rules that come from outside: one that is never about anything would let calls through. */
+/** Why rules are invalid; an invalid rule must not be ignored, because it would let calls through. */
 export function permissionsProblem(permissions: unknown): string | undefined {
   if (permissions === undefined) return undefined;
-  if (!isRecord(permissions)) return "permissions are not an object";
-  const other = Object.keys(permissions).find((key) => !lists.some((list) => list === key));
-  if (other !== undefined) return `permissions.${other} is not known`;
+  if (!isRecord(permissions)) return "permissions must be an object";
+  const unknown = Object.keys(permissions).find((key) => !lists.some((list) => list === key));
+  if (unknown !== undefined) return `permissions.${unknown} does not exist`;
   for (const list of lists) {
     const rules = permissions[list];
     if (rules === undefined) continue;
-    if (!Array.isArray(rules)) return `permissions.${list} is not a list`;
-    const wrong = rules.findIndex((rule) => !isRule(rule));
-    if (wrong >= 0) return `permissions.${list}[${wrong}] is not a rule`;
+    if (!Array.isArray(rules)) return `permissions.${list} must be an array`;
+    const index = rules.findIndex((rule) => !isRule(rule));
+    if (index >= 0) return `permissions.${list}[${index}] must be a rule`;
   }
   return undefined;
 }
 
-/** What rules look like, for whoever has to correct them. */
+/** An example of valid rules. */
 export const permissionsHint =
-  'For example: permissions: { deny: ["rm_*", { tool: "write", input: { path: "/etc/*" } }] }.';
+  'Pass rules such as `{ deny: ["rm_*", { tool: "write", input: { path: "/etc/*" } }] }`.';
 
 function isRule(rule: unknown): rule is Rule {
   if (!isRecord(rule)) return typeof rule === "string" && rule !== "";
   const { tool, input = {} } = rule;
-  const isFields = isRecord(input) && Object.values(input).every((it) => typeof it === "string");
-  return typeof tool === "string" && tool !== "" && isFields;
+  const hasGlobs =
+    isRecord(input) && Object.values(input).every((glob) => typeof glob === "string");
+  return typeof tool === "string" && tool !== "" && hasGlobs;
 }
 
-/**
- * What the rules of all layers say about a call: a deny anywhere beats an ask anywhere, which beats an allow; undefined
- * when none is about it. A list in the input is denied or asked for when one entry fits, and allowed when all do.
- */
+/** Deny beats ask beats allow; an array matches a deny or ask rule with one entry, an allow rule with all entries. */
 export function decide(
   layers: readonly Permissions[],
   toolName: string,
   input: unknown,
 ): "allow" | "ask" | "deny" | undefined {
-  const said = (decision: keyof Permissions, matches: ListMatch) =>
-    layers.some((layer) => layer[decision]?.some((rule) => fits(rule, toolName, input, matches)));
-  if (said("deny", "some")) return "deny";
-  if (said("ask", "some")) return "ask";
-  return said("allow", "every") ? "allow" : undefined;
+  const hasRule = (decision: keyof Permissions, matches: ListMatch) =>
+    layers.some((layer) =>
+      layer[decision]?.some((rule) => matchesCall(rule, toolName, input, matches)),
+    );
+  if (hasRule("deny", "some")) return "deny";
+  if (hasRule("ask", "some")) return "ask";
+  return hasRule("allow", "every") ? "allow" : undefined;
 }
 
-/** The rules of several, as those of one. */
+/** Joins the rules of several layers into one. */
 export function joinPermissions(layers: readonly Permissions[]): Permissions {
   return {
     allow: layers.flatMap(({ allow = [] }) => allow),
@@ -66,37 +70,29 @@ export function joinPermissions(layers: readonly Permissions[]): Permissions {
   };
 }
 
-/** What descendants inherit. */
+/** The deny rules of all layers, which descendants inherit. */
 export function denyRules(layers: readonly Permissions[]): Permissions {
   return { deny: layers.flatMap(({ deny = [] }) => deny) };
 }
 
 type ListMatch = "some" | "every";
 
-function fits(rule: Rule, toolName: string, input: unknown, matches: ListMatch): boolean {
+function matchesCall(rule: Rule, toolName: string, input: unknown, matches: ListMatch): boolean {
   if (typeof rule === "string") return matchesGlob(rule, toolName);
   if (!matchesGlob(rule.tool, toolName)) return false;
   return Object.entries(rule.input ?? {}).every(([field, glob]) => {
-    const value = fieldOf(input, field);
-    if (!Array.isArray(value)) return fitsValue(glob, value);
-    return value.length > 0 && value[matches]((entry) => fitsValue(glob, entry));
+    const value = isRecord(input) && Object.hasOwn(input, field) ? input[field] : undefined;
+    if (!Array.isArray(value)) return matchesValue(glob, value);
+    return value.length > 0 && value[matches]((entry) => matchesValue(glob, entry));
   });
 }
 
-function fieldOf(input: unknown, field: string): unknown {
-  const isObject = typeof input === "object" && input !== null;
-  return isObject && Object.hasOwn(input, field) ? (input as never)[field] : undefined;
-}
-
-function fitsValue(glob: string, value: unknown): boolean {
+function matchesValue(glob: string, value: unknown): boolean {
   if (value === undefined) return false;
   return matchesGlob(glob, typeof value === "string" ? value : JSON.stringify(value));
 }
 
-/**
- * Whether a text fits a glob. It goes back to the last `*` only, never to one before it, so no text can make it take
- * longer than pattern times text.
- */
+/** Whether a text matches a glob; backtracking only to the last `*` bounds the time by pattern times text. */
 export function matchesGlob(glob: string, text: string): boolean {
   let at = 0;
   let star = -1;
@@ -116,4 +112,56 @@ export function matchesGlob(glob: string, text: string): boolean {
   }
   while (glob[at] === "*") at++;
   return at === glob.length;
+}
+
+/** An approval with the functions that create its answers. */
+export function approvalOf(
+  record: Pick<TaskRecord, "taskId" | "rootTaskId" | "path" | "depth">,
+  call: Pick<ToolUseBlock, "id" | "name" | "input">,
+  suspension: SuspensionBlock,
+): Approval {
+  const { taskId, rootTaskId, path, depth } = record;
+  const { approvalId, reason, expiresAt, edited = call, input = edited.input } = suspension;
+  const answer = (decision: Decision, more: Partial<Answer> = {}): Answer => ({
+    type: "answer",
+    approvalId,
+    taskId,
+    rootTaskId,
+    decision,
+    ...more,
+  });
+  return {
+    id: approvalId,
+    kind: kindOf(suspension.kind),
+    taskId,
+    rootTaskId,
+    ...(depth > 0 && { path }),
+    call: { id: call.id, name: edited.name, input },
+    ...(reason !== undefined && { message: reason }),
+    ...(expiresAt !== undefined && { expiresAt }),
+    approve: (options = {}) => answer("approve", options.always ? { always: true } : {}),
+    deny: (why) => answer("deny", why === undefined ? {} : { reason: why }),
+    edit: (input) => answer("edit", { input }),
+    answer: (output) => answer("answer", { output: asBlocks(output) }),
+  };
+}
+
+/** The kind of a suspension in the API and on the wire. */
+export function kindOf(kind: SuspensionBlock["kind"]): Approval["kind"] {
+  return kind === "approval" || kind === "stop" ? "tool_call" : kind;
+}
+
+/** Whether an answer in this session has allowed a tool permanently. */
+export function isAlwaysAllowed(messages: readonly Message[], toolName: string): boolean {
+  const callNames = new Map<string, string>();
+  const approvalNames = new Map<string, string | undefined>();
+  for (const block of messages.flatMap((message) => message.content)) {
+    if (block.type === "tool_use") callNames.set(block.id, block.name);
+    else if (block.type === "suspension") {
+      approvalNames.set(block.approvalId, block.edited?.name ?? callNames.get(block.callId));
+    } else if (block.type === "answer" && block.always && block.decision === "approve") {
+      if (approvalNames.get(block.approvalId) === toolName) return true;
+    }
+  }
+  return false;
 }

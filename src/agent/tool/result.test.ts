@@ -1,8 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RivuletError } from "../../protocol/error.ts";
+import type { ToolResultBlock, ToolUseBlock } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
-import { readResult, reasonOf, textResult, toWireBlock } from "./result.ts";
+import {
+  type RanCall,
+  ranCall,
+  ranMark,
+  readResult,
+  reasonOf,
+  textResult,
+  toWireBlock,
+} from "./result.ts";
 
 const png = { data: "aW1hZ2U=", mimeType: "image/png" };
 const dataUrl = "data:image/png;base64,aW1hZ2U=";
@@ -17,14 +26,10 @@ describe("the model reads", () => {
   it.each([
     ["a string", "sunny", "sunny"],
     ["a number", 3, "3"],
-    ["a truth", false, "false"],
+    ["a boolean", false, "false"],
     ["null", null, "null"],
     ["an object", { a: [1, { b: null }] }, '{"a":[1,{"b":null}]}'],
-    [
-      "a list that is not of blocks",
-      [1, { type: "text", text: "a" }],
-      '[1,{"type":"text","text":"a"}]',
-    ],
+    ["an array without blocks", [1, { type: "text", text: "a" }], '[1,{"type":"text","text":"a"}]'],
     ["a date", new Date(0), '"1970-01-01T00:00:00.000Z"'],
     ["an object with more than content", { content: "a", size: 1 }, '{"content":"a","size":1}'],
     ["a block that only the harness may write", { type: "answer" }, '{"type":"answer"}'],
@@ -37,15 +42,15 @@ describe("the model reads", () => {
   it.each([
     ["nothing", undefined],
     ["an empty string", ""],
-    ["blanks", " \n"],
+    ["whitespace", " \n"],
     ["no blocks", []],
     ["blank blocks", [{ type: "text", text: "" }]],
     ["empty content", { content: "" }],
-  ])("a word in place of %s", (_, returned) => {
+  ])("a placeholder for %s", (_, returned) => {
     expect(modelText(returned)).toBe("(no output)");
   });
 
-  it("blocks as they are, without what only the harness may add", () => {
+  it("blocks unchanged, without fields that only the harness may add", () => {
     const content = [
       { type: "text", text: "here" },
       { type: "image", source: png },
@@ -57,7 +62,7 @@ describe("the model reads", () => {
 });
 
 describe("people see", () => {
-  it("what the model reads, when nothing else is said", () => {
+  it("the same as the model by default", () => {
     const source = { url: "https://example.com/a.pdf", mimeType: "application/pdf" };
     const returned = [
       { type: "text", text: "here" },
@@ -77,7 +82,7 @@ describe("people see", () => {
     ]);
   });
 
-  it("something else, when it is said", () => {
+  it("the display, when there is one", () => {
     expect(shown({ content: "3 rows", display: "a table" })).toMatchObject({
       content: [{ type: "text", text: "3 rows" }],
       display: [{ type: "text", text: "a table" }],
@@ -88,7 +93,7 @@ describe("people see", () => {
     });
   });
 
-  it("the place of a child, and what a file is called", () => {
+  it("the task of a child, and the name of a file", () => {
     const display = [
       { type: "task", task_id: "call_1" },
       { type: "file", url: "https://example.com/a", filename: "a.csv", secret: "no" },
@@ -110,8 +115,8 @@ describe("people see", () => {
   });
 });
 
-describe("the wire's words", () => {
-  it("mean the same as ours", () => {
+describe("the wire form", () => {
+  it("is read like our form", () => {
     const text = { type: "text", text: '{"temperature":"15C"}', id: 1 };
     const image = { type: "image_url", image_url: { url: dataUrl }, id: 1 };
     expect(shown({ message_content: [text, image], block_list: [image] })).toMatchObject({
@@ -123,7 +128,7 @@ describe("the wire's words", () => {
     });
   });
 
-  it("keep an address an address and read any data URL", () => {
+  it("keeps a URL and reads any data URL", () => {
     const read = (url: string) => shown([{ type: "image", image_url: { url } }]).content[0];
     expect(read("https://example.com/a.png")).toEqual({
       type: "image",
@@ -140,7 +145,7 @@ describe("the wire's words", () => {
   });
 });
 
-it("shows what says itself how it is shown, wherever it stands", () => {
+it("respects toJSON at any place", () => {
   const at = new Date(0);
   const error = new RivuletError("no", "No.");
   const of = Object.assign(Object.create(null), { n: Object(1) });
@@ -148,7 +153,7 @@ it("shows what says itself how it is shown, wherever it stands", () => {
   expect(shown({ at, error, of, list: [{}] }).content).toEqual([{ type: "text", text }]);
 });
 
-describe("what is not JSON is an error in words", () => {
+describe("a value that is not JSON is rejected with a reason:", () => {
   const loop: { self?: object } = {};
   loop.self = loop;
   const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`);
@@ -193,8 +198,8 @@ describe("what is not JSON is an error in words", () => {
   });
 });
 
-describe("what is too long", () => {
-  it("keeps its head and its tail, and says what is missing", () => {
+describe("a too long text", () => {
+  it("keeps its head and its tail, with a notice between", () => {
     const { content, cutFrom } = shown(`head${"-".repeat(100_000)}tail`);
     const read = textOf(content);
     expect(read.length).toBeLessThanOrEqual(80_000);
@@ -204,13 +209,13 @@ describe("what is too long", () => {
     expect(cutFrom).toBe(100_008);
   });
 
-  it("is cut for people too, where they see something else", () => {
+  it("is also cut in the display", () => {
     const { content, display } = shown({ content: "short", display: "x".repeat(200) }, 100);
     expect(content).toEqual([{ type: "text", text: "short" }]);
     expect(JSON.stringify(display)).toContain("of 200 characters left out");
   });
 
-  it("is left whole when somebody else takes care of it, but not for people", () => {
+  it("is kept whole for a higher limit, but not for people", () => {
     const long = "x".repeat(100_000);
     const whole = shown({ content: long, display: long }, Number.POSITIVE_INFINITY);
     expect(whole).not.toHaveProperty("cutFrom");
@@ -218,11 +223,11 @@ describe("what is too long", () => {
     expect(shown("x".repeat(80_000))).not.toHaveProperty("cutFrom");
   });
 
-  it("is never cut through a letter", () => {
+  it("is never cut inside a character", () => {
     expect(modelText("😀".repeat(100), 101).isWellFormed()).toBe(true);
   });
 
-  it("is cut over all blocks together; images stay", () => {
+  it("is cut over all blocks together, and images stay", () => {
     const text = fc
       .string({ minLength: 1, maxLength: 60 })
       .map((word) => ({ type: "text", text: word }));
@@ -245,17 +250,17 @@ describe("what is too long", () => {
   });
 });
 
-it("a text is a result", () => {
+it("textResult returns a text", () => {
   expect(textResult("no")).toEqual({ content: [{ type: "text", text: "no" }] });
 });
 
-it("a block that people have no place for is shown as text", () => {
+it("toWireBlock shows an unknown block as text", () => {
   const use = { type: "tool_use", id: "call_1", name: "a", input: {} } as const;
   expect(toWireBlock(use)).toEqual({ type: "text", text: JSON.stringify(use) });
   expect(toWireBlock({ type: "hint", text: "a" })).toEqual({ type: "text", text: "a" });
 });
 
-describe("the reason of", () => {
+describe("reasonOf", () => {
   const unreadable = {
     get message() {
       throw new Error("no");
@@ -265,7 +270,7 @@ describe("the reason of", () => {
   revoked.revoke();
   it.each<[string, unknown, string]>([
     ["an error", new Error("disk full"), "disk full"],
-    ["an error without words", new TypeError(""), "TypeError"],
+    ["an error without a message", new TypeError(""), "TypeError"],
     ["a string", "disk full", "disk full"],
     ["an empty string", "", " was thrown"],
     ["undefined", undefined, "undefined was thrown"],
@@ -274,9 +279,41 @@ describe("the reason of", () => {
     ["a symbol", Symbol("a"), "Symbol(a) was thrown"],
     ["an object", { code: 3 }, '{"code":3}'],
     ["a frozen object", Object.freeze({ message: "cold" }), "cold"],
-    ["an object that cannot be read", unreadable, "what was thrown cannot be read"],
-    ["an object that is gone", revoked.proxy, "what was thrown cannot be read"],
+    ["an object that cannot be read", unreadable, "the thrown value cannot be read"],
+    ["a revoked proxy", revoked.proxy, "the thrown value cannot be read"],
   ])("%s", (_, thrown, reason) => {
     expect(reasonOf(thrown)).toBe(reason);
+  });
+});
+
+describe("ranMark and ranCall", () => {
+  const sent: ToolUseBlock = { type: "tool_use", id: "c", name: "look", input: { a: 1 } };
+
+  /** How the call of a marked result ran. */
+  function read(ran: RanCall | undefined): RanCall | undefined {
+    const block = {
+      type: "tool_result",
+      id: "c",
+      name: "look",
+      output: [],
+      state: "success",
+    } as const;
+    const result: ToolResultBlock = { ...block, metadata: { ...ranMark(sent, ran) } };
+    return ranCall(sent, result);
+  }
+
+  it("marks nothing for a call that ran as sent", () => {
+    expect(ranMark(sent, sent)).toEqual({});
+    expect(read(sent)).toBe(sent);
+  });
+
+  it("keeps how an edited call ran", () => {
+    const edited = { name: "look", input: { a: 2 } };
+    expect(read(edited)).toEqual(edited);
+    expect(read({ ...sent, name: "see" })).toEqual({ name: "see", input: sent.input });
+  });
+
+  it("marks a result that did not come from the tool", () => {
+    expect(read(undefined)).toBeUndefined();
   });
 });

@@ -1,48 +1,49 @@
-import type { Block, MediaBlock, MediaSource, TextBlock } from "../../protocol/message.ts";
+import type {
+  Block,
+  MediaBlock,
+  MediaSource,
+  TextBlock,
+  ToolResultBlock,
+  ToolUseBlock,
+} from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
-import { isRecord } from "../plain.ts";
+import { isRecord } from "../base/plain.ts";
+import { placeholders, toolErrors } from "../base/prompts.ts";
 
-/** A result for its two audiences. */
+/** A result for the model and for people. */
 export interface ShownResult {
-  /** What the model reads. */
+  /** The blocks for the model. */
   readonly content: readonly Block[];
-  /** What people see, when the tool itself said so; else it is what the model reads. */
+  /** The blocks for people; absent: the same as for the model. */
   readonly display?: readonly WireBlock[];
-  /** How long the model's text was before it was cut; absent: it was not. */
+  /** The length of the model's text before it was cut; absent: it was not cut. */
   readonly cutFrom?: number;
 }
 
-/** What a tool returned, or why it cannot be shown. */
+/** The value that a tool returned, or why it cannot be shown. */
 export type ToolReturn =
   | (ShownResult & { readonly ok: true })
   | { readonly ok: false; readonly message: string };
 
 type ContentBlock = TextBlock | MediaBlock;
 
-/** The longest text that a tool result brings before the model, and the longest that people see of it. */
+/** The most characters of a tool result that the model reads, and that people see. */
 export const maxResultCharacters = 80_000;
 
-const noOutput: readonly ContentBlock[] = [{ type: "text", text: "(no output)" }];
+const emptyContent: readonly ContentBlock[] = [{ type: "text", text: placeholders.noOutput }];
 
-/**
- * Brings whatever `execute` returned into one form: a string, blocks, `{ content, display }`, the same as
- * `{ message_content, block_list }`, or any other value as JSON. Never throws.
- */
+/** Reads a returned string, blocks, `{ content, display }` (or its wire form), or any value as JSON. Never throws. */
 export function readResult(returned: unknown, maxCharacters = maxResultCharacters): ToolReturn {
   try {
     const { content, display } = audiencesOf(returned);
-    const shown = show(
-      contentOf(content),
-      display === undefined ? undefined : displayOf(display),
-      maxCharacters,
-    );
-    return { ok: true, ...shown };
+    const forPeople = display === undefined ? undefined : displayOf(display);
+    return { ok: true, ...show(contentOf(content), forPeople, maxCharacters) };
   } catch (error) {
-    return { ok: false, message: `its result is not JSON (${reasonOf(error)})` };
+    return { ok: false, message: toolErrors.notJson(reasonOf(error)) };
   }
 }
 
-/** A text as a result. */
+/** A result that consists of text. */
 export function textResult(text: string, maxCharacters = maxResultCharacters): ShownResult {
   return show([{ type: "text", text }], undefined, maxCharacters);
 }
@@ -52,17 +53,17 @@ function show(
   display: readonly WireBlock[] | undefined,
   maxCharacters: number,
 ): ShownResult {
-  const { blocks, cutFrom } = cutText(content.filter(isNotBlank), maxCharacters);
-  const read = blocks.length > 0 ? blocks : noOutput;
+  const visible = content.filter((block) => block.type !== "text" || block.text.trim() !== "");
+  const { blocks, cutFrom } = cutText(visible, maxCharacters);
   const maxShown = Math.min(maxCharacters, maxResultCharacters);
   return {
-    content: read,
+    content: blocks.length > 0 ? blocks : emptyContent,
     ...(display && { display: cutText(display, maxShown).blocks }),
     ...(cutFrom !== undefined && { cutFrom }),
   };
 }
 
-/** A block as people see it; bytes become a data URL. */
+/** A block for people; bytes become a data URL. */
 export function toWireBlock(block: Block): WireBlock {
   if ("source" in block) {
     const { type, source } = block;
@@ -73,7 +74,7 @@ export function toWireBlock(block: Block): WireBlock {
   return { type: "text", text: "text" in block ? block.text : JSON.stringify(block) };
 }
 
-/** What a thrown value says, whatever it is. Never throws. */
+/** The message of a thrown value of any type. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
     if (typeof thrown === "object" && thrown !== null) {
@@ -83,11 +84,11 @@ export function reasonOf(thrown: unknown): string {
     }
     return typeof thrown === "string" && thrown !== "" ? thrown : `${String(thrown)} was thrown`;
   } catch {
-    return "what was thrown cannot be read";
+    return "the thrown value cannot be read";
   }
 }
 
-/** The model's part and people's part. An object with any other field is a value like every other. */
+/** The parts for the model and for people; an object with any other field is a plain value. */
 function audiencesOf(returned: unknown): { content: unknown; display?: unknown } {
   if (!isRecord(returned)) return { content: returned };
   const fields = Object.keys(returned);
@@ -106,7 +107,7 @@ function contentOf(value: unknown): readonly ContentBlock[] {
   return blocksOf(value) ?? [{ type: "text", text: jsonOf(value) }];
 }
 
-/** A block or a list of blocks, ours or in the wire's shape; undefined when it is something else. */
+/** A block or an array of blocks, ours or in wire form; undefined for any other value. */
 function blocksOf(value: unknown): readonly ContentBlock[] | undefined {
   const list = Array.isArray(value) ? value : [value];
   const blocks = list.flatMap((entry) => blockOf(entry) ?? []);
@@ -135,7 +136,7 @@ function mediaSourceOf(source: unknown): MediaSource | undefined {
   return typeof mimeType === "string" ? { data, mimeType } : undefined;
 }
 
-/** A data URL becomes bytes, since models take bytes and people's clients take URLs. */
+/** Converts a data URL to bytes, because models take bytes. */
 function sourceOf(url: unknown, mimeType: unknown): MediaSource | undefined {
   if (typeof url !== "string") return undefined;
   const comma = url.startsWith("data:") ? url.indexOf(",") : -1;
@@ -158,7 +159,6 @@ function displayOf(value: unknown): readonly WireBlock[] {
   });
 }
 
-/** What people's side can say of an image or a file, and the model's side cannot. */
 function withDetails(block: WireBlock, entry: unknown): WireBlock {
   if (block.type === "text" || !isRecord(entry)) return block;
   const { width, height, filename } = entry;
@@ -170,13 +170,15 @@ function withDetails(block: WireBlock, entry: unknown): WireBlock {
   };
 }
 
-/** A value as JSON; throws, with words for what and where, when JSON would lose something of it in silence. */
+/** A value as JSON; throws, naming the value and its place, if JSON would silently lose a part of it. */
 export function jsonOf(value: unknown): string {
   const places = new Map<object, string>();
   const text = JSON.stringify(value, function (this: object, key, shown) {
     const original = Reflect.get(this, key) as unknown;
     const place = [places.get(this), key].filter(Boolean).join(".");
-    if (isUnreadable(original, shown)) throw new Error(`${nameOf(original)}${at(place)}`);
+    if (isUnreadable(original, shown)) {
+      throw new Error(`${nameOf(original)}${place === "" ? "" : ` at ${place}`}`);
+    }
     if (typeof shown === "object" && shown !== null) places.set(shown, place);
     return shown;
   });
@@ -184,12 +186,12 @@ export function jsonOf(value: unknown): string {
   return text;
 }
 
-/** Bytes, and what has nothing that JSON would show: a Map, a Set, an Error, a Response. */
+/** Whether JSON would lose a value: bytes, and objects without enumerable fields such as a Map, an Error or a Response. */
 function isUnreadable(original: unknown, shown: unknown): boolean {
   if (typeof original === "bigint") return original === shown;
   if (typeof original !== "object" || original === null) return false;
   if (ArrayBuffer.isView(original)) return true;
-  if (original !== shown || Array.isArray(original)) return false; // it says itself what is shown
+  if (original !== shown || Array.isArray(original)) return false; // it has a toJSON method
   if (original instanceof Error) return true;
   const isPlain = (original.constructor?.name ?? "Object") === "Object";
   const isBoxed = typeof original.valueOf?.() !== "object";
@@ -197,23 +199,18 @@ function isUnreadable(original: unknown, shown: unknown): boolean {
 }
 
 function nameOf(value: unknown): string {
-  if (ArrayBuffer.isView(value)) return "bytes belong into a file or image block";
-  return `a ${(value as object).constructor?.name ?? "thing"}`;
+  if (ArrayBuffer.isView(value)) return "bytes, which belong in a file or image block";
+  return `a ${(value as object).constructor?.name ?? "value"}`;
 }
 
-function at(place: string): string {
-  return place === "" ? "" : ` at ${place}`;
-}
-
-/** Cuts the middle out of a text that is too long, over all text blocks together, and says so in its place. */
+/** Replaces the middle of a too long text, counted over all text blocks, with a notice. */
 export function cutText<B extends Block | WireBlock>(
   blocks: readonly B[],
   maxCharacters = maxResultCharacters,
 ): { readonly blocks: readonly B[]; readonly cutFrom?: number } {
   const total = blocks.reduce((sum, block) => sum + lengthOf(block), 0);
   if (total <= maxCharacters) return { blocks };
-  const notice = (kept: number) => `\n\n[${total - kept} of ${total} characters left out]\n\n`;
-  const kept = Math.max(0, maxCharacters - notice(0).length);
+  const kept = Math.max(0, maxCharacters - placeholders.cut(total, total).length);
   const headEnd = Math.ceil(kept / 2);
   const tailStart = total - Math.floor(kept / 2);
   let end = 0;
@@ -223,8 +220,8 @@ export function cutText<B extends Block | WireBlock>(
     if (block.type !== "text" || end <= headEnd || start >= tailStart) return [block];
     const head = block.text.slice(0, Math.max(0, headEnd - start));
     const tail = block.text.slice(Math.max(0, tailStart - start));
-    const middle = start <= headEnd ? notice(kept) : "";
-    const text = (head + middle + tail).toWellFormed(); // a cut may split a pair
+    const middle = start <= headEnd ? placeholders.cut(total - kept, total) : "";
+    const text = (head + middle + tail).toWellFormed(); // a cut may split a surrogate pair
     return text === "" ? [] : [{ ...block, text }];
   });
   return { blocks: left, cutFrom: total };
@@ -234,6 +231,25 @@ function lengthOf(block: Block | WireBlock): number {
   return block.type === "text" ? block.text.length : 0;
 }
 
-function isNotBlank(block: ContentBlock): boolean {
-  return block.type !== "text" || block.text.trim() !== "";
+/** A call as it ran. */
+export type RanCall = Pick<ToolUseBlock, "name" | "input" | "raw">;
+
+interface RanMark {
+  readonly ran?: RanCall | null;
+}
+
+/** Marks a result that did not come from the tool. */
+export const notRun: RanMark = Object.freeze({ ran: null });
+
+/** Marks a result whose call ran differently from how the model sent it, or, with `ran` undefined, did not run. */
+export function ranMark(sent: ToolUseBlock, ran: RanCall | undefined): RanMark {
+  if (ran === undefined) return notRun;
+  const { name, input } = ran;
+  return name === sent.name && input === sent.input ? {} : { ran: { name, input } };
+}
+
+/** How a call with a result ran; undefined when the result did not come from the tool. */
+export function ranCall(sent: ToolUseBlock, result: ToolResultBlock): RanCall | undefined {
+  const { ran = sent } = (result.metadata ?? {}) as RanMark;
+  return ran ?? undefined;
 }

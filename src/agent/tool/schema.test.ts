@@ -11,7 +11,7 @@ const issues = async (schema: StandardSchema, value: unknown) => {
   return result.issues?.map(({ path, message }) => [path?.join("."), message]);
 };
 
-describe("to JSON Schema", () => {
+describe("toJsonSchema", () => {
   const city = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
   const zod = z.object({ city: z.string() });
 
@@ -19,17 +19,17 @@ describe("to JSON Schema", () => {
     ["zod", zod],
     ["arktype", type({ city: "string" })],
     ["a JSON Schema", jsonSchema(city)],
-  ])("from %s", (_, schema) => {
+  ])("converts %s", (_, schema) => {
     expect(toJsonSchema(schema)).toMatchObject(city);
   });
 
-  it("from a zod that does not know the standard way yet", () => {
+  it("converts a zod schema without the standard converter", () => {
     const { version, vendor, validate } = zod["~standard"];
     const older = Object.create(zod, { "~standard": { value: { version, vendor, validate } } });
     expect(toJsonSchema(older)).toMatchObject(city);
   });
 
-  it("from valibot with its own converter around it", () => {
+  it("converts valibot with its converter", () => {
     const standard = v.object({ city: v.string() })["~standard"];
     const convert = () => city;
     const wrapped = {
@@ -38,12 +38,12 @@ describe("to JSON Schema", () => {
     expect(toJsonSchema(wrapped)).toEqual(city);
   });
 
-  it("says what goes in, not what comes out", () => {
+  it("describes the input, not the output", () => {
     const schema = z.object({ length: z.string().transform((text) => text.length) });
     expect(toJsonSchema(schema)).toMatchObject({ properties: { length: { type: "string" } } });
   });
 
-  it("refuses what it cannot write, with advice", () => {
+  it("rejects a schema that it cannot convert, with a hint", () => {
     const refusal = (schema: unknown) => {
       try {
         return toJsonSchema(schema as StandardSchema);
@@ -62,7 +62,7 @@ describe("to JSON Schema", () => {
   });
 });
 
-describe("a raw JSON Schema", () => {
+describe("jsonSchema", () => {
   const person = jsonSchema({
     type: "object",
     properties: {
@@ -75,12 +75,12 @@ describe("a raw JSON Schema", () => {
     $defs: { address: { type: "object", properties: { "a/b": { type: "number" } } } },
   });
 
-  it("lets through what fits", async () => {
+  it("accepts valid values", async () => {
     const value = { name: "Ann", tags: ["x"], address: { "a/b": 1 } };
     expect(await person["~standard"].validate(value)).toEqual({ value });
   });
 
-  it("names every problem and its place, once", async () => {
+  it("names every problem and its place once", async () => {
     const wrong = { name: "A", tags: ["x", 1], address: { "a/b": "c" }, age: null };
     expect(await issues(person, wrong)).toEqual([
       ["name", expect.stringContaining("too short")],
@@ -92,7 +92,7 @@ describe("a raw JSON Schema", () => {
     expect(await issues(person, "text")).toEqual([["", expect.stringContaining("object")]]);
   });
 
-  it("fills in defaults, also inside, and never shares them", async () => {
+  it("fills in nested defaults and never shares them", async () => {
     const schema = jsonSchema({
       type: "object",
       properties: {
@@ -111,14 +111,14 @@ describe("a raw JSON Schema", () => {
     expect(await validate({})).toEqual({ unit: "C", list: [] });
   });
 
-  it("leaves what it was given as it was", async () => {
+  it("does not change the value", async () => {
     const schema = Object.freeze({ type: "object", properties: Object.freeze({ a: {} }) });
     const value = Object.freeze({ a: 1 });
     await jsonSchema(schema)["~standard"].validate(value);
     expect(Reflect.ownKeys(schema)).toEqual(["type", "properties"]);
   });
 
-  it("follows the draft that it names", async () => {
+  it("follows the draft of the schema", async () => {
     const draft = (version: string) => `http://json-schema.org/${version}/schema#`;
     const below = { maximum: 3, exclusiveMaximum: true };
     const draft4 = jsonSchema({ $schema: draft("draft-04"), ...below });
@@ -133,7 +133,7 @@ describe("a raw JSON Schema", () => {
     expect(await issues(jsonSchema(later), "ab")).toHaveLength(1);
   });
 
-  it("is refused when it is none", () => {
+  it("rejects an invalid schema", () => {
     const loop: Record<string, unknown> = {};
     loop.self = loop;
     const twice = { $defs: { a: { $id: "https://a.b/c" }, b: { $id: "https://a.b/c" } } };
@@ -144,7 +144,7 @@ describe("a raw JSON Schema", () => {
     }
   });
 
-  it("never changes a prototype, whatever its keys are", async () => {
+  it("never changes a prototype", async () => {
     const properties = JSON.parse('{"__proto__":{"default":{"polluted":true}}}');
     const schema = jsonSchema({ type: "object", properties });
     await schema["~standard"].validate({});

@@ -3,19 +3,19 @@ import { type OutputUnit, type Schema, type SchemaDraft, Validator } from "@cfwo
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
 import type { StandardIssue, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import { isRecord } from "../plain.ts";
+import { isRecord } from "../base/plain.ts";
 
 /** A JSON Schema document. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 const target = "draft-2020-12";
 
-/** The JSON Schema of what a Standard Schema takes in, frozen. */
+/** The frozen JSON Schema of the input of a Standard Schema. */
 export function toJsonSchema(schema: StandardSchema): JsonSchema {
   const { vendor, jsonSchema: converter } = standardOf(schema);
   try {
     if (converter) return frozenCopy(converter.input({ target }));
-    // zod could write JSON Schema before there was a standard way to ask for it.
+    // Older versions of zod can convert, but do not implement the standard.
     if ("_zod" in schema) return frozenCopy(zodJsonSchema(schema));
   } catch (error) {
     throw notConvertible(vendor, error);
@@ -23,12 +23,11 @@ export function toJsonSchema(schema: StandardSchema): JsonSchema {
   throw notConvertible(vendor);
 }
 
-/** A raw JSON Schema as a Standard Schema, so that there is one kind of schema everywhere else. */
+/** Wraps a JSON Schema as a Standard Schema. */
 export function jsonSchema<T = Readonly<Record<string, unknown>>>(
   schema: object,
 ): StandardSchema<T> {
-  const document = documentOf(schema);
-  const validator = validatorOf(document);
+  const { document, validator } = compile(schema);
   const convert = () => document;
   const standard = {
     version: 1 as const,
@@ -43,16 +42,14 @@ export function jsonSchema<T = Readonly<Record<string, unknown>>>(
   return { "~standard": standard };
 }
 
-interface StandardProps {
+function standardOf(schema: StandardSchema): {
   readonly vendor: string;
   readonly jsonSchema?: StandardJSONSchemaV1.Converter;
-}
-
-function standardOf(schema: StandardSchema): StandardProps {
+} {
   const standard = (schema as Partial<StandardSchema> | null | undefined)?.["~standard"];
   if (typeof standard?.validate === "function") return standard;
-  throw new RivuletError("schema_not_convertible", "This is not a Standard Schema.", {
-    hint: "Give a schema of zod or arktype, or wrap a JSON Schema in jsonSchema().",
+  throw new RivuletError("schema_not_convertible", "The schema is not a Standard Schema.", {
+    hint: "Pass a schema of zod or arktype, or wrap a JSON Schema in jsonSchema().",
   });
 }
 
@@ -61,12 +58,12 @@ function notConvertible(vendor: string, cause?: unknown): RivuletError {
   const hint =
     vendor === "valibot"
       ? "Wrap it in toStandardJsonSchema() of @valibot/to-json-schema."
-      : "Use only what JSON can carry, or give a JSON Schema wrapped in jsonSchema().";
-  const message = `This ${vendor} schema cannot be written as JSON Schema${reason}.`;
+      : "Use only types that JSON Schema can express, or pass a JSON Schema wrapped in jsonSchema().";
+  const message = `The ${vendor} schema cannot be converted to JSON Schema${reason}.`;
   return new RivuletError("schema_not_convertible", message, { hint, cause });
 }
 
-/** Loads zod only now: few programs come here, and it is large. */
+/** Loads zod on demand, because it is large and rarely needed here. */
 function zodJsonSchema(schema: StandardSchema): object {
   const { toJSONSchema } = createRequire(import.meta.url)("zod") as typeof import("zod");
   type ZodSchema = Parameters<typeof toJSONSchema>[0];
@@ -77,18 +74,12 @@ function frozenCopy(schema: object): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_, value) => Object.freeze(value));
 }
 
-function documentOf(schema: object): JsonSchema {
+function compile(schema: object): { readonly document: JsonSchema; readonly validator: Validator } {
   try {
-    return frozenCopy(schema);
-  } catch (error) {
-    throw notConvertible("JSON", error);
-  }
-}
-
-function validatorOf(document: JsonSchema): Validator {
-  try {
-    // A copy of its own, because the validator writes notes on what it is given.
-    return new Validator(structuredClone(document) as Schema, draftOf(document), false);
+    const document = frozenCopy(schema);
+    // A copy, because the validator modifies its schema.
+    const copy = structuredClone(document) as Schema;
+    return { document, validator: new Validator(copy, draftOf(document), false) };
   } catch (error) {
     throw notConvertible("JSON", error);
   }
@@ -103,38 +94,24 @@ function draftOf(document: JsonSchema): SchemaDraft {
 
 function withDefaults(value: unknown, schema: JsonSchema): unknown {
   if (!isRecord(value) || !isRecord(schema.properties)) return value;
-  const known = Object.entries(schema.properties).flatMap(([key, property]) => {
+  const filled = Object.entries(schema.properties).flatMap(([key, property]) => {
     if (!isRecord(property)) return [];
     if (Object.hasOwn(value, key)) return [[key, withDefaults(value[key], property)] as const];
     return "default" in property ? [[key, structuredClone(property.default)] as const] : [];
   });
-  return { ...value, ...Object.fromEntries(known) };
+  return { ...value, ...Object.fromEntries(filled) };
 }
 
-// These only say that something inside them is wrong, which has an entry of its own.
-const wrappers = new Set([
-  "properties",
-  "patternProperties",
-  "additionalProperties",
-  "unevaluatedProperties",
-  "dependentSchemas",
-  "prefixItems",
-  "items",
-  "additionalItems",
-  "unevaluatedItems",
-  "allOf",
-  "if",
-  "$ref",
-  "$recursiveRef",
-]);
+// Keywords whose error only repeats an error inside them.
+const ofObjects = ["patternProperties", "additionalProperties", "unevaluatedProperties"];
+const ofArrays = ["prefixItems", "items", "additionalItems", "unevaluatedItems"];
+const applicators = ["properties", "dependentSchemas", "allOf", "if", "$ref", "$recursiveRef"];
+const wrappers = new Set([...ofObjects, ...ofArrays, ...applicators]);
 
 function issueOf({ keyword, instanceLocation, error }: OutputUnit): readonly StandardIssue[] {
   if (wrappers.has(keyword)) return [];
-  const path = instanceLocation.split("/").slice(1).map(decodePointer);
+  const parts = instanceLocation.split("/").slice(1).map(decodeURI);
+  const path = parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
   if (keyword !== "false") return [{ message: error, path }];
   return [{ message: `"${path.at(-1)}" is not allowed.`, path: path.slice(0, -1) }];
-}
-
-function decodePointer(part: string): string {
-  return decodeURI(part).replaceAll("~1", "/").replaceAll("~0", "~");
 }

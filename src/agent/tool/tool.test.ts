@@ -14,7 +14,7 @@ const weather = tool({
 });
 
 describe("a tool", () => {
-  it("shows its name, its description and its schema, and nothing else", () => {
+  it("has only its name, description and schema", () => {
     expect(Object.keys(weather)).toEqual(["name", "description", "inputSchema"]);
     expect(weather.inputSchema).toMatchObject({
       type: "object",
@@ -23,14 +23,14 @@ describe("a tool", () => {
     });
   });
 
-  it("is frozen, with its schema", () => {
+  it("is deeply frozen", () => {
     expect(Object.isFrozen(weather)).toBe(true);
     expect(() => Object.assign(weather.inputSchema, { extra: 1 })).toThrow(TypeError);
     const { properties } = weather.inputSchema as { properties: object };
     expect(() => Object.assign(properties, { extra: 1 })).toThrow(TypeError);
   });
 
-  it("has settings that hold when nothing is said", () => {
+  it("has defaults", () => {
     expect(definitionOf(weather)).toMatchObject({
       tool: weather,
       preset: {},
@@ -42,7 +42,7 @@ describe("a tool", () => {
     });
   });
 
-  it("without a schema takes nothing from the model", () => {
+  it("without a schema takes no input from the model", () => {
     const now = tool({ name: "now", description: "The time.", execute: () => 1 });
     expect(now.inputSchema).toEqual({
       type: "object",
@@ -56,7 +56,7 @@ describe("a tool", () => {
     expect(execute).toBeUndefined();
   });
 
-  it("calls a method on the options that it was given", () => {
+  it("calls execute as a method of its options", () => {
     const options = {
       name: "counter",
       description: "Counts.",
@@ -78,13 +78,13 @@ describe("a tool", () => {
     expect(JSON.stringify(made.inputSchema)).not.toMatch(/key|unit/);
   });
 
-  it("takes presets that only an open schema has room for", () => {
+  it("accepts presets for an open schema", () => {
     const input = z.looseObject({ city: z.string() });
     expect(() => tool({ name: "a", description: "A.", input, preset: { key: 1 } })).not.toThrow();
   });
 });
 
-describe("what cannot work is refused when the tool is made", () => {
+describe("tool() rejects", () => {
   const input = z.object({ city: z.string() });
   const refused: readonly [what: string, make: () => Tool, code: string, message: RegExp][] = [
     ["no name", () => tool({ name: "", description: "A." }), "invalid_tool", /name/],
@@ -102,13 +102,13 @@ describe("what cannot work is refused when the tool is made", () => {
       "an input that is a string",
       () => tool({ name: "a", description: "A.", input: z.string() }),
       "invalid_tool",
-      /not an object/,
+      /not of type object/,
     ],
     [
       "an input that is a choice",
       () => tool({ name: "a", description: "A.", input: z.union([input, input]) }),
       "invalid_tool",
-      /not an object/,
+      /not of type object/,
     ],
     [
       "a preset without a field",
@@ -128,6 +128,18 @@ describe("what cannot work is refused when the tool is made", () => {
       "schema_not_convertible",
       /valibot/,
     ],
+    [
+      "inputSchema instead of input",
+      () => tool({ name: "a", description: "A.", ...{ inputSchema: input } }),
+      "invalid_tool",
+      /no option `inputSchema`/,
+    ],
+    [
+      "parameters instead of input",
+      () => tool({ name: "a", description: "A.", ...{ parameters: input } }),
+      "invalid_tool",
+      /no option `parameters`/,
+    ],
   ];
   it.each(refused)("%s", (_, make, code, message) => {
     expect(make).toThrow(
@@ -139,7 +151,7 @@ describe("what cannot work is refused when the tool is made", () => {
     );
   });
 
-  it("something that only looks like a tool", () => {
+  it("a copy of a tool", () => {
     for (const fake of [{ ...weather }, undefined, null, "get_weather"]) {
       expect(() => definitionOf(fake as Tool)).toThrow(
         expect.objectContaining({ code: "invalid_tool" }),
@@ -147,13 +159,13 @@ describe("what cannot work is refused when the tool is made", () => {
     }
   });
 
-  it("but the longest name is fine", () => {
+  it("but accepts the longest name", () => {
     expect(tool({ name: "a".repeat(64), description: "A." }).name).toHaveLength(64);
   });
 });
 
 describe("types", () => {
-  it("execute and needsApproval get what the schema yields", () => {
+  it("execute and needsApproval get the output of the schema", () => {
     tool({
       name: "a",
       description: "A.",
@@ -186,7 +198,7 @@ describe("types", () => {
     });
   });
 
-  it("tools of different inputs stand in one list", () => {
+  it("tools of different inputs fit in one array", () => {
     const other = tool({ name: "b", description: "B.", input: type({ n: "number" }) });
     expectTypeOf([weather, other]).toEqualTypeOf<Tool[]>();
     expectTypeOf(weather).toEqualTypeOf<Tool>();

@@ -1,59 +1,55 @@
 import type { Awaitable, OutputOf, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import { checkExecution } from "../check-execution.ts";
-import { callback, checkFields, flag } from "../check-fields.ts";
-import type { Execution } from "../execution.ts";
-import { frozenCopy } from "../plain.ts";
+import type { Execution } from "../base/execution.ts";
+import { frozenCopy } from "../base/plain.ts";
+import { callback, checkExecution, checkFields, equivalentOf, flag } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 
-/** Something a model can call; what is behind it stays closed. Made with `tool`. */
+/** A function that a model can call, created with `tool`. */
 export interface Tool {
   readonly name: string;
   readonly description: string;
-  /** What the model may send, as JSON Schema. */
+  /** The JSON Schema of the input. */
   readonly inputSchema: object;
 }
 
-/** What `execute` gets as input: what the schema yields; without a schema, presets and extra input alone. */
+/** The input of `execute`: the output of the schema; without a schema, presets and extra input only. */
 export type ToolInput<S> = S extends StandardSchema
   ? OutputOf<S>
   : Readonly<Record<string, unknown>>;
 
-/** What a tool is made of. */
+/** The options of `tool`. */
 export interface ToolOptions<S extends StandardSchema | undefined = undefined> {
-  /** A letter or `_`, then letters, digits, `_` and `-`; 64 characters at most. */
+  /** Starts with a letter or `_`, then letters, digits, `_` and `-`; at most 64 characters. */
   readonly name: string;
-  /** What it does and when to use it, for the model. */
+  /** Tells the model what the tool does and when to use it. */
   readonly description: string;
-  /** An object schema; absent: the model sends nothing. */
+  /** An object schema; absent: the tool takes no input. */
   readonly input?: S;
-  /** Fields that the model neither sees nor sets. */
+  /** Input fields that the model cannot see or set. */
   readonly preset?: Readonly<Record<string, unknown>>;
-  /** To run it twice with the same call id is to run it once: it may be tried again, also after a crash. */
+  /** Running the same call twice has the effect of running it once, so it may be retried, also after a crash. */
   readonly idempotent?: boolean;
-  /** It runs alone in its place among the calls of a batch. */
+  /** Runs alone, in its place among the calls of a reply. */
   readonly exclusive?: boolean;
-  /** The model may cite its results. */
+  /** The model can cite the results. */
   readonly citable?: boolean;
   readonly execution?: Execution;
   needsApproval?: boolean | ((input: ToolInput<S>, context: ToolContext) => Awaitable<boolean>);
-  /** Absent: an external tool, whose result always comes from outside. */
+  /** Absent: an external tool, whose results come from the caller. */
   execute?(input: ToolInput<S>, context: ToolContext): unknown;
 }
 
-/** What is behind a tool. */
-export interface ToolDefinition {
+/** The checked options of a tool. */
+export interface ToolDefinition
+  extends Required<
+    Pick<ToolOptions, "name" | "preset" | "idempotent" | "exclusive" | "citable" | "execution">
+  > {
   readonly tool: Tool;
-  readonly name: string;
-  /** What the model may send: without the preset fields. */
+  /** The JSON Schema of the input, without preset fields. */
   readonly inputSchema: JsonSchema;
   readonly input?: StandardSchema;
-  readonly preset: Readonly<Record<string, unknown>>;
-  readonly idempotent: boolean;
-  readonly exclusive: boolean;
-  readonly citable: boolean;
-  readonly execution: Execution;
   readonly needsApproval: boolean | ((input: unknown, context: ToolContext) => Awaitable<boolean>);
   readonly execute?: (input: unknown, context: ToolContext) => unknown;
 }
@@ -64,22 +60,27 @@ const flagFields = {
   citable: flag,
   needsApproval: {
     fits: (value: unknown) => flag.fits(value) || callback.fits(value),
-    is: "true, false or a function",
+    expected: "a boolean or a function",
   },
 };
 const definitions = new WeakMap<Tool, ToolDefinition>();
 
-/** Makes a tool; settings that cannot work are errors here, not at the first call. */
+/** Creates a tool; throws `invalid_tool` or `invalid_settings` for options that cannot work. */
 export function tool<S extends StandardSchema | undefined = undefined>(
   options: ToolOptions<S>,
 ): Tool {
   const { name, description, input, preset = {} } = options;
   checkName(name);
   if (typeof description !== "string" || description.trim() === "") {
-    throw invalidTool(name, "has no description", "Say what it does and when to use it.");
+    throw invalidTool(name, "requires a description", "Say what it does and when to use it.");
+  }
+  // Other libraries name the schema differently; without it the tool would get no input.
+  const alias = Object.keys(options).find((key) => equivalentOf(key, ["input"]));
+  if (input === undefined && alias !== undefined) {
+    throw invalidTool(name, `has no option \`${alias}\``, "Use `input`.");
   }
   checkExecution(`Tool ${name}: execution`, options.execution);
-  const { idempotent, exclusive, citable, needsApproval = false } = options;
+  const { idempotent = false, exclusive = false, citable = false, needsApproval = false } = options;
   const flags = { idempotent, exclusive, citable, needsApproval };
   checkFields(`Tool ${name}`, flags, flagFields, `Tool ${name}: `);
   const inputSchema =
@@ -92,26 +93,35 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     inputSchema,
     ...(input && { input }),
     preset: frozenCopy(preset),
-    idempotent: idempotent ?? false,
-    exclusive: exclusive ?? false,
-    citable: citable ?? false,
-    execution: frozenCopy(options.execution ?? {}),
+    ...flags,
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
+    execution: frozenCopy(options.execution ?? {}),
     ...(execute && { execute: execute as NonNullable<ToolDefinition["execute"]> }),
   });
   return made;
 }
 
-/** What is behind a tool that `tool` has made. */
+/** An error whose message the model reads unchanged, thrown by a tool. */
+export class ToolFailure extends RivuletError {
+  override readonly name = "ToolFailure";
+}
+
+/** Whether a thrown value is a `ToolFailure`; never throws, whatever the value does. */
+export function isToolFailure(error: unknown): boolean {
+  try {
+    return error instanceof ToolFailure;
+  } catch {
+    return false;
+  }
+}
+
+/** The definition of a tool that `tool` has created. */
 export function definitionOf(made: Tool): ToolDefinition {
   const definition = definitions.get(made);
   if (definition) return definition;
   const name = (made as Partial<Tool> | null | undefined)?.name;
-  throw invalidTool(
-    name,
-    "was not made with tool()",
-    "Pass what tool() returned, not a copy of it.",
-  );
+  const hint = "Pass the object that tool() returned, not a copy.";
+  throw invalidTool(name, "was not created with tool()", hint);
 }
 
 const noInput: JsonSchema = Object.freeze({
@@ -123,26 +133,31 @@ const noInput: JsonSchema = Object.freeze({
 function checkName(name: unknown): void {
   if (typeof name === "string" && /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(name)) return;
   const hint =
-    "Begin with a letter or _, go on with letters, digits, _ and -, at most 64 characters.";
-  throw invalidTool(name, "has a name that models do not accept", hint);
+    "Start with a letter or _, continue with letters, digits, _ and -, and use at most 64 characters.";
+  throw invalidTool(name, "has an invalid name", hint);
 }
 
-/** The schema that the model sees. Presets that no field takes are an error, since they would be lost in silence. */
+/** The schema without preset fields; throws for a preset without a field, because it would have no effect. */
 function withoutPreset(
   name: string,
   schema: JsonSchema,
   preset: Readonly<Record<string, unknown>>,
 ): JsonSchema {
   if (schema.type !== "object") {
-    throw invalidTool(name, "has an input that is not an object", "Wrap it in an object schema.");
+    throw invalidTool(
+      name,
+      "has an input schema that is not of type object",
+      "Wrap it in an object schema.",
+    );
   }
   const hidden = Object.keys(preset);
   if (hidden.length === 0) return schema;
   const properties = { ...(schema.properties as JsonSchema | undefined) };
+  const isOpen = Boolean(schema.additionalProperties) || schema.patternProperties !== undefined;
   for (const field of hidden) {
-    if (!(field in properties) && !takesMore(schema)) {
-      const hint = `The input's fields are: ${Object.keys(properties).join(", ")}.`;
-      throw invalidTool(name, `presets "${field}", which its input does not have`, hint);
+    if (!(field in properties) && !isOpen) {
+      const hint = `Use any of ${Object.keys(properties).join(", ")}.`;
+      throw invalidTool(name, `presets "${field}", which is not a field of its input`, hint);
     }
     delete properties[field];
   }
@@ -150,10 +165,6 @@ function withoutPreset(
     (field) => !hidden.includes(field),
   );
   return Object.freeze({ ...schema, properties, ...(required && { required }) });
-}
-
-function takesMore(schema: JsonSchema): boolean {
-  return Boolean(schema.additionalProperties) || schema.patternProperties !== undefined;
 }
 
 function invalidTool(name: unknown, problem: string, hint: string): RivuletError {

@@ -29,7 +29,7 @@ const message = (role: Message["role"], name: string, ...content: Block[]): Mess
   name,
   content,
 });
-/** A call that chose groups, what was said to it, and how it ended. */
+/** A call that selects groups, with its answer and result. */
 function chose(
   groups: readonly string[],
   options: { state?: ToolResultState; agent?: string; edited?: readonly string[] | null } = {},
@@ -54,7 +54,7 @@ const active = (...messages: readonly (readonly Message[])[]) =>
   names(toolkit.active(messages.flat(), "lead"));
 
 describe("a toolkit", () => {
-  it("finds its tools, active or not, and nothing else", () => {
+  it("finds its tools, active or not", () => {
     expect(toolkit.find("now")).toBe(now);
     expect(toolkit.find("click")).toBe(click);
     expect(toolkit.find("constructor")).toBeUndefined();
@@ -64,14 +64,14 @@ describe("a toolkit", () => {
     expect(Object.isFrozen(toolkit)).toBe(true);
   });
 
-  it("does not see what its lists become", () => {
+  it("is independent of later changes to its options", () => {
     const tools = [now];
     const kit = new Toolkit({ tools });
     tools.push(query);
     expect(names(kit.active([], "lead"))).toEqual(["now"]);
   });
 
-  it("takes more tools, for a new one", () => {
+  it("with() returns a toolkit with more tools", () => {
     expect(names(new Toolkit({ tools: [now] }).with([query]).active([], "a"))).toEqual([
       "now",
       "query",
@@ -81,7 +81,7 @@ describe("a toolkit", () => {
     );
   });
 
-  it("loses tools, for a new one, also those in groups", () => {
+  it("without() returns a toolkit without tools, also in groups", () => {
     const kit = toolkit.without(new Set(["now", "click"]));
     expect([kit.find("now"), kit.find("click")]).toEqual([undefined, undefined]);
     expect(kit.find("browse")).toBe(browse);
@@ -89,7 +89,7 @@ describe("a toolkit", () => {
     expect(toolkit.find("now")).toBe(now);
   });
 
-  it("keeps what holds for all its tools", () => {
+  it("keeps its common settings", () => {
     const kit = new Toolkit({
       execution: { timeoutMs: 5 },
       context: { a: 1 },
@@ -122,11 +122,11 @@ describe("a toolkit", () => {
       () =>
         new Toolkit({ tools: [make(reset)], groups: { a: { description: "A.", tools: [now] } } }),
     ],
-  ])("refuses one name %s", (_, build) => {
+  ])("rejects a duplicate name %s", (_, build) => {
     expect(build).toThrow(expect.objectContaining({ code: "duplicate_tool" }));
   });
 
-  it("refuses what is not a tool", () => {
+  it("rejects a value that is not a tool", () => {
     expect(() => new Toolkit({ tools: [{ ...now }] })).toThrow(
       expect.objectContaining({ code: "invalid_tool" }),
     );
@@ -134,15 +134,15 @@ describe("a toolkit", () => {
 });
 
 describe("groups", () => {
-  it("start as they are declared", () => {
+  it("are active as declared at first", () => {
     expect(active()).toEqual(["now", reset, "query"]);
   });
 
-  it("without any there is no tool to switch them", () => {
+  it("without any there is no tool to select them", () => {
     expect(new Toolkit({ tools: [now] }).find(reset)).toBeUndefined();
   });
 
-  it("are what the last successful call named, as a final set", () => {
+  it("are replaced by the last successful call", () => {
     expect(active(chose(["web"]))).toEqual(["now", reset, "browse", "click"]);
     expect(active(chose(["web", "data"]))).toEqual(["now", reset, "browse", "click", "query"]);
     expect(active(chose(["web"]), chose([]))).toEqual(["now", reset]);
@@ -157,20 +157,20 @@ describe("groups", () => {
     }
   });
 
-  it("are what was made of the call, and not what did not run", () => {
+  it("follow the call as it ran, and ignore calls that did not run", () => {
     expect(active(chose(["data"], { edited: ["web"] }))).toContain("browse");
     expect(active(chose(["web"], { edited: null }))).not.toContain("browse");
   });
 
-  it("are each agent's own", () => {
+  it("are separate for each agent", () => {
     expect(active(chose(["web"], { agent: "other" }))).not.toContain("browse");
   });
 
-  it("that are no longer there are left out", () => {
+  it("that no longer exist are ignored", () => {
     expect(active(chose(["web", "gone"]))).toEqual(["now", reset, "browse", "click"]);
   });
 
-  it("a tool in two groups is on offer once, when either is active", () => {
+  it("offers a tool of two groups once, when either is active", () => {
     const shared = new Toolkit({
       groups: {
         a: { description: "A.", tools: [now], active: true },
@@ -183,12 +183,12 @@ describe("groups", () => {
   });
 });
 
-describe("the tool that switches groups", () => {
+describe("the tool that selects groups", () => {
   const meta = toolkit.find(reset) as Tool;
   const definition = definitionOf(meta);
   const call = (groups: readonly string[]) => definition.execute?.({ groups }, {} as ToolContext);
 
-  it("offers the groups to the model", () => {
+  it("describes the groups to the model", () => {
     expect(meta.description).toContain("- web: For pages.");
     expect(meta.inputSchema).toMatchObject({
       properties: { groups: { items: { enum: ["web", "data"] } } },
@@ -196,14 +196,14 @@ describe("the tool that switches groups", () => {
     });
   });
 
-  it("tells what is active now, with the groups' notes", () => {
+  it("returns the active groups with their descriptions", () => {
     expect(call(["web"])).toBe(
       "Active groups of tools now:\n- web: For pages. Tools: browse, click.",
     );
     expect(call([])).toBe("No group of tools is active now.");
   });
 
-  it("refuses a group that there is not", async () => {
+  it("rejects an unknown group", async () => {
     const answer = await readArguments(definition, { input: { groups: ["web", "webb"] } });
     expect(answer).toMatchObject({
       ok: false,
@@ -211,13 +211,13 @@ describe("the tool that switches groups", () => {
     });
   });
 
-  it("runs alone, since the others depend on it", () => {
+  it("is exclusive, because other calls depend on it", () => {
     expect(definition.exclusive).toBe(true);
   });
 });
 
-describe("a tool that is not on offer", () => {
-  it("is in a group that can be activated", () => {
+describe("explainMissing", () => {
+  it("names the inactive group of a tool", () => {
     expect(toolkit.explainMissing("click", [], "lead")).toBe(
       "The tool click belongs to web, which is not active. Activate it with reset_equipped_tools first.",
     );
@@ -227,19 +227,19 @@ describe("a tool that is not on offer", () => {
     ["get_wether", /Did you mean get_weather\?/],
     ["weather", /Did you mean get_weather\?/],
     ["GET_WEATHER", /Did you mean get_weather\?/],
-    ["launch_rocket", /^There is no tool "launch_rocket"\. Tools on offer: get_weather, now\.$/],
-    ["", /^There is no tool ""\. Tools on offer/],
-  ])("may be a mistake: %s", (name, words) => {
+    ["launch_rocket", /^There is no tool "launch_rocket"\. Available tools: get_weather, now\.$/],
+    ["", /^There is no tool ""\. Available tools/],
+  ])("suggests similar tools: %s", (name, words) => {
     const kit = new Toolkit({ tools: [make("get_weather"), now] });
     expect(kit.explainMissing(name, [], "lead")).toMatch(words);
   });
 
-  it("is told in few words, however many tools there are and however long its name is", () => {
+  it("is short, however many tools there are and however long the name is", () => {
     const many = new Toolkit({
       tools: Array.from({ length: 500 }, (_, index) => make(`tool_${index}`)),
     });
     expect(many.explainMissing("x".repeat(1_000_000), [], "lead").length).toBeLessThan(1_000);
-    expect(new Toolkit().explainMissing("a", [], "lead")).toContain("Tools on offer: none.");
+    expect(new Toolkit().explainMissing("a", [], "lead")).toContain("Available tools: none.");
   });
 });
 
@@ -257,7 +257,7 @@ describe("a source", () => {
     return { source, state };
   }
 
-  it("brings its tools once it is refreshed, behind the others", async () => {
+  it("offers its tools after a refresh, behind the others", async () => {
     const { source } = sourceOf(make("later"));
     const kit = toolkit.with([], [source]);
     expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query"]);
@@ -266,7 +266,7 @@ describe("a source", () => {
     expect(kit.explainMissing("latter", [], "lead")).toContain("Did you mean later?");
   });
 
-  it("never hides a tool that the toolkit has, active or not", async () => {
+  it("never hides a tool of the toolkit, active or not", async () => {
     const first = make("later");
     const kit = toolkit.with([], [sourceOf(first, make("now"), make("click")).source]);
     await kit.refresh(signal);
@@ -276,7 +276,7 @@ describe("a source", () => {
     expect(offered[3]).toBe(first);
   });
 
-  it("may not have a tool with the name of another source's", async () => {
+  it("cannot share a tool name with another source", async () => {
     const one = sourceOf(make("later"));
     const other = sourceOf(make("search"), make("later"));
     const kit = toolkit.with([], [one.source, other.source]);
@@ -288,7 +288,7 @@ describe("a source", () => {
         hint: expect.stringContaining("prefix"),
       }),
     );
-    // One that is not on offer is in nobody's way.
+    // A tool that is not available does not conflict.
     other.state.denied = "later";
     expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query", "search"]);
     other.state.denied = "";
@@ -296,7 +296,7 @@ describe("a source", () => {
     expect(kit.with([mine]).active([], "lead")).toContain(mine);
   });
 
-  it("may be given twice", async () => {
+  it("may be passed twice", async () => {
     const { source } = sourceOf(make("later"));
     const kit = toolkit.with([], [source, source]);
     await kit.refresh(signal);

@@ -1,60 +1,63 @@
 import { RivuletError } from "../../protocol/error.ts";
-import type { Block, Message } from "../../protocol/message.ts";
-import { checkExecution } from "../check-execution.ts";
-import type { Execution } from "../execution.ts";
-import { nearest } from "../nearest.ts";
-import { frozenCopy } from "../plain.ts";
-import { isCancel } from "../until-cancelled.ts";
+import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
+import type { Execution } from "../base/execution.ts";
+import { frozenCopy } from "../base/plain.ts";
+import { groupTexts, toolErrors } from "../base/prompts.ts";
+import { isCancel } from "../base/time.ts";
+import { checkExecution, nearest } from "../base/validation.ts";
 import { type ContextValues, ownValues } from "./context.ts";
-import { activeGroups, groupsTool, groupsToolName, type ToolGroups } from "./groups.ts";
-import { reasonOf } from "./result.ts";
-import { definitionOf, type Tool } from "./tool.ts";
+import { type RanCall, ranCall, reasonOf } from "./result.ts";
+import { jsonSchema } from "./schema.ts";
+import { definitionOf, type Tool, tool } from "./tool.ts";
 
-/** What a toolkit is made of. */
+/** Tools that are switched on and off together. */
+export interface ToolGroup {
+  /** Tells the model what the tools are for and how to use them. */
+  readonly description: string;
+  readonly tools: readonly Tool[];
+  /** Whether the group is active before the model has chosen. */
+  readonly active?: boolean;
+}
+/** Groups by name. */
+export type ToolGroups = Readonly<Record<string, ToolGroup>>;
+
+/** The options of a toolkit. */
 export interface ToolkitOptions {
-  /** Always on offer. */
+  /** Tools that are always available. */
   readonly tools?: readonly Tool[];
-  /** On offer when active; the model switches them with `reset_equipped_tools`. */
+  /** Tools that are available while their group is active; the model selects groups with `reset_equipped_tools`. */
   readonly groups?: ToolGroups;
-  /** Tools that are not known yet; one with the name of a tool that is known stays hidden, and no two have one name. */
+  /** Tools that change at run time; a tool of the toolkit hides one with the same name, and two sources cannot share a name. */
   readonly sources?: readonly ToolSource[];
-  /** Called with every chunk that a tool emits; a failing one breaks nothing. */
-  readonly onChunk?: (call: ChunkCall, chunk: string | Block) => void;
+  /** Called with every chunk that a tool emits; its errors are ignored. */
+  readonly onChunk?: (
+    call: Pick<ToolUseBlock, "id" | "name" | "input">,
+    chunk: string | Block,
+  ) => void;
   readonly execution?: Execution;
   readonly context?: ContextValues;
-  /** Fields for the input of a tool, by its name; the model's own come before them. */
+  /** Default input fields by tool name; fields that the model sends take precedence. */
   readonly extraInput?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
-/** Tools that come and go while an agent exists, such as those of MCP servers. */
+/** Tools that change while an agent exists, such as those of MCP servers. */
 export interface ToolSource {
-  /**
-   * Brings it up to date: called before a task goes on and before each of its model calls, so it must be cheap when
-   * nothing has changed. What it throws fails the task, and so does what the other two throw; the signal's abort only
-   * ends the waiting.
-   */
+  /** Updates the tools; called before each step, so it must be cheap without changes. An error fails the task. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** What it has now. */
+  /** The current tools. */
   tools(): readonly Tool[];
-  /** Whether a tool of this name may be on offer now, wherever it comes from; absent: any may. */
+  /** Whether a tool of this name, from any origin, may be available now; absent: always. */
   allows?(name: string): boolean;
 }
-/** The call that a chunk belongs to. */
-export interface ChunkCall {
-  readonly id: string;
-  readonly name: string;
-  readonly input: unknown;
-}
-
+const groupsToolName = "reset_equipped_tools";
 const maxName = 64;
 const maxNames = 50;
 const noFields = Object.freeze({});
 
-/** A set of tools and what holds for all of them. It keeps no state: what is active is read from the transcript. */
+/** A set of tools and their common settings; stateless, because the transcript tells which groups are active. */
 export class Toolkit {
   readonly onChunk: ToolkitOptions["onChunk"];
   readonly execution: Execution;
   readonly context: ContextValues;
-  /** By the tool's name. */
   readonly extraInput: NonNullable<ToolkitOptions["extraInput"]>;
   readonly #options: ToolkitOptions;
   readonly #groups: ToolGroups;
@@ -68,12 +71,12 @@ export class Toolkit {
     this.onChunk = options.onChunk;
     this.execution = frozenCopy(options.execution ?? noFields);
     this.context = ownValues(options.context ?? noFields);
-    // Without a prototype, so that a tool named like one of its methods finds nothing there.
+    // Without a prototype, so that a tool named "toString" has no extra input.
     this.extraInput = Object.freeze(Object.assign(Object.create(null), frozenCopy(extraInput)));
     this.#groups = Object.fromEntries(
       Object.entries(groups).map(([name, group]) => [name, { ...group, tools: [...group.tools] }]),
     );
-    // What it is made of once more by `with` and `without`.
+    // For the copies of `with` and `without`.
     this.#options = {
       ...options,
       tools: [...tools],
@@ -89,7 +92,7 @@ export class Toolkit {
     Object.freeze(this);
   }
 
-  /** The same toolkit with more tools that are always on offer, and more sources. */
+  /** A copy with more tools and sources. */
   with(tools: readonly Tool[], sources: readonly ToolSource[] = []): Toolkit {
     return new Toolkit({
       ...this.#options,
@@ -98,7 +101,7 @@ export class Toolkit {
     });
   }
 
-  /** The same toolkit without the tools of these names. */
+  /** A copy without the tools of these names. */
   without(names: ReadonlySet<string>): Toolkit {
     const isKept = ({ name }: Tool) => !names.has(name);
     const groups = Object.entries(this.#groups).map(
@@ -108,12 +111,12 @@ export class Toolkit {
     return new Toolkit({ ...this.#options, tools, groups: Object.fromEntries(groups) });
   }
 
-  /** Whether some of its tools come and go. */
+  /** Whether the toolkit has sources. */
   get hasSources(): boolean {
     return this.#sources.length > 0;
   }
 
-  /** Brings the sources up to date. */
+  /** Updates the sources. */
   async refresh(signal: AbortSignal): Promise<void> {
     try {
       await Promise.all(this.#sources.map((source) => source.refresh(signal)));
@@ -127,10 +130,10 @@ export class Toolkit {
     return this.#byName.get(name);
   }
 
-  /** The tools on offer after these messages. */
+  /** The tools that are available after these messages. */
   active(messages: readonly Message[], agentName: string): readonly Tool[] {
-    const known = this.#equipped(messages, agentName);
-    if (this.#sources.length === 0) return known;
+    const equipped = this.#equipped(messages, agentName);
+    if (this.#sources.length === 0) return equipped;
     try {
       const isAllowed = ({ name }: Tool) =>
         this.#sources.every((source) => source.allows?.(name) ?? true);
@@ -138,11 +141,11 @@ export class Toolkit {
       for (const tool of this.#sources.flatMap((source) => source.tools())) {
         const { name } = definitionOf(tool);
         if (this.#byName.has(name) || !isAllowed(tool)) continue;
-        // A source that is given twice has the same tools, and not others of the same names.
+        // The same source may be passed twice.
         if ((found.get(name) ?? tool) !== tool) throw duplicate(name);
         found.set(name, tool);
       }
-      return [...known.filter(isAllowed), ...found.values()];
+      return [...equipped.filter(isAllowed), ...found.values()];
     } catch (error) {
       throw sourceFailure(error);
     }
@@ -150,33 +153,31 @@ export class Toolkit {
 
   #equipped(messages: readonly Message[], agentName: string): readonly Tool[] {
     if (this.#byName.size === this.#always.length) return this.#always;
-    const active = activeGroups(this.#groups, messages, agentName);
-    const grouped = [...active].flatMap((group) => this.#groups[group]?.tools ?? []);
+    const chosen = lastChoice(messages, agentName);
+    const grouped = Object.entries(this.#groups).flatMap(([name, { active = false, tools }]) =>
+      (chosen?.has(name) ?? active) ? tools : [],
+    );
     return [...new Set([...this.#always, ...grouped])];
   }
 
-  /** Why a tool is not among those on offer, in words for the model that asked for it. */
+  /** Tells the model why a tool is not available. */
   explainMissing(name: string, messages: readonly Message[], agentName: string): string {
     const groups = Object.entries(this.#groups).flatMap(([group, { tools }]) =>
       tools.some((tool) => tool.name === name) ? [group] : [],
     );
-    if (groups.length > 0) {
-      return `The tool ${name} belongs to ${groups.join(", ")}, which is not active. Activate it with ${groupsToolName} first.`;
-    }
+    if (groups.length > 0) return toolErrors.inactive(name, groups, groupsToolName);
     const names = this.active(messages, agentName).map((tool) => tool.name);
-    const near = nearest(name, names);
-    const advice = near.length > 0 ? ` Did you mean ${near.join(" or ")}?` : "";
-    const offer = names.slice(0, maxNames).join(", ") || "none";
-    return `There is no tool ${JSON.stringify(name.slice(0, maxName))}.${advice} Tools on offer: ${offer}.`;
+    const available = names.slice(0, maxNames);
+    return toolErrors.unknown(name.slice(0, maxName), nearest(name, names), available);
   }
 }
 
-/** Every tool by its name; a tool may be in several groups, but no name may stand for two tools. */
+/** All tools by name; a tool may be in several groups, but two tools cannot share a name. */
 function byName(always: readonly Tool[], groups: ToolGroups): ReadonlyMap<string, Tool> {
   const tools = new Map<string, Tool>();
   const grouped = new Set(Object.values(groups).flatMap((group) => group.tools));
   for (const tool of [...always, ...grouped]) {
-    const { name } = definitionOf(tool); // refuses what is not a tool
+    const { name } = definitionOf(tool); // throws if it is not a tool
     if (tools.has(name)) throw duplicate(name);
     tools.set(name, tool);
   }
@@ -188,12 +189,49 @@ function sourceFailure(error: unknown): RivuletError {
   const message = `A tool source failed: ${reasonOf(error)}`;
   return new RivuletError("tool_source_failed", message, {
     cause: error,
-    hint: "A source that cannot reach its tools should have none, rather than throw.",
+    hint: "Return no tools from a source that cannot reach them, instead of throwing.",
   });
 }
 
 function duplicate(name: string): RivuletError {
   return new RivuletError("duplicate_tool", `Two tools have the name ${name}.`, {
-    hint: 'Rename one; those of an MCP server can have a prefix: connectMcp(server, { prefix: "wiki_" }).',
+    hint: 'Rename one of them. For the tools of an MCP server, pass a prefix: connectMcp(server, { prefix: "wiki_" }).',
   });
+}
+
+/** The tool with which the model selects its groups; its input replaces the active groups. */
+function groupsTool(groups: ToolGroups): Tool {
+  return tool({
+    name: groupsToolName,
+    description: groupTexts.description(groups),
+    input: jsonSchema<{ groups: readonly string[] }>({
+      type: "object",
+      properties: { groups: { type: "array", items: { enum: Object.keys(groups) } } },
+      required: ["groups"],
+      additionalProperties: false,
+    }),
+    idempotent: true,
+    exclusive: true,
+    execute: ({ groups: chosen }) => groupTexts.active(groups, chosen),
+  });
+}
+
+function lastChoice(
+  messages: readonly Message[],
+  agentName: string,
+): ReadonlySet<string> | undefined {
+  const sent = new Map<string, ToolUseBlock>();
+  let last: RanCall | undefined;
+  for (const { role, name, content } of messages) {
+    const isOwn = role === "assistant" && name === agentName;
+    for (const block of content) {
+      if (block.type === "tool_use" && isOwn) sent.set(block.id, block);
+      if (block.type !== "tool_result" || block.state !== "success") continue;
+      const call = sent.get(block.id);
+      const ran = call && ranCall(call, block);
+      if (ran?.name === groupsToolName) last = ran;
+    }
+  }
+  const { groups } = (last?.input ?? {}) as { groups?: unknown };
+  return Array.isArray(groups) ? new Set(groups) : undefined;
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { sqliteStore } from "../../../src/index.ts";
 import { textOf } from "../../../src/protocol/message.ts";
-import { acquire } from "../../../src/store/contract/samples.ts";
+import { acquire } from "../../../src/testing/store-contract/samples.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { deep } from "../support/deep.ts";
 import { expectLawful } from "../support/laws.ts";
@@ -25,16 +25,22 @@ it("two processes lose nothing that their agents write to one database and one w
   mkdirSync(join(folder, "workspace"));
   writeFileSync(counts, "ann=0; bob=0;\n");
   const store = sqliteStore(join(folder, "store.db"));
-  await acquire(store, "held", { ttlMs: 3_600_000 });
+  const lease = await acquire(store, "held", { ttlMs: 3_600_000 });
   const processes = names.map((name) => startBusyAgent(folder, name, runs));
-  for (const one of processes) await one.said("agent_busy");
+  for (const line of ["queued", "agent_busy", "ran"]) {
+    for (const process of processes) await process.said(line);
+    expect(await store.session("held")).toEqual([]);
+    const held = await store.tasks({ sessionId: "held" });
+    expect(held.map(({ status }) => status)).toEqual(["queued", "queued"]);
+  }
+  await store.release(lease);
   const ended = await Promise.all(processes.map((one) => one.ended));
   for (const { code, problems } of ended)
     expect({ code, problems }).toEqual({ code: 0, problems: "" });
   const commits = ended.reduce((sum, { last }) => sum + Number(last), 0);
   expect(commits).toBeGreaterThan(1_000);
 
-  expect(await store.session("held")).toEqual([]);
+  expect((await saidIn("held")).toSorted()).toEqual(names);
   expect(readFileSync(counts, "utf8")).toBe(`ann=${runs}; bob=${runs};\n`);
   const numbers = Array.from({ length: runs }, (_, n) => n);
   for (const name of names) {
@@ -43,16 +49,17 @@ it("two processes lose nothing that their agents write to one database and one w
     const shared = numbers.filter((n) => n % 6 === 5).map((n) => `${name} ${n}`);
     expect((await saidIn("shared")).filter((text) => text.startsWith(name))).toEqual(shared);
   }
-  for (const sessionId of [...names, "shared"]) {
+  for (const sessionId of [...names, "shared", "held"]) {
     const tasks = await store.tasks({ sessionId });
-    // One task after the other: what belongs to one stands together.
+    // Tasks of one session never overlap, so the messages of each stand together.
     const order = (await store.session(sessionId)).map(({ metadata }) => metadata?.taskId);
-    expect(order).toEqual(tasks.flatMap(({ taskId }) => Array(4).fill(taskId)));
+    const messages = sessionId === "held" ? 2 : 4;
+    expect(order).toEqual(tasks.flatMap(({ taskId }) => Array(messages).fill(taskId)));
     for (const { taskId } of tasks) await expectLawful(store, taskId, sessionId);
   }
   await store.close();
 
-  /** What was asked in a session. */
+  /** The texts of the user messages of a session. */
   async function saidIn(sessionId: string): Promise<readonly string[]> {
     const messages = await store.session(sessionId);
     return messages.flatMap(({ role, content }) => (role === "user" ? [textOf(content)] : []));

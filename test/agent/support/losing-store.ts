@@ -9,7 +9,7 @@ export interface LosingStore extends Store {
 /** Lets the first `at` commits pass; the next one fails before it is written, or after, and so does all that follows. */
 export function losingStore(store: Store, at: number, when: "before" | "after"): LosingStore {
   let commits = 0;
-  const gone = () => new RivuletError("fenced", "The store is gone.");
+  const gone = () => new RivuletError("store_failed", "The store is gone.");
   return {
     ...store,
     get commits() {
@@ -21,9 +21,9 @@ export function losingStore(store: Store, at: number, when: "before" | "after"):
       if (number === at && when === "after") await store.commit(commit);
       throw gone();
     },
-    async post(post) {
+    async post(rows) {
       if (commits > at) throw gone();
-      return store.post(post);
+      return store.post(rows);
     },
     async release(lease) {
       if (commits <= at) return store.release(lease);

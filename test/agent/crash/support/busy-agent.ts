@@ -1,6 +1,7 @@
-// Runs an agent again and again beside another process, on the same database and in the same workspace: on a session
-// of its own, on one that both use, and once on one that somebody else holds. Says what that came to, then the number
-// of its commits.
+// Runs an agent many times beside another process, on the same database and in the same workspace: on a session of its
+// own, on one that both use, and on `held`, whose lease the test holds. Prints `queued` when its task on `held` is
+// stored, the code of a call that does not want to wait there, `ran` after the other runs, and at last the number of
+// its commits.
 // node busy-agent.ts <folder> <name> <runs>
 import { join } from "node:path";
 import type { Store } from "../../../../src/index.ts";
@@ -24,17 +25,25 @@ const agent = new ReActAgent({
   tools: files,
   model: scriptedModel(({ prompt }) => {
     if (prompt.at(-1)?.role === "tool") return "Done.";
-    const n = Number(/\d+/.exec(JSON.stringify(prompt.at(-1)?.content))?.[0]);
-    const input = { path: "counts", old_string: `${name}=${n};`, new_string: `${name}=${n + 1};` };
+    // The other process may run a task of the shared session: the name is the message's, not this process's.
+    const [, who, digits] = /(\w+) (\d+)/.exec(JSON.stringify(prompt.at(-1)?.content)) ?? [];
+    if (digits === undefined) return "Nothing to count.";
+    const n = Number(digits);
+    const input = { path: "counts", old_string: `${who}=${n};`, new_string: `${who}=${n + 1};` };
     return { call: "edit_file", input };
   }),
 });
 
-const held = agent.call("0", { sessionId: "held", onBusy: "fail" });
-console.log(await held.then(() => "taken").catch((error) => error.code));
+const held = agent.run(name, { sessionId: "held" });
+await held.task;
+console.log("queued");
+const refused = agent.call(name, { sessionId: "held", onBusy: "fail" });
+console.log(await refused.then(() => "begun").catch((error) => error.code));
 for (let n = 0; n < Number(runs); n++) {
   const sessionId = n % 6 === 5 ? "shared" : name;
   await agent.call(`${name} ${n}`, { sessionId });
 }
+console.log("ran");
+await held.result();
 await store.close();
 console.log(commits);

@@ -1,0 +1,178 @@
+import type { Budget } from "../../protocol/agent.ts";
+import type { Clock } from "../../protocol/clock.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { Cost, Tree, Usage } from "../../protocol/task.ts";
+import { isRecord } from "./plain.ts";
+import { amount, checkFields, type Fields, invalid } from "./validation.ts";
+
+/** An amount in one currency. */
+export interface Money {
+  readonly amount: number;
+  readonly currency: string;
+}
+
+/** What model calls have used of a budget. */
+export interface Used {
+  readonly tokens: number;
+  readonly cost: number;
+  readonly iterations: number;
+  readonly wallMs?: number;
+}
+
+/** The reason for stopping a task whose time is used up: the task ends incomplete, without an error. */
+export class TimeUsedUp extends Error {
+  override readonly name = "TimeUsedUp";
+}
+
+const limits: Fields<Budget> = {
+  tokens: amount,
+  cost: amount,
+  wallMs: amount,
+  iterations: amount,
+};
+
+/** Throws if a limit is invalid, or if no price counts towards `cost`. */
+export function checkBudget(budget: Budget | undefined, hasPrice: boolean): void {
+  if (budget === undefined) return;
+  checkFields("budget", budget, limits);
+  if (budget.cost === undefined || hasPrice) return;
+  throw invalid("`budget.cost` requires `price`.", "Pass `price: (usage, model) => …`.");
+}
+
+/** Counts what a subtree uses of its budget; a child with its own budget counts on both meters. */
+export class BudgetMeter {
+  readonly #budget: Budget;
+  readonly #clock: Pick<Clock, "now">;
+  readonly #parent: BudgetMeter | undefined;
+  readonly #startedAt: number;
+  readonly #used: Record<"tokens" | "cost" | "iterations", number>;
+
+  /** `used` is what the log says about earlier work, which the parent has counted already. */
+  constructor(budget: Budget, clock: Pick<Clock, "now">, used: Used, parent?: BudgetMeter) {
+    this.#budget = budget;
+    this.#clock = clock;
+    this.#parent = parent;
+    this.#startedAt = clock.now() - (used.wallMs ?? 0);
+    this.#used = { ...used };
+  }
+
+  /** Counts one model call. */
+  add(usage: Usage, cost: number): void {
+    this.#used.tokens += usage.total_tokens;
+    this.#used.cost += cost;
+    this.#used.iterations += 1;
+    this.#parent?.add(usage, cost);
+  }
+
+  /** The time worked, including earlier work. */
+  get wallMs(): number {
+    return this.#clock.now() - this.#startedAt;
+  }
+
+  /** The time left, here and in all parents. */
+  get leftMs(): number {
+    const { wallMs = Number.POSITIVE_INFINITY } = this.#budget;
+    return Math.min(wallMs - this.wallMs, this.#parent?.leftMs ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Whether the next model call would exceed a limit. */
+  get isUsedUp(): boolean {
+    const { tokens, cost, iterations, wallMs } = this.#budget;
+    return (
+      (tokens !== undefined && this.#used.tokens >= tokens) ||
+      (cost !== undefined && rounded(this.#used.cost) >= cost) ||
+      (iterations !== undefined && this.#used.iterations >= iterations) ||
+      (wallMs !== undefined && this.wallMs >= wallMs) ||
+      (this.#parent?.isUsedUp ?? false)
+    );
+  }
+}
+
+/** What a task and its descendants have used; `calls` counts the model calls per task. */
+export function usedBy(tree: Tree, taskId: string, calls: ReadonlyMap<string, number>): Used {
+  const task = tree.tasks[taskId];
+  const used = {
+    tokens: task?.usage?.total_tokens ?? 0,
+    cost: Number(task?.cost?.amount ?? 0),
+    iterations: calls.get(taskId) ?? 0,
+  };
+  for (const child of task?.children ?? []) {
+    const more = usedBy(tree, child, calls);
+    used.tokens += more.tokens;
+    used.cost += more.cost;
+    used.iterations += more.iterations;
+  }
+  return used;
+}
+
+/** The price of a model call; an invalid price throws, because a cost budget would then never be reached. */
+export function priceOf(
+  price: (usage: Usage, model: string) => unknown,
+  usage: Usage,
+  model: string,
+): Money {
+  let money: unknown;
+  try {
+    money = price(usage, model);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw priceFailed(`\`price\` failed for ${model}: ${reason}`, error);
+  }
+  const { amount, currency } = isRecord(money) ? money : {};
+  const isAmount = typeof amount === "number" && Number.isFinite(amount) && amount >= 0;
+  if (isAmount && typeof currency === "string" && currency !== "") {
+    return { amount: rounded(amount), currency };
+  }
+  throw priceFailed(`\`price\` returned no amount of money for ${model}.`);
+}
+
+/** Adds money to a cost, in exact decimals. */
+export function addCost(cost: Cost | undefined, { amount, currency }: Money): Cost {
+  if (cost !== undefined && cost.currency !== currency) {
+    throw priceFailed(`Prices in ${cost.currency} and ${currency} cannot be added.`);
+  }
+  return { amount: sum(cost?.amount ?? "0", String(amount)), currency };
+}
+
+/** Rounds to 12 digits, which removes binary artefacts such as those of 0.1 + 0.2. */
+export function rounded(amount: number): number {
+  return Number(amount.toPrecision(12));
+}
+
+function priceFailed(message: string, cause?: unknown): RivuletError<"price_failed"> {
+  return new RivuletError("price_failed", message, {
+    ...(cause !== undefined && { cause }),
+    hint: 'Return an object such as `{ amount: 0.002, currency: "USD" }` for every model, in one currency and not as a promise.',
+  });
+}
+
+interface Decimal {
+  readonly units: bigint;
+  readonly scale: number;
+}
+
+function sum(a: string, b: string): string {
+  const left = parseDecimal(a);
+  const right = parseDecimal(b);
+  const scale = Math.max(left.scale, right.scale);
+  return formatDecimal({ units: unitsAt(left, scale) + unitsAt(right, scale), scale });
+}
+
+function parseDecimal(text: string): Decimal {
+  const [mantissa = "", exponent = "0"] = text.split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  const units = BigInt(whole + fraction);
+  const scale = fraction.length - Number(exponent);
+  return scale < 0 ? { units: units * 10n ** BigInt(-scale), scale: 0 } : { units, scale };
+}
+
+function unitsAt({ units, scale }: Decimal, wanted: number): bigint {
+  return units * 10n ** BigInt(wanted - scale);
+}
+
+function formatDecimal({ units, scale }: Decimal): string {
+  const digits = units.toString().padStart(scale + 1, "0");
+  const point = digits.length - scale;
+  const fraction = digits.slice(point).replace(/0+$/, "");
+  return fraction === "" ? digits.slice(0, point) : `${digits.slice(0, point)}.${fraction}`;
+}

@@ -1,0 +1,93 @@
+import type { Awaitable } from "../../protocol/agent.ts";
+import type { Clock } from "../../protocol/clock.ts";
+
+/** 24 days: the platform fires a longer timer at once. */
+export const longestTimer = 2 ** 31 - 1;
+
+/** How long cancelled code may take to stop. */
+export const cancelGraceMs = 5_000;
+
+/** The least time for work that starts after the grace has passed, so that it can clean up. */
+const minGraceMs = 100;
+
+/** Calls `run` after a delay; the returned function cancels it. */
+export function after(clock: Pick<Clock, "sleep">, ms: number, run: () => unknown): () => void {
+  const off = new AbortController();
+  clock.sleep(ms, off.signal).then(
+    () => (off.signal.aborted ? undefined : run()),
+    () => {},
+  );
+  // Without a reason the platform creates an error with a stack for each abort.
+  return () => off.abort("called off");
+}
+
+/** Reads the clock once per turn of the event loop, because a read per chunk costs as much as the chunk. */
+export function coarseNow(clock: Pick<Clock, "now">): () => number {
+  let time = 0;
+  let isFresh = false;
+  const expire = () => {
+    isFresh = false;
+  };
+  return () => {
+    if (!isFresh) {
+      isFresh = true;
+      time = clock.now();
+      setImmediate(expire);
+    }
+    return time;
+  };
+}
+
+/** The signal that ends a wait, and the clock that measures the grace after it. */
+export interface Patience {
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** When the task was cancelled, so that all waits of a task share one grace; absent: the grace starts at the abort. */
+  readonly cancelledAt?: () => number | undefined;
+}
+
+/** The parts of a task that decide how long it waits for user code. */
+interface CancellableTask {
+  readonly controller: AbortController;
+  readonly settings: { readonly clock: Clock };
+  readonly cancelledAt: number | undefined;
+}
+
+/** How long a task, or the part of it that `signal` stops, waits for user code. */
+export function patienceOf(task: CancellableTask, signal = task.controller.signal): Patience {
+  return { signal, clock: task.settings.clock, cancelledAt: () => task.cancelledAt };
+}
+
+/** Waits for user code, after an abort only for the grace; leaves no timer, listener or unhandled rejection. */
+export async function untilCancelled<T>(
+  { signal, clock, cancelledAt }: Patience,
+  work: () => Awaitable<T>,
+): Promise<T> {
+  const done = work();
+  if (!isThenable(done)) return done;
+  const givenUp = Promise.withResolvers<never>();
+  let endGrace = () => {};
+  const onAbort = () => {
+    const now = clock.now();
+    const leftMs = (cancelledAt?.() ?? now) + cancelGraceMs - now;
+    endGrace = after(clock, Math.max(minGraceMs, leftMs), () => givenUp.reject(signal.reason));
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([done, givenUp.promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    endGrace();
+  }
+}
+
+/** Whether an error is the reason of an aborted signal. */
+export function isCancel(signal: AbortSignal, error: unknown): boolean {
+  return signal.aborted && error === signal.reason;
+}
+
+function isThenable<T>(value: Awaitable<T>): value is PromiseLike<T> & Awaitable<T> {
+  const then = (value as { then?: unknown } | null | undefined)?.then;
+  return typeof then === "function";
+}

@@ -1,0 +1,163 @@
+import type { Answer, Approval, Budget, StandardSchema } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { IdSource } from "../../protocol/id.ts";
+import type { AnswerBlock, Message } from "../../protocol/message.ts";
+import type { Post, TaskRecord } from "../../protocol/store.ts";
+import { isSame } from "../base/plain.ts";
+import { duplicate, type ReadInput } from "../loop/input.ts";
+import type { WaitingTask } from "../loop/waiting.ts";
+import { toJsonSchema } from "../tool/schema.ts";
+
+/** How answers are matched with the approvals that wait. */
+export interface MatchOptions {
+  /** The tasks that must not wait any more when text continues the session's own task. */
+  readonly holding: ReadonlySet<string>;
+  readonly onSuspended: "fail" | "deny";
+  readonly now: number;
+}
+
+/** The answers that a call gives; throws before anything is written when one of them cannot be given. */
+export function matchAnswers(
+  { messages, answers, results }: ReadInput,
+  waiting: readonly WaitingTask[],
+  { holding, onSuspended, now }: MatchOptions,
+): readonly Answer[] {
+  const approvals = waiting.flatMap((task) => task.approvals);
+  const byId = new Map(approvals.map((approval) => [approval.id, approval]));
+  const byCall = new Map(approvals.map((approval) => [approval.call.id, approval]));
+  const unknown = [
+    ...answers.map(({ approvalId }) => approvalId).filter((id) => !byId.has(id)),
+    ...[...results.keys()].filter((callId) => !byCall.has(callId)),
+  ];
+  if (unknown.length > 0) throw unknownApproval(unknown);
+  const sent = [
+    ...answers,
+    ...[...results].map(([callId, { output, state }]) => ({
+      ...(byCall.get(callId) as Approval).answer(output),
+      ...(state !== "success" && { state }),
+    })),
+  ];
+  // An expired approval is denied, whatever the answer says.
+  const expired = approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now);
+  const isExpired = new Set(expired.map(({ id }) => id));
+  const given = [
+    ...sent.filter(({ approvalId }) => !isExpired.has(approvalId)),
+    ...expired.map((approval): Answer => ({ ...approval.deny(), decision: "expire" })),
+  ];
+  const answered = new Set(given.map(({ approvalId }) => approvalId));
+  if (answered.size < given.length) throw duplicate("A call has an answer and a result.");
+  if (messages.length === 0) return given;
+  const open = approvals.filter(({ id, taskId }) => holding.has(taskId) && !answered.has(id));
+  const stops = waiting.filter(({ record, stop }) => stop && holding.has(record.taskId));
+  if (open.length === 0 && stops.length === 0) return given;
+  if (onSuspended === "deny") {
+    return [...given, ...open.map((one) => one.deny("The user went on with something else."))];
+  }
+  throw sessionSuspended([
+    ...open.map(({ id, call }) => `${call.name} (${id})`),
+    ...stops.map(({ record }) => `a stop of ${record.agentName}`),
+  ]);
+}
+
+/** The session waits for answers and takes no text. */
+export function sessionSuspended(waiting: readonly string[]): RivuletError {
+  return new RivuletError(
+    "session_suspended",
+    `The session waits for ${waiting.join(", ") || "an answer"}.`,
+    { hint: 'Answer these first, or call with onSuspended: "deny" to deny them and continue.' },
+  );
+}
+
+/** The inbox rows of answers. Every stop that waits is approved with them: a call is the answer to a stop. */
+export function answerRows(
+  ids: IdSource,
+  answers: readonly Answer[],
+  waiting: readonly WaitingTask[],
+): readonly Post[] {
+  const rowOf = ({ record }: WaitingTask, block: AnswerBlock): Post => {
+    const { taskId, sessionId, rootTaskId } = record;
+    const id = ids.next("msg");
+    const message: Message = { id, role: "user", content: [block], metadata: { taskId } };
+    const row = { kind: "answer", sessionId, rootTaskId, taskId, message } as const;
+    return { id: `answer:${block.approvalId}`, ...row };
+  };
+  const given = answers.flatMap(({ approvalId, ...answer }) => {
+    const task = waiting.find(({ approvals }) => approvals.some(({ id }) => id === approvalId));
+    const approval = task?.approvals.find(({ id }) => id === approvalId);
+    if (task === undefined || approval === undefined) return [];
+    const { decision, input, output, state, reason, always } = answer;
+    const block: AnswerBlock = {
+      type: "answer",
+      approvalId,
+      callId: approval.call.id,
+      decision,
+      ...(input !== undefined && { input }),
+      ...(output !== undefined && { output }),
+      ...(state !== undefined && { state }),
+      ...(reason !== undefined && { reason }),
+      ...(always !== undefined && { always }),
+    };
+    return [rowOf(task, block)];
+  });
+  const stops = waiting.flatMap((task) => {
+    if (task.stop === undefined) return [];
+    const { approvalId, callId } = task.stop;
+    return [rowOf(task, { type: "answer", approvalId, callId, decision: "approve" })];
+  });
+  return [...given, ...stops];
+}
+
+/** The inbox rows of text that continues a task. */
+export function inputRows(
+  ids: IdSource,
+  messages: readonly Message[],
+  { taskId, sessionId, rootTaskId }: TaskRecord,
+): readonly Post[] {
+  return messages.map((message) => ({
+    id: ids.next("post"),
+    kind: "input" as const,
+    sessionId,
+    rootTaskId,
+    taskId,
+    message,
+  }));
+}
+
+/** The rows with the limits that their call sets for the task. */
+export function withLimits(rows: readonly Post[], budget: Budget | undefined): readonly Post[] {
+  const [first, ...rest] = rows;
+  if (budget === undefined || first?.message === undefined) return rows;
+  const { message } = first;
+  return [
+    { ...first, message: { ...message, metadata: { ...message.metadata, budget } } },
+    ...rest,
+  ];
+}
+
+/** A task continues only with the agent of its own name: the name finds its open calls in the transcript. */
+export function checkAgent(name: string, { agentName, taskId }: TaskRecord): void {
+  if (name === agentName) return;
+  throw new RivuletError(
+    "other_agent",
+    `Task ${taskId} belongs to agent ${agentName}, not to ${name}.`,
+    { hint: `Call ${agentName} to continue or cancel it, or use another session for ${name}.` },
+  );
+}
+
+/** A task keeps the output schema that it was started with. */
+export function checkOutput(
+  output: StandardSchema | undefined,
+  { taskId, outputSchema }: Pick<TaskRecord, "taskId" | "outputSchema">,
+): void {
+  if (output === undefined || isSame(toJsonSchema(output), outputSchema)) return;
+  const asked = outputSchema === undefined ? "no structured output" : "another output schema";
+  throw new RivuletError("other_output", `Task ${taskId} was started with ${asked}.`, {
+    hint: "Leave `output` out to continue the task, or use another session. Nothing has changed.",
+  });
+}
+
+function unknownApproval(ids: readonly string[]): RivuletError {
+  return new RivuletError("unknown_approval", `No approval waits for ${ids.join(", ")}.`, {
+    hint: "List the approvals of the session with agent.approvals({ sessionId }).",
+  });
+}

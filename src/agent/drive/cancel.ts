@@ -1,0 +1,47 @@
+import { RivuletError } from "../../protocol/error.ts";
+import { userMessage } from "../../protocol/message.ts";
+import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
+import { unfinishedBelow } from "./plan.ts";
+
+/** The row that cancels a task; with `ifQueued` only if the task has not begun. */
+export function cancelRow(
+  { taskId, sessionId, rootTaskId }: TaskRecord,
+  reason: string,
+  ifQueued = false,
+): Post {
+  const id = ifQueued ? `withdraw:${taskId}` : `cancel:${taskId}`;
+  const message = userMessage(reason);
+  const row = { id, kind: "cancel", sessionId, rootTaskId, taskId, message } as const;
+  return ifQueued ? { ...row, ifQueued } : row;
+}
+
+/**
+ * Posts the cancel of a task, or of its unfinished descendants if the task has ended. Returns the tasks that will end;
+ * their owner cancels everything below them.
+ */
+export async function postCancel(
+  store: Store,
+  taskId: string,
+  reason: string,
+): Promise<readonly TaskRecord[]> {
+  const record = await store.task(taskId);
+  if (record === undefined) throw unknownTask(taskId);
+  const targets = isTerminal(record.status)
+    ? unfinishedBelow(await store.tasks({ rootTaskId: record.rootTaskId }), taskId)
+    : [record];
+  if (targets.length > 0) await store.post(targets.map((target) => cancelRow(target, reason)));
+  return targets;
+}
+
+/** There is no such task. */
+export function unknownTask(taskId: string): RivuletError {
+  return new RivuletError("not_found", `There is no task ${taskId}.`, {
+    hint: "Pass the id of a task of this store.",
+  });
+}
+
+/** The reason of a cancel, as it is stored and shown. */
+export function reasonText(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason ?? "cancelled");
+}

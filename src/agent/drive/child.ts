@@ -1,0 +1,258 @@
+import type { Agent, Input } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+import { isTerminal, type TerminalStatus } from "../../protocol/task.ts";
+import { after } from "../base/time.ts";
+import { checkAgentId } from "../base/validation.ts";
+import { foldLog } from "../events/fold-log.ts";
+import { outcomeOf, standing } from "../loop/child-outcome.ts";
+import { readInput, storedInput } from "../loop/input.ts";
+import { settingsBehind } from "../loop/settings.ts";
+import type { TaskRun } from "../loop/task-run.ts";
+import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
+import { toJsonSchema } from "../tool/schema.ts";
+import { checkAgent } from "./answers.ts";
+import type { Conversation } from "./conversation.ts";
+import { type Drive, drive } from "./drive.ts";
+import { announceTask, childPlace, sourceOf } from "./lifecycle.ts";
+import { endUnrecorded } from "./mirror.ts";
+import { unfinishedBelow } from "./plan.ts";
+
+/** How the child of a call is run; the signal is the call's. */
+type RunChildOptions = ChildOptions & { readonly signal: AbortSignal };
+
+/**
+ * Runs an agent as the child task of a call, in the same log. It gets or creates the child by the call's id: an ended
+ * child gives its result, an answered one continues, an unknown one is created. A fresh, an answered and a recovered
+ * call are therefore the same line, and the parent stores nothing about a suspended child.
+ */
+export async function runChild(
+  conversation: Conversation,
+  parent: TaskRun,
+  callId: string,
+  agent: Agent,
+  input: Input,
+  options: RunChildOptions,
+): Promise<ChildOutcome> {
+  checkAgentId(options.agentId);
+  const { messages, answers, results } = readInput(input, parent.settings.ids);
+  if (answers.length > 0 || results.size > 0) {
+    throw new RivuletError("invalid_input", "The input of a child must be messages.", {
+      hint: "Send answers to the root agent; it passes them on.",
+    });
+  }
+  const known = await conversation.store.task(callId);
+  if (known) parent.childCalls.add(callId);
+  if (known && isTerminal(known.status)) return endedOutcome(parent, known, options);
+  if (known) checkAgent(nameOf(agent), known);
+  const driven =
+    conversation.drives.get(callId) ??
+    (known
+      ? drive(conversation, known, { agent, parent })
+      : await startChild(conversation, parent, callId, agent, messages, options));
+  await driven.begun;
+  const { mode } = driven.task?.record ?? driven.record;
+  if (mode === "sync") await waitFor(conversation, parent, driven, options);
+  const record = driven.task?.record ?? driven.record;
+  if (!isTerminal(record.status)) return standing(record);
+  return endedOutcome(parent, record, options);
+}
+
+/**
+ * A background call returns before its child ends, and the inbox delivers the end. A call that a crash repeats returns
+ * the same, although its child may have ended by then.
+ */
+function endedOutcome(
+  parent: TaskRun,
+  record: TaskRecord,
+  { mode }: RunChildOptions,
+): ChildOutcome | Promise<ChildOutcome> {
+  if (mode === "background") return standing({ ...record, status: "in_progress" });
+  return outcomeOf(parent, record, record.taskId);
+}
+
+/** The name that an agent's messages carry. */
+function nameOf(agent: Agent): string {
+  return settingsBehind(agent)?.name ?? agent.name;
+}
+
+async function startChild(
+  conversation: Conversation,
+  parent: TaskRun,
+  callId: string,
+  agent: Agent,
+  messages: readonly Message[],
+  options: RunChildOptions,
+): Promise<Drive> {
+  const { agentId, label, mode = "sync", child, output, signal } = options;
+  const settings = settingsBehind(agent) ?? parent.settings;
+  const uuid = parent.settings.ids.uuid();
+  const record: TaskRecord = {
+    taskId: callId,
+    rootTaskId: parent.ref.rootTaskId,
+    parentTaskId: parent.ref.taskId,
+    parentItemId: childPlace(parent, callId).item_id,
+    agentId,
+    agentName: nameOf(agent),
+    agentKey: child?.agentKey ?? `agent:${agentId}:${uuid}`,
+    ...(label !== undefined && { label }),
+    sessionId: child?.sessionId ?? `sub-${uuid}`,
+    parentSessionId: parent.ref.sessionId,
+    ...(parent.record.userId !== undefined && { userId: parent.record.userId }),
+    depth: parent.record.depth + 1,
+    path: `${parent.record.path}/${agentId}`,
+    createdAt: settings.clock.now(),
+    mode,
+    status: "queued",
+    committedOutput: 0,
+    ...(output && { outputSchema: toJsonSchema(output) }),
+  };
+  const stored = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
+  const input = await storedInput(messages, record, stored, signal);
+  const queued = { ...record, input };
+  const start = { agent, parent, ...(output && { caller: { output } }) };
+  const tellStarted = () => {
+    parent.emitter.emit({
+      type: "task.child.started",
+      ...childPlace(parent, callId),
+      mode,
+      agent: { id: agentId, name: record.agentName, key: record.agentKey },
+    });
+    parent.childCalls.add(callId);
+  };
+  // A new child's start and beginning go into one commit. A known child may be busy: its task is stored as queued.
+  if (!child?.isKnown) {
+    return drive(conversation, queued, { ...start, isNew: true, onBegin: tellStarted });
+  }
+  tellStarted();
+  announceTask(parent.log, queued, parent.settings.clock, sourceOf(queued));
+  await parent.log.commit({ tasks: [queued] });
+  return drive(conversation, queued, start);
+}
+
+/** Waits for a sync child. A cancel of the call reaches the child; a timeout promotes it to the background. */
+async function waitFor(
+  conversation: Conversation,
+  parent: TaskRun,
+  child: Drive,
+  { signal, timeoutMs }: RunChildOptions,
+): Promise<void> {
+  const { taskId } = child.record;
+  const onAbort = () => conversation.abortTree(taskId, signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  const timeout = Promise.withResolvers<boolean>();
+  const { clock } = parent.settings;
+  const stopClock =
+    timeoutMs === undefined ? undefined : after(clock, timeoutMs, () => timeout.resolve(true));
+  try {
+    const isLate = await Promise.race([child.ended.then(() => false), timeout.promise]);
+    if (isLate && !child.isQueued) await child.opened;
+    const isAtRest = child.task ? child.task.isResting : !child.isQueued;
+    if (isLate && !isAtRest) return await promote(parent, child);
+    await child.ended;
+    const status = child.task?.record.status;
+    if (status === undefined || !isTerminal(status)) return;
+    tellFinished(parent, taskId, child);
+  } finally {
+    stopClock?.();
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+function tellFinished(parent: TaskRun, taskId: string, { task }: Drive): void {
+  if (task === undefined) return;
+  const status = task.record.status as TerminalStatus;
+  const place = childPlace(parent, taskId);
+  parent.emitter.emit({ type: "task.child.finished", ...place, status, usage: task.usage });
+}
+
+/** Continues a child in the background: same task, same source, only its mode changes. */
+async function promote(parent: TaskRun, child: Drive): Promise<void> {
+  const mode = "background" as const;
+  const { task } = child;
+  const record = { ...(task?.record ?? child.record), mode };
+  if (task) task.record = record;
+  else child.record = record;
+  parent.emitter.emit({
+    type: "task.child.promoted",
+    ...childPlace(parent, record.taskId),
+    mode,
+    reason: "sync_timeout",
+  });
+  await parent.log.commit({ tasks: [record] });
+}
+
+/**
+ * Cancels the descendants of a task that nothing drives: suspended ones, and those whose process is gone. Driven ones
+ * have been aborted. Intermediate tasks cancel their own descendants.
+ */
+export async function cancelChildren(
+  conversation: Conversation,
+  parent: TaskRun,
+  which: "all" | "sync",
+): Promise<void> {
+  const { store, drives } = conversation;
+  const { rootTaskId, taskId } = parent.ref;
+  for (let hasMore = true; hasMore; ) {
+    hasMore = false;
+    const tree = await store.tasks({ rootTaskId });
+    const ends = unfinishedBelow(tree, taskId).map((record) => {
+      const isSync = record.mode === "sync" && record.parentTaskId === taskId;
+      const driven = drives.get(record.taskId);
+      if (which === "sync" && !isSync) return undefined;
+      if (driven) {
+        // A drive that had no ancestors yet when they were aborted is aborted here.
+        if (which === "all") conversation.abortTree(record.taskId, reasonOf(parent));
+        return isSync ? driven.ended.catch(() => {}) : undefined;
+      }
+      hasMore = true;
+      return cancelUndriven(conversation, parent, record);
+    });
+    await Promise.all(ends);
+  }
+  if (parent.childCalls.size === 0) return;
+  await parent.log.flush(); // a child that has just started is recorded then
+  const children = await Promise.all([...parent.childCalls].map((id) => store.task(id)));
+  if (children.every((record) => record?.rootTaskId === rootTaskId)) return;
+  endUnrecorded(parent, (await foldLog(store, rootTaskId)).tree);
+}
+
+/** Cancels a sync child whose call finished without it (timeout or abort). */
+export async function cancelChildOf(
+  conversation: Conversation,
+  parent: TaskRun,
+  callId: string,
+): Promise<void> {
+  if (!parent.childCalls.has(callId)) return;
+  const child = await conversation.store.task(callId);
+  if (child?.mode === "sync" && !isTerminal(child.status))
+    await cancelUndriven(conversation, parent, child);
+}
+
+async function cancelUndriven(
+  conversation: Conversation,
+  above: TaskRun,
+  record: TaskRecord,
+): Promise<void> {
+  const reason = reasonOf(above);
+  const { taskId, mode, parentTaskId } = record;
+  const isChild = parentTaskId === above.ref.taskId;
+  const driven = conversation.drives.get(taskId);
+  if (driven) {
+    driven.controller.abort(reason);
+    return driven.ended;
+  }
+  const ended = drive(conversation, record, {
+    cancel: reason,
+    ...(isChild && { parent: above }),
+  });
+  await ended.ended;
+  if (isChild && mode === "sync" && above.openResults.has(taskId))
+    tellFinished(above, taskId, ended);
+}
+
+function reasonOf({ controller: { signal } }: TaskRun): unknown {
+  return signal.aborted ? signal.reason : new Error("Its caller has ended.");
+}

@@ -1,0 +1,391 @@
+import type { Agent, Input } from "../../protocol/agent.ts";
+import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
+import { LogWriter, logRoom } from "../events/log-writer.ts";
+import { executorLost } from "../loop/ending.ts";
+import { cancelReason } from "../loop/inbox.ts";
+import type { AgentSettings } from "../loop/settings.ts";
+import { settingsBehind } from "../loop/settings.ts";
+import type { TaskConversation, TaskRun } from "../loop/task-run.ts";
+import { untilItEnds } from "../loop/task-run.ts";
+import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
+import { cancelRow, postCancel, reasonText } from "./cancel.ts";
+import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
+import { type Drive, type DriveStart, drive, isRefusedBeginning } from "./drive.ts";
+import { rootRecord } from "./lifecycle.ts";
+import { plan, Workload } from "./plan.ts";
+import type { Process } from "./process.ts";
+import { taskReached } from "./task-reached.ts";
+
+/** How soon the scheduler reads the store again after it could not. */
+const retryMs = 250;
+
+/**
+ * A root session with all its descendants, owned by this process: one lease, one writer per log, and a scheduler that
+ * drives every task that can move. It closes itself when nothing runs, nothing can start and nobody holds it.
+ */
+export class Conversation implements TaskConversation {
+  readonly process: Process;
+  readonly store: Store;
+  readonly sessionId: string;
+  /** The tasks that run now, by id. */
+  readonly drives = new Map<string, Drive>();
+  /** Aborts every drive when this process may no longer write. */
+  readonly lost = new AbortController();
+  /** Resolves when the lease is released. */
+  readonly closed: Promise<void>;
+  readonly #onClosed: () => void;
+  /** The root agents that entered, by name; the latest of a name wins. */
+  readonly #agents = new Map<string, AgentSettings>();
+  readonly #logs = new Map<string, LogWriter>();
+  /** Rows that a drive found and left. */
+  readonly #tried = new Set<string>();
+  /** Tasks that could not be opened here: they wait for another owner. */
+  readonly #stuck = new Set<string>();
+  readonly #leaseMs: number;
+  #lease: Lease;
+  #holders = 1;
+  #isClosing = false;
+  #isFailing = false;
+  #looking: Promise<void> | undefined;
+  #mustLook = false;
+  #renewal: ReturnType<typeof setInterval>;
+  #unwatch: () => void;
+
+  private constructor(process: Process, lease: Lease, settings: AgentSettings) {
+    this.process = process;
+    this.store = process.store;
+    this.sessionId = lease.sessionId;
+    this.#agents.set(settings.name, settings);
+    this.#lease = lease;
+    this.#leaseMs = settings.leaseMs;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.closed = promise;
+    this.#onClosed = resolve;
+    this.#renewal = setInterval(() => void this.#renew(), this.#leaseMs / 3);
+    this.#renewal.unref?.();
+    this.#unwatch = this.store.watch({ inbox: this.sessionId }, () => void this.look());
+  }
+
+  /** Acquires the lease; undefined when another process has it. The caller holds the conversation. */
+  static async open(
+    process: Process,
+    sessionId: string,
+    settings: AgentSettings,
+  ): Promise<Conversation | undefined> {
+    const lease = await process.store.acquire(sessionId, process.id, settings.leaseMs);
+    return lease && new Conversation(process, lease, settings);
+  }
+
+  /** Whether tasks can be driven here. */
+  get isOpen(): boolean {
+    return !this.#isClosing && !this.lost.signal.aborted;
+  }
+
+  /** Keeps the conversation open until `leave`, and adds a root agent. */
+  hold(settings: AgentSettings): void {
+    this.#agents.set(settings.name, settings);
+    this.#holders += 1;
+  }
+
+  /** Ends a hold; resolves when the scheduler has looked, and if nothing is left to do, when the lease is released. */
+  async leave(): Promise<void> {
+    this.#holders -= 1;
+    await this.look();
+    await this.settle();
+  }
+
+  /** Resolves when the scheduler rests; if nothing runs either, when the lease is released. */
+  async settle(): Promise<void> {
+    await this.#looking;
+    if (this.#isClosing) await this.closed;
+  }
+
+  /** The settings of the agent of a root task; undefined when this process does not have it. */
+  rootSettings({ taskId, agentName }: TaskRecord): AgentSettings | undefined {
+    return this.process.callers.get(taskId)?.settings ?? this.#agents.get(agentName);
+  }
+
+  /** The agent of a child; undefined when its parent does not offer it. */
+  async childAgent(parent: TaskRun, record: TaskRecord): Promise<Agent | undefined> {
+    const { taskId, agentName } = record;
+    const agent =
+      this.process.childAgents.get(taskId) ?? (await parent.settings.resolveChild?.(record));
+    const name = agent && (settingsBehind(agent)?.name ?? agent.name);
+    return name === agentName ? agent : undefined; // the name finds the open calls in the transcript
+  }
+
+  /** Drives a new root task; its record is written with its first events. */
+  submit(record: TaskRecord, start: DriveStart): Drive {
+    return drive(this, record, { ...start, isNew: true });
+  }
+
+  /** Starts every task that can move. Calls during a look cause one more look. */
+  look(): Promise<void> {
+    this.#mustLook = true;
+    this.#looking ??= this.#lookAgain();
+    return this.#looking;
+  }
+
+  async #lookAgain(): Promise<void> {
+    await undefined; // `look` must have stored this promise before it can end
+    try {
+      while (this.#mustLook && this.isOpen && !this.#isFailing) {
+        this.#mustLook = false;
+        await this.#lookOnce();
+      }
+    } catch {
+      this.#lookLater(); // a store that could not be read may be back; a commit tells if it is gone
+    } finally {
+      this.#looking = undefined;
+      if (this.drives.size === 0 && this.#holders === 0 && !this.#isClosing) {
+        this.#isClosing = true;
+        void this.#close();
+      }
+    }
+  }
+
+  #lookLater(): void {
+    const timer = setTimeout(() => void this.look(), retryMs);
+    timer.unref?.();
+    void this.closed.then(() => clearTimeout(timer));
+  }
+
+  async #lookOnce(): Promise<void> {
+    const workload = await Workload.read(this.store, this.sessionId);
+    const roots = await this.#endedRoots(workload);
+    if (!this.isOpen) return;
+    for (const post of workload.posts) {
+      const target = post.kind === "cancel" ? workload.target(post) : undefined;
+      if (target) this.abortTree(target.taskId, cancelReason(post), true);
+    }
+    const { tasks, stale, wakes } = plan(workload, this.sessionId, {
+      isDriven: (taskId) => this.drives.has(taskId) || this.#stuck.has(taskId),
+      hasAgent: ({ rootTaskId }) => {
+        const root = workload.record(rootTaskId) ?? roots.get(rootTaskId);
+        return root !== undefined && this.rootSettings(root) !== undefined;
+      },
+      isTried: (postId) => this.#tried.has(postId),
+    });
+    for (const record of tasks) drive(this, record, this.#startOf(record));
+    if (stale.length > 0) await this.#dropStale(stale);
+    if (wakes) this.#wake(await this.#lastRoot());
+  }
+
+  /** A queued task whose call waits here begins with the live options of that call. */
+  #startOf({ taskId }: TaskRecord): DriveStart {
+    const caller = this.process.callers.get(taskId);
+    return caller ? { caller: caller.options } : {};
+  }
+
+  async #endedRoots({ records }: Workload): Promise<ReadonlyMap<string, TaskRecord>> {
+    const ids = new Set(records.filter(({ depth }) => depth > 0).map((one) => one.rootTaskId));
+    const roots = await Promise.all([...ids].map((id) => this.store.task(id)));
+    return new Map(roots.flatMap((root) => (root ? [[root.taskId, root] as const] : [])));
+  }
+
+  /** Takes rows that came too late for their task, so that they do not keep the conversation listed as expired. */
+  async #dropStale(candidates: readonly Post[]): Promise<void> {
+    const ended = new Map<string, Post>();
+    for (const post of candidates) {
+      const taskId = post.taskId ?? post.message?.metadata?.taskId ?? post.rootTaskId;
+      if (taskId === undefined || this.drives.has(taskId)) continue;
+      const record = await this.store.task(taskId);
+      const isEnded = record ? isTerminal(record.status) : post.taskId !== undefined;
+      const isBegun = post.ifQueued && record?.status !== "queued";
+      if (isEnded || isBegun) ended.set(post.id, post);
+    }
+    if (ended.size === 0) return;
+    // The end of a task takes its rows, perhaps since they were listed: only rows that are still there are dropped.
+    const left = await this.store.posts({ conversation: this.sessionId });
+    const stale = left.filter(({ id }) => ended.has(id));
+    const [first] = stale;
+    if (first === undefined) return;
+    const log = first.rootTaskId ?? (await this.#lastRoot())?.taskId;
+    if (log === undefined) return;
+    await this.log(log).commit({ taken: stale.map(({ id }) => id) });
+  }
+
+  /** Starts a root task that reads the input posted to the idle session. */
+  #wake(last: TaskRecord | undefined): void {
+    const settings = last && this.#agents.get(last.agentName);
+    if (last === undefined || settings === undefined || !this.isOpen) return;
+    const options = last.userId === undefined ? {} : { userId: last.userId };
+    this.submit(rootRecord(settings, this.sessionId, options), { settings });
+  }
+
+  async #lastRoot(): Promise<TaskRecord | undefined> {
+    return (await this.store.tasks({ sessionId: this.sessionId })).at(-1);
+  }
+
+  /** Called by a drive at its rest. */
+  release(ended: Drive, rows: readonly Post[]): void {
+    const { record } = ended.task ?? ended;
+    const { taskId, mode, parentTaskId = "", status } = record;
+    this.drives.delete(taskId);
+    if (status !== "suspended") this.process.childAgents.delete(taskId);
+    for (const { id } of rows) this.#tried.add(id);
+    if (!ended.task && (status === "in_progress" || status === "queued")) this.#stuck.add(taskId);
+    const hasWaitingCall = mode === "sync" && this.drives.has(parentTaskId);
+    if (!hasWaitingCall) void this.look();
+  }
+
+  /** Fails the running tasks of a process that is gone, the deepest first: a parent ends after its calls. */
+  async failLost(): Promise<void> {
+    const { records } = await Workload.read(this.store, this.sessionId);
+    const lost = records.filter(
+      ({ status, depth }) => status === "in_progress" || (status === "queued" && depth > 0),
+    );
+    this.#isFailing = true; // no look may start what is about to fail
+    for (const record of [...lost].sort((one, two) => two.depth - one.depth)) {
+      if (!this.drives.has(record.taskId))
+        await drive(this, record, { fail: executorLost() }).ended.catch(() => {});
+    }
+    this.#isFailing = false;
+  }
+
+  /** The one writer of a root task's log. */
+  log(rootTaskId: string): LogWriter {
+    const known = this.#logs.get(rootTaskId);
+    if (known) return known;
+    const room = logRoom(this.store, rootTaskId);
+    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step), room);
+    this.#logs.set(rootTaskId, writer);
+    return writer;
+  }
+
+  async #commit(step: Omit<Commit, "lease">): Promise<void> {
+    if (this.lost.signal.aborted) throw this.lost.signal.reason;
+    try {
+      await this.store.commit({ ...step, lease: this.#lease });
+    } catch (thrown) {
+      const error = rivuletErrorOf(thrown, "store_failed");
+      if (step.begins !== undefined && isRefusedBeginning(error)) this.#logs.delete(step.log);
+      else this.lose(error);
+      throw error;
+    }
+  }
+
+  /** Stops all drives: an event that was not written must not be shown, and nothing more is written. */
+  lose(error: unknown): void {
+    if (!this.lost.signal.aborted) {
+      const reason = rivuletErrorOf(error, "store_failed");
+      if (reason.code !== "fenced") this.process.failures.set(this.sessionId, reason);
+      this.lost.abort(reason);
+    }
+    void this.look();
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const [lease] = await this.store.renew([this.#lease], this.#leaseMs);
+      if (lease) this.#lease = lease;
+      else this.lose(new RivuletError("fenced", "Another process has taken this session over."));
+    } catch {
+      // The store may be back before the lease expires; the next commit tells.
+    }
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#renewal);
+    this.#unwatch();
+    await Promise.allSettled([...this.#logs.values()].map((log) => log.flush()));
+    await this.store.release(this.#lease).catch(() => {}); // a lease expires by itself
+    this.#onClosed();
+    if (!this.lost.signal.aborted) await this.#lookAfterRelease().catch(() => {});
+  }
+
+  /** A row that was posted while the lease was held but after the last look would otherwise wait for a timer. */
+  async #lookAfterRelease(): Promise<void> {
+    const workload = await Workload.read(this.store, this.sessionId);
+    if (workload.records.length === 0 && workload.posts.length === 0) return;
+    const roots = await this.#endedRoots(workload);
+    const next = plan(workload, this.sessionId, {
+      isDriven: (taskId) => this.#stuck.has(taskId),
+      hasAgent: ({ rootTaskId }) =>
+        this.#agents.has((workload.record(rootTaskId) ?? roots.get(rootTaskId))?.agentName ?? ""),
+      isTried: (postId) => this.#tried.has(postId),
+    });
+    const settings = [...this.#agents.values()];
+    const [first] = settings;
+    const wakes = next.wakes && this.#agents.has((await this.#lastRoot())?.agentName ?? "");
+    if ((next.tasks.length === 0 && !wakes) || first === undefined) return;
+    if ((await this.store.owner(this.sessionId)) !== undefined) return;
+    const conversation = await this.process.enter(this.sessionId, first);
+    for (const more of settings) conversation?.addAgent(more);
+    await conversation?.leave();
+  }
+
+  /** Adds a root agent. */
+  addAgent(settings: AgentSettings): void {
+    this.#agents.set(settings.name, settings);
+  }
+
+  runChild(
+    parent: TaskRun,
+    callId: string,
+    agent: Agent,
+    input: Input,
+    options: ChildOptions & { readonly signal: AbortSignal },
+  ): Promise<ChildOutcome> {
+    return runChild(this, parent, callId, agent, input, options);
+  }
+
+  cancelChildren(task: TaskRun, which: "all" | "sync"): Promise<void> {
+    return cancelChildren(this, task, which);
+  }
+
+  cancelChildOf(task: TaskRun, callId: string): Promise<void> {
+    return cancelChildOf(this, task, callId);
+  }
+
+  childStopped(callId: string): Promise<unknown> | undefined {
+    const child = this.drives.get(callId);
+    return child?.record.mode === "sync" ? child.ended.catch(() => {}) : undefined;
+  }
+
+  async cancelTask(taskId: string, reason: string): Promise<void> {
+    const targets = await postCancel(this.store, taskId, reason);
+    await this.look();
+    const isEnded = ({ status }: TaskRecord) => isTerminal(status);
+    const { signal } = this.lost;
+    await Promise.all(
+      targets.map((target) => taskReached(this.store, target.taskId, isEnded, signal)),
+    );
+  }
+
+  /** Cancels a task that runs here at once, before the caller has posted anything. */
+  cancelNow(taskId: string, reason: unknown): void {
+    const { task, controller } = this.drives.get(taskId) ?? {};
+    const isShown = task && !task.emitter.isNew && !task.isResting;
+    if (isShown && !controller?.signal.aborted)
+      task.emitter.emit({ type: "task.cancelling", reason: reasonText(reason) });
+    this.abortTree(taskId, reason);
+  }
+
+  /** Aborts a task and its descendants that run here; `isPosted`: a row for the task itself is stored already. */
+  abortTree(taskId: string, reason: unknown, isPosted = false): void {
+    const targets = [...this.drives.values()].filter(
+      ({ record, ancestors, controller }) =>
+        (record.taskId === taskId || ancestors.includes(taskId)) && !controller.signal.aborted,
+    );
+    // One commit before any abort: a crash must not leave only a part of the tree cancelled.
+    const unposted = targets.filter(({ record }) => !isPosted || record.taskId !== taskId);
+    if (!this.lost.signal.aborted) postCancels(unposted, reason);
+    for (const { controller } of targets) controller.abort(reason);
+  }
+}
+
+/** Stores a cancel for each task until it ends, for a process that takes one of them over before. */
+function postCancels(drives: readonly Drive[], reason: unknown): void {
+  const message = reasonText(reason);
+  const tasks = drives.flatMap(({ task }) => (task && !task.isResting ? [task] : []));
+  const posts = tasks.flatMap((task) => {
+    const row = cancelRow(task.record, message);
+    if (task.claims.has(row.id)) return [];
+    task.claims.set(row.id, untilItEnds);
+    return [row];
+  });
+  if (posts.length > 0) tasks[0]?.log.commit({ posts }).catch(() => {}); // the next commit reports it
+}

@@ -1,0 +1,387 @@
+import type { Budget, ContextLookup, RunOptions, StandardSchema } from "../../protocol/agent.ts";
+import type { Clock } from "../../protocol/clock.ts";
+import type { Message } from "../../protocol/message.ts";
+import { ReferencePool } from "../../protocol/references.ts";
+import type { Source } from "../../protocol/source.ts";
+import type { Post, TaskRecord } from "../../protocol/store.ts";
+import type { TaskObject, Usage } from "../../protocol/task.ts";
+import { BudgetMeter } from "../base/budget.ts";
+import { freezePlain, frozenCopy } from "../base/plain.ts";
+import { unknownEffectResult } from "../base/prompts.ts";
+import { TaskEmitter } from "../events/emit.ts";
+import { type FoldedTask, foldTask } from "../events/fold-log.ts";
+import type { LogWriter } from "../events/log-writer.ts";
+import { deliveryOf, referencesIn } from "../loop/child-outcome.ts";
+import { cancelled, type Ending, refOf } from "../loop/ending.ts";
+import { arrived, cancelReason, lateRows } from "../loop/inbox.ts";
+import { nextStep } from "../loop/next.ts";
+import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
+import { settleCall } from "../loop/settle.ts";
+import {
+  claimedBy,
+  commitStep,
+  findTool,
+  refreshTools,
+  type StepWrite,
+  type TaskRun,
+  untilItEnds,
+  viewOf,
+} from "../loop/task-run.ts";
+import { openTrace } from "../loop/trace.ts";
+import { layerContext } from "../tool/context.ts";
+import { denyRules } from "../tool/permission.ts";
+import { toJsonSchema } from "../tool/schema.ts";
+import type { Conversation } from "./conversation.ts";
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+const emptyFold: FoldedTask = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
+
+/** A task to open. */
+interface OpenTask {
+  readonly conversation: Conversation;
+  readonly settings: AgentSettings;
+  readonly record: TaskRecord;
+  readonly messages: readonly Message[];
+  readonly parent?: TaskRun | undefined;
+  readonly caller?: RunOptions<StandardSchema | undefined>;
+  readonly controller?: AbortController;
+  /** True: the log has no event of the task yet. */
+  readonly isNew?: boolean;
+}
+
+/** Opens a task to drive it; a task that has begun continues the numbers of its log. */
+export async function openTask(open: OpenTask): Promise<TaskRun> {
+  const { conversation, record, messages, parent, caller = {} } = open;
+  const settings = parent
+    ? { ...open.settings, agentId: record.agentId, clock: parent.settings.clock }
+    : open.settings;
+  const log = conversation.log(record.rootTaskId);
+  const source = record.depth > 0 ? sourceOf(record) : undefined;
+  const folded = open.isNew ? emptyFold : await foldTask(conversation.store, record);
+  const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
+    taskSeq: (folded.task?.appliedSeq ?? -1) + 1,
+    outputIndex: folded.task?.output.length ?? 0,
+  });
+  const entries = referencesIn(messages);
+  const ref = refOf(record);
+  const transcript = [...messages];
+  const controller = open.controller ?? new AbortController();
+  const task: TaskRun = {
+    settings,
+    conversation,
+    log,
+    emitter,
+    source,
+    ref,
+    messages: transcript,
+    record,
+    usage: folded.task?.usage ?? noUsage,
+    cost: folded.task?.cost,
+    pool: ReferencePool.from({ taskId: record.taskId, entries }),
+    storedReferences: entries.length,
+    openResults: new Map(
+      folded.task?.output.flatMap((item, index) =>
+        item.type === "tool_result" && item.status === "in_progress"
+          ? [[item.call_id, { id: item.id, index, blocks: item.block_list }] as const]
+          : [],
+      ),
+    ),
+    childCalls: new Set(folded.task?.children),
+    controller,
+    cancelledAt: undefined,
+    context: contextOf(settings, caller, parent),
+    caller,
+    hookContext: Object.freeze({
+      agent: settings.name,
+      agentId: record.agentId,
+      task: ref,
+      ...(record.userId !== undefined && { userId: record.userId }),
+      ...(source && { source }),
+      get messages() {
+        return viewOf(transcript);
+      },
+      state: new Map(),
+    }),
+    budget: new BudgetMeter(
+      { ...settings.budget, ...record.budget },
+      settings.clock,
+      { ...folded.used, wallMs: record.workedMs ?? 0 },
+      parent?.budget,
+    ),
+    permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
+    ancestors: parent ? [...parent.ancestors, parent.ref.taskId] : [],
+    deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
+    claims: new Map(),
+    isResting: false,
+    trace: openTrace(settings, record, parent?.trace),
+  };
+  const onCancel = () => {
+    task.cancelledAt = settings.clock.now();
+  };
+  if (controller.signal.aborted) onCancel();
+  else controller.signal.addEventListener("abort", onCancel, { once: true });
+  return task;
+}
+
+function contextOf(
+  settings: AgentSettings,
+  caller: RunOptions<StandardSchema | undefined>,
+  parent: TaskRun | undefined,
+): ContextLookup {
+  return layerContext(caller.context, parent?.context, settings.context, settings.toolkit.context);
+}
+
+/** The task above a child, opened without being driven if need be; undefined when the root's agent is not here. */
+export async function openParent(
+  conversation: Conversation,
+  { parentTaskId = "" }: TaskRecord,
+): Promise<TaskRun | undefined> {
+  const driven = conversation.drives.get(parentTaskId)?.task;
+  if (driven) return driven;
+  const { store } = conversation;
+  const record = await store.task(parentTaskId);
+  if (record === undefined) return undefined;
+  const messages = await store.session(record.sessionId);
+  if (record.parentTaskId === undefined) {
+    const settings = conversation.rootSettings(record);
+    return settings && openTask({ conversation, settings, record, messages });
+  }
+  const parent = await openParent(conversation, record);
+  if (parent === undefined) return undefined;
+  const agent = await conversation.childAgent(parent, record);
+  const settings = (agent && settingsBehind(agent)) ?? nameOnly(parent.settings, record);
+  return openTask({ conversation, settings, record, messages, parent });
+}
+
+/** Settings that suffice to end a task without running its agent. */
+export function nameOnly(settings: AgentSettings, record: TaskRecord): AgentSettings {
+  const { agentName: name, agentId } = record;
+  return { ...settings, name, agentId };
+}
+
+/** The place of a child in its parent's output. */
+export function childPlace(parent: TaskRun, callId: string) {
+  const place = parent.openResults.get(callId);
+  if (place === undefined) throw new Error(`No item is open for call ${callId}.`);
+  return { child_task_id: callId, call_id: callId, item_id: place.id, output_index: place.index };
+}
+
+/** The source that a child's events carry. */
+export function sourceOf(record: TaskRecord): Source {
+  return Object.freeze({
+    agentKey: record.agentKey,
+    agentId: record.agentId,
+    agentName: record.agentName,
+    sessionId: record.sessionId,
+    parentSessionId: record.parentSessionId ?? "",
+    taskId: record.taskId,
+    depth: record.depth,
+    path: record.path,
+  });
+}
+
+/** Writes that a task exists, before it begins. */
+export function announceTask(
+  log: LogWriter,
+  record: TaskRecord,
+  clock: Pick<Clock, "now">,
+  source: Source,
+): void {
+  announce(new TaskEmitter(record.taskId, log, source, clock), record);
+}
+
+function announce(emitter: TaskEmitter, record: TaskRecord): void {
+  const parent = record.parentTaskId !== undefined && {
+    parent_task_id: record.parentTaskId,
+    parent_call_id: record.taskId,
+    parent_item_id: record.parentItemId,
+    mode: record.mode,
+  };
+  emitter.emit({
+    type: "task.created",
+    task: {
+      id: record.taskId,
+      object: "task",
+      status: "queued",
+      agent_id: record.agentId,
+      session_id: record.sessionId,
+      ...parent,
+      created_at: record.createdAt,
+    },
+  });
+}
+
+/** Writes the first events of a task and its input; rows that were posted before it began precede the input. */
+export async function beginTask(
+  task: TaskRun,
+  input: readonly Message[],
+  onBegin?: () => void,
+): Promise<void> {
+  const late = await lateRows(task);
+  onBegin?.(); // what it emits must not be flushed before this commit
+  if (task.emitter.isNew) announce(task.emitter, task.record);
+  const identity = { id: task.record.taskId, object: "task" } as const;
+  task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
+  const { input: _, ...record } = task.record;
+  task.record = record;
+  await commitStep(task, {
+    ...before(input, arrived(task, late)),
+    record: { status: "in_progress" },
+    ...(record.depth === 0 && { begins: true }),
+  });
+}
+
+/** Ends a task that never began: one commit creates it in its log, cancels it and takes the row that asked for it. */
+export async function cancelQueued(task: TaskRun, row: Post | undefined): Promise<void> {
+  if (task.emitter.isNew) announce(task.emitter, task.record);
+  if (row !== undefined) task.claims.set(row.id, untilItEnds);
+  const { signal } = task.controller;
+  const reason = row
+    ? cancelReason(row).message
+    : String((signal.reason as Error)?.message ?? signal.reason);
+  task.emitter.emit({ type: "task.cancelling", reason });
+  await endTask(task, cancelled(task));
+}
+
+/** Resumes a task that has begun: discards what its last owner showed and did not commit. */
+export async function resumeTask(task: TaskRun, reason: string, isRelay = false): Promise<void> {
+  const rows = await lateRows(task);
+  // Text that came with answers belongs to this resume; other words wait for the next reasoning.
+  const late = rows.some(({ post }) => post.taskId === task.ref.taskId && post.kind === "input")
+    ? rows
+    : [];
+  task.isResting = false;
+  const wasLost = task.record.status === "in_progress";
+  task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
+  if (wasLost) await recover(task, task.controller.signal, isRelay);
+  await commitStep(task, { ...arrived(task, late), record: { status: "in_progress" } });
+}
+
+function before(messages: readonly Message[], late: StepWrite): StepWrite {
+  return { ...late, messages: [...(late.messages ?? []), ...messages] };
+}
+
+/** Writes how a task came to rest; the end of a background task is told to its parent in the same commit. */
+export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
+  task.isResting = true;
+  const { taskId } = task.ref;
+  if (ending.status === "suspended") {
+    const { suspension, generateReason } = ending;
+    task.emitter.emit({ type: "task.suspended", ...suspension, generate_reason: generateReason });
+    await commitStep(task, { record: { status: "suspended" } });
+    return;
+  }
+  const taken = claimedBy(task, untilItEnds);
+  const common = {
+    id: taskId,
+    object: "task",
+    completed_at: task.settings.clock.now(),
+    usage: task.usage,
+  } as const;
+  if (ending.status === "failed") {
+    const error = ending.error.toJSON();
+    task.emitter.emit({ type: "task.failed", task: { ...common, status: "failed", error } });
+    const record = { status: "failed", error, usage: task.usage } as const;
+    await commitStep(task, { record, posts: deliveryOf(task, "failed"), taken });
+    return;
+  }
+  const { generateReason, incompleteReason, reason, message } = ending;
+  // The caller gets the value itself and may do with it what it likes.
+  const structured: unknown =
+    ending.structured === undefined
+      ? undefined
+      : freezePlain(JSON.parse(JSON.stringify(ending.structured)));
+  const said = {
+    ...common,
+    generate_reason: generateReason,
+    ...(structured !== undefined && { structured }),
+    ...(incompleteReason && { incomplete_details: { reason: incompleteReason } }),
+    ...(reason !== undefined && { reason }),
+  } satisfies Partial<TaskObject>;
+  const { status } = ending;
+  if (status === "completed")
+    task.emitter.emit({ type: "task.completed", task: { ...said, status } });
+  else if (status === "cancelled") {
+    task.emitter.emit({ type: "task.cancelled", task: { ...said, status } });
+  } else task.emitter.emit({ type: "task.incomplete", task: { ...said, status } });
+  const { usage } = task;
+  const record = { status, result: message, generateReason, usage };
+  await commitStep(task, {
+    record: { ...record, ...(structured !== undefined && { structured }) },
+    posts: deliveryOf(task, status),
+    taken,
+  });
+}
+
+/** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
+async function recover(task: TaskRun, signal: AbortSignal, isRelay: boolean): Promise<void> {
+  // A tool that cannot be found now is not run again.
+  await refreshTools(task, signal).catch(() => {});
+  const { task: folded } = await foldTask(task.conversation.store, task.record);
+  const discard = (id: string, index: number) =>
+    task.emitter.emit({
+      type: "task.output_item.discarded",
+      output_index: index,
+      item_id: id,
+      reason: "recovered",
+    });
+  for (const [index, item] of (folded?.output ?? []).entries()) {
+    const isProvisional = index >= task.record.committedOutput && item.type !== "tool_result";
+    if (isProvisional && item.type !== "discarded") discard(item.id, index);
+  }
+  const next = nextStep(task.messages, task.settings.name);
+  const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
+  for (const { call, suspension, answer } of calls) {
+    const place = task.openResults.get(call.id);
+    const isAllowed = answer?.decision === "approve" || answer?.decision === "edit";
+    // One that waits has not begun; one that was allowed may have.
+    if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
+    if (task.childCalls.has(call.id)) continue;
+    if (isRelay || isIdempotent(task, call.name)) {
+      discard(place.id, place.index);
+      task.openResults.delete(call.id);
+    } else {
+      await settleCall(task, call, "interrupted", unknownEffectResult);
+    }
+  }
+}
+
+function isIdempotent(task: TaskRun, name: string): boolean {
+  try {
+    return findTool(task, name)?.idempotent ?? false;
+  } catch {
+    return false;
+  }
+}
+
+/** The record of a new root task. */
+export function rootRecord(
+  settings: AgentSettings,
+  sessionId: string,
+  options: RunOptions<StandardSchema | undefined>,
+): TaskRecord {
+  const { ids, clock, agentId, name } = settings;
+  const taskId = ids.next("task");
+  return {
+    taskId,
+    rootTaskId: taskId,
+    agentId,
+    agentName: name,
+    agentKey: `agent:${agentId}:${ids.uuid()}`,
+    sessionId,
+    ...(options.userId !== undefined && { userId: options.userId }),
+    depth: 0,
+    path: sessionId,
+    createdAt: clock.now(),
+    mode: "sync",
+    status: "queued",
+    committedOutput: 0,
+    ...(options.output && { outputSchema: toJsonSchema(options.output) }),
+    ...(options.budget && { budget: frozenCopy(options.budget) }),
+  };
+}
+
+/** The same record when a later call gives limits too: they come before those of the calls before it. */
+export function withBudget(record: TaskRecord, budget: Budget | undefined): TaskRecord {
+  return budget ? { ...record, budget: { ...record.budget, ...budget } } : record;
+}

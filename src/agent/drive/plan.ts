@@ -1,0 +1,131 @@
+import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
+import { isControl, isFor } from "../loop/inbox.ts";
+
+/** The statuses of a task that has not ended. */
+export const unfinished = ["queued", "in_progress", "suspended"] as const;
+
+/** The unfinished tasks of a conversation and the rows of its inbox. */
+export class Workload {
+  /** In insertion order. */
+  readonly records: readonly TaskRecord[];
+  readonly posts: readonly Post[];
+  readonly #byId: ReadonlyMap<string, TaskRecord>;
+
+  constructor(records: readonly TaskRecord[], posts: readonly Post[]) {
+    this.records = records;
+    this.posts = posts;
+    this.#byId = new Map(records.map((record) => [record.taskId, record]));
+  }
+
+  /** Rows are read before records, so that a row taken in between cannot look like one that waits. */
+  static async read(store: Store, conversation: string): Promise<Workload> {
+    const posts = await store.posts({ conversation });
+    return new Workload(await store.tasks({ conversation, status: unfinished }), posts);
+  }
+
+  record(taskId: string | undefined): TaskRecord | undefined {
+    return taskId === undefined ? undefined : this.#byId.get(taskId);
+  }
+
+  /** The task of a session that runs first. */
+  first(sessionId: string): TaskRecord | undefined {
+    return this.records.find((record) => record.sessionId === sessionId);
+  }
+
+  /** The unfinished task that an answer or a cancel is for; undefined when the row has no effect any more. */
+  target(post: Post): TaskRecord | undefined {
+    if (!isControl(post)) return undefined;
+    const target = this.records.find((record) => isFor(post, record));
+    return post.ifQueued && target?.status !== "queued" ? undefined : target;
+  }
+
+  /**
+   * The task to drive so that `record` moves: itself, or the topmost of the parents whose calls wait for it. No call
+   * waits for a background task.
+   */
+  top(record: TaskRecord): TaskRecord {
+    let top = record;
+    while (top.mode === "sync") {
+      const parent = this.record(top.parentTaskId);
+      if (parent === undefined) break;
+      top = parent;
+    }
+    return top;
+  }
+
+  /** The answers and cancels for a task and for those that its calls wait for. */
+  rowsFor(taskId: string): readonly Post[] {
+    return this.posts.filter((post) => {
+      let target = this.target(post);
+      while (target !== undefined && target.taskId !== taskId) {
+        target = target.mode === "sync" ? this.record(target.parentTaskId) : undefined;
+      }
+      return target !== undefined;
+    });
+  }
+}
+
+/** The tasks that a process drives, and the agents that it has. */
+export interface Capacity {
+  isDriven(taskId: string): boolean;
+  /** Whether the process has the agent of the task's root. */
+  hasAgent(record: TaskRecord): boolean;
+  /** Rows that an earlier drive saw and left: they start nothing on their own. */
+  isTried?(postId: string): boolean;
+}
+
+/** The work that can start now. */
+export interface Plan {
+  /** Undriven tasks that can move and that no parent's call waits for. */
+  readonly tasks: readonly TaskRecord[];
+  /** Answers and cancels without effect. */
+  readonly stale: readonly Post[];
+  /** Whether the root session is idle and has input that no task was started for. */
+  readonly wakes: boolean;
+}
+
+/**
+ * Lists the work that can start. Scheduler, doors and task runner share it, so that a process takes a lease only if it
+ * then starts something.
+ */
+export function plan(workload: Workload, sessionId: string, capacity: Capacity): Plan {
+  const called = new Set<string>();
+  const stale: Post[] = [];
+  for (const post of workload.posts) {
+    if (!isControl(post)) continue;
+    const target = workload.target(post);
+    if (target === undefined) stale.push(post);
+    else if (!capacity.isTried?.(post.id)) called.add(workload.top(target).taskId);
+  }
+  const started = new Set<string>();
+  const tasks: TaskRecord[] = [];
+  for (const record of workload.records) {
+    const isFirst = !started.has(record.sessionId);
+    started.add(record.sessionId);
+    const { taskId, status } = record;
+    const canMove =
+      called.has(taskId) || status === "in_progress" || (status === "queued" && isFirst);
+    if (!canMove || capacity.isDriven(taskId) || !capacity.hasAgent(record)) continue;
+    if (workload.top(record) === record) tasks.push(record);
+  }
+  const isWake = (post: Post) =>
+    post.kind === "input" && post.taskId === undefined && post.sessionId === sessionId;
+  return { tasks, stale, wakes: !started.has(sessionId) && workload.posts.some(isWake) };
+}
+
+/** The unfinished descendants of a task, without those below another unfinished descendant. */
+export function unfinishedBelow(
+  tree: readonly TaskRecord[],
+  taskId: string,
+): readonly TaskRecord[] {
+  const byId = new Map(tree.map((record) => [record.taskId, record]));
+  const isBelow = (record: TaskRecord, above: string): boolean => {
+    for (let id = record.parentTaskId; id !== undefined; id = byId.get(id)?.parentTaskId) {
+      if (id === above) return true;
+    }
+    return false;
+  };
+  const open = tree.filter((record) => !isTerminal(record.status) && isBelow(record, taskId));
+  return open.filter((record) => !open.some((above) => isBelow(record, above.taskId)));
+}

@@ -1,0 +1,114 @@
+import type { Agent, RunOptions, StandardSchema } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { Store } from "../../protocol/store.ts";
+import type { AgentSettings } from "../loop/settings.ts";
+import { Conversation } from "./conversation.ts";
+
+/** A call that waits in this process for its task. */
+export interface Caller {
+  readonly settings: AgentSettings;
+  readonly options: RunOptions<StandardSchema | undefined>;
+}
+
+/** This process on one store: the conversations that it owns and the agents that it has. */
+export class Process {
+  readonly store: Store;
+  readonly id = `process:${crypto.randomUUID()}`;
+  /** Calls by the id of the task that they started: an owner here runs the task with the call's own settings. */
+  readonly callers = new Map<string, Caller>();
+  /** The agents of unfinished children, so that an answered child continues without its parent's tool. */
+  readonly childAgents = new Map<string, Agent>();
+  /** Why this process gave a conversation up, until it owns it again. */
+  readonly failures = new Map<string, RivuletError>();
+  readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
+  readonly #owned = new Map<string, Conversation>();
+  #isClosing = false;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  /** The conversation, if this process owns it and is not about to release it. */
+  owned(sessionId: string): Conversation | undefined {
+    const conversation = this.#owned.get(sessionId);
+    return conversation?.isOpen ? conversation : undefined;
+  }
+
+  /**
+   * Takes the lease of a conversation, or enters the conversation that is open here. The caller must `leave` it.
+   * Returns undefined when another process has the lease.
+   */
+  async enter(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
+    for (;;) {
+      if (this.#isClosing) throw shuttingDown();
+      const open = this.owned(sessionId);
+      if (open) {
+        open.hold(settings);
+        return open;
+      }
+      const opening = this.#conversations.get(sessionId);
+      if (opening === undefined) return this.#open(sessionId, settings);
+      const opened = await opening.catch(() => undefined);
+      if (opened === undefined) return undefined;
+      if (!opened.isOpen) await opened.closed;
+    }
+  }
+
+  #open(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
+    const opening = Conversation.open(this, sessionId, settings);
+    this.#conversations.set(sessionId, opening);
+    const forget = () => {
+      if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);
+      this.#owned.delete(sessionId);
+    };
+    return opening.then(
+      (conversation) => {
+        if (conversation === undefined) forget();
+        else {
+          this.#owned.set(sessionId, conversation);
+          this.failures.delete(sessionId);
+          void conversation.closed.then(forget);
+        }
+        return conversation;
+      },
+      (error: unknown) => {
+        forget();
+        throw error;
+      },
+    );
+  }
+
+  /**
+   * Stops the work of this process on the store: no new work starts; running tasks stop at their last commit and their
+   * leases are released, so that another process can continue them.
+   */
+  async shutDown(): Promise<void> {
+    this.#isClosing = true;
+    const opened = await Promise.allSettled(this.#conversations.values());
+    await Promise.all(
+      opened.map(async (result) => {
+        if (result.status === "rejected" || result.value === undefined) return;
+        result.value.lose(shuttingDown());
+        await result.value.closed;
+      }),
+    );
+  }
+}
+
+function shuttingDown(): RivuletError {
+  return new RivuletError("shutting_down", "This process is shutting down.", {
+    retryable: true,
+    hint: "The work is stored. Another process, or this one after a restart, continues it.",
+  });
+}
+
+const processes = new WeakMap<Store, Process>();
+
+/** This process on a store. */
+export function processOf(store: Store): Process {
+  const known = processes.get(store);
+  if (known) return known;
+  const process = new Process(store);
+  processes.set(store, process);
+  return process;
+}

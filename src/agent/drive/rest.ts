@@ -1,0 +1,176 @@
+import type { WaitReason } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
+import type { AgentSettings } from "../loop/settings.ts";
+import { unknownTask } from "./cancel.ts";
+import type { Drive } from "./drive.ts";
+import { plan, Workload } from "./plan.ts";
+import type { Process } from "./process.ts";
+
+/** How often a follower looks when no watch wakes it. */
+const pollMs = 1_000;
+
+/** The task, or the whole tree, that a follower waits for. */
+export interface Following {
+  readonly settings: AgentSettings;
+  /** The root session. */
+  readonly conversation: string;
+  readonly taskId: string;
+  /** True: waits for every task of the tree that this task is the root of. */
+  readonly isTree?: boolean;
+  /** Called while the task waits behind a suspended one of its session. */
+  readonly onBlocked?: (workload: Workload) => Promise<void>;
+  /** Called every second while the task does not move. */
+  readonly onWait?: ((reason: WaitReason) => void) | undefined;
+}
+
+/** A task at rest; `drive` is present if it ran here. */
+export interface Rest {
+  readonly record: TaskRecord;
+  readonly drive?: Drive;
+}
+
+/**
+ * Resolves when a task has ended, or is suspended with all its answers taken. The owner may be this process, another one
+ * or none. If there is no owner and something can move, this process takes the lease.
+ */
+export async function untilRest(process: Process, following: Following): Promise<Rest> {
+  const { taskId, conversation, isTree = false } = following;
+  if (!isTree) {
+    const rest = await driveHere(process, following);
+    if (rest) return rest;
+  }
+  const { store } = process;
+  let woken = Promise.withResolvers<void>();
+  const wake = () => woken.resolve();
+  const unwatch = [
+    store.watch({ task: taskId }, wake),
+    store.watch({ inbox: conversation }, wake),
+    store.watch({ session: conversation }, wake),
+  ];
+  const { clock } = following.settings;
+  const startedAt = clock.now();
+  let entries = 0;
+  try {
+    for (;;) {
+      woken = Promise.withResolvers<void>();
+      const rest = isTree ? undefined : await driveHere(process, following);
+      if (rest) return rest;
+      const workload = await Workload.read(store, conversation);
+      const record = workload.record(taskId) ?? (await store.task(taskId));
+      if (record === undefined) throw unknownTask(taskId);
+      if (isTree && process.failures.has(conversation)) return { record };
+      if (isTree ? treeRests(workload, record) : taskRests(workload, record)) {
+        await process.owned(conversation)?.settle();
+        return { record };
+      }
+      const first = workload.first(record.sessionId);
+      if (first?.status === "suspended" && first.taskId !== taskId)
+        await following.onBlocked?.(workload);
+      const owner = await ensureOwner(process, following, workload);
+      if (owner === undefined) {
+        entries += 1;
+        if (entries === 1) continue;
+        // This process could take the lease but not move the task: the next try waits, whatever wakes it.
+        await clock.sleep(pollMs);
+        continue;
+      }
+      entries = 0;
+      const { leftMs } = owner;
+      const reason = waitReason(following, workload, record, leftMs);
+      if (reason && clock.now() - startedAt >= pollMs) following.onWait?.(reason);
+      await sleepUntil(woken.promise, following, Math.min(pollMs, leftMs ?? pollMs));
+    }
+  } finally {
+    for (const stop of unwatch) stop();
+  }
+}
+
+/** Waits for the drive of this process, if there is one; undefined when the task may continue elsewhere. */
+async function driveHere(
+  process: Process,
+  { conversation, taskId }: Following,
+): Promise<Rest | undefined> {
+  const owned = process.owned(conversation);
+  const drive = owned?.drives.get(taskId);
+  if (owned === undefined || drive === undefined) return undefined;
+  try {
+    await drive.ended;
+  } catch (error) {
+    // Another process has taken over, or the store queues the task: this one follows.
+    if (error instanceof RivuletError && (error.code === "fenced" || error.code === "agent_busy"))
+      return undefined;
+    throw error;
+  }
+  const record = drive.task?.record ?? drive.record;
+  if (!isTerminal(record.status)) return undefined;
+  await owned.settle();
+  return { record, drive };
+}
+
+function taskRests(workload: Workload, { taskId, status }: TaskRecord): boolean {
+  if (isTerminal(status)) return true;
+  return status === "suspended" && workload.rowsFor(taskId).length === 0;
+}
+
+function treeRests(workload: Workload, { rootTaskId }: TaskRecord): boolean {
+  const tree = workload.records.filter((record) => record.rootTaskId === rootTaskId);
+  return tree.every((record) => taskRests(workload, record));
+}
+
+/**
+ * The time until the lease of another process expires; without `leftMs` no other process has it, and undefined when this
+ * process has just become the owner.
+ */
+async function ensureOwner(
+  process: Process,
+  { conversation, settings }: Following,
+  workload: Workload,
+): Promise<{ readonly leftMs?: number } | undefined> {
+  const { store } = process;
+  if (process.owned(conversation)) return {};
+  const owner = await store.owner(conversation);
+  if (owner) return owner;
+  const roots = new Map<string, TaskRecord | undefined>();
+  for (const { rootTaskId } of workload.records) {
+    if (!roots.has(rootTaskId))
+      roots.set(rootTaskId, workload.record(rootTaskId) ?? (await store.task(rootTaskId)));
+  }
+  const next = plan(workload, conversation, {
+    isDriven: () => false,
+    hasAgent: ({ rootTaskId }) => roots.get(rootTaskId)?.agentName === settings.name,
+  });
+  if (next.tasks.length === 0) return {};
+  const entered = await process.enter(conversation, settings);
+  if (entered === undefined) return (await store.owner(conversation)) ?? {};
+  await entered.leave();
+  return undefined;
+}
+
+/** Why the followed task does not move; undefined when a live owner runs it. */
+function waitReason(
+  { settings }: Following,
+  workload: Workload,
+  { taskId, sessionId, status }: TaskRecord,
+  leftMs: number | undefined,
+): WaitReason | undefined {
+  // A live owner renews its lease after a third of its time.
+  if (leftMs !== undefined && leftMs < settings.leaseMs / 2)
+    return { reason: "owner_silent", leftMs };
+  if (status === "in_progress" && leftMs !== undefined) return undefined;
+  const isHeldUp = status === "queued" && workload.first(sessionId)?.taskId !== taskId;
+  return { reason: isHeldUp ? "busy" : "unknown_agent" };
+}
+
+/** The timer is referenced: a process that only waits for another one must not exit. */
+async function sleepUntil(
+  woken: Promise<void>,
+  { settings }: Following,
+  ms: number,
+): Promise<void> {
+  const awake = new AbortController();
+  const slept = settings.clock.sleep(ms, awake.signal).catch(() => {});
+  await Promise.race([woken, slept]);
+  awake.abort("awake");
+}

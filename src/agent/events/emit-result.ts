@@ -1,0 +1,228 @@
+import type { ErrorShape } from "../../protocol/error.ts";
+import type { Block } from "../../protocol/message.ts";
+import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/task.ts";
+import { isSame } from "../base/plain.ts";
+import { toWireBlock } from "../tool/result.ts";
+import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
+
+/** The end of a tool result. */
+export interface ResultEnd {
+  readonly status: ItemStatus;
+  /** Blocks for people, appended to the streamed blocks. */
+  readonly display: readonly WireBlock[];
+  readonly referenceId?: number;
+  readonly error?: ErrorShape;
+  readonly childTaskId?: string;
+}
+
+/** Emits the result item of one call while its tool runs: text, previews of images, files and progress. */
+export class ResultEmitter {
+  readonly #emitter: TaskEmitter;
+  #place: ItemPlace;
+  readonly #callId: string;
+  readonly #reserve: (() => number) | undefined;
+  #referenceId: number | undefined;
+  /** All blocks of the item. Those from before the call's suspension come first. */
+  #blocks: WireBlock[];
+  #earlierCount: number;
+  #repeated: RepeatedOutput;
+  #openBlock: "text" | "image" | undefined;
+  /** The first half of a surrogate pair, emitted together with the second half. */
+  #heldHalf = "";
+  #previewCount = 0;
+  #hasEnded = false;
+
+  /** `reserve` returns the reference number of a citable result; streamed blocks carry it from the start. */
+  constructor(emitter: TaskEmitter, place: ItemPlace, callId: string, reserve?: () => number) {
+    this.#emitter = emitter;
+    this.#place = place;
+    this.#callId = callId;
+    this.#reserve = reserve;
+    this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
+    this.#earlierCount = this.#blocks.length;
+    this.#repeated = new RepeatedOutput(this.#blocks);
+  }
+
+  get place(): ItemPlace {
+    return this.#place;
+  }
+
+  /** The reference number on the streamed blocks. */
+  get referenceId(): number | undefined {
+    return this.#referenceId;
+  }
+
+  /** True when this emitter has streamed any block. */
+  get hasStreamed(): boolean {
+    return this.#blocks.length > this.#earlierCount;
+  }
+
+  emit(chunk: string | Block): void {
+    if (this.#hasEnded) return;
+    if (typeof chunk === "string" || chunk.type === "text") {
+      this.#addText(this.#repeated.dropFrom(typeof chunk === "string" ? chunk : chunk.text));
+      return;
+    }
+    const block = toWireBlock(chunk);
+    if (!this.#repeated.drops(block)) this.#addBlock(block);
+  }
+
+  /** Discards the item and continues in a new one; the reference number stays. */
+  startOver(open: () => ItemPlace): void {
+    const { id, index } = this.#place;
+    const reason = "tool_retry";
+    const type = "task.output_item.discarded";
+    this.#emitter.emit({ type, output_index: index, item_id: id, reason });
+    this.#place = open();
+    this.#blocks = [];
+    this.#earlierCount = 0;
+    this.#repeated = new RepeatedOutput([]);
+    this.#openBlock = undefined;
+    this.#heldHalf = "";
+  }
+
+  /** Closes the open block and returns the place where the call continues after its suspension. */
+  pause(): ItemPlace {
+    this.#closeBlock();
+    this.#hasEnded = true;
+    return { ...this.place, blocks: this.#blocks };
+  }
+
+  /** Ignores a progress that is not a finite number, so that the tool does not fail for it. */
+  progress({ progress, total, message }: Progress): void {
+    if (this.#hasEnded || !Number.isFinite(progress)) return;
+    this.#emitter.emit({
+      type: "task.tool_result.progress",
+      item_id: this.place.id,
+      output_index: this.place.index,
+      call_id: this.#callId,
+      progress,
+      ...(Number.isFinite(total) && { total }),
+      ...(typeof message === "string" && { message }),
+    });
+  }
+
+  end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {
+    if (this.#hasEnded) return;
+    this.#closeBlock();
+    this.#hasEnded = true;
+    for (const displayed of display) {
+      const block = withReference(displayed, referenceId);
+      this.#emitter.block(this.place, this.#blocks.length, block);
+      this.#blocks.push(block);
+    }
+    const done = { type: "tool_result", id: this.place.id, call_id: this.#callId, status } as const;
+    this.#emitter.closeItem(this.place, {
+      ...done,
+      ...(error && { error }),
+      // Readers find a child's output through its task, so the item keeps the blocks it has.
+      ...(childTaskId === undefined
+        ? { block_list: this.#blocks.map((block) => withReference(block, referenceId)) }
+        : { child_task_id: childTaskId }),
+    });
+  }
+
+  #addText(text: string): void {
+    if (this.#openBlock === "image") this.#closeBlock();
+    const whole = this.#heldHalf + text;
+    const cut = whole.length - halfAtEnd(whole);
+    this.#heldHalf = whole.slice(cut);
+    const delta = whole.slice(0, cut);
+    if (delta === "") return;
+    const index = this.#blocks.length - (this.#openBlock === "text" ? 1 : 0);
+    if (this.#openBlock !== "text") {
+      const item = this.#withReference({ type: "text", text: "" });
+      this.#emitter.emit({ type: "task.text.added", ...this.#at(index), item });
+      this.#blocks.push(item);
+      this.#openBlock = "text";
+    }
+    const block = this.#blocks[index] as WireBlock & { type: "text" };
+    this.#blocks[index] = { ...block, text: block.text + delta };
+    this.#emitter.textDelta(this.place, index, delta);
+  }
+
+  #addBlock(unnumbered: WireBlock): void {
+    const block = this.#withReference(unnumbered);
+    if (block.type !== "image") {
+      this.#closeBlock();
+      this.#emitter.block(this.place, this.#blocks.length, block);
+      this.#blocks.push(block);
+      return;
+    }
+    if (this.#openBlock === "text") this.#closeBlock();
+    const index = this.#blocks.length - (this.#openBlock === "image" ? 1 : 0);
+    if (this.#openBlock !== "image") {
+      const item: WireImageBlock = { ...block, image_url: { url: "" } };
+      this.#emitter.emit({ type: "task.image.added", ...this.#at(index), item });
+      this.#openBlock = "image";
+      this.#previewCount = 0;
+    }
+    this.#blocks[index] = block;
+    const partial = { partial_image_index: this.#previewCount++, item: block };
+    this.#emitter.emit({ type: "task.image.delta", ...this.#at(index), ...partial });
+  }
+
+  /** Emits the open block whole: the text so far, or the last preview. */
+  #closeBlock(): void {
+    if (this.#heldHalf !== "") {
+      this.#heldHalf = "";
+      this.#addText("\uFFFD"); // the second half never came
+    }
+    if (this.#openBlock === undefined) return;
+    const index = this.#blocks.length - 1;
+    this.#emitter.block(this.place, index, this.#blocks[index] as WireBlock);
+    this.#openBlock = undefined;
+  }
+
+  #withReference<B extends WireBlock>(block: B): B {
+    this.#referenceId ??= this.#reserve?.();
+    return withReference(block, this.#referenceId);
+  }
+
+  #at(index: number) {
+    return { item_id: this.place.id, output_index: this.place.index, block_index: index };
+  }
+}
+
+/** Sets a block's reference number, or removes it when the result has none. */
+function withReference<B extends WireBlock>(block: B, referenceId: number | undefined): B {
+  const { reference_id: _, ...bare } = block;
+  return (referenceId === undefined ? bare : { ...bare, reference_id: referenceId }) as B;
+}
+
+/**
+ * The output that a call streamed before its suspension. The tool runs again from the start and repeats it; the emitter
+ * drops the repetition up to the first difference.
+ */
+export class RepeatedOutput {
+  #expected: readonly WireBlock[];
+
+  constructor(blocks: readonly WireBlock[]) {
+    this.#expected = blocks;
+  }
+
+  /** Returns the part of a text that is new. */
+  dropFrom(text: string): string {
+    const [next, ...rest] = this.#expected;
+    if (next?.type === "text" && next.text.startsWith(text)) {
+      const left = next.text.slice(text.length);
+      this.#expected = left === "" ? rest : [{ ...next, text: left }, ...rest];
+      return "";
+    }
+    if (next?.type === "text" && text.startsWith(next.text)) {
+      this.#expected = rest;
+      return this.dropFrom(text.slice(next.text.length));
+    }
+    this.#expected = [];
+    return text;
+  }
+
+  /** Returns true when a block repeats the expected one, apart from the reference number. */
+  drops(block: WireBlock): boolean {
+    const [next, ...rest] = this.#expected;
+    const { reference_id: _, ...expected } = next ?? {};
+    const isRepeated = isSame(expected, block);
+    this.#expected = isRepeated ? rest : [];
+    return isRepeated;
+  }
+}

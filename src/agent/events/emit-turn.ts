@@ -1,0 +1,339 @@
+import type { IdSource } from "../../protocol/id.ts";
+import type { Block, MediaBlock } from "../../protocol/message.ts";
+import type { ReferenceLookup } from "../../protocol/reference-parser.ts";
+import { ReferenceParser } from "../../protocol/reference-parser.ts";
+import type {
+  Annotation,
+  DiscardReason,
+  ItemStatus,
+  SummaryEntry,
+  WireBlock,
+} from "../../protocol/task.ts";
+import type { TurnPart, TurnSink } from "../model/turn.ts";
+import { toWireBlock } from "../tool/result.ts";
+import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
+
+/** An item of this turn. */
+interface TurnItem {
+  readonly kind: "message" | "reasoning" | "tool_call";
+  readonly place: ItemPlace;
+  readonly call?: { readonly id: string; readonly name: string; readonly providerCallId?: string };
+  readonly blocks: WireBlock[];
+  readonly summary: SummaryEntry[];
+  openParts: number;
+  isClosed: boolean;
+  arguments: string;
+}
+/** A part of an item that the model streams. */
+interface OpenPart {
+  readonly item: TurnItem;
+  readonly index: number;
+  readonly parser?: ReferenceParser;
+  readonly annotations: Annotation[];
+  /** The first half of a surrogate pair, emitted together with the second half. */
+  heldHalf: string;
+}
+
+/** Options of a turn emitter. */
+export interface TurnEmitterOptions {
+  readonly emitter: TaskEmitter;
+  readonly ids: IdSource;
+  /** The results that the text may cite; the text has no citations if absent. */
+  readonly references?: ReferenceLookup;
+  readonly purpose?: "summary";
+  readonly rawReasoning?: boolean;
+  readonly onText?: (text: string) => void;
+  /** Returns a promise while the log's writer is behind. */
+  readonly ready?: () => Promise<void> | undefined;
+}
+
+/**
+ * Emits a model's turn as items while it streams. Consecutive parts of one kind share an item. An item closes when its
+ * parts are closed and another item opens, or at the end of the turn.
+ */
+export class TurnEmitter implements TurnSink {
+  readonly ready: TurnSink["ready"];
+  readonly #options: TurnEmitterOptions;
+  readonly #items: TurnItem[] = [];
+  readonly #parts = new Map<number, OpenPart>();
+
+  constructor(options: TurnEmitterOptions) {
+    this.#options = options;
+    this.ready = options.ready;
+  }
+
+  open(part: TurnPart): void {
+    const item = this.#itemFor(part);
+    item.openParts += 1;
+    const { emitter, references } = this.#options;
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    const empty = { type: "text", text: "" } as const;
+    if (part.kind === "text") {
+      const index = item.blocks.length;
+      item.blocks.push(empty);
+      emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
+      const parser = references && { parser: new ReferenceParser(references) };
+      this.#parts.set(part.key, { item, index, ...parser, annotations: [], heldHalf: "" });
+    } else if (part.kind === "thinking") {
+      const index = item.summary.length;
+      item.summary.push(empty);
+      if (!this.#options.rawReasoning) {
+        emitter.emit({
+          type: "task.reasoning_summary_item.added",
+          ...at,
+          summary_index: index,
+          item: empty,
+        });
+      }
+      this.#parts.set(part.key, { item, index, annotations: [], heldHalf: "" });
+    } else {
+      this.#parts.set(part.key, { item, index: 0, annotations: [], heldHalf: "" });
+    }
+  }
+
+  delta(key: number, text: string): void {
+    const part = this.#parts.get(key);
+    if (part === undefined || text === "") return;
+    if (part.parser !== undefined) {
+      if (part.parser.takePlain(text)) this.#emitPlain(part, text);
+      else this.#emitText(part, part.parser.push(text));
+      return;
+    }
+    if (part.heldHalf === "" && halfAtEnd(text) === 0) {
+      this.#emitDelta(part, text);
+      return;
+    }
+    const whole = part.heldHalf + text;
+    const cut = whole.length - halfAtEnd(whole);
+    part.heldHalf = whole.slice(cut);
+    this.#emitDelta(part, whole.slice(0, cut));
+  }
+
+  /** Closes a part, and its item if another item has opened since. */
+  close(key: number, text: string, isCut = false): void {
+    const part = this.#parts.get(key);
+    if (part === undefined) return;
+    this.#parts.delete(key);
+    const { item, index, parser } = part;
+    if (parser !== undefined) this.#emitText(part, parser.end());
+    else this.#emitDelta(part, part.heldHalf);
+    const { emitter, rawReasoning } = this.#options;
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    if (item.kind === "tool_call") {
+      item.arguments = text;
+      emitter.emit({ type: "task.tool_call_arguments.done", ...at, arguments: text });
+    } else if (item.kind === "message") {
+      const { annotations } = part;
+      const block = { type: "text", text, ...(annotations.length > 0 && { annotations }) } as const;
+      item.blocks[index] = block;
+      emitter.emit({ type: "task.text.done", ...at, block_index: index, item: block });
+    } else {
+      const entry = { type: "text", text } as const;
+      item.summary[index] = entry;
+      if (rawReasoning) {
+        emitter.emit({
+          type: "task.reasoning_text.done",
+          ...at,
+          content_index: index,
+          text,
+        });
+      } else {
+        emitter.emit({
+          type: "task.reasoning_summary_item.done",
+          ...at,
+          summary_index: index,
+          item: entry,
+        });
+      }
+    }
+    item.openParts -= 1;
+    if (item !== this.#items.at(-1)) this.#closeItem(item, isCut ? "cancelled" : "completed");
+  }
+
+  block(block: MediaBlock): void {
+    const item = this.#itemFor({ key: -1, kind: "text" });
+    const wireBlock = toWireBlock(block);
+    this.#options.emitter.block(item.place, item.blocks.length, wireBlock);
+    item.blocks.push(wireBlock);
+  }
+
+  source(source: { readonly id: string; readonly url?: string; readonly title?: string }): void {
+    this.#options.emitter.emit({ type: "task.custom", name: "rivulet.source", value: source });
+  }
+
+  discard(reason: DiscardReason): void {
+    for (const item of this.#items) this.#discardItem(item, reason);
+    this.#items.length = 0;
+    this.#parts.clear();
+  }
+
+  /** Emits blocks that did not stream. */
+  showWhole(content: readonly Block[]): void {
+    for (const [key, block] of content.entries()) {
+      if (block.type === "text" || block.type === "thinking") {
+        this.open({ key, kind: block.type });
+        this.delta(key, block.text);
+        this.close(key, block.text);
+      } else if (block.type === "tool_use") {
+        const streamed = block.raw ?? JSON.stringify(block.input);
+        this.open({ key, kind: "call", callId: block.id, name: block.name });
+        this.delta(key, streamed);
+        this.close(key, streamed);
+      } else if ("source" in block) this.block(block);
+    }
+    this.end("completed");
+  }
+
+  /** Discards every call, because no call of an interrupted turn may run. */
+  discardCalls(): void {
+    for (const item of this.#items.filter(({ kind }) => kind === "tool_call")) {
+      this.#discardItem(item, "recovered");
+      item.isClosed = true;
+      for (const [key, part] of this.#parts) if (part.item === item) this.#parts.delete(key);
+    }
+  }
+
+  /** Returns true if the streamed calls equal those of the finished turn: all complete, with the same arguments. */
+  showsCallsOf(content: readonly Block[]): boolean {
+    const calls = content.filter((block) => block.type === "tool_use");
+    const streamed = this.#items.filter(({ kind }) => kind === "tool_call");
+    return (
+      calls.length === streamed.length &&
+      calls.every((call) => {
+        const item = streamed.find((candidate) => candidate.call?.id === call.id);
+        return item !== undefined && isSameInput(item.arguments, call);
+      })
+    );
+  }
+
+  /** Closes the open items whose parts are closed. */
+  end(status: ItemStatus): void {
+    for (const item of this.#items) this.#closeItem(item, status);
+  }
+
+  #discardItem({ place }: TurnItem, reason: DiscardReason): void {
+    this.#options.emitter.emit({
+      type: "task.output_item.discarded",
+      output_index: place.index,
+      item_id: place.id,
+      reason,
+    });
+  }
+
+  /** Emits a delta that contains no citation. */
+  #emitDelta(part: OpenPart, delta: string): void {
+    if (delta === "") return;
+    const { item, index } = part;
+    if (item.kind === "message") {
+      this.#emitPlain(part, delta);
+      return;
+    }
+    const at = { item_id: item.place.id, output_index: item.place.index };
+    const { emitter, rawReasoning } = this.#options;
+    if (item.kind === "tool_call") {
+      emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta });
+    } else if (rawReasoning) {
+      emitter.emit({ type: "task.reasoning_text.delta", ...at, content_index: index, delta });
+    } else {
+      const place = { ...at, summary_index: index };
+      emitter.emit({ type: "task.reasoning_summary_text.delta", ...place, delta });
+    }
+  }
+
+  #emitPlain({ item, index }: OpenPart, text: string): void {
+    const { emitter, onText } = this.#options;
+    emitter.textDelta(item.place, index, text);
+    onText?.(text);
+  }
+
+  #emitText(part: OpenPart, parsed: { text: string; annotations: readonly Annotation[] }): void {
+    const { emitter } = this.#options;
+    const { item, index } = part;
+    if (parsed.text !== "") this.#emitPlain(part, parsed.text);
+    for (const annotation of parsed.annotations) {
+      emitter.emit({
+        type: "task.text.annotation.added",
+        item_id: item.place.id,
+        output_index: item.place.index,
+        block_index: index,
+        annotation_index: part.annotations.length,
+        annotation,
+      });
+      part.annotations.push(annotation);
+    }
+  }
+
+  #itemFor(part: TurnPart): TurnItem {
+    const kind = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
+    const last = this.#items.at(-1);
+    const itemKind = kind[part.kind];
+    if (last && last.kind === itemKind && itemKind !== "tool_call") return last;
+    if (last && last.openParts === 0) this.#closeItem(last, "completed");
+    const item = this.#newItem(itemKind, part);
+    this.#items.push(item);
+    return item;
+  }
+
+  #newItem(kind: TurnItem["kind"], part: TurnPart): TurnItem {
+    const { emitter, ids, purpose } = this.#options;
+    const status = "in_progress";
+    const common = { kind, blocks: [], summary: [], openParts: 0, isClosed: false, arguments: "" };
+    if (kind === "reasoning") {
+      const id = ids.next("rs");
+      return { ...common, place: emitter.addItem({ type: kind, id, status, summary: [] }) };
+    }
+    if (kind === "message") {
+      const id = ids.next("msg");
+      const item = { type: kind, id, status, role: "assistant", block_list: [] } as const;
+      return { ...common, place: emitter.addItem({ ...item, ...(purpose && { purpose }) }) };
+    }
+    const { callId, name, providerCallId } = part as TurnPart & { kind: "call" };
+    const place = emitter.addItem({
+      type: kind,
+      id: ids.next("fc"),
+      status,
+      call_id: callId,
+      name,
+      arguments: "",
+      ...(providerCallId !== undefined && { provider_call_id: providerCallId }),
+    });
+    return {
+      ...common,
+      place,
+      call: { id: callId, name, ...(providerCallId && { providerCallId }) },
+    };
+  }
+
+  #closeItem(item: TurnItem, status: ItemStatus): void {
+    if (item.isClosed || item.openParts > 0) return;
+    item.isClosed = true;
+    const { emitter, rawReasoning, purpose } = this.#options;
+    const { id } = item.place;
+    if (item.kind === "tool_call" && item.call) {
+      const { id: call_id, name } = item.call;
+      const done = { type: "tool_call", id, status, call_id, name } as const;
+      emitter.closeItem(item.place, { ...done, arguments: item.arguments });
+    } else if (item.kind === "message") {
+      const done = { type: "message", id, status, role: "assistant" } as const;
+      const block_list = item.blocks;
+      emitter.closeItem(item.place, { ...done, block_list, ...(purpose && { purpose }) });
+    } else {
+      const done = { type: "reasoning", id, status } as const;
+      const content = item.summary.map(({ text }) => ({ type: "reasoning_text" as const, text }));
+      emitter.closeItem(
+        item.place,
+        rawReasoning ? { ...done, summary: [], content } : { ...done, summary: item.summary },
+      );
+    }
+  }
+}
+
+/** Compares streamed arguments with the final ones, ignoring how the JSON is formatted. */
+function isSameInput(streamed: string, call: Block & { type: "tool_use" }): boolean {
+  if (call.raw !== undefined) return call.raw === streamed;
+  try {
+    return JSON.stringify(JSON.parse(streamed || "{}")) === JSON.stringify(call.input ?? {});
+  } catch {
+    return false;
+  }
+}

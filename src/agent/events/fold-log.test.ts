@@ -1,0 +1,38 @@
+import { expect, it } from "vitest";
+import type { Lease, Store } from "../../protocol/store.ts";
+import { memoryStore, trimLog } from "../../store/index.ts";
+import { ManualClock } from "../../testing/index.ts";
+import { TaskEmitter } from "./emit.ts";
+import { foldTask } from "./fold-log.ts";
+import { LogWriter } from "./log-writer.ts";
+
+it("folds a log that is trimmed meanwhile to the same task", async () => {
+  const store = memoryStore();
+  const lease = (await store.acquire("s", "me", 1_000)) as Lease;
+  const log = new LogWriter("t", (step) => store.commit({ ...step, lease }));
+  const emitter = new TaskEmitter("t", log, undefined, new ManualClock());
+  const identity = { id: "t", object: "task" } as const;
+  emitter.emit({ type: "task.created", task: { ...identity, status: "queued" } });
+  const item = {
+    type: "message",
+    role: "assistant",
+    status: "in_progress",
+    block_list: [],
+  } as const;
+  const place = emitter.addItem({ ...item, id: "m" });
+  for (let count = 0; count < 5_000; count++) emitter.textDelta(place, 0, `${count} `);
+  await log.flush();
+
+  const record = { taskId: "t", rootTaskId: "t" };
+  const whole = await foldTask(store, record);
+  expect(whole.task?.appliedSeq).toBe(5_001);
+  let reads = 0;
+  const trimmedMeanwhile: Store = {
+    ...store,
+    async read(...args) {
+      if (++reads === 3) await trimLog(store, "t", 3_500);
+      return store.read(...args);
+    },
+  };
+  expect(await foldTask(trimmedMeanwhile, record)).toEqual(whole);
+});

@@ -1,0 +1,43 @@
+import type { TaskEvent } from "../../protocol/event.ts";
+import { TaskTree } from "../../protocol/reduce.ts";
+import { taskOf } from "../../protocol/select.ts";
+import type { Store } from "../../protocol/store.ts";
+import type { Task } from "../../protocol/task.ts";
+import { readFrames } from "../../store/index.ts";
+import { type Used, usedBy } from "../base/budget.ts";
+
+const pageSize = 1_000;
+
+/** A task's state according to its log, and the usage of its subtree. */
+export interface FoldedTask {
+  readonly task: Task | undefined;
+  readonly used: Used;
+}
+
+/** Folds the log of a root task; snapshots replace a trimmed beginning. */
+export async function foldTask(
+  store: Store,
+  { taskId, rootTaskId }: { readonly taskId: string; readonly rootTaskId: string },
+): Promise<FoldedTask> {
+  const modelCalls = new Map<string, number>();
+  const { tree } = await foldLog(store, rootTaskId, ({ type, task_id = "" }) => {
+    if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
+  });
+  return { task: taskOf(tree, taskId), used: usedBy(tree, taskId, modelCalls) };
+}
+
+/** The same for all tasks of the log. */
+export async function foldLog(
+  store: Store,
+  rootTaskId: string,
+  onEvent: (event: TaskEvent) => void = () => {},
+): Promise<TaskTree> {
+  const tree = new TaskTree();
+  for (let after = -1; ; ) {
+    const { frames, through } = await readFrames(store, rootTaskId, after, pageSize);
+    if (through === after) return tree;
+    tree.apply(frames);
+    frames.forEach(onEvent);
+    after = through;
+  }
+}

@@ -1,0 +1,59 @@
+import type { Block, ToolResultState } from "../../protocol/message.ts";
+import type { Item, ToolResultItem, WireBlock } from "../../protocol/task.ts";
+
+/** Converts an item of a model's turn to blocks of its message. */
+export function contentOf(item: Item): readonly Block[] {
+  switch (item.type) {
+    case "reasoning":
+      return reasoningParts(item).map(({ text }) => ({ type: "thinking", text }));
+    case "tool_call":
+      return [
+        { type: "tool_use", id: item.call_id, name: item.name, input: parseJson(item.arguments) },
+      ];
+    case "message":
+      return item.block_list.flatMap(blockOf);
+    default:
+      return [];
+  }
+}
+
+/** Converts a block of the wire to a block of a message; empty for blocks that messages do not have. */
+export function blockOf(block: WireBlock): readonly Block[] {
+  if (block.type === "text") return [{ type: "text", text: block.text }];
+  if (block.type === "image") return [{ type: "image", source: { url: block.image_url.url } }];
+  if (block.type === "file" || block.type === "audio" || block.type === "video") {
+    return [{ type: block.type, source: { url: block.url } }];
+  }
+  return [];
+}
+
+/** The text that an item's chunks add up to. */
+export function streamedText(item: Item): string {
+  let text = "";
+  if (item.type === "reasoning") {
+    for (const part of reasoningParts(item)) text += part.text;
+  } else if (item.type === "message" || item.type === "tool_result") {
+    for (const block of item.block_list) if (block.type === "text") text += block.text;
+  }
+  return text;
+}
+
+function reasoningParts({ summary, content = [] }: Item & { type: "reasoning" }) {
+  return summary.length > 0 ? summary : content;
+}
+
+/** The state of a finished tool result. */
+export function stateOf({ status, error }: ToolResultItem): ToolResultState {
+  if (status === "completed") return "success";
+  if (status === "cancelled") return "interrupted";
+  return error?.code === "denied" ? "denied" : "error";
+}
+
+/** Parses JSON; returns text that is not JSON unchanged. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,269 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ErrorShape } from "../../protocol/error.ts";
+import type { Block, SuspensionBlock, ToolResultState } from "../../protocol/message.ts";
+import { asBlocks } from "../../protocol/message.ts";
+import type { WireBlock } from "../../protocol/task.ts";
+import { copyPlain } from "../base/plain.ts";
+import { externalReason, interruptedResult } from "../base/prompts.ts";
+import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
+import { ResultEmitter } from "../events/emit-result.ts";
+import { readArguments } from "../tool/arguments.ts";
+import { executeTool, executionOf } from "../tool/execute.ts";
+import { decide, isAlwaysAllowed } from "../tool/permission.ts";
+import { reasonOf } from "../tool/result.ts";
+import type { ToolDefinition } from "../tool/tool.ts";
+import type { ToolCall } from "./hooks.ts";
+import { callHooks, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";
+import type { PendingCall } from "./next.ts";
+import { finishCall, isCitable, suspendCall } from "./settle.ts";
+import { structuredTool } from "./structured-output.ts";
+import type { TaskRun } from "./task-run.ts";
+import { addResultItem, commitStep, findTool, hooksOf } from "./task-run.ts";
+import { toolContext } from "./tool-context.ts";
+import { traceToolCall } from "./trace.ts";
+
+/** A call's result, for the model and for people. */
+export interface CallResult {
+  readonly type: "result";
+  readonly state: ToolResultState;
+  readonly content: readonly Block[];
+  /** What people see, when the tool itself said so. */
+  readonly display?: readonly WireBlock[];
+  readonly error?: ErrorShape;
+  /** Whether the tool has run; else somebody gave a result in its place. */
+  readonly hasRun?: true;
+}
+/** A call that waits for a person or an outside result. */
+export interface CallSuspension {
+  readonly type: "suspend";
+  readonly kind: SuspensionBlock["kind"];
+  readonly reason: string;
+  /** What the call would run with. */
+  readonly input: unknown;
+}
+type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
+/** A call as it is run; `raw` is what the model sent, as long as nobody has put another input in its place. */
+type RunningCall = ToolCall & { readonly raw?: string };
+const childWaiting = { type: "child_waits" } as const;
+
+/**
+ * Runs one call to its result, or to what it waits for. Every way it can end is something the model can read; it throws
+ * what fails the task. The signal stops it.
+ */
+export async function runCall(
+  task: TaskRun,
+  pending: PendingCall,
+  signal: AbortSignal,
+): Promise<"moved" | "child_waits"> {
+  const place = task.openResults.get(pending.call.id);
+  if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
+  const { call, result } = await editCall(task, pending, signal);
+  const reserve = isCitable(task, call) ? () => task.pool.reserve() : undefined;
+  const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
+  try {
+    const outcome = result ?? (await answerCall(task, pending, call, shown, signal));
+    // A call that was stopped because nobody may write any more has not ended: whoever goes on runs it.
+    task.conversation.lost.signal.throwIfAborted();
+    if (outcome.type === "result") {
+      await task.conversation.cancelChildOf(task, pending.call.id);
+      await finishCall(task, { call: pending.call, ran: call, result: outcome, shown, signal });
+      return "moved";
+    }
+    task.openResults.set(pending.call.id, shown.pause());
+    if (outcome.type === "child_waits") return "child_waits";
+    await suspendCall(task, pending.call, call, outcome);
+    return "moved";
+  } catch (error) {
+    // Whoever settles the call goes on after what it has shown.
+    if (task.openResults.has(pending.call.id)) {
+      task.openResults.set(pending.call.id, shown.pause());
+    }
+    throw error;
+  }
+}
+
+/** A call before anything is asked or run; with a result there is nothing left to do. */
+interface EditedCall {
+  readonly call: RunningCall;
+  readonly result?: CallResult;
+}
+
+/**
+ * What an answer and hooks make of a call: another one, or a result. Hooks see every input once: what somebody has
+ * approved or decided stays as it was shown, and only what was edited passes them anew.
+ */
+async function editCall(
+  task: TaskRun,
+  pending: PendingCall,
+  signal: AbortSignal,
+): Promise<EditedCall> {
+  const start = { call: callOf(pending) };
+  if (pending.answer !== undefined && pending.answer.decision !== "edit") return start;
+  return callHooks<"preActing", EditedCall>(
+    hooksOf(task, signal),
+    "preActing",
+    start,
+    (hook, { call, result }) =>
+      result === undefined ? hook.preActing?.(task.hookContext, Object.freeze(call)) : undefined,
+    ({ call }, returned) => {
+      const verdict = readActingVerdict(returned);
+      if ("result" in verdict) {
+        const content = copyPlain(asBlocks(verdict.result));
+        return { call, result: { type: "result", state: "success", content } };
+      }
+      const { name, input } = verdict;
+      return { call: input === call.input ? { ...call, name } : { id: call.id, name, input } };
+    },
+  );
+}
+
+/** The call that was asked about, or the model's if nobody was asked; with the input that somebody put in its place. */
+function callOf({ call, suspension, answer }: PendingCall): RunningCall {
+  const { id, raw } = call;
+  const { name, input } = suspension?.edited ?? call;
+  if (answer?.decision === "edit") return { id, name, input: answer.input };
+  return { id, name, input, ...(raw !== undefined && input === call.input && { raw }) };
+}
+
+async function answerCall(
+  task: TaskRun,
+  pending: PendingCall,
+  call: RunningCall,
+  shown: ResultEmitter,
+  signal: AbortSignal,
+): Promise<CallOutcome> {
+  const { answer } = pending;
+  switch (answer?.decision) {
+    case "deny":
+      return denied(answer.reason ?? "The user denied this call.");
+    case "expire":
+      return denied("Nobody answered in time, so the call was denied.");
+    case "cancel":
+      return interrupted();
+    case "answer":
+      return { type: "result", state: answer.state ?? "success", content: answer.output ?? [] };
+    case "edit": {
+      // What hooks have changed since is not what was edited: it is asked about like any other.
+      const isApproved = isDeepStrictEqual(call, callOf(pending));
+      return checkAndRun(task, call, { isApproved, shown, signal });
+    }
+    default:
+      return checkAndRun(task, call, { isApproved: answer !== undefined, shown, signal });
+  }
+}
+
+interface CheckOptions {
+  readonly isApproved: boolean;
+  readonly shown: ResultEmitter;
+  readonly signal: AbortSignal;
+}
+
+/** The tool, its arguments, the rules, the approval; then the tool itself. */
+async function checkAndRun(
+  task: TaskRun,
+  call: RunningCall,
+  { isApproved, shown, signal }: CheckOptions,
+): Promise<CallOutcome> {
+  const { toolkit, name: agentName } = task.settings;
+  const patience = patienceOf(task, signal);
+  const definition = findTool(task, call.name);
+  if (definition === undefined) {
+    return failed("unknown_tool", toolkit.explainMissing(call.name, task.messages, agentName));
+  }
+  const read = await untilCancelled(patience, () =>
+    readArguments(definition, call, toolkit.extraInput?.[call.name]),
+  );
+  if (!read.ok) return failed("invalid_arguments", read.message);
+  // Rules are about the agent's tools, not about the way it hands in its answer.
+  const isOwn = definition.tool === structuredTool(task);
+  const rule = isOwn ? "allow" : decide(task.permissions, call.name, read.input);
+  if (rule === "deny") return denied(`A rule forbids ${call.name} with this input.`);
+  if (!isApproved && rule !== "allow") {
+    const asks = definition.needsApproval;
+    const context = toolContext(task, call, shown, { attempt: 1, signal });
+    let isNeeded: boolean;
+    try {
+      isNeeded =
+        typeof asks === "function"
+          ? await untilCancelled(patience, () => asks(read.input, context))
+          : asks;
+    } catch (error) {
+      if (isCancel(signal, error)) throw error;
+      return failed("tool_failed", `Tool execution failed: ${reasonOf(error)}`);
+    }
+    if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
+      const reason = `Allow ${call.name}?`;
+      return { type: "suspend", kind: "approval", reason, input: read.input };
+    }
+  }
+  if (definition.execute === undefined) {
+    return { type: "suspend", kind: "external", reason: externalReason, input: read.input };
+  }
+  return execute(task, definition, call, read.input, { shown, signal });
+}
+
+async function execute(
+  task: TaskRun,
+  definition: ToolDefinition,
+  call: ToolCall,
+  input: unknown,
+  { shown, signal: stopped }: Omit<CheckOptions, "isApproved">,
+): Promise<CallOutcome> {
+  const { settings } = task;
+  // A child that waits has to end before its call does: who ends the task sees to both.
+  if (stopped.aborted && task.childCalls.has(call.id)) return childWaiting;
+  let childWaits = false;
+  const outcome = await traceToolCall(task, call, () =>
+    executeTool(definition, input, {
+      execution: executionOf(definition, settings.toolkit.execution, settings.execution),
+      signal: stopped,
+      clock: settings.clock,
+      random: Math.random,
+      unfinished: () => task.conversation.childStopped(call.id),
+      onRetry: () => startOver(task, call.id, shown),
+      makeContext: (attempt, signal, suspend) =>
+        toolContext(task, call, shown, {
+          attempt,
+          signal,
+          suspend,
+          onChunk: (chunk) => tellChunk(task, call, chunk),
+          onChildWaits: () => {
+            childWaits = true;
+            return suspend("A child of this call waits.");
+          },
+        }),
+    }),
+  );
+  if (childWaits) return childWaiting; // also when it was interrupted meanwhile
+  if (outcome.state === "suspended") {
+    return { type: "suspend", kind: "question", reason: outcome.reason, input };
+  }
+  return { type: "result", hasRun: true, ...outcome };
+}
+
+/** What a failed attempt has shown must not stand beside what the next one shows; the item of a child stays its own. */
+async function startOver(task: TaskRun, callId: string, shown: ResultEmitter): Promise<void> {
+  if (!shown.hasStreamed || task.childCalls.has(callId)) return;
+  shown.startOver(() => addResultItem(task, callId));
+  await commitStep(task);
+}
+
+function tellChunk(task: TaskRun, call: ToolCall, chunk: string | Block): void {
+  const { hooks, toolkit } = task.settings;
+  tellHooks(hooks, (hook) => hook.actingChunk?.(task.hookContext, call, chunk));
+  tellAnyway(() => toolkit.onChunk?.(call, chunk));
+}
+
+function denied(reason: string): CallResult {
+  const error = { code: "denied", message: reason, retryable: false };
+  return { type: "result", state: "denied", content: asBlocks(reason), error };
+}
+
+function failed(code: string, message: string): CallResult {
+  const error = { code, message, retryable: false };
+  return { type: "result", state: "error", content: asBlocks(message), error };
+}
+
+function interrupted(): CallResult {
+  return { type: "result", state: "interrupted", content: asBlocks(interruptedResult) };
+}

@@ -1,0 +1,160 @@
+import { type Block, type Message, textOf } from "../../protocol/message.ts";
+import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
+import type { Post, TaskRecord } from "../../protocol/store.ts";
+import { isTerminal, type TaskStatus, type TerminalStatus } from "../../protocol/task.ts";
+import { backgroundEnded } from "../base/prompts.ts";
+import type { ChildOutcome } from "../tool/context.ts";
+import type { TaskRun } from "./task-run.ts";
+
+/** The row that tells a parent of a background child's end. */
+function deliveryId(taskId: string): string {
+  return `done:${taskId}`;
+}
+
+/** Where a child stands that has not ended. */
+export function standing({
+  taskId,
+  sessionId,
+  agentKey,
+  agentId,
+  label,
+  ...record
+}: TaskRecord): ChildOutcome {
+  const { status, mode } = record;
+  const named = label !== undefined && { label };
+  return { status, mode, taskId, sessionId, agentKey, agentId, ...named, cited: [] };
+}
+
+/**
+ * What a child that has ended came to, with what it cites taken into the parent's pool. Who reads it by a call need not
+ * be told again: the row that tells of it is taken with that call's result.
+ */
+export async function outcomeOf(
+  parent: TaskRun,
+  record: TaskRecord,
+  callId?: string,
+): Promise<ChildOutcome> {
+  const { result, structured, error, usage } = record;
+  if (callId !== undefined && record.mode === "background") await claim(parent, record, callId);
+  const messages = result ? await parent.conversation.store.session(record.sessionId) : [];
+  const embedded = result && parent.pool.embed(poolOf(record.taskId, messages), result.content);
+  const content = embedded?.message ?? [];
+  return {
+    ...standing(record),
+    cited: embedded?.pool ?? [],
+    ...(usage && { usage }),
+    ...(result && { reply: { ...result, content, text: textOf(content) } }),
+    ...(structured !== undefined && { structured }),
+    ...(error && { error }),
+  };
+}
+
+/** The references that a transcript holds. */
+function poolOf(taskId: string, messages: readonly Message[]): ReferencePool {
+  return ReferencePool.from({ taskId, entries: referencesIn(messages) });
+}
+
+/** The entries of a pool, as results and hints keep them. */
+export function referencesIn(messages: readonly Message[]): readonly ReferenceEntry[] {
+  return messages.flatMap((message) =>
+    message.content.flatMap((block) =>
+      block.type === "tool_result" || block.type === "hint"
+        ? ((block.metadata?.references as readonly ReferenceEntry[] | undefined) ?? [])
+        : [],
+    ),
+  );
+}
+
+/** Marks the row as one that this call's result takes; of two calls that read the same, the first does. */
+async function claim(parent: TaskRun, { taskId }: TaskRecord, callId: string): Promise<void> {
+  const id = deliveryId(taskId);
+  const { store } = parent.conversation;
+  const posts = await store.posts({ sessionId: parent.ref.sessionId });
+  const isThere = posts.some((post) => post.id === id);
+  if (isThere && !parent.claims.has(id)) parent.claims.set(id, callId);
+}
+
+/** How a child stands, as a model reads it. */
+const words: Readonly<Record<TaskStatus, string>> = {
+  queued: "accepted",
+  in_progress: "accepted",
+  suspended: "suspended",
+  completed: "ok",
+  failed: "error",
+  cancelled: "cancelled",
+  incomplete: "incomplete",
+};
+
+/** A child's outcome for its parent's model: who it is and how it stands, what it said. */
+export interface ChildReport {
+  readonly header: string;
+  readonly said: readonly Block[];
+}
+
+/** What the parent's model reads of a child: its true status, and its last message or what went wrong. */
+export function childReport(outcome: ChildOutcome, status = words[outcome.status]): ChildReport {
+  const { agentKey, agentId, sessionId, label, taskId, error, reply } = outcome;
+  const lines = [
+    `agent_key: ${agentKey}`,
+    `agent_id: ${agentId}`,
+    `session_id: ${sessionId}`,
+    `status: ${status}`,
+    ...(label === undefined ? [] : [`label: ${label}`]),
+  ];
+  if (isOpen(outcome.status))
+    return { header: [...lines, `task_id: ${taskId}`].join("\n"), said: [] };
+  // Its thoughts and its calls are its own.
+  const said = (reply?.content ?? []).filter(
+    (block) => (block.type === "text" && block.text !== "") || "source" in block,
+  );
+  if (error) lines.push(`error: ${error.message}`);
+  if (said.length > 0) lines.push("reply:", "");
+  return { header: lines.join("\n"), said };
+}
+
+function isOpen(status: TaskStatus): boolean {
+  return status === "queued" || status === "in_progress" || status === "suspended";
+}
+
+/** The row that tells a parent of the end of a background child: a pointer, read when the parent's model is next asked. */
+export function deliveryOf(task: TaskRun, status: TerminalStatus): readonly Post[] {
+  const { taskId, rootTaskId, mode, parentSessionId, agentId } = task.record;
+  if (mode !== "background" || parentSessionId === undefined) return [];
+  const text = `${agentId} ${status}`;
+  const message: Message = {
+    id: task.settings.ids.next("msg"),
+    role: "user",
+    content: [{ type: "hint", text, metadata: { taskId } }],
+  };
+  const id = deliveryId(taskId);
+  return [{ id, kind: task.deliveryKind, sessionId: parentSessionId, rootTaskId, message }];
+}
+
+/**
+ * What the parent's model reads of it: the child's result or error, with what it cites in the parent's numbers. Any
+ * other row is read as it is.
+ */
+export async function delivered(task: TaskRun, post: Post): Promise<Message | undefined> {
+  const { message } = post;
+  const [hint] = message?.content ?? [];
+  if (message === undefined || hint?.type !== "hint") return message;
+  const taskId = hint.metadata?.taskId;
+  const record = await endedChild(task, taskId);
+  if (record === undefined) return message;
+  const outcome = await outcomeOf(task, record);
+  const references = task.pool.toJSON().entries.slice(task.storedReferences);
+  task.storedReferences += references.length;
+  const { header, said } = childReport(outcome);
+  const first: Block = {
+    type: "hint",
+    text: `${backgroundEnded}\ntask_id: ${taskId}\n${header}`,
+    metadata: { ...hint.metadata, ...(references.length > 0 && { references }) },
+  };
+  return { ...message, content: [first, ...outcome.cited, ...said] };
+}
+
+async function endedChild(task: TaskRun, taskId: unknown): Promise<TaskRecord | undefined> {
+  if (typeof taskId !== "string") return undefined;
+  const record = await task.conversation.store.task(taskId);
+  return record && isTerminal(record.status) ? record : undefined;
+}

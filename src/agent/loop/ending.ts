@@ -1,0 +1,182 @@
+import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import type { IdSource } from "../../protocol/id.ts";
+import {
+  type GenerateReason,
+  type Message,
+  type Reply,
+  type TaskRef,
+  textOf,
+} from "../../protocol/message.ts";
+import type { Store, TaskRecord } from "../../protocol/store.ts";
+import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
+import { freezePlain } from "../base/plain.ts";
+import { isRunnable, nextStep, type Step } from "./next.ts";
+import type { TaskRun } from "./task-run.ts";
+import { openStop, waitingTasks } from "./waiting.ts";
+
+/** How a task rests. All but `suspended` are final. */
+export type Ending =
+  | {
+      readonly status: "completed" | "incomplete" | "cancelled";
+      readonly generateReason: GenerateReason;
+      readonly message: Message;
+      readonly structured?: unknown;
+      readonly incompleteReason?: IncompleteReason;
+      readonly reason?: string;
+    }
+  | Suspended
+  | { readonly status: "failed"; readonly error: RivuletError };
+/** An ending with a message. */
+export type RestingEnding = Exclude<Ending, { status: "failed" }>;
+/** The task continues when it is answered. */
+export interface Suspended {
+  readonly status: "suspended";
+  readonly generateReason: GenerateReason;
+  readonly message: Message;
+  readonly suspension: Suspension;
+}
+
+/** A task as far as its transcript tells how it rests. */
+type Spoken = Pick<TaskRun, "messages" | "ref"> & {
+  readonly settings: Pick<TaskRun["settings"], "ids" | "name">;
+};
+
+/** The task has its answer. */
+export function completed(
+  task: Spoken,
+  message: Message | undefined,
+  structured?: { readonly value: unknown },
+): RestingEnding {
+  const said = message ?? lastReply(task);
+  if (structured === undefined) {
+    return { status: "completed", generateReason: "model_stop", message: said };
+  }
+  const text = JSON.stringify(structured.value);
+  return {
+    status: "completed",
+    generateReason: "structured_output",
+    message: freezePlain({ ...said, content: [{ type: "text", text }] }),
+    structured: structured.value,
+  };
+}
+
+/** The task ends before it is finished. */
+export function incomplete(task: Spoken, reason: IncompleteReason): RestingEnding {
+  const message = lastReply(task);
+  const generateReason = reason === "timeout" ? "interrupted" : reason;
+  return { status: "incomplete", generateReason, message, incompleteReason: reason };
+}
+
+/** The task was cancelled. */
+export function cancelled(task: TaskRun): RestingEnding {
+  const why = task.controller.signal.reason as unknown;
+  const reason = why instanceof Error ? why.message : String(why ?? "cancelled");
+  return { status: "cancelled", generateReason: "interrupted", message: lastReply(task), reason };
+}
+
+/** The task cannot continue; the error names the task. */
+export function failed({ record }: TaskRun, error: unknown): Ending {
+  const { taskId, path } = record;
+  return { status: "failed", error: rivuletErrorOf(error).at({ taskId, path }) };
+}
+
+/** The error of a task whose process is gone and that no other process can continue. */
+export function executorLost(cause?: unknown): RivuletError {
+  return new RivuletError("executor_lost", "executor lost", {
+    cause,
+    hint: "The process that drove this task is gone. Start it again.",
+  });
+}
+
+/** Nothing in the task can move until an answer comes. */
+export function suspended(task: Spoken, step: Step & { type: "act" | "wait" }): Suspended {
+  const stop = openStop(task.messages);
+  if (stop !== undefined) {
+    const acting = stop.reason === "acting";
+    const generateReason = acting ? "acting_stop_requested" : "reasoning_stop_requested";
+    const message = acting ? lastToolMessage(task) : step.message;
+    const suspension = { reason: "stop_requested" } as const;
+    return { status: "suspended", generateReason, message, suspension };
+  }
+  const waiting = step.calls.flatMap(({ suspension, answer }) =>
+    suspension && !answer ? [suspension] : [],
+  );
+  const children = step.calls.filter(isRunnable).map(({ call }) => call.id);
+  const needsApproval = waiting.some(({ kind }) => kind === "approval");
+  const onlyChildren = waiting.length === 0;
+  return {
+    status: "suspended",
+    generateReason: needsApproval || onlyChildren ? "approval_required" : "tool_suspended",
+    message: step.message,
+    suspension: {
+      reason: needsApproval ? "approval" : onlyChildren ? "child" : "external",
+      ...(waiting.length > 0 && { approval_ids: waiting.map(({ approvalId }) => approvalId) }),
+      ...(children.length > 0 && { waiting_on: children }),
+    },
+  };
+}
+
+function lastReply(task: Spoken): Message {
+  const mine = task.messages.findLast(
+    (message) => message.role === "assistant" && message.metadata?.taskId === task.ref.taskId,
+  );
+  const { ids, name } = task.settings;
+  return mine ?? freezePlain({ id: ids.next("msg"), role: "assistant", name, content: [] });
+}
+
+function lastToolMessage(task: Spoken): Message {
+  const result = task.messages.findLast((message) => message.content[0]?.type === "tool_result");
+  return result ?? lastReply(task);
+}
+
+/** The ids of a task. */
+export function refOf({ taskId, rootTaskId, sessionId }: TaskRecord): TaskRef {
+  return Object.freeze({ taskId, rootTaskId, sessionId });
+}
+
+/** Builds the reply of a task that rests; a suspended one lists the approvals at and below it. */
+export async function replyOf(
+  store: Store,
+  record: TaskRecord,
+  ending: RestingEnding,
+): Promise<Reply<unknown>> {
+  const { rootTaskId, path } = record;
+  const isSuspended = ending.status === "suspended";
+  const waiting = isSuspended ? await waitingTasks(store, { rootTaskId }) : [];
+  const isBelow = (other: string) => other === path || other.startsWith(`${path}/`);
+  return {
+    ...ending.message,
+    text: textOf(ending.message.content),
+    generateReason: ending.generateReason,
+    structured: isSuspended ? undefined : ending.structured,
+    approvals: waiting.flatMap((task) => (isBelow(task.record.path) ? task.approvals : [])),
+    task: refOf(record),
+  };
+}
+
+/** How a task rests, from its record and its transcript; throws the error of a failed task. */
+export async function readEnding(
+  store: Store,
+  record: TaskRecord,
+  ids: IdSource,
+): Promise<RestingEnding> {
+  const { taskId, sessionId, status, agentName, error } = record;
+  if (status === "failed") {
+    const { code = "failed", message = "The task failed.", ...details } = error ?? {};
+    throw new RivuletError(code, message, details);
+  }
+  if (status === "suspended") {
+    const messages = [...(await store.session(sessionId))];
+    const step = nextStep(messages, agentName);
+    if (step.type === "act" || step.type === "wait")
+      return suspended({ messages, ref: refOf(record), settings: { ids, name: agentName } }, step);
+  }
+  const nothing: Message = { id: taskId, role: "assistant", name: agentName, content: [] };
+  const { result = nothing, structured } = record;
+  return {
+    status: status === "cancelled" || status === "incomplete" ? status : "completed",
+    generateReason: record.generateReason ?? "model_stop",
+    message: result,
+    structured,
+  };
+}

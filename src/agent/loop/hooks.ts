@@ -1,0 +1,338 @@
+import type { Awaitable } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { Block, Message, Reply, TaskRef } from "../../protocol/message.ts";
+import type { Source } from "../../protocol/source.ts";
+import { copyPlain, isPlainObject, isRecord, isSame } from "../base/plain.ts";
+import { isCancel, type Patience, untilCancelled } from "../base/time.ts";
+import {
+  callback,
+  checkFields,
+  type Fields,
+  invalid,
+  isBlocks,
+  isMessage,
+  list,
+  number,
+  resultState,
+  text,
+  unknownField,
+} from "../base/validation.ts";
+import type { Tool } from "../tool/tool.ts";
+
+/** A tool call as hooks see it. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** The result of a tool call as hooks see it. */
+export interface ToolResult {
+  readonly state: "success" | "error" | "denied" | "interrupted";
+  readonly output: readonly Block[];
+  /** True on an edited result: only the model sees the edit, and people see the original. */
+  readonly keepsDisplay?: boolean;
+}
+
+/** One model call: its messages, system prompt, tools and options. */
+export interface ModelCall {
+  messages: Message[];
+  system: string;
+  tools: Tool[];
+  options: Record<string, unknown>;
+}
+
+/** The task in which a hook is called; `state` lasts for one run. */
+export interface HookContext {
+  readonly agent: string;
+  readonly agentId: string;
+  readonly task: TaskRef;
+  readonly userId?: string;
+  readonly source?: Source;
+  readonly messages: readonly Message[];
+  readonly state: Map<string, unknown>;
+}
+
+/** Functions called at named points of a run; their return values steer it. */
+export interface Hook {
+  readonly name: string;
+  /** Lower runs first; defaults to 100, and ties keep the order of registration. */
+  readonly priority?: number;
+  /** Tools that come with this hook. */
+  readonly tools?: readonly Tool[];
+  preCall?(context: HookContext, input: readonly Message[]): Awaitable<void>;
+  preReasoning?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
+  /** Is not awaited, and its errors are ignored. */
+  reasoningChunk?(context: HookContext, text: string): void;
+  postReasoning?(context: HookContext, message: Message): Awaitable<ReasoningVerdict | void>;
+  preActing?(context: HookContext, call: ToolCall): Awaitable<ActingVerdict | void>;
+  /** Is not awaited, and its errors are ignored. */
+  actingChunk?(context: HookContext, call: ToolCall, chunk: string | Block): void;
+  postActing?(
+    context: HookContext,
+    call: ToolCall,
+    result: ToolResult,
+  ): Awaitable<ToolResult | { readonly stop: true } | void>;
+  preSummary?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
+  postSummary?(context: HookContext, message: Message): Awaitable<Message | void>;
+  postCall?(context: HookContext, reply: Reply<unknown>): Awaitable<void>;
+  onError?(context: HookContext, error: Error): Awaitable<void>;
+}
+/** After a model's reply: an edited message, a stop, or messages for another reasoning step. */
+export type ReasoningVerdict =
+  | Message
+  | { readonly stop: true }
+  | { readonly gotoReasoning: readonly Message[] }
+  | undefined;
+/** Before a tool runs: an edited call, or a result that replaces it. */
+export type ActingVerdict = ToolCall | { readonly result: string | readonly Block[] } | undefined;
+
+type AwaitedPoint = Exclude<
+  keyof Hook,
+  "name" | "priority" | "tools" | "reasoningChunk" | "actingChunk"
+>;
+type EditingPoint = "preReasoning" | "preSummary";
+
+/** The hooks of a run, and how long it waits for them. */
+export interface RunHooks extends Patience {
+  readonly hooks: readonly Hook[];
+}
+
+const hookFields: Fields<Hook> = {
+  name: text,
+  priority: number("a number"),
+  tools: list,
+  preCall: callback,
+  preReasoning: callback,
+  reasoningChunk: callback,
+  postReasoning: callback,
+  preActing: callback,
+  actingChunk: callback,
+  postActing: callback,
+  preSummary: callback,
+  postSummary: callback,
+  postCall: callback,
+  onError: callback,
+};
+const fieldNames = Object.keys(hookFields);
+
+/** Throws if a value is not a hook, or if an object literal has a function that is no hook point. */
+export function checkHook(hook: unknown): void {
+  const { name } = isRecord(hook) ? hook : {};
+  if (!isRecord(hook) || typeof name !== "string" || name.trim() === "") {
+    throw invalid("A hook requires a name.", 'Pass `{ name: "audit", preActing() { … } }`.');
+  }
+  const owner = `The hook ${name}`;
+  if (isPlainObject(hook)) {
+    const unknown = Object.keys(hook).find(
+      (key) => !fieldNames.includes(key) && typeof hook[key] === "function",
+    );
+    if (unknown !== undefined) throw unknownField(owner, unknown, fieldNames);
+  }
+  const fields = fieldNames.map((field) => [field, hook[field]]);
+  checkFields(owner, Object.fromEntries(fields), hookFields, `${owner}: `);
+}
+
+/** Sorts hooks into the order in which they are called. */
+export function inOrder(hooks: readonly Hook[]): readonly Hook[] {
+  return hooks.toSorted((a, b) => (a.priority ?? 100) - (b.priority ?? 100));
+}
+
+/** Calls a point's hooks in order; `visit` reads each return value and makes the value for the next hook. */
+export async function callHooks<Point extends AwaitedPoint, Value>(
+  run: RunHooks,
+  point: Point,
+  value: Value,
+  call: (hook: Hook, value: Value) => Awaitable<unknown>,
+  visit: (value: Value, returned: unknown) => Value = (unchanged) => unchanged,
+): Promise<Value> {
+  let current = value;
+  for (const hook of run.hooks) {
+    if (hook[point] === undefined) continue;
+    try {
+      const returned = await untilCancelled(run, () => call(hook, current));
+      if (returned !== undefined && returned !== null) current = visit(current, returned);
+    } catch (error) {
+      throw isCancel(run.signal, error) ? error : hookFailed(hook, point, error);
+    }
+  }
+  return current;
+}
+
+function hookFailed(hook: Hook, point: string, error: unknown): RivuletError {
+  if (error instanceof RivuletError && error.code === "hook_failed") return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new RivuletError("hook_failed", `Hook ${hook.name} failed in ${point}: ${reason}`, {
+    cause: error,
+    hint: "Catch errors inside the hook if the run should continue.",
+  });
+}
+
+/** Calls hooks that are not awaited, and ignores their errors. */
+export function tellHooks(hooks: readonly Hook[], tell: (hook: Hook) => unknown): void {
+  for (const hook of hooks) tellAnyway(() => tell(hook));
+}
+
+/** Calls a function without awaiting it, and ignores its errors. */
+export function tellAnyway(tell: () => unknown): void {
+  try {
+    const returned = tell();
+    if (returned instanceof Promise) returned.catch(() => {});
+  } catch {
+    // The observer must not break the loop.
+  }
+}
+
+/** Lets hooks edit copies of a model call; messages are copied on first access, because few hooks read them. */
+export async function editModelCall(
+  run: RunHooks,
+  point: EditingPoint,
+  context: HookContext,
+  call: ModelCall,
+): Promise<ModelCall> {
+  if (!run.hooks.some((hook) => hook[point])) return call;
+  let copies: readonly Message[] = [];
+  let messages: Message[] | undefined;
+  const own: ModelCall = {
+    get messages() {
+      if (messages === undefined) {
+        copies = call.messages.map(copyMessage);
+        messages = [...copies];
+      }
+      return messages;
+    },
+    set messages(edited) {
+      messages = edited;
+    },
+    system: call.system,
+    tools: [...call.tools],
+    options: copyPlain(call.options),
+  };
+  const edited = await callHooks(
+    run,
+    point,
+    own,
+    (hook, current) => hook[point]?.(context, current),
+    (current, returned) => readModelCall(returned, current),
+  );
+  const isUnread = edited === own && messages === undefined;
+  const { system, tools, options } = edited;
+  const read = isUnread ? [] : edited.messages;
+  // Returned calls are checked on return, calls edited in place only here.
+  if (!isModelCall({ messages: read, system, tools, options })) throw invalidEdit(run, point);
+  const kept = isUnread ? call.messages : restoreOriginals(read, copies, call.messages);
+  return { messages: kept, system, tools, options };
+}
+
+function invalidEdit({ hooks }: RunHooks, point: EditingPoint): RivuletError {
+  const names = hooks.flatMap((hook) => (hook[point] ? [hook.name] : [])).join(", ");
+  return new RivuletError("hook_failed", `The model call is invalid after ${point} of ${names}.`, {
+    hint: "Keep messages, system, tools and options valid when a hook edits the call in place.",
+  });
+}
+
+const messageCopies = new WeakMap<Message, Message>();
+
+/** Copies a message; an unchanged copy is reused for the next call. */
+function copyMessage(message: Message): Message {
+  const last = messageCopies.get(message);
+  if (last && isSame(last, message)) return last;
+  const copy = copyPlain(message);
+  messageCopies.set(message, copy);
+  return copy;
+}
+
+/** Replaces unchanged copies by the original messages, whose prompts are cached. */
+function restoreOriginals(
+  messages: readonly Message[],
+  copies: readonly Message[],
+  originals: readonly Message[],
+): Message[] {
+  const places = new Map(copies.map((copy, index) => [copy, index]));
+  return messages.map((message) => {
+    const original = originals[places.get(message) ?? -1];
+    return original && isSame(message, original) ? original : message;
+  });
+}
+
+/** Reads a model call that a hook returned; messages that it was given need no check. */
+function readModelCall(returned: unknown, given: ModelCall): ModelCall {
+  const isGiven = (message: unknown, index: number) => message === given.messages[index];
+  if (isModelCall(returned, isGiven)) return returned;
+  throw unexpected(returned, "a model call with messages, system, tools and options");
+}
+
+function isModelCall(
+  value: unknown,
+  isChecked: (message: unknown, index: number) => boolean = () => false,
+): value is ModelCall {
+  return (
+    isRecord(value) &&
+    Array.isArray(value.messages) &&
+    value.messages.every((message, index) => isChecked(message, index) || isMessage(message)) &&
+    typeof value.system === "string" &&
+    Array.isArray(value.tools) &&
+    value.tools.every((tool) => isRecord(tool) && typeof tool.name === "string") &&
+    isRecord(value.options)
+  );
+}
+
+/** Reads the return value of `postReasoning`. */
+export function readReasoningVerdict(
+  returned: unknown,
+): NonNullable<ReasoningVerdict> | { readonly stop: boolean } {
+  if (isStop(returned)) return returned;
+  if (isRecord(returned) && "gotoReasoning" in returned) {
+    const { gotoReasoning: messages } = returned;
+    if (Array.isArray(messages) && messages.every(isMessage)) return { gotoReasoning: messages };
+  } else if (isReply(returned)) return returned;
+  throw unexpected(returned, "a message, { stop: true } or { gotoReasoning: messages }");
+}
+
+/** Reads the return value of `postSummary`. */
+export function readReply(returned: unknown): Message {
+  if (isReply(returned)) return returned;
+  throw unexpected(returned, "a message");
+}
+
+/** Reads the return value of `preActing`. */
+export function readActingVerdict(returned: unknown): NonNullable<ActingVerdict> {
+  const { result, name } = isRecord(returned) ? returned : {};
+  if (typeof result === "string" || isBlocks(result)) return { result };
+  if (isRecord(returned) && !("result" in returned) && typeof name === "string" && name !== "") {
+    return returned as unknown as ToolCall;
+  }
+  throw unexpected(returned, "a call with a name, or { result: text or blocks }");
+}
+
+/** Reads the return value of `postActing`. */
+export function readResultVerdict(returned: unknown): ToolResult | { readonly stop: boolean } {
+  if (isStop(returned)) return returned;
+  if (isRecord(returned) && resultState.fits(returned.state) && isBlocks(returned.output)) {
+    return returned as unknown as ToolResult;
+  }
+  throw unexpected(returned, "a result with state and output, or { stop: true }");
+}
+
+/** `{ stop: false }` is valid and has no effect. */
+function isStop(returned: unknown): returned is { readonly stop: boolean } {
+  return isRecord(returned) && typeof returned.stop === "boolean";
+}
+
+/** Two calls of a reply cannot share an id, because it identifies their results. */
+function isReply(returned: unknown): returned is Message {
+  if (!isRecord(returned) || !isBlocks(returned.content)) return false;
+  const ids = returned.content.flatMap((block) => (block.type === "tool_use" ? [block.id] : []));
+  return new Set(ids).size === ids.length;
+}
+
+function unexpected(returned: unknown, expected: string): Error {
+  let got = `a ${typeof returned}`;
+  try {
+    const json = JSON.stringify(returned) ?? String(returned);
+    got = json.length > 80 ? `${json.slice(0, 80)}…` : json;
+  } catch {
+    // JSON cannot hold the value.
+  }
+  return new Error(`it must return ${expected}, got ${got}.`);
+}

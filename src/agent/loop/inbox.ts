@@ -1,0 +1,156 @@
+import type { AnswerBlock, Message } from "../../protocol/message.ts";
+import type { Post, TaskRecord } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
+import { delivered } from "./child-outcome.ts";
+import { answerProblem, steeringProblem } from "./input.ts";
+import { stopCallId } from "./next.ts";
+import type { StepWrite, TaskRun } from "./task-run.ts";
+import { commitStep, untilItEnds } from "./task-run.ts";
+
+/**
+ * Moves posted rows into the transcript of their task, in the commit that marks them taken. Answers and cancels are read
+ * at every step; hints and input only before a reasoning. A cancel is taken by the commit that ends the task, so that a
+ * process that takes the task over before then still sees it.
+ */
+export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Promise<void> {
+  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  if (posts.length === 0) return;
+  const control = posts.filter(
+    (post) =>
+      isControl(post) && !post.ifQueued && isFor(post, task.record) && !task.claims.has(post.id),
+  );
+  const words = before === "reasoning" ? await addressedTo(task, posts) : [];
+  const due = await readRows(
+    task,
+    posts.filter((post) => control.includes(post) || words.includes(post)),
+  );
+  if (due.length > 0) await commitStep(task, arrived(task, due));
+}
+
+/** A row to move, and the message that it becomes. */
+export interface DueRow {
+  readonly post: Post;
+  readonly message?: Message | undefined;
+  /** Why the row cannot be read. */
+  readonly problem?: string;
+}
+
+/** The hints and input posted before this task began: they precede its own input. */
+export async function lateRows(task: TaskRun): Promise<readonly DueRow[]> {
+  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  return posts.length === 0 ? [] : readRows(task, await addressedTo(task, posts));
+}
+
+/** Hints and input for this task, for no task in particular, or for a task of its session that has ended. */
+async function addressedTo(task: TaskRun, posts: readonly Post[]): Promise<readonly Post[]> {
+  const { store } = task.conversation;
+  const isMine = await Promise.all(
+    posts.map(async (post) => {
+      if (isControl(post)) return false;
+      if (post.taskId === undefined || post.taskId === task.ref.taskId) return true;
+      const target = await store.task(post.taskId);
+      return target === undefined || isTerminal(target.status);
+    }),
+  );
+  return posts.filter((_, index) => isMine[index]);
+}
+
+function readRows(task: TaskRun, posts: readonly Post[]): Promise<readonly DueRow[]> {
+  return Promise.all(
+    posts.map(async (post) => {
+      const problem = postProblem(post);
+      if (problem !== undefined) return { post, problem };
+      return { post, message: isControl(post) ? post.message : await delivered(task, post) };
+    }),
+  );
+}
+
+/** Tells of rows, and gives what is to be written of them. */
+export function arrived(task: TaskRun, due: readonly DueRow[]): StepWrite {
+  const messages = due.flatMap(({ post, message, problem }) => {
+    if (problem === undefined) return arrive(task, post, message);
+    // Anybody may post: what cannot be read is put away, or the session would stumble over it for ever.
+    const value = { post: post.id, kind: post.kind, problem };
+    task.emitter.emit({ type: "task.custom", name: "rivulet.ignored", value });
+    return [];
+  });
+  const taken = due.flatMap(({ post }) => (task.claims.has(post.id) ? [] : [post.id]));
+  return { messages, taken };
+}
+
+function postProblem({ kind, message }: Post): string | undefined {
+  // A cancel may say why, and an empty row says nothing.
+  if (kind === "cancel" || message === undefined) return undefined;
+  if (kind !== "answer") return steeringProblem(message);
+  const content: readonly unknown[] = Array.isArray(message?.content) ? message.content : [];
+  const [block, ...more] = content as readonly (Partial<AnswerBlock> | null)[];
+  if (block?.type !== "answer" || more.length > 0)
+    return "message holds something else than an answer.";
+  if (typeof block.callId !== "string") return "message.content[0].callId is no string.";
+  return answerProblem(block, "message.content[0]");
+}
+
+function arrive(task: TaskRun, post: Post, message: Message | undefined): Message[] {
+  if (post.kind === "cancel") {
+    const reason = cancelReason(post);
+    task.claims.set(post.id, untilItEnds);
+    task.emitter.emit({ type: "task.cancelling", reason: reason.message });
+    task.controller.abort(reason);
+    task.conversation.abortTree(task.ref.taskId, reason);
+    return [];
+  }
+  if (message === undefined || comesTooLate(task, message)) return [];
+  for (const block of message.content) {
+    if (block.type === "answer") {
+      if (block.callId === stopCallId) continue; // nobody was asked
+      task.emitter.emit({
+        type: "task.approval.resolved",
+        approval_id: block.approvalId,
+        decision: block.decision,
+        ...(block.by !== undefined && { by: block.by }),
+        ...(block.reason !== undefined && { reason: block.reason }),
+      });
+    }
+  }
+  const [first] = message.content;
+  if (first?.type === "hint" || first?.type === "text") {
+    const said = message.content.flatMap((block) =>
+      block.type === "hint" || block.type === "text" ? [block.text] : [],
+    );
+    const taskId = first.type === "hint" ? first.metadata?.taskId : undefined;
+    const value = { text: said.join("\n"), ...(taskId !== undefined && { taskId }) };
+    task.emitter.emit({ type: "task.custom", name: "rivulet.hint", value });
+  }
+  return [message];
+}
+
+/** Whether a message answers a call that has its result: it was settled when somebody cancelled. */
+function comesTooLate({ messages }: TaskRun, { content }: Message): boolean {
+  const [answer] = content;
+  if (answer?.type !== "answer") return false;
+  return messages.some((message) =>
+    message.content.some((block) => block.type === "tool_result" && block.id === answer.callId),
+  );
+}
+
+/** Whether a row is about a task, and not about what its model is to read. */
+export function isControl({ kind }: Post): boolean {
+  return kind === "answer" || kind === "cancel";
+}
+
+/** Whether an answer or a cancel is for this task and not for another one of its session. */
+export function isFor(
+  post: Post,
+  record: Pick<TaskRecord, "taskId" | "sessionId" | "rootTaskId">,
+): boolean {
+  const taskId = post.taskId ?? post.message?.metadata?.taskId;
+  if (taskId !== undefined) return taskId === record.taskId;
+  if (post.sessionId !== record.sessionId) return false;
+  return post.rootTaskId === undefined || post.rootTaskId === record.rootTaskId;
+}
+
+/** The reason that a cancel gives. Any process may post a row, so its message may be malformed. */
+export function cancelReason({ message }: Post): Error {
+  const block = message?.content?.[0];
+  return new Error(block?.type === "text" && block.text ? String(block.text) : "cancelled");
+}

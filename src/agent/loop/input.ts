@@ -1,0 +1,245 @@
+import type { Answer, Awaitable, Input } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { IdSource } from "../../protocol/id.ts";
+import type { Block, Decision, Message, ToolResultBlock } from "../../protocol/message.ts";
+import { userMessage } from "../../protocol/message.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+import { copyJson, freezePlain, isRecord } from "../base/plain.ts";
+import { isCancel, untilCancelled } from "../base/time.ts";
+import {
+  fieldsProblem,
+  flag,
+  messageProblem,
+  oneOf,
+  optional,
+  outputProblem,
+  resultState,
+  text,
+} from "../base/validation.ts";
+import { reasonOf } from "../tool/result.ts";
+import type { AgentSettings } from "./settings.ts";
+
+/** The input of a caller, copied and sorted. */
+export interface ReadInput {
+  readonly messages: readonly Message[];
+  readonly answers: readonly Answer[];
+  /** The results of external calls, by call id. */
+  readonly results: ReadonlyMap<string, OutsideResult>;
+}
+/** The result of an external call. */
+export type OutsideResult = Pick<ToolResultBlock, "output" | "state">;
+
+/** Converts the messages of a caller before they are stored; called once, because a resumed task reads the stored ones. */
+export type PrepareInput = (
+  messages: readonly Message[],
+  task: Pick<TaskRecord, "sessionId" | "userId" | "agentId">,
+) => Awaitable<readonly Message[]>;
+
+/** Metadata of the loop, which is wrong in another transcript. */
+const ownMarks = new Set(["taskId", "iteration", "goto", "structuredRetry"]);
+const ownBlockMarks = new Set(["references", "repeat", "ran"]);
+
+/** Prepares the messages of a caller for the transcript of a task. */
+export async function storedInput(
+  messages: readonly Message[],
+  task: TaskRecord,
+  settings: Pick<AgentSettings, "prepareInput" | "clock" | "ids">,
+  signal: AbortSignal,
+): Promise<readonly Message[]> {
+  if (messages.length === 0) return [];
+  const stored = await prepare(messages, task, settings, signal).catch((error: unknown) => {
+    throw prepareFailed(error, signal);
+  });
+  return stored.map((message) => {
+    // History does not belong to this task.
+    const owner = isHistory(message) ? {} : { taskId: task.taskId };
+    return freezePlain({ ...message, metadata: { ...message.metadata, ...owner, input: true } });
+  });
+}
+
+async function prepare(
+  messages: readonly Message[],
+  task: TaskRecord,
+  { prepareInput, clock, ids }: Pick<AgentSettings, "prepareInput" | "clock" | "ids">,
+  signal: AbortSignal,
+): Promise<readonly Message[]> {
+  if (prepareInput === undefined) return messages;
+  const returned = await untilCancelled({ signal, clock }, () =>
+    prepareInput(freezePlain(messages), task),
+  );
+  let input: ReadInput;
+  try {
+    input = readInput(returned, ids);
+  } catch (cause) {
+    throw new Error(`it returned a value that cannot be stored: ${reasonOf(cause)}`, { cause });
+  }
+  if (input.answers.length === 0 && input.results.size === 0) return input.messages;
+  throw new Error("it must return only messages");
+}
+
+/** Whether a message is earlier work of an agent, and not a request. */
+export function isHistory({ role }: Message): boolean {
+  return role === "assistant" || role === "tool";
+}
+
+/** Reads the input of `call`, `stream` and `run`; throws for anything else, before anything is stored. */
+export function readInput(input: Input, ids: IdSource): ReadInput {
+  const list: readonly unknown[] =
+    input === undefined ? [] : Array.isArray(input) ? input : [input];
+  const messages: Message[] = [];
+  const answers: Answer[] = [];
+  const results = new Map<string, OutsideResult>();
+  /** The places of calls in the input that have no result yet. */
+  const openCalls = new Map<string, string>();
+  const callIds = new Set<string>();
+  for (const [index, entry] of list.entries()) {
+    const place = Array.isArray(input) ? `input[${index}]` : "input";
+    if (typeof entry === "string") messages.push(userMessage(entry));
+    else if (isRecord(entry) && entry.type === "answer") answers.push(readAnswer(entry, place));
+    else {
+      const message = readMessage(entry, place, ids);
+      const past: ToolResultBlock[] = [];
+      for (const [at, block] of message.content.entries()) {
+        if (block.type === "tool_use") {
+          if (callIds.has(block.id)) throw duplicate(`Two calls have the id ${block.id}.`);
+          callIds.add(block.id);
+          openCalls.set(block.id, `${place}.content[${at}]`);
+        } else if (block.type === "tool_result") {
+          if (openCalls.delete(block.id)) past.push(block);
+          else if (results.has(block.id) || callIds.has(block.id)) {
+            throw duplicate(`Call ${block.id} has two results.`);
+          } else results.set(block.id, { output: block.output, state: block.state });
+        }
+      }
+      messages.push(...withoutResults(message, past, ids));
+    }
+  }
+  for (const place of openCalls.values()) throw invalid(`\`${place}\` is a call without a result.`);
+  const approvalIds = new Set<string>();
+  for (const { approvalId } of answers) {
+    if (approvalIds.has(approvalId)) throw duplicate(`Approval ${approvalId} has two answers.`);
+    approvalIds.add(approvalId);
+  }
+  return { messages, answers, results };
+}
+
+/** Reads a user or system message that steers a running task. */
+export function readSteering(input: string | Message, ids: IdSource): Message {
+  if (typeof input === "string") return userMessage(input);
+  const message = readMessage(input, "message", ids);
+  const problem = steeringProblem(message);
+  if (problem !== undefined) throw invalid(problem);
+  return message;
+}
+
+/** Why a message cannot steer a task; undefined when it can. */
+export function steeringProblem(message: unknown): string | undefined {
+  const problem = messageProblem(message, "message");
+  if (problem !== undefined) return problem;
+  const { role, content } = message as Message;
+  if (isHistory(message as Message)) {
+    return `\`message.role\` must be user or system to steer, got ${role}.`;
+  }
+  const at = content.findIndex(({ type }) => type === "tool_result");
+  return at < 0 ? undefined : `\`message.content[${at}]\` is a result, which cannot steer.`;
+}
+
+/** Removes results from a message; those of calls in the input become messages of their own, before it. */
+function withoutResults(
+  message: Message,
+  past: readonly ToolResultBlock[],
+  ids: IdSource,
+): readonly Message[] {
+  const rest = message.content.filter(({ type }) => type !== "tool_result");
+  if (rest.length === message.content.length) return [message];
+  if (message.role === "tool") return past.length > 0 ? [{ ...message, content: past }] : [];
+  const resultMessages: Message[] = past.map((block) => ({
+    id: ids.next("msg"),
+    role: "tool",
+    content: [block],
+  }));
+  return rest.length > 0 ? [...resultMessages, { ...message, content: rest }] : resultMessages;
+}
+
+function readMessage(entry: unknown, place: string, ids: IdSource): Message {
+  const copy = copied(entry, place);
+  const problem = messageProblem(copy, place);
+  if (problem !== undefined) throw invalid(problem);
+  const { id, content, metadata, ...rest } = copy as Message;
+  return {
+    id: id || ids.next("msg"),
+    ...rest,
+    content: content.map(withoutMarks),
+    ...(metadata && { metadata: without(metadata, ownMarks) }),
+  };
+}
+
+function withoutMarks(block: Block): Block {
+  if ((block.type !== "tool_result" && block.type !== "hint") || !block.metadata) return block;
+  return { ...block, metadata: without(block.metadata, ownBlockMarks) };
+}
+
+function without(fields: object, names: ReadonlySet<string>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.has(name)));
+}
+
+const decisions: readonly Decision[] = ["approve", "deny", "edit", "answer", "expire", "cancel"];
+const answerRules = {
+  approvalId: text,
+  decision: oneOf(decisions),
+  reason: optional(text),
+  always: optional(flag),
+  state: optional(resultState),
+};
+
+function readAnswer(entry: unknown, place: string): Answer {
+  const answer = copied(entry, place) as Answer;
+  const problem =
+    answerProblem(answer, place) ??
+    fieldsProblem({ ...answer }, place, { taskId: text, rootTaskId: text });
+  if (problem !== undefined) throw invalid(problem);
+  return answer;
+}
+
+/** Why an answer of a caller or of an inbox row is invalid; undefined when it is valid. */
+export function answerProblem(
+  answer: Partial<Record<keyof Answer, unknown>>,
+  place: string,
+): string | undefined {
+  const problem = fieldsProblem(answer, place, answerRules);
+  if (problem !== undefined || answer.output === undefined) return problem;
+  return outputProblem(answer.output, `${place}.output`);
+}
+
+function copied(entry: unknown, place: string): unknown {
+  try {
+    return copyJson(entry);
+  } catch (cause) {
+    throw invalid(`\`${place}\` must be plain JSON: ${reasonOf(cause)}.`, cause);
+  }
+}
+
+function invalid(message: string, cause?: unknown): RivuletError {
+  return new RivuletError("invalid_input", message, {
+    ...(cause !== undefined && { cause }),
+    hint: "Pass a string, messages, results of external calls, or answers to approvals. Nothing was stored.",
+  });
+}
+
+function prepareFailed(error: unknown, signal: AbortSignal): RivuletError {
+  if (error instanceof RivuletError) return error;
+  if (isCancel(signal, error)) {
+    return new RivuletError("cancelled", "The call was cancelled before its input was prepared.", {
+      cause: error,
+    });
+  }
+  return new RivuletError("prepare_input_failed", `prepareInput failed: ${reasonOf(error)}`, {
+    cause: error,
+    hint: "Return the messages to store. Nothing was stored.",
+  });
+}
+
+/** The error for an entry that is in the input twice. */
+export function duplicate(message: string): RivuletError {
+  return new RivuletError("duplicate_input", message, { hint: "Send each of them once." });
+}

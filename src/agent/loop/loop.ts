@@ -1,0 +1,137 @@
+import type { Message } from "../../protocol/message.ts";
+import { TimeUsedUp } from "../base/budget.ts";
+import { interruptedResult, tooLateResult } from "../base/prompts.ts";
+import { after, isCancel, longestTimer } from "../base/time.ts";
+import { TurnInterrupted } from "../model/turn.ts";
+import { act } from "./act.ts";
+import type { Ending, RestingEnding } from "./ending.ts";
+import { cancelled, completed, failed, incomplete, replyOf, suspended } from "./ending.ts";
+import { callHooks } from "./hooks.ts";
+import { takeInbox } from "./inbox.ts";
+import { nextStep } from "./next.ts";
+import { askAgain, reason } from "./reason.ts";
+import { lastRepeat } from "./repeat.ts";
+import { settlePending } from "./settle.ts";
+import { refuseTooManyTries, structuredState } from "./structured-output.ts";
+import type { TaskRun } from "./task-run.ts";
+import { hooksOf, iterationOf, refreshTools } from "./task-run.ts";
+
+/**
+ * The agent. It reads the transcript, takes the next step and reads again, until the task has ended or nothing can move.
+ * It keeps no state: started again on the same transcript, it continues.
+ */
+export async function runLoop(task: TaskRun, input: readonly Message[]): Promise<Ending> {
+  const stopClock = stopWhenTimeIsUp(task);
+  const { hookContext } = task;
+  const hooks = hooksOf(task);
+  try {
+    await refreshTools(task); // a call that a crash left open runs before any reasoning
+    await callHooks(hooks, "preCall", undefined, (hook) => hook.preCall?.(hookContext, input));
+    const ending = await stepUntilRest(task);
+    const reply = await replyOf(task.conversation.store, task.record, ending);
+    await callHooks(hooks, "postCall", undefined, (hook) => hook.postCall?.(hookContext, reply));
+    return ending;
+  } catch (error) {
+    if (task.conversation.lost.signal.aborted) throw task.conversation.lost.signal.reason;
+    if (isInterruption(task, error)) return cancel(task);
+    return fail(task, error);
+  } finally {
+    stopClock?.();
+  }
+}
+
+async function stepUntilRest(task: TaskRun): Promise<RestingEnding> {
+  for (;;) {
+    const ending = await step(task);
+    if (ending !== undefined) return ending;
+  }
+}
+
+/** Ends a task that cannot continue: its calls get results, and the children that they wait for end. */
+export async function fail(task: TaskRun, error: unknown): Promise<Ending> {
+  await task.conversation.cancelChildren(task, "sync");
+  await settlePending(task, "error", interruptedResult);
+  return failed(task, error);
+}
+
+/** What hangs is stopped when the task's time is over, as a cancel would stop it. */
+function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun): (() => void) | undefined {
+  const { leftMs } = budget;
+  if (leftMs > longestTimer) return undefined; // the next model call will tell
+  return after(settings.clock, Math.max(0, leftMs), () =>
+    controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
+  );
+}
+
+async function step(task: TaskRun): Promise<RestingEnding | undefined> {
+  await takeInbox(task, "step");
+  if (task.controller.signal.aborted) return cancel(task);
+  const next = nextStep(task.messages, task.settings.name);
+  switch (next.type) {
+    case "wait":
+      return suspended(task, next);
+    case "act": {
+      const moved = await act(task);
+      return moved || task.controller.signal.aborted ? undefined : suspended(task, next);
+    }
+    case "done":
+      if (next.message.metadata?.taskId === task.ref.taskId) return done(task);
+      break;
+    case "reason": {
+      const answer = await structuredState(task);
+      if (answer.type === "found") return completed(task, answer.message, answer);
+      break;
+    }
+  }
+  return reasonWithin(task);
+}
+
+/** A model call, unless a limit is reached. */
+async function reasonWithin(task: TaskRun): Promise<RestingEnding | undefined> {
+  if (task.controller.signal.aborted) return cancel(task);
+  await takeInbox(task, "reasoning");
+  refuseTooManyTries(task);
+  if ((lastRepeat(task.messages, task.ref.taskId)?.times ?? 0) > 3)
+    return incomplete(task, "no_progress");
+  if (task.budget.isUsedUp) return incomplete(task, "budget");
+  const mayGoOn = task.messages.at(-1)?.metadata?.goto === true;
+  if (iterationOf(task) >= task.settings.maxIters && !mayGoOn) {
+    const last = task.messages.findLast((one) => one.role === "assistant");
+    // A crash came between a summary without visible text and the end of the task.
+    if (last?.metadata?.summary && last.metadata.taskId === task.ref.taskId)
+      return incomplete(task, "max_iterations");
+    await settlePending(task, "error", tooLateResult);
+    await reason(task, "summary");
+    return incomplete(task, "max_iterations");
+  }
+  await reason(task);
+  return undefined;
+}
+
+/** The model has said its last word: it counts, unless it was cut off or has not the form that was asked for. */
+async function done(task: TaskRun): Promise<RestingEnding | undefined> {
+  const message = task.messages.findLast((one) => one.role === "assistant");
+  if (message?.metadata?.summary) return incomplete(task, "max_iterations");
+  if (message?.metadata?.finish === "length") return incomplete(task, "max_output_tokens");
+  if (message?.metadata?.finish === "content-filter") return incomplete(task, "content_filter");
+  const answer = await structuredState(task);
+  if (answer.type === "found") return completed(task, answer.message, answer);
+  if (answer.type === "none") return completed(task, message);
+  await askAgain(task, answer.problem);
+  return undefined;
+}
+
+/** Ends a task that was cancelled, with its descendants and its calls. */
+export async function cancel(task: TaskRun): Promise<RestingEnding> {
+  await takeInbox(task, "step"); // whatever asked for it
+  await task.conversation.cancelChildren(task, "all");
+  await settlePending(task, "interrupted", interruptedResult);
+  const isLate = task.controller.signal.reason instanceof TimeUsedUp;
+  return isLate ? incomplete(task, "budget") : cancelled(task);
+}
+
+/** Whether an error is what a cancel looks like from inside: only who cancels a task aborts its controller. */
+function isInterruption({ controller }: TaskRun, error: unknown): boolean {
+  const { signal } = controller;
+  return isCancel(signal, error instanceof TurnInterrupted ? error.cause : error);
+}

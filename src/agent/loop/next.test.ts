@@ -1,0 +1,112 @@
+import { describe, expect, it } from "vitest";
+import type { Block, Message } from "../../protocol/message.ts";
+import { nextStep, stopCallId } from "./next.ts";
+
+let count = 0;
+const message = (role: Message["role"], content: readonly Block[], name?: string): Message => ({
+  id: `m${++count}`,
+  role,
+  content,
+  ...(name !== undefined && { name }),
+});
+const text = (value: string): Block => ({ type: "text", text: value });
+const call = (id: string): Block => ({ type: "tool_use", id, name: "tool", input: {} });
+const user = (value: string) => message("user", [text(value)]);
+const said = (...content: Block[]) => message("assistant", content, "lead");
+const cutOff = (...content: Block[]): Message => ({
+  ...said(...content),
+  metadata: { finish: "length" },
+});
+const result = (id: string) =>
+  message("tool", [{ type: "tool_result", id, name: "tool", output: [], state: "success" }]);
+const suspended = (callId: string, approvalId: string) =>
+  message("tool", [{ type: "suspension", callId, kind: "approval", approvalId }]);
+const answered = (callId: string, approvalId: string) =>
+  message("user", [{ type: "answer", callId, approvalId, decision: "approve" }]);
+
+/** The step, with the ids of the calls that have no result. */
+function step(...messages: Message[]): string {
+  const next = nextStep(Object.freeze(messages), "lead");
+  const calls = "calls" in next ? next.calls.map((pending) => pending.call.id) : [];
+  return [next.type, ...calls].join(" ");
+}
+
+describe("what comes next", () => {
+  it.each(["image", "audio", "video", "file"] as const)(
+    "after a reply that is only a block of type %s is nothing",
+    (type) => {
+      const source = { data: "AAAA", mimeType: "x/y" };
+      expect(step(user("Draw."), said({ type, source }))).toBe("done");
+    },
+  );
+
+  it.each<[string, readonly Message[], string]>([
+    ["at the beginning", [], "reason"],
+    ["after what the user said", [user("hi")], "reason"],
+    ["after an answer", [user("hi"), said(text("hello"))], "done"],
+    ["after a blank answer", [user("hi"), said(text(" "))], "reason"],
+    ["after thinking alone", [user("hi"), said({ type: "thinking", text: "hm" })], "reason"],
+    ["after nothing, when it was filtered", [user("hi"), cutOff()], "done"],
+    ["after a part of it, when it was cut", [user("hi"), cutOff(text("he"))], "done"],
+    ["after that and more from the user", [user("hi"), cutOff(), user("so?")], "reason"],
+    ["after an answer and more from the user", [said(text("hello")), user("and?")], "reason"],
+    ["after calls", [said(text("I will."), call("a"), call("b"))], "act a b"],
+    ["after some of the results", [said(call("a"), call("b")), result("b")], "act a"],
+    ["after all of the results", [said(text("."), call("a")), result("a")], "reason"],
+    ["when the only call waits", [said(call("a")), suspended("a", "1")], "wait a"],
+    [
+      "when one waits and one can move",
+      [said(call("a"), call("b")), suspended("a", "1")],
+      "act a b",
+    ],
+    [
+      "when what waited was answered",
+      [said(call("a")), suspended("a", "1"), answered("a", "1")],
+      "act a",
+    ],
+    [
+      "when it waits again",
+      [said(call("a")), suspended("a", "1"), answered("a", "1"), suspended("a", "2")],
+      "wait a",
+    ],
+    [
+      "when the answer is to something else",
+      [said(call("a")), suspended("a", "1"), answered("a", "0")],
+      "wait a",
+    ],
+    ["after a stop", [said(text("yes")), suspended(stopCallId, "1")], "wait"],
+    ["after a stop with calls", [said(call("a")), suspended(stopCallId, "1")], "wait a"],
+    [
+      "after an answered stop",
+      [said(text("yes")), suspended(stopCallId, "1"), answered(stopCallId, "1")],
+      "done",
+    ],
+    [
+      "when another agent spoke last",
+      [said(text("yes")), message("assistant", [text("no")], "other")],
+      "reason",
+    ],
+    ["when another agent has open calls", [message("assistant", [call("x")], "other")], "reason"],
+    [
+      "after a compaction",
+      [said(text("yes")), message("system", [{ type: "compaction", summary: "", keepFrom: 0 }])],
+      "done",
+    ],
+  ])("%s", (_, messages, wanted) => {
+    expect(step(...messages)).toBe(wanted);
+  });
+
+  it("says what each call waits for, and what was said to it", () => {
+    const next = nextStep(
+      [said(call("a"), call("b")), suspended("a", "1"), answered("a", "1")],
+      "lead",
+    );
+    expect(next).toMatchObject({
+      calls: [
+        { call: { id: "a" }, suspension: { approvalId: "1" }, answer: { decision: "approve" } },
+        { call: { id: "b" } },
+      ],
+    });
+    expect("calls" in next && next.calls[1]).not.toHaveProperty("suspension");
+  });
+});

@@ -1,0 +1,83 @@
+import type {
+  AnswerBlock,
+  Block,
+  Message,
+  SuspensionBlock,
+  ToolUseBlock,
+} from "../../protocol/message.ts";
+
+/** A tool call that has no result yet. */
+export interface PendingCall {
+  readonly call: ToolUseBlock;
+  /** The last time it was suspended, and what was said to that; it waits while there is no answer. */
+  readonly suspension?: SuspensionBlock;
+  readonly answer?: AnswerBlock;
+}
+
+/** What an agent does next. */
+export type Step =
+  | { readonly type: "reason" }
+  | { readonly type: "act"; readonly message: Message; readonly calls: readonly PendingCall[] }
+  | { readonly type: "wait"; readonly message: Message; readonly calls: readonly PendingCall[] }
+  | { readonly type: "done"; readonly message: Message };
+
+/**
+ * What comes next is a pure function of the transcript, so a fresh start, a resume after an approval, an outside
+ * result and a restart after a crash are one code path.
+ */
+export function nextStep(messages: readonly Message[], agentName: string): Step {
+  const at = messages.findLastIndex(
+    (message) => message.role === "assistant" && message.name === agentName,
+  );
+  const message = messages[at];
+  if (message === undefined) return { type: "reason" };
+  const suspensions = new Map<string, SuspensionBlock>();
+  const answers = new Map<string, AnswerBlock>();
+  const results = new Set<string>();
+  for (let index = at + 1; index < messages.length; index++) {
+    for (const block of messages[index]?.content ?? []) {
+      if (block.type === "tool_result") results.add(block.id);
+      else if (block.type === "suspension") suspensions.set(block.callId, block);
+      else if (block.type === "answer") answers.set(block.approvalId, block);
+    }
+  }
+  const pending = (callId: string) => {
+    const suspension = suspensions.get(callId);
+    const answer = suspension && answers.get(suspension.approvalId);
+    return { ...(suspension && { suspension }), ...(answer && { answer }) };
+  };
+  const calls = message.content.flatMap((block) =>
+    block.type === "tool_use" && !results.has(block.id)
+      ? [{ call: block, ...pending(block.id) }]
+      : [],
+  );
+  const stop = pending(stopCallId);
+  if (stop.suspension && !stop.answer) return { type: "wait", message, calls };
+  if (calls.length > 0) {
+    return { type: calls.some(isRunnable) ? "act" : "wait", message, calls };
+  }
+  const heard = messages.findLastIndex((later) => later.content.some(isSpoken));
+  const asked = message.content.some((block) => block.type === "tool_use");
+  // A reply that was filtered or cut is an end as well, also when nothing of it is left.
+  const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
+  if (heard <= at && !asked && isSaid) return { type: "done", message };
+  return { type: "reason" };
+}
+
+/** Whether people can see a block of a reply. */
+export function isVisible(block: Block): boolean {
+  return block.type === "text" ? block.text.trim() !== "" : "source" in block;
+}
+
+/** A stop that a hook asked for is suspended on no call in particular. */
+export const stopCallId = "";
+
+/** Whether a call can move: it never waited, or what it waited for has been said. */
+export function isRunnable(pending: PendingCall): boolean {
+  return pending.suspension === undefined || pending.answer !== undefined;
+}
+
+/** Whether a block is part of the conversation, and not a note about it. */
+export function isSpoken(block: Block): boolean {
+  return block.type !== "suspension" && block.type !== "answer" && block.type !== "compaction";
+}

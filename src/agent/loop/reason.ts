@@ -1,0 +1,304 @@
+import { RivuletError } from "../../protocol/error.ts";
+import type { Block, Message } from "../../protocol/message.ts";
+import { addUsage } from "../../protocol/select.ts";
+import type { Usage } from "../../protocol/task.ts";
+import { addCost, priceOf } from "../base/budget.ts";
+import { copyPlain, freezePlain } from "../base/plain.ts";
+import { blankReplyPrompt, citationPrompt, summaryPrompt } from "../base/prompts.ts";
+import { isCancel } from "../base/time.ts";
+import { TurnEmitter } from "../events/emit-turn.ts";
+import { runTurn } from "../model/model.ts";
+import { forbidsTools } from "../model/request.ts";
+import { type Turn, TurnInterrupted } from "../model/turn.ts";
+import { notRun } from "../tool/result.ts";
+import {
+  callHooks,
+  editModelCall,
+  type ModelCall,
+  readReasoningVerdict,
+  readReply,
+  tellHooks,
+} from "./hooks.ts";
+import { isVisible, stopCallId } from "./next.ts";
+import { showResult } from "./settle.ts";
+import { nativeSchema, structuredTool } from "./structured-output.ts";
+import {
+  commitStep,
+  controlMessage,
+  hooksOf,
+  iterationOf,
+  offeredTools,
+  refreshTools,
+  type TaskRun,
+} from "./task-run.ts";
+import { traceModelCall } from "./trace.ts";
+
+type Purpose = "reply" | "summary";
+
+/** Makes one model call and commits its message; everything streamed before the commit is provisional. */
+export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise<void> {
+  const { emitter, hookContext, settings } = task;
+  const { ids, clock, hooks, models, modelExecution: execution, rawReasoning } = settings;
+  const call = await prepare(task, purpose);
+  const sink = new TurnEmitter({
+    emitter,
+    ids,
+    ...(!task.pool.isEmpty && { references: task.pool }),
+    rawReasoning,
+    ...(purpose === "summary" && { purpose }),
+    ...(hooks.some((hook) => hook.reasoningChunk) && {
+      onText: (text) => tellHooks(hooks, (hook) => hook.reasoningChunk?.(hookContext, text)),
+    }),
+    ready: () => task.log.catchUp(),
+  });
+  try {
+    const dependencies = { ids, clock, random: Math.random, execution };
+    const turn = await traceModelCall(task, () =>
+      runTurn(models, request(task, call, purpose), sink, dependencies),
+    );
+    // A summary has no tools, and the loop would not run its calls.
+    const content = purpose === "summary" ? withoutCalls(turn.content) : turn.content;
+    if (sink.showsCallsOf(content)) {
+      sink.end("completed");
+    } else {
+      // A call was cut off, or its arguments differ from those that were streamed.
+      sink.discard("provider_retry");
+      sink.showWhole(content);
+    }
+    const message = assistantMessage(task, { ...turn, content }, purpose);
+    await settle(task, sink, message, purpose).catch((error: unknown) => {
+      if (!isCancel(task.controller.signal, error)) throw error;
+      // A cancel while a hook runs keeps the text of the reply.
+      throw new TurnInterrupted(error, withoutCalls(content), turn.usage);
+    });
+  } catch (error) {
+    if (!(error instanceof TurnInterrupted)) {
+      sink.discard("provider_retry");
+      throw error;
+    }
+    sink.discardCalls();
+    sink.end("cancelled");
+    const { partial: content, usage = noUsage } = error;
+    if (content.length > 0) {
+      const turn = { content, usage, finishReason: "other" } as const;
+      await commitTurn(task, assistantMessage(task, turn, purpose));
+    }
+    throw error;
+  }
+}
+
+async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
+  const { settings, hookContext } = task;
+  await refreshTools(task);
+  const prompts = [settings.systemPrompt, task.storedReferences > 0 ? citationPrompt : ""];
+  const system = prompts.filter((text) => text !== "").join("\n\n");
+  const { modelOptions } = settings;
+  if (purpose === "summary") {
+    const messages = [...task.messages, hintMessage(task, summaryPrompt)];
+    const call = { messages, system, tools: [], options: withoutTools(modelOptions) };
+    return editModelCall(hooksOf(task), "preSummary", hookContext, call);
+  }
+  const tools = [...offeredTools(task)];
+  const call = { messages: [...task.messages], system, tools, options: modelOptions };
+  return editModelCall(hooksOf(task), "preReasoning", hookContext, call);
+}
+
+function withoutTools({ tools: _, toolChoice: __, ...options }: ModelCall["options"]) {
+  return options;
+}
+
+function request(task: TaskRun, call: ModelCall, purpose: Purpose) {
+  const schema = purpose === "reply" ? nativeSchema(task) : undefined;
+  const answerTool = purpose === "reply" ? structuredTool(task) : undefined;
+  // Options that forbid tools do not apply to the tool that takes the answer.
+  const onlyAnswer = answerTool !== undefined && forbidsTools(call.options);
+  return {
+    ...call,
+    ...(onlyAnswer && {
+      tools: call.tools.filter((tool) => tool === answerTool),
+      options: withoutTools(call.options),
+    }),
+    signal: task.controller.signal,
+    ...(schema && { responseSchema: { schema } }),
+  };
+}
+
+async function settle(
+  task: TaskRun,
+  sink: TurnEmitter,
+  message: Message,
+  purpose: Purpose,
+): Promise<void> {
+  const hooks = hooksOf(task);
+  if (purpose === "summary") {
+    const edited = await callHooks(
+      hooks,
+      "postSummary",
+      message,
+      (hook, current) => hook.postSummary?.(task.hookContext, current),
+      (_, returned) => readReply(returned),
+    );
+    await commitTurn(task, showEdit(sink, message, edited));
+    return;
+  }
+  const verdict = await callHooks<"postReasoning", Verdict>(
+    hooks,
+    "postReasoning",
+    { message, stop: false, goto: [] },
+    (hook, current) => hook.postReasoning?.(task.hookContext, current.message),
+    (current, returned) => applyVerdict(task, current, returned),
+  );
+  const kept = showEdit(sink, message, verdict.message);
+  const isBlank = !kept.content.some((block) => block.type === "tool_use" || isVisible(block));
+  const followUps: Message[] = [];
+  if (verdict.goto.length > 0) {
+    followUps.push(...gotoMessages(task, kept, verdict.goto));
+  } else if (isBlank && kept.metadata?.finish === undefined) {
+    followUps.push(hintMessage(task, blankReplyPrompt));
+  }
+  if (verdict.stop) {
+    const approvalId = task.settings.ids.next("apr");
+    followUps.push(
+      controlMessage(task, { type: "suspension", callId: stopCallId, kind: "stop", approvalId }),
+    );
+  }
+  await commitTurn(task, kept, followUps);
+}
+
+interface Verdict {
+  readonly message: Message;
+  readonly stop: boolean;
+  readonly goto: readonly Message[];
+}
+
+function applyVerdict(task: TaskRun, current: Verdict, returned: unknown): Verdict {
+  const verdict = readReasoningVerdict(returned);
+  if ("stop" in verdict) return { ...current, stop: current.stop || verdict.stop };
+  if ("gotoReasoning" in verdict) return { ...current, goto: verdict.gotoReasoning };
+  checkCallIds(task, verdict);
+  return { ...current, message: verdict };
+}
+
+/** Throws for a call id that the session has used, because it identifies a result, an item and a child. */
+function checkCallIds({ messages }: TaskRun, { content }: Message): void {
+  const used = new Set(messages.flatMap((message) => message.content).flatMap(callIdOf));
+  const duplicate = content.flatMap(callIdOf).find((id) => used.has(id));
+  if (duplicate !== undefined) throw new Error(`an earlier call has the id ${duplicate}`);
+}
+
+function callIdOf(block: Block): readonly string[] {
+  return block.type === "tool_use" ? [block.id] : [];
+}
+
+function showEdit(sink: TurnEmitter, original: Message, edited: Message): Message {
+  if (edited === original) return original;
+  const content = copyPlain(edited.content);
+  sink.discard("edited");
+  sink.showWhole(content);
+  return { ...original, content };
+}
+
+async function commitTurn(task: TaskRun, message: Message, followUps: readonly Message[] = []) {
+  const usage = message.usage ?? noUsage;
+  const price = addPrice(task, usage, String(message.metadata?.model ?? ""));
+  task.usage = addUsage(task.usage, usage);
+  task.budget.add(usage, price);
+  task.emitter.emit({
+    type: "task.usage",
+    cumulative: true,
+    usage: task.usage,
+    ...(task.cost && { cost: task.cost }),
+  });
+  await commitStep(task, {
+    messages: [message, ...followUps],
+    record: { committedOutput: task.emitter.outputLength },
+  });
+}
+
+/** Adds the price of a model call to the task's cost and returns it. */
+function addPrice(task: TaskRun, usage: Usage, model: string): number {
+  const { price } = task.settings;
+  if (price === undefined) return 0;
+  try {
+    const money = priceOf(price, usage, model);
+    task.cost = addCost(task.cost, money);
+    return money.amount;
+  } catch (error) {
+    // A cancelled task keeps its partial reply and stays cancelled.
+    if (task.controller.signal.aborted) return 0;
+    throw error;
+  }
+}
+
+function assistantMessage(
+  task: TaskRun,
+  turn: Pick<Turn, "content" | "usage" | "finishReason"> & Partial<Pick<Turn, "model" | "sources">>,
+  purpose: Purpose,
+): Message {
+  const { content, usage, finishReason: finish, model, sources = [] } = turn;
+  // Frozen, because hooks must return their edits.
+  return freezePlain({
+    id: task.settings.ids.next("msg"),
+    role: "assistant",
+    name: task.settings.name,
+    content,
+    usage,
+    metadata: {
+      taskId: task.ref.taskId,
+      iteration: iterationOf(task) + 1,
+      ...(model && { model: `${model.provider}/${model.modelId}` }),
+      ...((finish === "length" || finish === "content-filter") && { finish }),
+      ...(purpose === "summary" && { summary: true }),
+      ...(sources.length > 0 && { sources }),
+    },
+  });
+}
+
+/** Tells the model what is wrong with its answer and lets it try again. */
+export async function askAgain(task: TaskRun, problem: string): Promise<void> {
+  const message = hintMessage(task, problem);
+  const metadata = { ...message.metadata, structuredRetry: true };
+  await commitStep(task, { messages: [{ ...message, metadata }] });
+}
+
+function hintMessage(task: TaskRun, text: string): Message {
+  const { ids } = task.settings;
+  const metadata = { taskId: task.ref.taskId };
+  return { id: ids.next("msg"), role: "user", content: [{ type: "hint", text }], metadata };
+}
+
+function withoutCalls(content: readonly Block[]): readonly Block[] {
+  return content.filter(({ type }) => type !== "tool_use");
+}
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** Checks that the messages of `gotoReasoning` have exactly one result for each call of the reply, and shows them. */
+function gotoMessages(task: TaskRun, reply: Message, messages: readonly Message[]): Message[] {
+  const results = messages
+    .flatMap((message) => message.content)
+    .filter((block) => block.type === "tool_result");
+  const calls = reply.content.filter((block) => block.type === "tool_use");
+  const missing = new Set(calls.map(({ id }) => id));
+  for (const { id } of results)
+    if (!missing.delete(id)) throw wrongResults(`an unexpected result: ${id}`);
+  const open = calls.filter(({ id }) => missing.has(id));
+  if (open.length > 0) {
+    throw wrongResults(`no result for the calls of ${open.map(({ name }) => name).join(", ")}`);
+  }
+  for (const { id, state, output } of results) showResult(task, id, state, output);
+  const metadata = { taskId: task.ref.taskId, goto: true };
+  const markNotRun = (block: Block): Block =>
+    block.type === "tool_result" ? { ...block, metadata: { ...block.metadata, ...notRun } } : block;
+  return copyPlain(messages).map((message) => ({
+    ...message,
+    content: message.content.map(markNotRun),
+    metadata: { ...message.metadata, ...metadata },
+  }));
+}
+
+function wrongResults(problem: string): RivuletError {
+  return new RivuletError("pending_calls", `gotoReasoning has ${problem}.`, {
+    hint: "Pass exactly one tool_result for each call of the reply, or let the calls run.",
+  });
+}

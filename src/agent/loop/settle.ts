@@ -1,0 +1,233 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Block, Message, ToolResultState, ToolUseBlock } from "../../protocol/message.ts";
+import { textOf } from "../../protocol/message.ts";
+import type { ItemStatus, WireBlock } from "../../protocol/task.ts";
+import { copyPlain, freezePlain } from "../base/plain.ts";
+import { repeatedResult } from "../base/prompts.ts";
+import { ResultEmitter } from "../events/emit-result.ts";
+import { kindOf } from "../tool/permission.ts";
+import { cutText, ranMark, toWireBlock } from "../tool/result.ts";
+import type { CallResult, CallSuspension } from "./call.ts";
+import type { ToolCall, ToolResult } from "./hooks.ts";
+import { callHooks, readResultVerdict } from "./hooks.ts";
+import { nextStep, stopCallId } from "./next.ts";
+import { repeatOf } from "./repeat.ts";
+import type { TaskRun } from "./task-run.ts";
+import {
+  addResultItem,
+  claimedBy,
+  commitStep,
+  controlMessage,
+  findTool,
+  hooksOf,
+} from "./task-run.ts";
+
+const itemStatus = {
+  success: "completed",
+  error: "failed",
+  denied: "failed",
+  interrupted: "cancelled",
+} as const satisfies Record<ToolResultState, ItemStatus>;
+
+/** The call waits from here on; its item stays open. What is asked about is what would run. */
+export async function suspendCall(
+  task: TaskRun,
+  call: ToolUseBlock,
+  { name, input: sent }: ToolCall,
+  { kind, reason, input: read }: CallSuspension,
+): Promise<void> {
+  const { ids, clock, approvalTimeoutMs } = task.settings;
+  const approvalId = ids.next("apr");
+  const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
+  const input = asJson(read) ?? sent;
+  const isAsSent = isDeepStrictEqual(input, call.input ?? {});
+  const isEdited = name !== call.name || !isDeepStrictEqual(sent, call.input);
+  task.emitter.emit({
+    type: "task.approval.requested",
+    approval_id: approvalId,
+    kind: kindOf(kind),
+    call_id: call.id,
+    name,
+    arguments: (isAsSent && call.raw) || JSON.stringify(input ?? {}),
+    message: reason,
+    options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
+    ...(expiresAt && { expires_at: expiresAt }),
+  });
+  const block = { type: "suspension", callId: call.id, kind, approvalId, reason } as const;
+  const message = controlMessage(task, {
+    ...block,
+    ...(!isAsSent && { input }),
+    ...(isEdited && { edited: { name, input: sent } }),
+    ...(expiresAt && { expiresAt }),
+  });
+  await commitStep(task, { messages: [message] });
+}
+
+/** What a value is in a transcript; undefined for what JSON cannot hold. */
+function asJson(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A call that has its result. */
+export interface FinishedCall {
+  /** As the model made it. */
+  readonly call: ToolUseBlock;
+  /** As it was run. */
+  readonly ran: ToolCall;
+  readonly result: CallResult;
+  readonly shown: ResultEmitter;
+  readonly signal: AbortSignal;
+}
+
+/** Stores a result: for the model in the transcript, for people on the wire, in one commit. */
+export async function finishCall(
+  task: TaskRun,
+  { call, ran, result, shown, signal }: FinishedCall,
+): Promise<void> {
+  const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
+    hooksOf(task, signal),
+    "postActing",
+    { result: { state: result.state, output: freezePlain(result.content) }, stop: false },
+    (hook, current) => hook.postActing?.(task.hookContext, ran, current.result),
+    (current, returned) => {
+      const said = readResultVerdict(returned);
+      if ("stop" in said) return { ...current, stop: current.stop || said.stop };
+      return { ...current, result: said };
+    },
+  );
+  const { state, output, keepsDisplay = false } = verdict.result;
+  const cut = cutText(output === result.content ? output : copyPlain(output)).blocks;
+  const repeat = repeatOf(task.messages, task.ref.taskId, call, cut);
+  const isRepeated = repeat.times === 3;
+  const content: readonly Block[] = isRepeated
+    ? [{ type: "text", text: repeatedResult(call.name) }]
+    : cut;
+  const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
+  // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
+  const isStreamed = shown.hasStreamed || childTaskId !== undefined;
+  const said = result.display ?? (isStreamed ? [] : undefined);
+  const isEdited = output !== result.content;
+  const isOriginal = (keepsDisplay || !isEdited) && !isRepeated;
+  const seen = isOriginal && isEdited ? cutText(result.content).blocks : content;
+  const display = (isOriginal ? said : undefined) ?? seen.map(toWireBlock);
+  const cited = cite(task, ran, state, content, display, shown);
+  shown.end({
+    status: itemStatus[state],
+    display: cited.display,
+    ...(cited.referenceId !== undefined && { referenceId: cited.referenceId }),
+    ...(state !== "success" && { error: result.error ?? problem(state, content) }),
+    ...(childTaskId !== undefined && { childTaskId }),
+  });
+  task.openResults.delete(call.id);
+  const references = task.pool.toJSON().entries.slice(task.storedReferences);
+  task.storedReferences += references.length;
+  const metadata = {
+    repeat,
+    ...(references.length > 0 && { references }),
+    ...ranMark(call, result.hasRun ? ran : undefined),
+  };
+  const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
+  const approvalId = task.settings.ids.next("apr");
+  await commitStep(task, {
+    taken: claimedBy(task, call.id),
+    messages: [
+      toolMessage(task, call, state, cited.content, metadata),
+      ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),
+    ],
+  });
+}
+
+/** Gives every call that has no result one, before its task ends: nothing may be left open. */
+export async function settlePending(
+  task: TaskRun,
+  state: "interrupted" | "error",
+  text: string,
+): Promise<void> {
+  const step = nextStep(task.messages, task.settings.name);
+  if (step.type !== "act" && step.type !== "wait") return;
+  for (const { call, suspension, answer } of step.calls) {
+    if (suspension && !answer) {
+      const { approvalId: approval_id } = suspension;
+      task.emitter.emit({ type: "task.approval.resolved", approval_id, decision: "cancel" });
+    }
+    await settleCall(task, call, state, text);
+  }
+}
+
+/** Gives one call a result that its tool did not make. */
+export async function settleCall(
+  task: TaskRun,
+  call: ToolUseBlock,
+  state: "interrupted" | "error",
+  text: string,
+): Promise<void> {
+  const content: readonly Block[] = [{ type: "text", text }];
+  showResult(task, call.id, state, content);
+  await commitStep(task, { messages: [toolMessage(task, call, state, content)] });
+}
+
+/** Shows a result that no tool has streamed; the caller stores it. */
+export function showResult(
+  task: TaskRun,
+  callId: string,
+  state: ToolResultState,
+  content: readonly Block[],
+): void {
+  const place = task.openResults.get(callId) ?? addResultItem(task, callId);
+  new ResultEmitter(task.emitter, place, callId).end({
+    status: itemStatus[state],
+    display: content.map(toWireBlock),
+    ...(state !== "success" && { error: problem(state, content) }),
+    ...(task.childCalls.has(callId) && { childTaskId: callId }),
+  });
+  task.openResults.delete(callId);
+}
+
+function cite(
+  task: TaskRun,
+  call: ToolCall,
+  state: ToolResultState,
+  content: readonly Block[],
+  display: readonly WireBlock[],
+  shown: ResultEmitter,
+): { content: readonly Block[]; display: readonly WireBlock[]; referenceId?: number } {
+  const { referenceId } = shown;
+  const isCited =
+    referenceId !== undefined || (isCitable(task, call) && !task.childCalls.has(call.id));
+  if (state !== "success" || !isCited) return { content, display };
+  const number = referenceId !== undefined && { referenceId };
+  return task.pool.add({ itemId: shown.place.id, content, display, ...number });
+}
+
+/** Whether a call's result gets a number that answers can cite. */
+export function isCitable(task: TaskRun, { name }: ToolCall): boolean {
+  return task.settings.references || (findTool(task, name)?.citable ?? false);
+}
+
+function toolMessage(
+  task: TaskRun,
+  call: ToolUseBlock,
+  state: ToolResultState,
+  output: readonly Block[],
+  metadata?: Record<string, unknown>,
+): Message {
+  const { ids, name } = task.settings;
+  const result = { type: "tool_result", id: call.id, name: call.name, output, state } as const;
+  return {
+    id: ids.next("msg"),
+    role: "tool",
+    name,
+    content: [{ ...result, ...(metadata && { metadata }) }],
+    metadata: { taskId: task.ref.taskId },
+  };
+}
+
+function problem(state: ToolResultState, content: readonly Block[]) {
+  const code =
+    state === "denied" ? "denied" : state === "interrupted" ? "interrupted" : "tool_error";
+  return { code, message: textOf(content), retryable: false };
+}

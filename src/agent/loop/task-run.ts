@@ -1,0 +1,192 @@
+import type {
+  Agent,
+  ContextLookup,
+  Input,
+  RunOptions,
+  StandardSchema,
+} from "../../protocol/agent.ts";
+import type { Block, Message, TaskRef } from "../../protocol/message.ts";
+import type { ReferencePool } from "../../protocol/references.ts";
+import type { Source } from "../../protocol/source.ts";
+import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
+import type { Cost, Usage } from "../../protocol/task.ts";
+import type { BudgetMeter } from "../base/budget.ts";
+import { freezePlain } from "../base/plain.ts";
+import { patienceOf, untilCancelled } from "../base/time.ts";
+import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
+import type { LogWriter } from "../events/log-writer.ts";
+import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
+import type { Permissions } from "../tool/permission.ts";
+import { definitionOf, type Tool, type ToolDefinition } from "../tool/tool.ts";
+import type { HookContext, RunHooks } from "./hooks.ts";
+import type { AgentSettings } from "./settings.ts";
+import { structuredTool } from "./structured-output.ts";
+import type { TaskTrace } from "./trace.ts";
+
+/** The conversation of a task, as its owner in this process offers it to the loop. */
+export interface TaskConversation {
+  readonly store: Store;
+  /** The root session. */
+  readonly sessionId: string;
+  /** Aborts when this process may no longer write. */
+  readonly lost: { readonly signal: AbortSignal };
+  /** Runs an agent as the child of a call, or continues the child that the call has started. */
+  runChild(
+    parent: TaskRun,
+    callId: string,
+    agent: Agent,
+    input: Input,
+    options: ChildOptions & { readonly signal: AbortSignal },
+  ): Promise<ChildOutcome>;
+  /** Ends descendants that nothing drives; `sync` are only those that calls of the task wait for. */
+  cancelChildren(task: TaskRun, which: "all" | "sync"): Promise<void>;
+  /** Cancels a sync child whose call finished without it (timeout or abort). */
+  cancelChildOf(task: TaskRun, callId: string): Promise<void>;
+  /** Resolves when the sync child of a call has stopped; undefined when none runs here. */
+  childStopped(callId: string): Promise<unknown> | undefined;
+  /** Aborts a task and its descendants, as far as they run here. */
+  abortTree(taskId: string, reason: unknown): void;
+  /** Cancels a task with its descendants, wherever they run; resolves when it has ended. */
+  cancelTask(taskId: string, reason: string): Promise<void>;
+}
+
+/** One task while this process drives it. What must outlive the process is in the record and the messages. */
+export interface TaskRun {
+  readonly settings: AgentSettings;
+  readonly conversation: TaskConversation;
+  readonly log: LogWriter;
+  readonly emitter: TaskEmitter;
+  readonly source: Source | undefined;
+  readonly ref: TaskRef;
+  /** The transcript: what has been appended, in order. */
+  readonly messages: Message[];
+  record: TaskRecord;
+  usage: Usage;
+  cost: Cost | undefined;
+  readonly pool: ReferencePool;
+  /** How many entries of the pool the transcript holds. */
+  storedReferences: number;
+  /** The `tool_result` items that are open, by call id. */
+  readonly openResults: Map<string, ItemPlace>;
+  /** The calls that have started a child. */
+  readonly childCalls: Set<string>;
+  readonly controller: AbortController;
+  /** When it was cancelled. */
+  cancelledAt: number | undefined;
+  readonly context: ContextLookup;
+  readonly caller: RunOptions<StandardSchema | undefined>;
+  readonly hookContext: HookContext;
+  readonly budget: BudgetMeter;
+  /** What this task and its ancestors forbid. */
+  readonly permissions: readonly Permissions[];
+  /** The ids of the tasks above it, the root's first. */
+  readonly ancestors: readonly string[];
+  /** How the end of a background task reaches its parent: an `input` starts an idle session, a `hint` waits. */
+  readonly deliveryKind: "hint" | "input";
+  /** The inbox rows that the result of a call takes, and which call; or that the end of the task takes. */
+  readonly claims: Map<string, string>;
+  /** Set with the event that ends or suspends it: nothing may follow that. */
+  isResting: boolean;
+  /** Undefined when nobody listens. */
+  readonly trace: TaskTrace | undefined;
+}
+
+/** In place of a call, for rows that are taken when the task ends. */
+export const untilItEnds = "";
+
+/** The rows that the result of a call takes, or the end of the task. */
+export function claimedBy({ claims }: TaskRun, callId: string): readonly string[] {
+  return [...claims].flatMap(([row, by]) => (by === callId ? [row] : []));
+}
+
+/** What one step writes besides its events. */
+export interface StepWrite {
+  readonly messages?: readonly Message[];
+  readonly record?: Partial<TaskRecord>;
+  readonly posts?: readonly Post[];
+  readonly taken?: readonly string[];
+  /** The task begins: the store refuses the commit while an earlier task of the session is unfinished. */
+  readonly begins?: true;
+}
+
+/** Writes a step: messages, record and all events up to now, in one commit. */
+export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
+  const { messages = [], record, posts = [], taken = [], begins } = write;
+  const at = task.messages.length;
+  for (const message of messages) task.messages.push(freezePlain(message));
+  task.record = { ...task.record, ...record, workedMs: task.budget.wallMs };
+  const { sessionId } = task.record;
+  const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
+  const begun = begins && { begins: task.ref.taskId };
+  return task.log.commit({ appends, tasks: [task.record], posts, taken, ...begun });
+}
+
+const views = new WeakMap<readonly Message[], readonly Message[]>();
+
+/** A transcript as it is now, for others to read: nothing they do to it reaches the run. */
+export function viewOf(messages: readonly Message[]): readonly Message[] {
+  const known = views.get(messages);
+  // It only grows.
+  if (known?.length === messages.length) return known;
+  const view = Object.freeze([...messages]);
+  views.set(messages, view);
+  return view;
+}
+
+/** Opens the item of a call's result. */
+export function addResultItem(task: TaskRun, callId: string): ItemPlace {
+  const place = task.emitter.addItem({
+    type: "tool_result",
+    id: task.settings.ids.next("fco"),
+    status: "in_progress",
+    call_id: callId,
+    block_list: [],
+  });
+  task.openResults.set(callId, place);
+  return place;
+}
+
+/** A note in the transcript that the model never sees. */
+export function controlMessage(task: TaskRun, block: Block): Message {
+  const { ids, name } = task.settings;
+  const metadata = { taskId: task.ref.taskId };
+  return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
+}
+
+/** The hooks of a task, and how long they are waited for. */
+export function hooksOf(task: TaskRun, signal?: AbortSignal): RunHooks {
+  return { hooks: task.settings.hooks, ...patienceOf(task, signal) };
+}
+
+/** Brings the tools that come and go up to date, unless there is nothing left to do with them. */
+export async function refreshTools(task: TaskRun, signal = task.controller.signal): Promise<void> {
+  const { toolkit } = task.settings;
+  if (!toolkit.hasSources || signal.aborted) return;
+  await untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
+}
+
+/** The tools that the model may call now, and the one that takes its structured answer. */
+export function offeredTools(task: TaskRun): readonly Tool[] {
+  const { toolkit, name } = task.settings;
+  const offered = toolkit.active(task.messages, name);
+  const structured = structuredTool(task);
+  if (structured === undefined) return offered;
+  return [...offered.filter((tool) => tool.name !== structured.name), structured];
+}
+
+/** The tool that a call of this task names, if it is on offer. */
+export function findTool(task: TaskRun, name: string): ToolDefinition | undefined {
+  const found = offeredTools(task).find((tool) => tool.name === name);
+  return found && definitionOf(found);
+}
+
+/** How many model calls of this task the transcript holds. */
+export function iterationOf(task: TaskRun): number {
+  const last = task.messages.findLast(
+    (message) =>
+      message.role === "assistant" &&
+      message.metadata?.taskId === task.ref.taskId &&
+      message.metadata.iteration !== undefined,
+  );
+  return last?.metadata?.iteration ?? 0;
+}

@@ -1,0 +1,72 @@
+import type { Class } from "../../protocol/agent.ts";
+import type { Block } from "../../protocol/message.ts";
+import type { ResultEmitter } from "../events/emit-result.ts";
+import type { ToolContext } from "../tool/context.ts";
+import type { ToolCall } from "./hooks.ts";
+import { type TaskRun, viewOf } from "./task-run.ts";
+
+/** What differs between the contexts of one call. */
+export interface CallContext {
+  readonly attempt: number;
+  readonly signal: AbortSignal;
+  /** Absent where a call is only looked at, to decide whether it needs an approval. */
+  readonly suspend?: ToolContext["suspend"];
+  readonly onChunk?: (chunk: string | Block) => void;
+  /** A child waits for somebody: the call waits with it. */
+  readonly onChildWaits?: () => never;
+}
+
+/** What a tool gets besides its input. */
+export function toolContext(
+  task: TaskRun,
+  call: ToolCall,
+  shown: ResultEmitter,
+  { attempt, signal, suspend, onChunk, onChildWaits }: CallContext,
+): ToolContext {
+  const { settings, record } = task;
+  const context: ToolContext & { readonly [taskKey]: TaskRun } = {
+    [taskKey]: task,
+    signal,
+    callId: call.id,
+    taskId: record.taskId,
+    sessionId: record.sessionId,
+    ...(record.userId !== undefined && { userId: record.userId }),
+    attempt,
+    agent: { name: settings.name, agentId: settings.agentId },
+    messages: viewOf(task.messages),
+    emit(chunk) {
+      if (signal.aborted) return;
+      shown.emit(chunk);
+      onChunk?.(chunk);
+    },
+    progress(progress) {
+      if (!signal.aborted) shown.progress(progress);
+    },
+    suspend: suspend ?? refuseToSuspend,
+    get<T>(keyOrType: string | Class<T>, type?: Class<T>): T | undefined {
+      return typeof keyOrType === "string"
+        ? task.context.get(keyOrType, type)
+        : task.context.get(keyOrType);
+    },
+    async runChild(agent, input, options) {
+      const withSignal = { ...options, signal };
+      const outcome = await task.conversation.runChild(task, call.id, agent, input, withSignal);
+      const waits = outcome.status === "suspended" && outcome.mode === "sync";
+      return waits && onChildWaits ? onChildWaits() : outcome;
+    },
+  };
+  return context;
+}
+
+const taskKey = Symbol("task");
+
+/** The task that a call belongs to, for tools of this package. */
+export function taskBehind(context: ToolContext): TaskRun {
+  const { [taskKey]: task } = context as ToolContext & { readonly [taskKey]?: TaskRun };
+  if (task === undefined) throw new Error("This is not the context of a call.");
+  return task;
+}
+
+function refuseToSuspend(): never {
+  throw new Error("needsApproval cannot suspend: return true to ask.");
+}

@@ -1,0 +1,204 @@
+import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
+import {
+  context,
+  ProxyTracerProvider,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
+import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+import { flattenModels, type LanguageModel, providerOf } from "../model/resolve.ts";
+import { type Turn, TurnInterrupted } from "../model/turn.ts";
+import type { ToolOutcome } from "../tool/execute.ts";
+import type { ToolCall } from "./hooks.ts";
+import type { AgentSettings } from "./settings.ts";
+import type { TaskRun } from "./task-run.ts";
+
+/** The trace of one task; it keeps the parents of spans itself, so that they are right without a context manager. */
+export interface TaskTrace {
+  readonly tracer: Tracer;
+  /** The attributes of every span of the task. */
+  readonly attributes: Attributes;
+  /** The parent of the next span: first the span that started the task, then the task's own span. */
+  context: Context;
+  /** The parents of child tasks, by the id of the running call. */
+  readonly calls: Map<string, Context>;
+}
+
+/** Opens the trace of a task; undefined without a tracer. A child without its own tracer uses its parent's. */
+export function openTrace(
+  settings: AgentSettings,
+  record: TaskRecord,
+  parent: TaskTrace | undefined,
+): TaskTrace | undefined {
+  const tracer = settings.tracer ?? parent?.tracer ?? attempt(registeredTracer);
+  if (tracer === undefined) return undefined;
+  return {
+    tracer,
+    attributes: {
+      "gen_ai.agent.id": record.agentId,
+      "gen_ai.agent.name": record.agentName,
+      "gen_ai.conversation.id": record.sessionId,
+      "rivulet.task.id": record.taskId,
+      "rivulet.task.root_id": record.rootTaskId,
+    },
+    context:
+      parent?.calls.get(record.taskId) ??
+      parent?.context ??
+      attempt(() => context.active()) ??
+      ROOT_CONTEXT,
+    calls: new Map(),
+  };
+}
+
+/** The registered tracer; undefined without a provider, which avoids even empty spans. */
+function registeredTracer(): Tracer | undefined {
+  const provider = trace.getTracerProvider();
+  return provider instanceof ProxyTracerProvider
+    ? provider.getDelegateTracer("rivulet")
+    : provider.getTracer("rivulet");
+}
+
+/** Runs a task in its span. */
+export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T> {
+  const { trace: own, settings } = task;
+  if (own === undefined) return drive();
+  const { name, description } = settings;
+  const attributes = {
+    "gen_ai.operation.name": "invoke_agent",
+    ...(description !== undefined && { "gen_ai.agent.description": description }),
+  };
+  return inSpan(own, `invoke_agent ${name}`, { attributes }, async (update, inner) => {
+    own.context = inner;
+    try {
+      return await drive();
+    } finally {
+      const { status, error } = task.record;
+      update((span) => span.setAttribute("rivulet.task.status", status));
+      if (status === "failed" && error) update((span) => setError(span, error));
+    }
+  });
+}
+
+/** Makes a model call in a span that covers all its attempts. */
+export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise<Turn> {
+  const { trace: own, settings } = task;
+  if (own === undefined) return ask();
+  const model = flattenModels(settings.models)[0] as LanguageModel | string;
+  const requested = typeof model === "string" ? providerOf(model) : model;
+  const attributes = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": providerName(requested.provider),
+    "gen_ai.request.model": requested.modelId,
+    "gen_ai.request.stream": true,
+  };
+  const options = { kind: SpanKind.CLIENT, attributes };
+  return inSpan(own, `chat ${requested.modelId}`, options, async (update) => {
+    const turn = await ask();
+    update((span) =>
+      span.setAttributes({
+        // A fallback model may have replied.
+        "gen_ai.provider.name": providerName(turn.model.provider),
+        "gen_ai.response.model": turn.model.modelId,
+        "gen_ai.response.finish_reasons": [turn.finishReason.replace("-", "_")],
+        "gen_ai.usage.input_tokens": turn.usage.input_tokens,
+        "gen_ai.usage.output_tokens": turn.usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": turn.usage.cached_input_tokens,
+        "gen_ai.usage.reasoning.output_tokens": turn.usage.reasoning_tokens,
+      }),
+    );
+    return turn;
+  });
+}
+
+/** Executes a tool in a span that covers all its attempts; a resumed call gets a new span. */
+export function traceToolCall(
+  { trace: own }: TaskRun,
+  { id, name }: ToolCall,
+  execute: () => Promise<ToolOutcome>,
+): Promise<ToolOutcome> {
+  if (own === undefined) return execute();
+  const attributes = {
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.tool.name": name,
+    "gen_ai.tool.call.id": id,
+  };
+  return inSpan(own, `execute_tool ${name}`, { attributes }, async (update, inner) => {
+    own.calls.set(id, inner);
+    try {
+      const outcome = await execute();
+      update((span) => span.setAttribute("rivulet.tool.state", outcome.state));
+      const error = outcome.state === "error" ? outcome.error : undefined;
+      if (error) update((span) => setError(span, error));
+      return outcome;
+    } finally {
+      own.calls.delete(id);
+    }
+  });
+}
+
+/** Changes the span, if there is one, and ignores its errors. */
+type UpdateSpan = (change: (span: Span) => unknown) => void;
+
+/** Runs a function in a new span, which is also active in the context manager; errors of tracing are ignored. */
+async function inSpan<T>(
+  { tracer, attributes: common, context: outer }: TaskTrace,
+  name: string,
+  { kind, attributes }: SpanOptions,
+  run: (update: UpdateSpan, inner: Context) => Promise<T>,
+): Promise<T> {
+  const options = { kind: kind ?? SpanKind.INTERNAL, attributes: { ...common, ...attributes } };
+  const span = attempt(() => tracer.startSpan(name, options, outer));
+  const update: UpdateSpan = (change) => void attempt(() => span && change(span));
+  const inner = span ? trace.setSpan(outer, span) : outer;
+  try {
+    let running: Promise<T> | undefined;
+    const start = () => {
+      running = run(update, inner);
+    };
+    attempt(() => context.with(inner, start));
+    return await (running ?? run(update, inner));
+  } catch (error) {
+    // A cancel is not an error.
+    if (!(error instanceof TurnInterrupted)) {
+      const message = error instanceof Error ? error.message : String(error);
+      const code = error instanceof RivuletError ? error.code : "internal";
+      update((span) => setError(span, { code, message }));
+    }
+    throw error;
+  } finally {
+    update((span) => span.end());
+  }
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}
+
+function setError(span: Span, { code, message }: Pick<ErrorShape, "code" | "message">): void {
+  span.setAttribute("error.type", code);
+  span.setStatus({ code: SpanStatusCode.ERROR, message });
+}
+
+/** Providers whose name in the semantic conventions differs from that in the AI SDK. */
+const providerNames: readonly (readonly [RegExp, string])[] = [
+  [/vertex/i, "gcp.vertex_ai"],
+  [/bedrock/, "aws.bedrock"],
+  [/^azure/, "azure.ai.openai"],
+  [/^google/, "gcp.gemini"],
+  [/^mistral/, "mistral_ai"],
+  [/^moonshot/, "moonshot_ai"],
+  [/^xai/, "x_ai"],
+];
+
+/** The provider's name in the semantic conventions; the AI SDK appends its interface after a dot. */
+function providerName(provider: string): string {
+  const entry = providerNames.find(([pattern]) => pattern.test(provider));
+  return entry?.[1] ?? (provider.split(".", 1)[0] as string);
+}

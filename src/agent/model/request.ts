@@ -1,0 +1,339 @@
+import type {
+  LanguageModelV2Prompt,
+  LanguageModelV3Prompt,
+  LanguageModelV3ToolResultOutput,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  LanguageModelV4ToolResultPart,
+} from "@ai-sdk/provider";
+import type {
+  CompactionBlock,
+  MediaBlock,
+  Message,
+  ToolResultBlock,
+  ToolUseBlock,
+} from "../../protocol/message.ts";
+import { isRecord } from "../base/plain.ts";
+import { placeholders } from "../base/prompts.ts";
+import { invalid, maxArgumentBytes } from "../base/validation.ts";
+import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
+import type { Signed, TurnRequest } from "./turn.ts";
+
+type Version = LanguageModel["specificationVersion"];
+type Prompt = LanguageModelV2Prompt | LanguageModelV3Prompt | LanguageModelV4Prompt;
+
+// The versions differ only in media, so the types of v4 serve for all of them.
+type PromptMessage = LanguageModelV4Message;
+type AssistantPart = Extract<PromptMessage, { role: "assistant" }>["content"][number];
+type UserPart = Extract<PromptMessage, { role: "user" }>["content"][number];
+type AnyUserPart = Extract<Prompt[number], { role: "user" }>["content"][number];
+type Output = LanguageModelV4ToolResultPart["output"];
+type OutputPart =
+  | Extract<Output, { type: "content" }>["value"][number]
+  | Extract<LanguageModelV3ToolResultOutput, { type: "content" }>["value"][number]
+  | { readonly type: "media"; readonly data: string; readonly mediaType: string };
+
+/** A request as call options of the AI SDK; tools of the provider join those of the agent. */
+export function callOptions(model: LanguageModel, request: TurnRequest): Record<string, unknown> {
+  const { messages, system, tools, toolChoice = "auto", responseSchema } = request;
+  const { tools: _, toolChoice: choice = toolChoice, ...options } = request.options;
+  const own = tools.map(({ name, description, inputSchema }) => ({
+    type: "function",
+    name,
+    description,
+    inputSchema,
+  }));
+  const offered = [...own, ...providerTools(request.options)];
+  return {
+    ...options,
+    prompt: toPrompt(messages, system, model.specificationVersion),
+    // Providers reject a tool choice without tools.
+    ...(offered.length > 0 && {
+      tools: offered,
+      toolChoice: typeof choice === "string" ? { type: choice } : choice,
+    }),
+    ...(responseSchema &&
+      supportsResponseFormat(model, { tools: tools.length > 0 }) && {
+        responseFormat: { type: "json", ...responseSchema },
+      }),
+  };
+}
+
+/** The tools among call options: those that the provider runs, such as a web search. */
+export function providerTools({
+  tools = [],
+}: Readonly<Record<string, unknown>>): readonly unknown[] {
+  const isNamed = (tool: unknown) =>
+    isRecord(tool) && typeof tool.type === "string" && typeof tool.name === "string";
+  if (Array.isArray(tools) && tools.every(isNamed)) return tools;
+  throw invalid(
+    "`modelOptions.tools` must be an array of provider tools, each with a `type` and a `name`.",
+    'Pass `modelOptions: { tools: [{ type: "provider", id: "openai.web_search", name: "web_search", args: {} }] }`. Pass your own tools as `tools` of the agent.',
+  );
+}
+
+/** Whether call options forbid all tools. */
+export function forbidsTools({ toolChoice }: Readonly<Record<string, unknown>>): boolean {
+  return toolChoice === "none" || (isRecord(toolChoice) && toolChoice.type === "none");
+}
+
+/** The parts of a prompt for one message, without the results of its calls. */
+interface View {
+  readonly system: string;
+  readonly assistant: PromptMessage | undefined;
+  readonly calls: readonly ToolUseBlock[];
+  readonly user: PromptMessage | undefined;
+}
+/** The prompt for the beginning of a transcript. */
+interface Assembly {
+  readonly messages: Message[];
+  readonly systems: string[];
+  readonly prompt: PromptMessage[];
+}
+
+const longArgumentsShown = 1_000;
+
+// Messages are immutable and a transcript only grows, so each request continues the prompt of the previous one, and a
+// late turn costs no more than an early one.
+const newCache = () => ({
+  views: new WeakMap<Message, View>(),
+  assemblies: new WeakMap<Message, Assembly>(), // by the first message of the transcript
+});
+const caches = { v2: newCache(), v3: newCache(), v4: newCache() };
+
+/** The prompt for a transcript, with exactly one result after each call and without control blocks. */
+export function toPrompt(messages: readonly Message[], system: string, version: Version): Prompt {
+  const cache = caches[version];
+  const [first] = messages;
+  let assembly = first && cache.assemblies.get(first);
+  if (assembly === undefined || !isPrefix(assembly.messages, messages)) assembly = newAssembly();
+  const compaction = lastCompaction(messages, assembly.messages.length);
+  if (compaction !== undefined) {
+    assembly = newAssembly(messages.slice(0, compaction.keepFrom));
+    assembly.prompt.push({ role: "user", content: [{ type: "text", text: compaction.summary }] });
+  }
+
+  const { systems, prompt } = assembly;
+  let complete = true;
+  for (let index = assembly.messages.length; index < messages.length; index++) {
+    const message = messages[index] as Message;
+    const view = viewOf(message, version);
+    if (view.system !== "") systems.push(view.system);
+    if (view.assistant !== undefined) prompt.push(view.assistant);
+    if (view.calls.length > 0) {
+      const results = resultsOf(view.calls, messages, index, version);
+      complete &&= results.complete;
+      prompt.push(results.message);
+    }
+    if (view.user !== undefined) prompt.push(view.user);
+    assembly.messages.push(message);
+  }
+  if (first !== undefined) {
+    // A prompt with a pending result cannot be continued.
+    if (complete) cache.assemblies.set(first, assembly);
+    else cache.assemblies.delete(first);
+  }
+  // In one message at the head, because several providers reject system messages between turns.
+  const instructions = system === "" ? systems : [system, ...systems];
+  if (instructions.length === 0) return prompt.slice();
+  return [{ role: "system", content: instructions.join("\n\n") }, ...prompt];
+}
+
+function newAssembly(messages: Message[] = []): Assembly {
+  return { messages, systems: [], prompt: [] };
+}
+
+function isPrefix(prefix: readonly Message[], messages: readonly Message[]): boolean {
+  return (
+    prefix.length <= messages.length &&
+    prefix.every((message, index) => message === messages[index])
+  );
+}
+
+function lastCompaction(messages: readonly Message[], from: number): CompactionBlock | undefined {
+  for (let index = messages.length - 1; index >= from; index--) {
+    for (const block of (messages[index] as Message).content) {
+      if (block.type === "compaction") return block;
+    }
+  }
+  return undefined;
+}
+
+function viewOf(message: Message, version: Version): View {
+  const { views } = caches[version];
+  const cached = views.get(message);
+  if (cached !== undefined) return cached;
+  const system: string[] = [];
+  const assistant: AssistantPart[] = [];
+  const calls: ToolUseBlock[] = [];
+  const user: UserPart[] = [];
+
+  for (const block of message.content) {
+    switch (block.type) {
+      case "text":
+        if (block.text.trim() === "") break; // several providers reject it
+        if (message.role === "system") system.push(block.text);
+        else if (message.role === "user") user.push({ type: "text", text: block.text });
+        else if (message.role === "assistant") {
+          assistant.push({ type: "text", text: block.text, ...providerOptions(block) });
+        }
+        break;
+      case "hint":
+        if (message.role === "system") system.push(block.text);
+        else user.push({ type: "text", text: block.text });
+        break;
+      case "thinking":
+        if (message.role === "assistant" && (block.text !== "" || block.signature !== undefined)) {
+          assistant.push({ type: "reasoning", text: block.text, ...providerOptions(block) });
+        }
+        break;
+      case "image":
+      case "audio":
+      case "video":
+      case "file": {
+        const part = filePart(block, version) as UserPart;
+        if (message.role === "assistant") assistant.push(part);
+        else if (message.role === "user") user.push(part);
+        break;
+      }
+      case "tool_use":
+        if (message.role !== "assistant") break;
+        calls.push(block);
+        assistant.push({
+          type: "tool-call",
+          toolCallId: block.providerCallId ?? block.id,
+          toolName: block.name,
+          input: isRecord(block.input) ? shortened(block.input) : {}, // providers accept only objects
+          ...providerOptions(block),
+        });
+        break;
+    }
+  }
+  // Providers reject thinking that nothing follows.
+  const content = assistant.slice(
+    0,
+    assistant.findLastIndex(({ type }) => type !== "reasoning") + 1,
+  );
+  const view: View = {
+    system: system.join("\n\n"),
+    assistant: content.length > 0 ? { role: "assistant", content } : undefined,
+    calls,
+    user: user.length > 0 ? { role: "user", content: user } : undefined,
+  };
+  views.set(message, view);
+  return view;
+}
+
+/** The results of a message's calls, which may be anywhere after it in the transcript. */
+function resultsOf(
+  calls: readonly ToolUseBlock[],
+  messages: readonly Message[],
+  index: number,
+  version: Version,
+): { message: PromptMessage; complete: boolean } {
+  const missing = new Set(calls.map((call) => call.id));
+  const outputs = new Map<string, Output>();
+  for (let at = index + 1; missing.size > 0 && at < messages.length; at++) {
+    for (const block of (messages[at] as Message).content) {
+      if (block.type === "tool_result" && missing.delete(block.id)) {
+        outputs.set(block.id, outputOf(block, version));
+      }
+    }
+  }
+  const message: PromptMessage = {
+    role: "tool",
+    content: calls.map((call) => ({
+      type: "tool-result",
+      toolCallId: call.providerCallId ?? call.id,
+      toolName: call.name,
+      output: outputs.get(call.id) ?? { type: "error-text", value: placeholders.pendingResult },
+    })),
+  };
+  return { message, complete: missing.size === 0 };
+}
+
+function outputOf({ output, state }: ToolResultBlock, version: Version): Output {
+  const lines: string[] = [];
+  let media = false;
+  for (const block of output) {
+    if (block.type === "text" || block.type === "hint") lines.push(block.text);
+    else if ("source" in block) media = true;
+  }
+  const text = lines.join("\n");
+  if (state !== "success") return { type: "error-text", value: text || placeholders[state] };
+  if (!media) return { type: "text", value: text };
+  const value = output.flatMap((block) => {
+    if (block.type === "text" || block.type === "hint") return { type: "text", text: block.text };
+    return "source" in block ? outputPart(block, version) : [];
+  });
+  return { type: "content", value } as Output;
+}
+
+function providerOptions(block: object): Pick<AssistantPart, "providerOptions"> | undefined {
+  const { signature } = block as Signed;
+  if (signature === undefined) return undefined;
+  try {
+    const metadata: unknown = JSON.parse(signature);
+    if (isRecord(metadata)) return { providerOptions: metadata as never };
+  } catch {
+    // The transcript has another origin; the block is still usable without metadata.
+  }
+  return undefined;
+}
+
+/** Shortens arguments that were too long to run, because they would be in every later prompt. */
+function shortened(input: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const text = JSON.stringify(input);
+  if (Buffer.byteLength(text) <= maxArgumentBytes) return input;
+  const beginning = text.slice(0, longArgumentsShown).toWellFormed();
+  return { notice: placeholders.longArguments(text.length, beginning) };
+}
+
+type Place = { readonly data: string } | { readonly url: URL };
+
+/** A file as a part of a message, or text if its URL is invalid. */
+function filePart(block: MediaBlock, version: Version): AnyUserPart {
+  const { place, mediaType } = placeOf(block);
+  if (place === undefined) return textInstead(block);
+  if (version === "v4") return fileOf(place, mediaType);
+  return { type: "file", mediaType, data: "url" in place ? place.url : place.data };
+}
+
+/** A file as a part of a tool's output, or text if its URL is invalid or the version cannot send it. */
+function outputPart(block: MediaBlock, version: Version): OutputPart {
+  const { place, mediaType } = placeOf(block);
+  if (place === undefined) return textInstead(block);
+  if (version === "v4") return fileOf(place, mediaType);
+  if (version === "v3") {
+    const image = block.type === "image";
+    return "url" in place
+      ? { type: image ? "image-url" : "file-url", url: place.url.href }
+      : { type: image ? "image-data" : "file-data", data: place.data, mediaType };
+  }
+  return "url" in place ? textInstead(block) : { type: "media", data: place.data, mediaType };
+}
+
+function placeOf(block: MediaBlock): { place: Place | undefined; mediaType: string } {
+  const { source } = block;
+  // Providers accept "image/*" for an image of unknown type.
+  const mediaType =
+    source.mimeType ?? (block.type === "file" ? "application/octet-stream" : `${block.type}/*`);
+  if ("data" in source) return { place: { data: source.data }, mediaType };
+  const inline = /^data:([^;,]*);base64,(.*)$/s.exec(source.url);
+  if (inline !== null) {
+    return { place: { data: inline[2] as string }, mediaType: inline[1] || mediaType };
+  }
+  const url = URL.parse(source.url);
+  return { place: url === null ? undefined : { url }, mediaType };
+}
+
+function fileOf(place: Place, mediaType: string) {
+  const data =
+    "url" in place ? ({ type: "url", ...place } as const) : ({ type: "data", ...place } as const);
+  return { type: "file", mediaType, data } as const;
+}
+
+function textInstead({ type, source }: MediaBlock) {
+  const address = "url" in source ? source.url : source.mimeType;
+  return { type: "text", text: placeholders.media(type, address) } as const;
+}

@@ -1,0 +1,488 @@
+import type {
+  AttachOptions,
+  AttachTarget,
+  Input,
+  RunOptions,
+  StandardSchema,
+  WaitReason,
+} from "../../protocol/agent.ts";
+import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import type { Reply, TaskRef } from "../../protocol/message.ts";
+import type { Post, TaskRecord } from "../../protocol/store.ts";
+import { checkBudget } from "../base/budget.ts";
+import {
+  answerRows,
+  checkAgent,
+  checkOutput,
+  inputRows,
+  matchAnswers,
+  sessionSuspended,
+  withLimits,
+} from "../drive/answers.ts";
+import { cancelRow, postCancel, reasonText, unknownTask } from "../drive/cancel.ts";
+import type { Conversation } from "../drive/conversation.ts";
+import { rootRecord } from "../drive/lifecycle.ts";
+import { unfinished, Workload } from "../drive/plan.ts";
+import { type Process, processOf } from "../drive/process.ts";
+import { type Rest, untilRest } from "../drive/rest.ts";
+import { readEnding, refOf, replyOf } from "../loop/ending.ts";
+import { isControl } from "../loop/inbox.ts";
+import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
+import type { AgentSettings } from "../loop/settings.ts";
+import { structuredState } from "../loop/structured-output.ts";
+import { type WaitingTask, waitingTasks } from "../loop/waiting.ts";
+
+/** The task that a door follows, and where its events begin. */
+export interface Target {
+  readonly ref: TaskRef;
+  /** The root session. */
+  readonly conversation: string;
+  /** The number of the last event before this call. */
+  readonly after: number;
+}
+
+/** A call on the way to its reply. Doors post and follow; the owner of the conversation drives. */
+export interface Door {
+  /** Resolves when the task is stored and its events can be read. */
+  readonly target: Promise<Target>;
+  /** Settles when the task rests and, if this process ran it, its session is free again. */
+  readonly reply: Promise<Reply<unknown>>;
+  cancel(reason?: string): Promise<void>;
+}
+
+type CallOptions = RunOptions<StandardSchema | undefined>;
+
+/** Starts a task, or continues the session's unfinished one. */
+export function openDoor(settings: AgentSettings, input: Input, options: CallOptions): Door {
+  return follow(settings, options, async (call) => {
+    checkBudget(options.budget, settings.price !== undefined);
+    checkContext(options.context);
+    const read = readInput(input, settings.ids);
+    const sessionId = await sessionOf(call, read);
+    checkSessionId(sessionId);
+    return enterSession(call, read, sessionId);
+  });
+}
+
+/** Follows a task that exists and starts none. */
+export function attach(
+  settings: AgentSettings,
+  { sessionId, taskId }: AttachTarget,
+  { userId, after = -1 }: AttachOptions,
+): Door {
+  const { store } = settings;
+  return follow(settings, {}, async () => {
+    const record =
+      taskId === undefined
+        ? (await store.tasks({ sessionId: sessionId ?? "" })).at(-1)
+        : await store.task(taskId);
+    const root = record && (await store.task(record.rootTaskId));
+    if (record === undefined || root === undefined || root.userId !== userId)
+      throw taskId === undefined ? unknownSession(sessionId ?? "") : unknownTask(taskId);
+    return { record, conversation: root.sessionId, after };
+  });
+}
+
+/** A call and the process that it runs in. */
+interface Call {
+  readonly process: Process;
+  readonly settings: AgentSettings;
+  readonly options: CallOptions;
+  /** Aborts when the caller cancels. */
+  readonly stop: AbortSignal;
+}
+
+/** The task that a call concerns, before its rest. */
+interface Entered {
+  readonly record: TaskRecord;
+  readonly conversation: string;
+  readonly after: number;
+}
+
+/** Runs a door: `enter` validates, writes and names the task; then the door follows that task to its rest. */
+function follow(
+  settings: AgentSettings,
+  options: CallOptions,
+  enter: (call: Call) => Promise<Entered>,
+): Door {
+  const process = processOf(settings.store);
+  const target = Promise.withResolvers<Target>();
+  const stop = new AbortController();
+  const call: Call = { process, settings, options, stop: stop.signal };
+  const cancel = async (reason: unknown) => {
+    if (!stop.signal.aborted) stop.abort(reason);
+    const entered = await target.promise.catch(() => undefined);
+    if (entered) await cancelTask(process, settings, entered, reasonText(reason));
+  };
+  const onAbort = () => {
+    cancel(options.signal?.reason).catch(() => {}); // the reply reports a store that fails
+  };
+  const run = async (): Promise<Reply<unknown>> => {
+    if (options.signal?.aborted) onAbort();
+    else options.signal?.addEventListener("abort", onAbort, { once: true });
+    let taskId: string | undefined;
+    let cancelHere: (() => void) | undefined;
+    try {
+      const { record, conversation, after } = await enter(call);
+      taskId = record.taskId;
+      target.resolve({ ref: refOf(record), conversation, after });
+      cancelHere = () => process.owned(conversation)?.cancelNow(record.taskId, stop.signal.reason);
+      stop.signal.addEventListener("abort", cancelHere);
+      return await finish(call, record, conversation);
+    } finally {
+      if (cancelHere) stop.signal.removeEventListener("abort", cancelHere);
+      options.signal?.removeEventListener("abort", onAbort);
+      if (process.callers.get(taskId ?? "")?.options === options)
+        process.callers.delete(taskId ?? "");
+    }
+  };
+  const reply = run().catch((error: unknown) => {
+    throw rivuletErrorOf(error);
+  });
+  reply.catch(target.reject);
+  target.promise.catch(() => {});
+  return {
+    target: target.promise,
+    reply,
+    cancel: (reason = "cancelled") => cancel(new Error(reason)),
+  };
+}
+
+/** Waits for the rest of the task and builds the reply from it. */
+async function finish(
+  call: Call,
+  { taskId, status, input }: TaskRecord,
+  conversation: string,
+): Promise<Reply<unknown>> {
+  const { process, settings, options } = call;
+  let isWithdrawn = false;
+  const onBlocked = async (workload: Workload) => {
+    if (isWithdrawn || workload.record(taskId)?.status !== "queued") return;
+    isWithdrawn = true;
+    await withdraw(call, workload, taskId);
+  };
+  const isCaller = process.callers.get(taskId)?.options === options;
+  const rest = await untilRest(process, {
+    settings,
+    conversation,
+    taskId,
+    onWait: options.onWait,
+    ...(isCaller && status === "queued" && input && { onBlocked }),
+  });
+  const { record } = rest;
+  // The input leaves the record when a task begins.
+  if (record.status === "cancelled" && record.input !== undefined && isCaller) {
+    if (isWithdrawn && !call.stop.aborted) throw sessionSuspended([]);
+    throw cancelledInQueue(call.stop.reason);
+  }
+  if (record.status === "failed" && rest.drive?.error) throw rest.drive.error;
+  return readReply(call, rest);
+}
+
+/** Takes a queued task back because its session waits for answers, or denies these. */
+async function withdraw(call: Call, workload: Workload, taskId: string): Promise<void> {
+  const { process, settings, options } = call;
+  const record = workload.record(taskId);
+  const first = record && workload.first(record.sessionId);
+  if (record === undefined || first === undefined) return;
+  if (options.onSuspended !== "deny") {
+    await process.store.post([cancelRow(record, "The session waits for answers.", true)]);
+    return;
+  }
+  const waiting = await waitingTasks(process.store, { rootTaskId: first.rootTaskId });
+  const held = heldBy(workload, waiting, first.taskId);
+  const denials = held.flatMap(({ approvals }) =>
+    approvals.map((approval) => approval.deny("The user went on with something else.")),
+  );
+  await process.store.post(answerRows(settings.ids, denials, held));
+}
+
+/** Builds the reply; a structured value that another process validated is validated with this call's schema. */
+async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unknown>> {
+  const { process, settings, options } = call;
+  const { store } = process;
+  const ending = await readEnding(store, record, settings.ids);
+  const reply = await replyOf(store, record, ending);
+  const { output } = options;
+  const isChecked = output === undefined || drive?.task?.caller.output === output;
+  // The caller may change its value; the store's is frozen.
+  if (isChecked || record.status !== "completed")
+    return { ...reply, structured: structuredClone(reply.structured) };
+  const messages = [...(await store.session(record.sessionId))];
+  const controller = new AbortController();
+  const ref = refOf(record);
+  const state = await structuredState({
+    ...{ settings, record, ref, messages, controller, cancelledAt: undefined },
+    caller: { output },
+  });
+  if (state.type === "found") return { ...reply, structured: state.value };
+  throw new RivuletError(
+    "structured_output_invalid",
+    `The answer of task ${record.taskId} does not fit the output schema of this call${
+      state.type === "wrong" ? `: ${state.problem}` : ""
+    }.`,
+    { hint: "Another process ran the task and checked the answer with the JSON Schema alone." },
+  );
+}
+
+/** Cancels a task and what is left below it; resolves when all of that has ended. */
+export async function cancelTask(
+  process: Process,
+  settings: AgentSettings,
+  { ref, conversation }: Target,
+  reason: string,
+): Promise<void> {
+  const targets = await postCancel(process.store, ref.taskId, reason);
+  await Promise.all(
+    targets.map(({ taskId }) => untilRest(process, { settings, conversation, taskId })),
+  );
+}
+
+/** Answers name their tasks, so they find their session by themselves. */
+async function sessionOf({ settings, options }: Call, { answers }: ReadInput): Promise<string> {
+  if (options.sessionId !== undefined) return options.sessionId;
+  const [answer] = answers;
+  const root = answer && (await settings.store.task(answer.rootTaskId));
+  return root?.sessionId ?? settings.ids.next("sess");
+}
+
+async function enterSession(call: Call, read: ReadInput, sessionId: string): Promise<Entered> {
+  const { settings, options } = call;
+  const { store, ids } = settings;
+  const isNewSession = options.sessionId === undefined && read.answers.length === 0;
+  const workload = isNewSession ? new Workload([], []) : await Workload.read(store, sessionId);
+  const root = workload.first(sessionId);
+  const hasAnswers = read.answers.length > 0 || read.results.size > 0;
+  const isText = read.messages.length > 0;
+  if (isText && !hasAnswers && root?.status !== "suspended")
+    return startTask(call, read, sessionId, root);
+  if (root && isText) checkAgent(settings.name, root);
+  const waiting = await waitingTasks(store, { conversation: sessionId });
+  const held = root ? heldBy(workload, waiting, root.taskId) : [];
+  const holding = new Set(isText ? held.map(({ record }) => record.taskId) : []);
+  const { onSuspended = "fail" } = options;
+  const now = settings.clock.now();
+  const answers = matchAnswers(read, waiting, { holding, onSuspended, now });
+  const rows = answerRows(ids, answers, waiting);
+  const answered = rows.flatMap((row) => workload.target(row) ?? []);
+  for (const { rootTaskId } of answered) {
+    const asked = workload.record(rootTaskId) ?? (await store.task(rootTaskId));
+    if (asked) checkAgent(settings.name, asked);
+  }
+  const tops = answered.map((record) => workload.top(record));
+  const isForRoot = root !== undefined && (isText || tops.length === 0 || tops.includes(root));
+  const continued = isForRoot && (!isText || holding.size > 0 || root.status === "suspended");
+  if (continued) return continueTask(call, read, root, rows);
+  if (isText) {
+    await post(call, sessionId, rows);
+    return startTask(call, read, sessionId, root);
+  }
+  const [top] = tops;
+  if (top) return continueTask(call, read, top, rows, sessionId);
+  const inbox = workload.posts.filter((row) => row.sessionId === sessionId && !isControl(row));
+  if (inbox.length > 0) return startTask(call, read, sessionId, undefined);
+  throw new RivuletError("nothing_to_resume", `Session ${sessionId} has no unfinished task.`, {
+    hint: "Pass a message to start a task.",
+  });
+}
+
+/** The waiting tasks that hold up `taskId`. */
+function heldBy(
+  workload: Workload,
+  waiting: readonly WaitingTask[],
+  taskId: string,
+): readonly WaitingTask[] {
+  return waiting.filter(({ record }) => {
+    const own = workload.record(record.taskId);
+    return own !== undefined && workload.top(own).taskId === taskId;
+  });
+}
+
+/** Posts answers and text to a task and follows it. */
+async function continueTask(
+  call: Call,
+  read: ReadInput,
+  record: TaskRecord,
+  rows: readonly Post[],
+  conversation = record.sessionId,
+): Promise<Entered> {
+  const { process, settings, options, stop } = call;
+  const { store, ids } = settings;
+  if (record.depth === 0) checkAgent(settings.name, record);
+  checkOutput(options.output, record);
+  if (read.messages.some(isHistory)) throw historyInBetween(record);
+  const text = await storedInput(read.messages, record, settings, stop);
+  const after = await store.last(record.rootTaskId);
+  if (record.depth === 0) process.callers.set(record.taskId, { settings, options });
+  const all = [...rows, ...inputRows(ids, text, record)];
+  await post(call, conversation, withLimits(all, options.budget));
+  return { record, conversation, after };
+}
+
+/** Posts rows; a call with live values first makes this process the owner, which alone can use them. */
+async function post(call: Call, sessionId: string, rows: readonly Post[]): Promise<void> {
+  const { process, options } = call;
+  if (rows.length === 0) return;
+  const owned = options.context === undefined ? undefined : await own(call, sessionId);
+  await process.store.post(rows);
+  if (owned) void owned.leave();
+}
+
+/** Starts a root task: at once if the session is idle and this process can own it, else through the queue. */
+async function startTask(
+  call: Call,
+  read: ReadInput,
+  sessionId: string,
+  unfinishedRoot: TaskRecord | undefined,
+): Promise<Entered> {
+  const { process, settings, options, stop } = call;
+  const { onBusy = "queue", context } = options;
+  if (unfinishedRoot && onBusy === "fail") throw busy(sessionId);
+  const record = rootRecord(settings, sessionId, options);
+  const input = await storedInput(read.messages, record, settings, stop);
+  const queued = { ...record, input };
+  process.callers.set(record.taskId, { settings, options });
+  const entered = { record: queued, conversation: sessionId, after: -1 };
+  try {
+    if (context !== undefined) {
+      await submitLive(call, queued);
+      return entered;
+    }
+    if (unfinishedRoot === undefined && (await submit(call, queued))) return entered;
+    const stored = await process.store.enqueue(queued, { ifIdle: onBusy === "fail" });
+    return { ...entered, record: stored };
+  } catch (error) {
+    process.callers.delete(record.taskId);
+    throw error;
+  }
+}
+
+/** Begins a task here, with one commit; false when it has to queue. */
+async function submit(call: Call, record: TaskRecord): Promise<boolean> {
+  const { process, settings, options, stop } = call;
+  const owned = await process.enter(record.sessionId, settings);
+  if (owned === undefined) return false;
+  const onStop = () => owned.cancelNow(record.taskId, stop.reason);
+  try {
+    const running = rootDrive(owned, record.sessionId);
+    if (running) {
+      await running.begun.catch(() => {}); // its record precedes this one
+      return false;
+    }
+    const cancel = stop.aborted ? { cancel: stop.reason } : {};
+    const drive = owned.submit(record, { settings, caller: options, ...cancel });
+    stop.addEventListener("abort", onStop);
+    await drive.begun;
+    return true;
+  } catch (error) {
+    const code = error instanceof RivuletError ? error.code : "";
+    if (code === "agent_busy" || code === "fenced") return false;
+    throw error;
+  } finally {
+    stop.removeEventListener("abort", onStop);
+    void owned.leave();
+  }
+}
+
+function rootDrive(conversation: Conversation, sessionId: string) {
+  return [...conversation.drives.values()].find(
+    ({ record }) => record.depth === 0 && record.sessionId === sessionId,
+  );
+}
+
+/** Begins a task with live values as soon as this process owns the idle session; it is not stored before. */
+async function submitLive(call: Call, record: TaskRecord): Promise<void> {
+  const { process, options } = call;
+  const { sessionId } = record;
+  for (;;) {
+    const owned = await own(call, sessionId);
+    try {
+      const [first] = await process.store.tasks({ sessionId, status: unfinished });
+      if (first === undefined && (await submit(call, record))) return;
+      if (options.onBusy === "fail") throw busy(sessionId);
+      if (first?.status === "suspended") throw sessionSuspended([]);
+    } finally {
+      void owned.leave();
+    }
+    await untilChange(call, sessionId, { reason: "busy" });
+  }
+}
+
+/** Takes the lease of a conversation, waiting for it if need be. The caller must leave the conversation. */
+async function own(call: Call, sessionId: string): Promise<Conversation> {
+  const { process, settings, options } = call;
+  for (;;) {
+    const owned = await process.enter(sessionId, settings);
+    if (owned) return owned;
+    if (options.onBusy === "fail") {
+      throw new RivuletError("agent_busy", `Another process owns session ${sessionId}.`, {
+        retryable: true,
+        hint: 'Live `context` values cannot cross processes. Omit them, or wait with onBusy: "queue".',
+      });
+    }
+    await untilChange(call, sessionId, { reason: "busy" });
+  }
+}
+
+/** Resolves when something of the session has changed, or after a second. */
+async function untilChange(
+  { process, settings, options, stop }: Call,
+  sessionId: string,
+  reason: WaitReason,
+): Promise<void> {
+  const woken = new AbortController();
+  const wake = () => woken.abort("woken");
+  const unwatch = process.store.watch({ session: sessionId }, wake);
+  stop.addEventListener("abort", wake, { once: true });
+  if (stop.aborted) wake();
+  try {
+    await settings.clock.sleep(1_000, woken.signal);
+    options.onWait?.(reason);
+  } catch {
+    // Woken before the second was over.
+  } finally {
+    unwatch();
+    stop.removeEventListener("abort", wake);
+  }
+  if (stop.aborted) throw cancelledInQueue(stop.reason);
+}
+
+function checkSessionId(sessionId: string): void {
+  if (sessionId.length > 0 && sessionId.length <= 128 && !sessionId.includes("/")) return;
+  throw new RivuletError(
+    "invalid_session_id",
+    "A session id must have 1 to 128 characters and no slash.",
+    { hint: "Omit it to start a new session." },
+  );
+}
+
+function checkContext(context: unknown): void {
+  if (context === undefined || (typeof context === "object" && context !== null)) return;
+  throw new RivuletError("invalid_options", "`context` must be an object.", {
+    hint: "Pass a ContextStore, or an object with values by key.",
+  });
+}
+
+/** Past assistant messages would hide the open calls of an unfinished task. */
+function historyInBetween({ taskId }: TaskRecord): RivuletError {
+  return new RivuletError("invalid_input", `Task ${taskId} of this session has not ended.`, {
+    hint: "Pass messages of role assistant or tool only to a new task. Nothing has changed.",
+  });
+}
+
+function busy(sessionId: string): RivuletError {
+  return new RivuletError("agent_busy", `Session ${sessionId} has a task running.`, {
+    retryable: true,
+    hint: 'Wait for the task, steer it, or call with onBusy: "queue".',
+  });
+}
+
+function cancelledInQueue(cause: unknown): RivuletError {
+  return new RivuletError("cancelled", "The call was cancelled before its task began.", { cause });
+}
+
+function unknownSession(sessionId: string): RivuletError {
+  return new RivuletError("not_found", `Session ${sessionId} has no task.`, {
+    hint: "Start one with call, stream or run.",
+  });
+}

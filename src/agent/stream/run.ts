@@ -1,0 +1,118 @@
+import type { Run } from "../../protocol/agent.ts";
+import { RivuletError } from "../../protocol/error.ts";
+import type { TaskEvent } from "../../protocol/event.ts";
+import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
+import { isTerminal } from "../../protocol/task.ts";
+import { readFrames } from "../../store/index.ts";
+import { processOf } from "../drive/process.ts";
+import { untilRest } from "../drive/rest.ts";
+import { readSteering } from "../loop/input.ts";
+import type { AgentSettings } from "../loop/settings.ts";
+import type { Door } from "./door.ts";
+import { followLog } from "./follow.ts";
+
+const pageSize = 1_000;
+const givenUp = new Set(["store_failed", "shutting_down"]);
+
+/** A handle on a task: a cursor on its log, not the owner of the work. */
+export class TaskHandle<O> implements Run<O> {
+  readonly task: Promise<TaskRef>;
+  readonly #door: Door;
+  readonly #settings: AgentSettings;
+  readonly #until: "root" | "tree";
+
+  constructor(door: Door, settings: AgentSettings, until: "root" | "tree") {
+    this.#door = door;
+    this.#settings = settings;
+    this.#until = until;
+    this.task = door.target.then(({ ref }) => ref);
+    // A caller that only iterates, or only awaits the result, handles neither of these.
+    this.task.catch(() => {});
+    door.reply.catch(() => {});
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<TaskEvent> {
+    return this.#follow(undefined, this.#until);
+  }
+
+  events(options: { after?: number; until?: "root" | "tree" } = {}): AsyncIterable<TaskEvent> {
+    return {
+      [Symbol.asyncIterator]: () => this.#follow(options.after, options.until ?? this.#until),
+    };
+  }
+
+  result(): Promise<Reply<O>> {
+    return this.#door.reply as Promise<Reply<O>>;
+  }
+
+  async cancel(reason?: string): Promise<void> {
+    await this.#door.cancel(reason);
+    await this.#door.reply.catch(() => {});
+  }
+
+  async steer(message: string | Message): Promise<void> {
+    const { store, ids } = this.#settings;
+    const steering = readSteering(message, ids);
+    const { taskId, sessionId, rootTaskId } = await this.task;
+    const row = { kind: "hint", sessionId, rootTaskId, taskId, message: steering } as const;
+    await store.post([{ id: ids.next("post"), ...row }]);
+  }
+
+  async settled(): Promise<void> {
+    const error = await this.#door.reply.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    // This process has given the conversation up.
+    if (error instanceof RivuletError && givenUp.has(error.code)) return;
+    const target = await this.#door.target.catch(() => undefined);
+    if (target === undefined) return;
+    const { conversation, ref } = target;
+    const settings = this.#settings;
+    const following = { settings, conversation, taskId: ref.rootTaskId, isTree: true };
+    await untilRest(processOf(settings.store), following);
+  }
+
+  /** The events that the log held before this call: none, unless it continues an unfinished task. */
+  async before(): Promise<readonly TaskEvent[]> {
+    const { ref, after } = await this.#door.target;
+    const { store } = this.#settings;
+    const frames: TaskEvent[] = [];
+    for (let at = -1; at < after; ) {
+      const read = await readFrames(store, ref.rootTaskId, at, Math.min(pageSize, after - at));
+      if (read.through === at) break;
+      frames.push(...read.frames);
+      at = read.through;
+    }
+    return frames;
+  }
+
+  #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
+    const { reply, target } = this.#door;
+    return followLog(this.#settings.store, async () => {
+      const { ref, after: first } = await target;
+      return {
+        log: ref.rootTaskId,
+        after: after ?? first,
+        isLast: (event) => until === "root" && isEnd(event) && event.task_id === ref.taskId,
+        endsWithWork: until === "root",
+        over: until === "root" ? reply : this.settled().then(() => reply),
+      };
+    });
+  }
+}
+
+/** Whether a task has ended with this event. A suspension is no end: an answer may be posted already. */
+function isEnd(event: TaskEvent): boolean {
+  switch (event.type) {
+    case "task.completed":
+    case "task.failed":
+    case "task.cancelled":
+    case "task.incomplete":
+      return true;
+    case "task.snapshot":
+      return isTerminal(event.task.status);
+    default:
+      return false;
+  }
+}

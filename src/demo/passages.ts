@@ -1,0 +1,138 @@
+import type { View } from "./view.ts";
+import { normalizeText } from "./words.ts";
+
+/** A sentence with the line of its file where it starts. */
+export type Sentence = { readonly text: string; readonly line: number };
+
+/** A line of a search result. */
+export type FoundLine = Sentence & { readonly path: string };
+
+/** A result that can be cited by its number. */
+export type CitableText = { readonly id: number; readonly text: string };
+
+/** A statement from the sources, with its citation number and its `path:line` where the report has them. */
+export interface Evidence {
+  readonly statement: string;
+  readonly id?: number;
+  readonly place?: string;
+}
+
+const segmenter = new Intl.Segmenter("en", { granularity: "sentence" });
+
+/** Splits prose into sentences. */
+export function sentencesOf(text: string): readonly string[] {
+  const sentences = Array.from(segmenter.segment(text), ({ segment }) => segment.trim());
+  return sentences.filter((sentence) => sentence !== "");
+}
+
+/** Splits the output of `read_file` into sentences; a sentence may span several lines. */
+export function sentencesOfFile(output: string): readonly Sentence[] {
+  const sentences: Sentence[] = [];
+  let paragraph: { line: number; start: number }[] = [];
+  let text = "";
+  const closeParagraph = () => {
+    for (const { segment, index } of segmenter.segment(text)) {
+      const sentence = segment.trim();
+      const start = index + segment.indexOf(sentence);
+      const line = paragraph.findLast((row) => row.start <= start)?.line;
+      if (line !== undefined && /\p{L}.*[.!?]["”)]?$/u.test(sentence)) {
+        sentences.push({ text: sentence, line });
+      }
+    }
+    paragraph = [];
+    text = "";
+  };
+  for (const [, number = "", content = ""] of output.matchAll(/^ *(\d+)\t(.*)$/gm)) {
+    const isBreak = /^\s*(?:#|$)/.test(content);
+    const item = /^\s*(?:[-*+]|\d+\.)\s+(.*)$/.exec(content)?.[1];
+    if (isBreak || item !== undefined) closeParagraph();
+    if (isBreak) continue;
+    paragraph.push({ line: Number(number), start: text.length });
+    text += `${(item ?? content).trim()} `;
+  }
+  closeParagraph();
+  return sentences;
+}
+
+/** Returns the first heading in the output of `read_file`. */
+export function titleOfFile(output: string): string {
+  return /^ *\d+\t#+ +(.*)$/m.exec(output)?.[1] ?? "";
+}
+
+/** Parses the output of `grep_files`. */
+export function foundLines(output: string): readonly FoundLine[] {
+  const lines = output.matchAll(/^(.+?):(\d+): ?(.*)$/gm);
+  return Array.from(lines, ([, path = "", line, text = ""]) => ({
+    path,
+    line: Number(line),
+    text,
+  }));
+}
+
+/** Returns the numbered results in a text. */
+export function citableTexts(text: string): readonly CitableText[] {
+  const frames = text.matchAll(
+    /<referencable-item>\nID: (\d+)\n([\s\S]*?)\n?<\/referencable-item>/g,
+  );
+  return Array.from(frames, ([, id, content = ""]) => ({ id: Number(id), text: content }));
+}
+
+/** Returns the citation marker of a result; "" when it has no number. */
+export function markerOf(output: string): string {
+  const [first] = citableTexts(output);
+  return first === undefined ? "" : `[^${first.id}]`;
+}
+
+/** Removes the frame that numbers a result. */
+export function withoutFrame(output: string): string {
+  return citableTexts(output)[0]?.text ?? output;
+}
+
+/** Removes all numbered results from a text. */
+export function withoutCitable(text: string): string {
+  return text.replace(/<referencable-item>\nID: \d+\n[\s\S]*?<\/referencable-item>\n?/g, "");
+}
+
+/** Returns the statements in all reports, each once and without those that a check did not find. */
+export function evidenceIn(view: View): readonly Evidence[] {
+  const reports = [...view.calls.map(({ output }) => output), ...view.notices];
+  const found = new Map<string, Evidence>();
+  for (const evidence of reports.flatMap(findingsIn)) {
+    const key = normalizeText(evidence.statement);
+    const hasSource = evidence.id === undefined || view.citable.has(evidence.id);
+    if (hasSource && !found.has(key)) found.set(key, evidence);
+  }
+  for (const report of reports) {
+    for (const [, claim = ""] of report.matchAll(/^- not found: (.+)$/gm)) {
+      found.delete(normalizeText(claim));
+    }
+  }
+  return [...found.values()];
+}
+
+/** Returns the statements of a report that have a number, a place (`path:line`) or both. */
+export function findingsIn(report: string): readonly Evidence[] {
+  const lines = withoutCitable(report).matchAll(
+    /^(.*?) ?(?:\[\^(\d+)\](?: ?\(([^()\s]+:\d+)\))?|\(([^()\s]+:\d+)\))/gm,
+  );
+  return Array.from(lines, ([, before = "", id, numberedPlace, plainPlace]) => {
+    const line = before.replace(/^\s*[-*] +(?:supported: )?/, "");
+    const place = numberedPlace ?? plainPlace;
+    return {
+      statement: sentencesOf(line).at(-1) ?? "",
+      ...(id !== undefined && { id: Number(id) }),
+      ...(place !== undefined && { place }),
+    };
+  }).filter(({ statement }) => statement !== "");
+}
+
+/** Adds the citation number after every sentence that has one. */
+export function cite(text: string, evidence: readonly Evidence[]): string {
+  const ids = new Map(evidence.map(({ statement, id }) => [normalizeText(statement), id]));
+  const citeSentence = (sentence: string) => {
+    const id = ids.get(normalizeText(sentence));
+    return id === undefined ? sentence : `${sentence}[^${id}]`;
+  };
+  const lines = text.split("\n").map((line) => sentencesOf(line).map(citeSentence).join(" "));
+  return lines.join("\n");
+}

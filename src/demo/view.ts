@@ -1,0 +1,115 @@
+import type {
+  LanguageModelV4CallOptions,
+  LanguageModelV4Prompt,
+  LanguageModelV4ToolResultOutput,
+} from "@ai-sdk/provider";
+import { type CitableText, citableTexts } from "./passages.ts";
+
+/** A tool call of the conversation with its result. */
+export interface MadeCall {
+  readonly name: string;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly output: string;
+  readonly isError: boolean;
+}
+
+/** A tool that the request offers. */
+export interface OfferedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: object;
+}
+
+/** The part of a request that the demo model uses; it keeps nothing between requests. */
+export interface View {
+  readonly system: string;
+  readonly question: string;
+  readonly calls: readonly MadeCall[];
+  /** User messages since the question, such as reports of background tasks. */
+  readonly notices: readonly string[];
+  readonly citable: ReadonlyMap<number, CitableText>;
+  readonly tools: readonly OfferedTool[];
+}
+
+/** What the demo model says and calls in one turn. */
+export interface Move {
+  readonly thinking?: string;
+  readonly text?: string;
+  readonly calls?: readonly { readonly name: string; readonly input: object }[];
+}
+
+/** Reads a request. */
+export function viewOf({ prompt, tools = [], toolChoice }: LanguageModelV4CallOptions): View {
+  const questionIndex = lastQuestion(prompt);
+  const since = prompt.slice(questionIndex + 1);
+  const outputs = new Map<string, Pick<MadeCall, "output" | "isError">>();
+  const calls: { id: string; name: string; input: unknown }[] = [];
+  for (const message of since) {
+    if (message.role !== "assistant" && message.role !== "tool") continue;
+    for (const part of message.content) {
+      if (part.type === "tool-call") {
+        calls.push({ id: part.toolCallId, name: part.toolName, input: part.input });
+      } else if (part.type === "tool-result") outputs.set(part.toolCallId, readOutput(part.output));
+    }
+  }
+  const texts = prompt.map(textOf);
+  return {
+    system: texts.filter((_, index) => prompt[index]?.role === "system").join("\n\n"),
+    question: texts[questionIndex] ?? "",
+    calls: calls.map(({ id, name, input }) => ({
+      name,
+      input: typeof input === "object" && input !== null ? { ...input } : {},
+      ...(outputs.get(id) ?? { output: "", isError: true }),
+    })),
+    notices: since.filter(({ role }) => role === "user").map(textOf),
+    citable: new Map(texts.flatMap(citableTexts).map((text) => [text.id, text])),
+    tools: (toolChoice?.type === "none" ? [] : tools)
+      .filter((tool) => tool.type === "function")
+      .map(({ name, description = "", inputSchema }) => ({ name, description, inputSchema })),
+  };
+}
+
+/** Returns the calls of one tool. */
+export function callsOf(view: View, name: string): readonly MadeCall[] {
+  return view.calls.filter((call) => call.name === name);
+}
+
+/** Returns whether the request offers all of these tools. */
+export function offers(view: View, ...names: readonly string[]): boolean {
+  return names.every((name) => view.tools.some((tool) => tool.name === name));
+}
+
+/** A user message right after tool results is a notice, unless the calls were interrupted. */
+function lastQuestion(prompt: LanguageModelV4Prompt): number {
+  return prompt.findLastIndex((message, index) => {
+    if (message.role !== "user") return false;
+    const before = prompt.slice(0, index).findLast(({ role }) => role !== "user");
+    return before?.role !== "tool" || /^Interrupted/m.test(textOf(before));
+  });
+}
+
+function textOf(message: LanguageModelV4Prompt[number]): string {
+  if (message.role === "system") return message.content;
+  const texts: string[] = [];
+  for (const part of message.content) {
+    if (part.type === "text") texts.push(part.text);
+    else if (part.type === "tool-result") texts.push(readOutput(part.output).output);
+  }
+  return texts.join("\n");
+}
+
+function readOutput(output: LanguageModelV4ToolResultOutput): Pick<MadeCall, "output" | "isError"> {
+  switch (output.type) {
+    case "text":
+    case "error-text":
+      return { output: output.value, isError: output.type === "error-text" };
+    case "content": {
+      const texts = output.value.flatMap((part) => (part.type === "text" ? [part.text] : []));
+      return { output: texts.join("\n"), isError: false };
+    }
+    case "execution-denied":
+      return { output: output.reason ?? "The call was denied.", isError: true };
+    default:
+      return { output: JSON.stringify(output.value), isError: output.type === "error-json" };
+  }
+}

@@ -1,0 +1,120 @@
+import { spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { requires } from "../support/requires.ts";
+
+const isDeep = process.env.RIVULET_DEEP === "1";
+if (!isDeep)
+  console.warn(
+    "not run: the model of the driver takes minutes to check; `npm run test:deep` does it",
+  );
+const canRun = isDeep && requires("spin") && requires("gcc");
+
+const folders: string[] = [];
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+function runTool(folder: string, command: string, ...args: readonly string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  if (status !== 0)
+    throw new Error(`${command} ${args.join(" ")} failed: ${error ?? stdout + stderr}`);
+  return stdout;
+}
+
+/** Searches all runs of the model. `property` is the name of an ltl formula, or "assertions" for S1 to S7. */
+function check(property: string, options: readonly string[]): "holds" | "fails" {
+  const folder = mkdtempSync(join(tmpdir(), "rivulet-model-"));
+  folders.push(folder);
+  copyFileSync(new URL("driver.pml", import.meta.url), join(folder, "driver.pml"));
+  const isSafety = property === "assertions";
+  const defines = [...options, ...(isSafety ? [] : ["CHECK=9"])].map((option) => `-D${option}`);
+  runTool(folder, "spin", "-a", ...defines, "driver.pml");
+  const build = isSafety ? ["-DSAFETY", "-DNOCLAIM"] : [];
+  runTool(folder, "gcc", "-w", "-O2", "-DMEMLIM=6000", ...build, "-o", "pan", "pan.c");
+  const search = isSafety ? [] : ["-a", "-N", property];
+  // -E: a run may end anywhere, because S5 says where it may. -m: the longest run. -w: the size of the state table.
+  const output = runTool(folder, "./pan", ...search, "-E", "-m100000", "-w25");
+  const errors = /errors: (\d+)/.exec(output)?.[1];
+  if (errors !== undefined && errors !== "0") return "fails";
+  if (errors === undefined || /too small|out of memory|Search not completed/.test(output))
+    throw new Error(`The search did not finish:\n${output}`);
+  return "holds";
+}
+
+const noFailures = ["CRASHES=0", "PAUSES=0"];
+const noFailuresNoTimer = [...noFailures, "TIMER=0"];
+const threeProcesses = ["NP=3", "CRASHES=2", "PAUSES=0", "FOLLOWS=0"];
+
+describe.runIf(canRun)("the model of the driver", () => {
+  describe.each([0, 1])("holds when task %i is cancelled", (cancelled) => {
+    it.each([
+      ["without failures and timers: assertions", "assertions", noFailuresNoTimer],
+      ["without failures and timers: all work ends", "live", noFailuresNoTimer],
+      ["with a crash: assertions", "assertions", ["PAUSES=0"]],
+      ["with a crash: all work ends", "live", ["PAUSES=0"]],
+      ["with three processes and two crashes: assertions", "assertions", threeProcesses],
+      ["with three processes and two crashes: all work ends", "live", threeProcesses],
+      ["with a crash and a pause: assertions", "assertions", ["FOLLOWS=0"]],
+      ["with a pause: all work ends", "live", ["CRASHES=0", "FOLLOWS=0"]],
+    ])("%s", (_, property, options) => {
+      expect(check(property, [...options, `CANCELLED=${cancelled}`])).toBe("holds");
+    });
+  });
+
+  it.each([
+    ["a queued task that is cancelled because its predecessor suspends", "withdrawn", noFailures],
+    ["an answering door that returns a second suspension", "suspended_again", noFailures],
+    ["a process that takes over while the paused owner is unaware", "taken_over", ["CRASHES=0"]],
+  ])("reaches %s", (_, state, options) => {
+    expect(check(`never_${state}`, options)).toBe("fails");
+  });
+
+  describe("fails", () => {
+    const onePause = ["CRASHES=0"];
+    it.each([
+      ["cancels, if a writer does not look after its post", "POST_WITHOUT_LOOK", noFailuresNoTimer],
+      [
+        "tasks, if the owner does not look after its release",
+        "RELEASE_WITHOUT_LOOK",
+        noFailuresNoTimer,
+      ],
+      ["tasks, if the owner looks before its release", "LOOK_THEN_RELEASE", noFailuresNoTimer],
+      [
+        "tasks, if a door submits to an owner that releases",
+        "SUBMIT_WHILE_RELEASING",
+        noFailuresNoTimer,
+      ],
+      ["tasks, if a fenced submit is not enqueued", "FENCED_SUBMIT_IS_LOST", onePause],
+      ["answers, if rows are taken without the fence", "TAKE_WITHOUT_FENCE", onePause],
+      ["rows, if the plan keeps rows of ended tasks", "KEEP_STALE_ROWS", noFailures],
+    ])("%s", (title, mutant, options) => {
+      const [property = ""] = title.split(",");
+      expect(check(property, [...options, mutant])).toBe("fails");
+    });
+
+    it.each([
+      ["S1, if a commit does not check `begins`", "SUBMIT_WITHOUT_BEGINS", noFailuresNoTimer],
+      ["S2, if rows are taken without the fence", "TAKE_WITHOUT_FENCE", onePause],
+      ["S3, if rows are taken without the fence", "TAKE_WITHOUT_FENCE", onePause],
+      ["S4, if a door throws before it reads the record", "THROW_BEFORE_RECORD", noFailures],
+      ["S5, if a writer does not look after its post", "POST_WITHOUT_LOOK", noFailuresNoTimer],
+      ["S6, if an answering door reads the record first", "RECORD_BEFORE_ROWS", noFailures],
+      ["S7, if `ifQueued` is ignored", "WITHDRAW_RUNNING", noFailures],
+    ])("%s", (title, mutant, options) => {
+      expect(check("assertions", [...options, mutant, `CHECK=${title[1]}`])).toBe("fails");
+    });
+  });
+
+  it.each(["POST_WITHOUT_LOOK", "RELEASE_WITHOUT_LOOK"])(
+    "holds with %s when followers have a timer, which hides the lost wake-up",
+    (mutant) => {
+      expect(check("live", [...noFailures, mutant])).toBe("holds");
+    },
+  );
+});
