@@ -58,7 +58,7 @@ const found = called(
   "b/sea.md:7: The sea is salty.\nb/sea.md:9: Salt is white.",
 );
 
-it("names the file and the line that says what the message says", () => {
+it("returns the file and line that match the statement", () => {
   const said = message(
     "By day the sky is blue.[^1] The night sky is black.[^1] And the sea? It is salty.[^2]",
     { 1: "read_file", 2: "grep_files" },
@@ -70,7 +70,7 @@ it("names the file and the line that says what the message says", () => {
   ]);
 });
 
-it("takes two markers in a row for sources of one statement", () => {
+it("treats adjacent markers as sources of one statement", () => {
   const said = message("The sea is salty.[^2][^1]", { 1: "read_file", 2: "grep_files" });
   expect(citationsOf(treeOf(...read, ...found), said)).toMatchObject([
     { marker: "[^2]", place: "b/sea.md:7" },
@@ -78,7 +78,7 @@ it("takes two markers in a row for sources of one statement", () => {
   ]);
 });
 
-it("names who has it when it is no file, and leaves out what is nowhere", () => {
+it("returns the task's path for a source that is not a file, and skips an unknown target", () => {
   const weather = called("get_weather", "not json", "Sunny, 20 degrees.");
   const said = message("It is sunny.[^1] It is late.[^2]", { 1: "get_weather" });
   expect(citationsOf(treeOf(...weather), said)).toEqual([

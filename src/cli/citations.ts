@@ -1,36 +1,32 @@
 import { taskOf } from "../protocol/select.ts";
-import type { Annotation, Item, MessageItem, Task, Tree, WireBlock } from "../protocol/task.ts";
+import type { Annotation, MessageItem, Task, Tree, WireBlock } from "../protocol/task.ts";
 
-/** A marker of a message, and the line that it rests on. */
+/** A citation marker of a message and the source line behind it. */
 export interface Citation {
   readonly marker: string;
-  /** A file and a line, or who has it when it is no file. */
+  /** `path:line`, or the path of the task when the source is not a file. */
   readonly place: string;
   readonly text: string;
 }
 
-/** What a message cites, in its order: the line of each cited result that is nearest to what the message says. */
+/** Returns a message's citations in order, each with the line of its source that is most similar to the statement. */
 export function citationsOf(tree: Tree, message: MessageItem): readonly Citation[] {
   const citations = new Map<string, Citation>();
-  for (const block of message.block_list) {
-    if (!isText(block)) continue;
+  for (const block of message.block_list.filter(isText)) {
     let end = 0;
     for (const annotation of block.annotations ?? []) {
-      const statement = block.text.slice(end, annotation.start_index);
-      // Two markers in a row stand for the same statement.
-      if (statement.trim() !== "") end = annotation.end_index;
-      const citation = resolve(
-        tree,
-        annotation,
-        lastSentence(statement || block.text.slice(0, end)),
-      );
+      const between = block.text.slice(end, annotation.start_index);
+      // Adjacent markers belong to the same statement.
+      if (between.trim() !== "") end = annotation.end_index;
+      const statement = lastSentence(between || block.text.slice(0, end));
+      const citation = resolve(tree, annotation, statement);
       if (citation) citations.set(`${citation.marker} ${citation.place}`, citation);
     }
   }
   return [...citations.values()];
 }
 
-/** The text of a message's or a result's blocks. */
+/** Joins the text of blocks. */
 export function textOf(blocks: readonly WireBlock[]): string {
   return blocks.map((block) => (isText(block) ? block.text : `(${block.type})`)).join("\n");
 }
@@ -44,42 +40,33 @@ function resolve(tree: Tree, annotation: Annotation, statement: string): Citatio
   if (block === undefined) return undefined;
   const lines = linesOf(textOf([block]), pathOf(task, item.call_id));
   const words = wordsOf(statement);
-  const [nearest] = lines.toSorted((a, b) => nearness(b.text, words) - nearness(a.text, words));
-  const who = task.source?.path ?? task.sessionId ?? task.id;
-  return { marker, place: nearest?.place ?? who, text: nearest?.text ?? textOf([block]) };
+  const [best] = lines.toSorted((a, b) => similarity(b.text, words) - similarity(a.text, words));
+  const place = task.source?.path ?? task.sessionId ?? task.id;
+  return { marker, ...(best ?? { place, text: textOf([block]) }) };
 }
 
-/** The lines of a result that come from a file: of one that was read, or of those that were searched. */
-function linesOf(result: string, path: string): readonly { place: string; text: string }[] {
+function linesOf(result: string, path: string): readonly Omit<Citation, "marker">[] {
   const read = Array.from(result.matchAll(/^ *(\d+)\t(.*)$/gm), ([, line, text = ""]) => ({
     place: `${path}:${line}`,
     text,
   }));
   if (path !== "" && read.length > 0) return read;
-  return Array.from(result.matchAll(/^(.+?:\d+): (.*)$/gm), ([, place = "", text = ""]) => ({
-    place,
-    text,
-  }));
+  const matches = result.matchAll(/^(.+?:\d+): (.*)$/gm);
+  return Array.from(matches, ([, place = "", text = ""]) => ({ place, text }));
 }
 
-/** The file that a call was about. */
 function pathOf(task: Task, callId: string): string {
   const call = task.output.find((item) => item.type === "tool_call" && item.call_id === callId);
-  return argumentOf(call, "path");
-}
-
-function argumentOf(item: Item | undefined, name: string): string {
-  if (item?.type !== "tool_call") return "";
+  if (call?.type !== "tool_call") return "";
   try {
-    const value: unknown = (JSON.parse(item.arguments) as Record<string, unknown> | null)?.[name];
-    return typeof value === "string" ? value : "";
+    const { path } = JSON.parse(call.arguments) as { readonly path?: unknown };
+    return typeof path === "string" ? path : "";
   } catch {
-    return ""; // not yet complete, or never JSON
+    return ""; // incomplete or invalid JSON, or null
   }
 }
 
-/** How much of a statement a line says, and the shorter the line, the nearer. */
-function nearness(line: string, statement: ReadonlySet<string>): number {
+function similarity(line: string, statement: ReadonlySet<string>): number {
   const words = wordsOf(line);
   const shared = [...words].filter((word) => statement.has(word)).length;
   return shared / (words.size + statement.size - shared || 1);
@@ -94,8 +81,7 @@ function lastSentence(text: string): string {
   return Array.from(segments, ({ segment }) => segment).at(-1) ?? "";
 }
 
-function isText(
-  block: WireBlock,
-): block is WireBlock & { text: string; annotations?: readonly Annotation[] } {
+type TextBlock = WireBlock & { text: string; annotations?: readonly Annotation[] };
+function isText(block: WireBlock): block is TextBlock {
   return block.type === "text";
 }

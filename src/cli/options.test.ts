@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { modelLines, readOptions, usage } from "./options.ts";
 
-it("asks the default question of the demo model when nothing is said", () => {
+it("defaults to the sample question and the demo model", () => {
   expect(readOptions([], {})).toMatchObject({
     question: expect.stringContaining("deltas"),
     model: "demo:analyst",
@@ -12,7 +12,7 @@ it("asks the default question of the demo model when nothing is said", () => {
   });
 });
 
-it("takes words for the question, and the model from the option before the environment", () => {
+it("joins words to the question, and prefers --model to RIVULET_MODEL", () => {
   const environment = { RIVULET_MODEL: "openai:a" };
   expect(readOptions(["Why", "so?"], environment)).toMatchObject({
     question: "Why so?",
@@ -26,7 +26,7 @@ it("takes words for the question, and the model from the option before the envir
   });
 });
 
-it("refuses what it does not know, in a sentence", () => {
+it("rejects an unknown option", () => {
   expect(() => readOptions(["--nope"], {})).toThrow(
     expect.objectContaining({
       code: "invalid_arguments",
@@ -36,11 +36,11 @@ it("refuses what it does not know, in a sentence", () => {
   );
 });
 
-it("says how to use a key that is there, and that it is not used", () => {
+it("explains how to use an API key that is set but not used", () => {
   const demo = { model: "demo:analyst", modelFrom: "default" } as const;
   expect(modelLines(demo, {})).toHaveLength(1);
   const [, hint] = modelLines(demo, { ANTHROPIC_API_KEY: "sk", OPENAI_API_KEY: "" });
-  expect(hint).toContain("ANTHROPIC_API_KEY is set and stays unused");
+  expect(hint).toContain("ANTHROPIC_API_KEY is set but not used");
   expect(hint).toContain("--model anthropic:");
   expect(hint).not.toContain("sk ");
   expect(modelLines({ model: "openai:a", modelFrom: "--model" }, { OPENAI_API_KEY: "sk" })).toEqual(
@@ -48,7 +48,7 @@ it("says how to use a key that is there, and that it is not used", () => {
   );
 });
 
-it("tells of every option", () => {
+it("lists every option in the usage text", () => {
   for (const name of ["model", "yes", "session", "workspace", "json", "replay"])
     expect(usage).toContain(`--${name}`);
 });

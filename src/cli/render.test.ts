@@ -41,7 +41,7 @@ it("draws a child under the call that started it", () => {
   expect(renderTree(treeOf(child), canvas)[0]).toBe("researcher s/researcher in_progress");
 });
 
-it("shows a waiting approval, then its answer", () => {
+it("shows a waiting approval, then its decision", () => {
   const call: Item = {
     type: "tool_call",
     id: "fc",
@@ -54,11 +54,11 @@ it("shows a waiting approval, then its answer", () => {
     renderTree(treeOf(task("t", [call], { approvals })), canvas)[2];
   expect(lines([approval])).toBe("  asks   tool_call (waiting)");
   expect(lines([{ ...approval, decision: "deny", by: "ann" }])).toBe(
-    "  asks   tool_call → deny, says ann",
+    "  asks   tool_call → deny by ann",
   );
 });
 
-it("shows progress, then blocks, then what went wrong", () => {
+it("shows progress, blocks, or the error of a result", () => {
   const result = { type: "tool_result", id: "fco", call_id: "c", block_list: [] } as const;
   const lines = (more: object) =>
     renderTree(treeOf(task("t", [{ ...result, ...more }])), canvas)[1];
@@ -72,7 +72,7 @@ it("shows progress, then blocks, then what went wrong", () => {
   expect(lines({ error: { code: "denied", message: "no", retryable: false } })).toBe("  denied no");
 });
 
-it("shows the beginning of a long result, and how much is left", () => {
+it("shortens a long result and counts the hidden lines", () => {
   const text = "     1\t# Title\n     2\t\n     3\tOne.\n     4\tTwo.\n     5\tThree.";
   const block_list = [{ type: "text", text } as const];
   const item: Item = { type: "tool_result", id: "fco", call_id: "c", block_list };
@@ -83,7 +83,7 @@ it("shows the beginning of a long result, and how much is left", () => {
   ]);
 });
 
-it("numbers agents that stand in the same place, and folds up those that have ended", () => {
+it("numbers agents with the same path, and folds completed children", () => {
   const source = { agentId: "r", depth: 1, path: "s/r" };
   const result: Item = { type: "tool_result", id: "fco", call_id: "a", block_list: [] };
   const said: Item = {
@@ -104,7 +104,7 @@ it("numbers agents that stand in the same place, and folds up those that have en
   ]);
 });
 
-it("lets no agent steer the terminal", () => {
+it("removes control characters from agents' text", () => {
   const item: Item = {
     type: "reasoning",
     id: "rs",
@@ -128,7 +128,7 @@ it("breaks a word that is wider than the canvas", () => {
   ]);
 });
 
-it("says what each agent used", () => {
+it("shows the token usage of each agent", () => {
   const usage = { input_tokens: 10, output_tokens: 2, total_tokens: 12 };
   expect(renderUsage(treeOf(task("t", [], { usage }), task("u", [])), canvas)).toEqual([
     "t in      10  out       2",

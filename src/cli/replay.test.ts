@@ -8,7 +8,7 @@ import { watch } from "./screen.ts";
 
 const events = readRecording("examples/recorded-run.jsonl");
 
-it("shows every event, at the recording's pace", async () => {
+it("replays every event with the recorded pauses", async () => {
   const slept: number[] = [];
   const watcher = watch({
     columns: 80,
@@ -23,7 +23,7 @@ it("shows every event, at the recording's pace", async () => {
   expect(Math.max(...slept)).toBeLessThanOrEqual(2000);
 });
 
-it("says which line of a recording is broken", () => {
+it("reports the line of a recording that is not JSON", () => {
   const folder = mkdtempSync(join(tmpdir(), "rivulet-replay-"));
   const file = join(folder, "broken.jsonl");
   writeFileSync(file, '{"type":"task.created"}\n\n{"type":\n');

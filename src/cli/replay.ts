@@ -4,17 +4,16 @@ import { RivuletError } from "../protocol/error.ts";
 import type { LogEvent } from "../protocol/event.ts";
 import type { Watcher } from "./screen.ts";
 
-/** No pause of a recording is played for longer than this. */
-const longestPauseMs = 2000;
+const maxPauseMs = 2000;
+const hint = "Pass a file with one event per line.";
 
-/** Reads a recorded log: one event per line. */
+/** Reads a recorded log with one event per line. */
 export function readRecording(path: string): readonly LogEvent[] {
-  return readText(path)
-    .split("\n")
-    .flatMap((line, index) => (line.trim() === "" ? [] : [parseLine(path, line, index + 1)]));
+  const lines = readText(path).split("\n");
+  return lines.flatMap((line, index) => (line.trim() ? [parseLine(path, line, index + 1)] : []));
 }
 
-/** Shows a recording, at its own pace. */
+/** Replays a recording with its original pauses, each at most two seconds. */
 export async function replay(
   events: readonly LogEvent[],
   watcher: Watcher,
@@ -22,7 +21,7 @@ export async function replay(
 ): Promise<void> {
   let last = events[0]?.created_at ?? 0;
   for (const event of events) {
-    await clock.sleep(Math.min(Math.max(event.created_at - last, 0), longestPauseMs));
+    await clock.sleep(Math.min(Math.max(event.created_at - last, 0), maxPauseMs));
     last = event.created_at;
     watcher.see(event);
   }
@@ -33,10 +32,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new RivuletError("recording_not_found", `Cannot read ${path}.`, {
-      hint: "A recording is a file with one event per line.",
-      cause,
-    });
+    throw new RivuletError("recording_not_found", `Cannot read ${path}.`, { hint, cause });
   }
 }
 
@@ -44,9 +40,6 @@ function parseLine(path: string, line: string, number: number): LogEvent {
   try {
     return JSON.parse(line) as LogEvent;
   } catch (cause) {
-    throw new RivuletError("recording_invalid", `${path}:${number} is not JSON.`, {
-      hint: "A recording is a file with one event per line.",
-      cause,
-    });
+    throw new RivuletError("recording_invalid", `${path}:${number} is not JSON.`, { hint, cause });
   }
 }

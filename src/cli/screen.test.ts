@@ -7,10 +7,10 @@ import { type Screen, watch } from "./screen.ts";
 const events = readRecording("examples/recorded-run.jsonl");
 const plain = { columns: 80, rows: 1000, style: (_: string, text: string) => text };
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: this is what a terminal obeys
+// biome-ignore lint/suspicious/noControlCharactersInRegex: terminal escape sequences
 const tokens = /\x1b\[(\d+)A|\x1b\[\?\d+[hl]|\x1b\[[KJ]|[^\x1b]/gu;
 
-/** A terminal as far as a watcher uses one: what stands on it after everything written. */
+/** A minimal terminal: the lines on it after all writes. */
 function terminal() {
   const lines: string[] = [];
   let row = 0;
@@ -29,7 +29,7 @@ function terminal() {
   return { lines, write };
 }
 
-it("paints every state over the last one, and over what was noted and typed", () => {
+it("repaints the tree over the last frame, notes and typed lines", () => {
   const { lines, write } = terminal();
   const watcher = watch({ ...plain, live: true, write });
   for (const [index, event] of events.entries()) {
@@ -45,7 +45,7 @@ it("paints every state over the last one, and over what was noted and typed", ()
   expect(watcher.tree).toEqual(reduce(emptyTree(), events));
 });
 
-it("never paints more than the screen can take back, and folds up what has ended first", () => {
+it("never paints more rows than the screen has, and folds completed children first", () => {
   const frames: string[] = [];
   const screen: Screen = { ...plain, rows: 12, live: true, write: (text) => frames.push(text) };
   const watcher = watch(screen);
@@ -57,7 +57,7 @@ it("never paints more than the screen can take back, and folds up what has ended
   expect(folded.join("\n")).not.toContain("fact-checker completed");
 });
 
-it("writes a line for everything that is done, with who did it, where nothing can be painted over", () => {
+it("writes one line per entry, with the agent's path, without a terminal", () => {
   let written = "";
   const watcher = watch({ ...plain, live: false, write: (text) => (written += text) });
   for (const event of events) watcher.see(event);
@@ -69,7 +69,7 @@ it("writes a line for everything that is done, with who did it, where nothing ca
   expect(lines).toContain("[sess-rivers/researcher/fact-checker] begins");
   expect(lines).toContain("[sess-rivers/researcher#2] is completed");
   expect(written).toMatch(
-    /asks May I write rivers\.md\? \(waiting\)\n.*asks .* → approve, says ann\n/s,
+    /asks May I write rivers\.md\? \(waiting\)\n.*asks .* → approve by ann\n/s,
   );
   expect(lines.at(-1)).toBe("[sess-rivers] is completed");
 });

@@ -2,51 +2,63 @@ import type { TaskEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
 import { taskOf } from "../protocol/select.ts";
 import { isTerminal, type Task, type Tree } from "../protocol/task.ts";
-import type { Canvas, Deed } from "./render.ts";
-import { deedsOf, placesOf, printable, questionDeed, renderTree } from "./render.ts";
+import {
+  approvalEntry,
+  type Canvas,
+  type Entry,
+  entriesOf,
+  placesOf,
+  printable,
+  renderTree,
+} from "./render.ts";
 
-/** Where a run is shown. */
+/** The output device. */
 export interface Screen extends Canvas {
   readonly rows: number;
-  /** A terminal can be painted over; anything else gets line after line. */
+  /** Whether the output is a terminal, where earlier output can be repainted. */
   readonly live: boolean;
   write(text: string): void;
 }
 
-/** Shows a run while it goes on. */
+/** Shows a run while it is in progress. */
 export interface Watcher {
   readonly tree: Tree;
   see(event: TaskEvent): void;
-  /** A line under what is shown; what is shown next takes its place on a terminal. */
+  /** Writes a line below the tree; on a terminal the next event repaints it. */
   note(line: string): void;
-  /** Somebody has typed a line. */
+  /** Accounts for a line that the user typed. */
   typed(): void;
-  /** Everything has been seen. */
   end(): void;
 }
 
-/** Shows a run on a screen, as the tree it folds into or as lines, one for each thing that was done. */
+/** Shows a run: as a repainted tree on a terminal, or else as one line per entry. */
 export function watch(screen: Screen): Watcher {
-  return screen.live ? paintTree(screen) : writeLines(screen);
-}
-
-function paintTree(screen: Screen): Watcher {
   const fold = new TaskTree();
-  let painted = 0;
-  const show = (lines: readonly string[]) => {
-    screen.write(paint(lines, painted));
-    painted = lines.length;
-  };
+  const { show, ...view } = screen.live ? paintTree(screen) : writeLines(screen);
   return {
+    ...view,
     get tree() {
       return fold.tree;
     },
-    see(event) {
-      const { tree } = fold.apply(event);
-      const whole = renderTree(tree, screen);
-      // Only what fits on the screen can be painted over.
-      const lines = whole.length < screen.rows ? whole : renderTree(tree, screen, { folded: true });
-      show(lines.slice(1 - screen.rows));
+    see: (event) => show(fold.apply(event).tree, event),
+    end: () => show(fold.tree),
+  };
+}
+
+/** `event` is absent at the end of the run. */
+type View = Pick<Watcher, "note" | "typed"> & { show(tree: Tree, event?: TaskEvent): void };
+
+function paintTree(screen: Screen): View {
+  let painted = 0;
+  return {
+    show(tree, event) {
+      const full = renderTree(tree, screen);
+      // Lines that have scrolled off the screen cannot be repainted.
+      const isTooLong = event !== undefined && full.length >= screen.rows;
+      const lines = isTooLong ? renderTree(tree, screen, { folded: true }) : full;
+      const visible = event === undefined ? lines : lines.slice(1 - screen.rows);
+      screen.write(frame(visible, painted));
+      painted = visible.length;
     },
     note(line) {
       screen.write(`${line}\n`);
@@ -55,52 +67,40 @@ function paintTree(screen: Screen): Watcher {
     typed() {
       painted += 1;
     },
-    end() {
-      show(renderTree(fold.tree, screen));
-    },
   };
 }
 
-function writeLines(screen: Screen): Watcher {
-  const fold = new TaskTree();
-  const write = (task: Task, { label, text }: Deed) => {
-    const place = placesOf(fold.tree).get(task.id);
-    const rows = printable(text).split("\n");
-    for (const row of rows.filter((one, index) => index === 0 || one !== ""))
-      screen.write(`[${place}] ${label} ${row}`.trimEnd().concat("\n"));
-  };
+function writeLines(screen: Screen): View {
   return {
-    get tree() {
-      return fold.tree;
-    },
-    see(event) {
-      const { tree } = fold.apply(event);
-      const task = taskOf(tree, event.task_id);
-      if (task === undefined) return;
-      for (const deed of newsOf(event, tree, task)) write(task, deed);
+    show(tree, event) {
+      const task = event && taskOf(tree, event.task_id);
+      if (event === undefined || task === undefined) return;
+      for (const { label, text } of newEntries(event, tree, task)) {
+        const place = placesOf(tree).get(task.id);
+        const rows = printable(text).split("\n");
+        for (const row of rows.filter((line, index) => index === 0 || line !== ""))
+          screen.write(`${`[${place}] ${label} ${row}`.trimEnd()}\n`);
+      }
     },
     note: (line) => screen.write(`${line}\n`),
     typed() {},
-    end() {},
   };
 }
 
-/** What an event says that was done and is over. */
-function newsOf(event: TaskEvent, tree: Tree, task: Task): readonly Deed[] {
+/** Returns what an event completes: deltas and other intermediate events give no entries. */
+function newEntries(event: TaskEvent, tree: Tree, task: Task): readonly Entry[] {
   switch (event.type) {
-    case "task.created": {
-      const where = task.mode === "background" ? "in the background" : "";
-      return [{ label: "begins", text: where }];
-    }
+    case "task.created":
+      return [{ label: "begins", text: task.mode === "background" ? "in the background" : "" }];
     case "task.output_item.done": {
       const item = task.output[event.output_index];
-      return item === undefined ? [] : deedsOf(tree, item);
+      return item === undefined ? [] : entriesOf(tree, item);
     }
     case "task.approval.requested":
     case "task.approval.resolved":
       return task.approvals
         .filter(({ approval_id }) => approval_id === event.approval_id)
-        .map(questionDeed);
+        .map(approvalEntry);
     case "task.failed":
       return [{ label: "failed", text: task.error?.message ?? "" }];
     default:
@@ -110,8 +110,8 @@ function newsOf(event: TaskEvent, tree: Tree, task: Task): readonly Deed[] {
   }
 }
 
-// One frame over the last one, shown at once and without wrapping, so that a line stays a line.
-function paint(lines: readonly string[], painted: number): string {
+/** Repaints the last lines as one synchronized update, without wrapping, so that each line takes one row. */
+function frame(lines: readonly string[], painted: number): string {
   const up = painted > 0 ? `\x1b[${painted}A` : "";
   const rows = lines.map((line) => `${line}\x1b[K\n`).join("");
   return `\x1b[?2026h\x1b[?7l${up}\r${rows}\x1b[J\x1b[?7h\x1b[?2026l`;

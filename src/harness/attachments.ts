@@ -1,20 +1,16 @@
-import type { PrepareInput } from "../agent/input.ts";
+import type { PrepareInput } from "../agent/loop/input.ts";
 import { reasonOf } from "../agent/tool/result.ts";
 import type { Block, Message } from "../protocol/message.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { isBinary } from "./filesystem/text.ts";
-import { framed } from "./framed.ts";
-import { mentionsIn } from "./mentions.ts";
+import { frameFile, notes } from "./prompts.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** What one call may bring with it. */
 const limits = { files: 10, charactersEach: 40_000, characters: 100_000, imageBytes: 5_000_000 };
+const maxMentions = 50; // in one text
+const maxMentionLength = 1_000;
 
-/**
- * Attaches the files that a user's message mentions as `@path`. They are read once, when the message arrives, and stay
- * in the transcript as they were then: a resume sees the same. What was said stays as it is, and so does a mention of
- * what is no file.
- */
+/** Attaches the files that a user's message mentions as `@path`, once, so that a resumed task sees the same content. */
 export function attachments(workspace: Workspace): PrepareInput {
   return async (messages, task) => {
     const { files } = workspace.viewOf(task);
@@ -29,42 +25,27 @@ export function attachments(workspace: Workspace): PrepareInput {
   };
 }
 
-/** What is left of the limits. */
-interface Room {
-  files: number;
-  characters: number;
-}
+type Room = { files: number; characters: number };
 
 async function attach(files: Filesystem, message: Message, room: Room): Promise<readonly Block[]> {
-  const said = message.content.flatMap((block) => (block.type === "text" ? [block.text] : []));
+  const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text] : []));
   const paths = new Set<string>();
-  for (const spellings of said.flatMap(mentionsIn)) {
+  for (const spellings of texts.flatMap(mentionsIn)) {
     const path = await firstFile(files, spellings);
     if (path !== undefined) paths.add(path);
   }
+  const attached = [...paths].slice(0, room.files);
+  const omitted = [...paths].slice(room.files);
+  room.files -= attached.length;
   const blocks: Block[] = [];
-  const leftOut: string[] = [];
-  for (const path of paths) {
-    if (room.files === 0) {
-      leftOut.push(`@${path}`);
-      continue;
-    }
-    room.files -= 1;
-    blocks.push(...(await readAttachment(files, path, room)));
-  }
-  if (leftOut.length > 0) {
-    blocks.push(note(`Not attached, because ${limits.files} files are: ${leftOut.join(", ")}`));
-  }
+  for (const path of attached) blocks.push(...(await readAttachment(files, path, room)));
+  if (omitted.length > 0) blocks.push(hint(notes.tooManyFiles(limits.files, omitted)));
   return blocks;
 }
 
-/** The first of the spellings that names something to attach. */
-async function firstFile(
-  files: Filesystem,
-  spellings: readonly string[],
-): Promise<string | undefined> {
+async function firstFile(files: Filesystem, spellings: readonly string[]) {
   for (const spelling of spellings) {
-    // A path that is refused is no mention of a file: an "@" may mean many things.
+    // An "@" with an invalid path is ordinary text.
     const stat = await files.stat(spelling).catch(() => undefined);
     if (stat && stat.type !== "directory") return stat.path;
   }
@@ -76,20 +57,20 @@ async function readAttachment(
   path: string,
   room: Room,
 ): Promise<readonly Block[]> {
+  const refuse = (reason: string) => [hint(notes.notAttached(path, reason))];
   try {
     const { data } = await files.read(path);
     const mimeType = imageType(data);
     if (mimeType !== undefined) {
-      if (data.length > limits.imageBytes) {
-        return [note(`@${path} is not attached: images have at most ${limits.imageBytes} bytes`)];
-      }
+      const { imageBytes } = limits;
+      if (data.length > imageBytes) return refuse(`images must have at most ${imageBytes} bytes`);
       const source = { data: Buffer.from(data).toString("base64"), mimeType };
-      return [note(`@${path} is this image:`), { type: "image", source }];
+      return [hint(notes.image(path)), { type: "image", source }];
     }
-    if (isBinary(data)) return [note(`@${path} is not attached: it is neither text nor an image`)];
+    if (isBinary(data)) return refuse("it is neither text nor an image");
     return textAttachment(path, new TextDecoder().decode(data), room);
   } catch (error) {
-    return [note(`@${path} is not attached: ${reasonOf(error)}`)];
+    return refuse(reasonOf(error));
   }
 }
 
@@ -97,17 +78,15 @@ function textAttachment(path: string, text: string, room: Room): readonly Block[
   const length = Math.min(text.length, limits.charactersEach, room.characters);
   room.characters -= length;
   const head = text.slice(0, length).toWellFormed();
-  const blocks: Block[] = [{ type: "hint", text: framed("attached-file", path, head) }];
-  if (length < text.length) {
-    const missing = text.length - length;
-    const cut = `@${path} is cut here: ${missing} of its ${text.length} characters are missing`;
-    blocks.push(note(`${cut}. Read the file for the rest.`));
-  }
-  return blocks;
+  const missing = text.length - length;
+  return [
+    hint(frameFile("attached-file", path, head)),
+    ...(missing > 0 ? [hint(notes.cut(`@${path}`, missing, text.length))] : []),
+  ];
 }
 
-function note(text: string): Block {
-  return { type: "hint", text: `[${text}]` };
+function hint(text: string): Block {
+  return { type: "hint", text };
 }
 
 const signatures: readonly (readonly [type: string, start: string])[] = [
@@ -117,9 +96,58 @@ const signatures: readonly (readonly [type: string, start: string])[] = [
   ["image/gif", "GIF89a"],
 ];
 
-/** What kind of image it is, by its first bytes: a name may say anything. */
+/** Detects an image by its first bytes, because its name may be wrong. */
 function imageType(data: Uint8Array): string | undefined {
   const start = Buffer.from(data.subarray(0, 12)).toString("latin1");
   if (start.startsWith("RIFF") && start.endsWith("WEBP")) return "image/webp";
   return signatures.find(([, signature]) => start.startsWith(signature))?.[0];
+}
+
+// The lookbehind excludes e-mail addresses, URLs and "\@". An unquoted mention ends at a space, quote, tag bracket or
+// non-ASCII punctuation, which Chinese text puts right after it.
+const mention = /(?<![\w.+%@/\\-])@(?:"([^"\n]+)"|((?:(?![\s"`<>]|(?![!-~])\p{P}).)+))/gu;
+const closing = /[.,;:!?)\]}'*_~]+$/;
+
+/** Finds `@path` and `@"a path"` outside code; returns the possible spellings of each mention, the likeliest first. */
+export function mentionsIn(text: string): readonly (readonly string[])[] {
+  const mentions: (readonly string[])[] = [];
+  for (const [, quoted, plain = ""] of withoutCode(text).matchAll(mention)) {
+    if (mentions.length === maxMentions) break;
+    if ((quoted ?? plain).length > maxMentionLength) continue;
+    const spellings = quoted === undefined ? [plain, plain.replace(closing, "")] : [quoted];
+    mentions.push([...new Set(spellings)].filter((path) => path !== ""));
+  }
+  return mentions;
+}
+
+function withoutCode(text: string): string {
+  if (!text.includes("`") && !text.includes("~~~")) return text;
+  const kept: string[] = [];
+  let fence: string | undefined;
+  for (const line of text.split("\n")) {
+    const mark = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})/.exec(line)?.[1];
+    if (fence === undefined && mark === undefined) kept.push(line);
+    else if (fence === undefined) fence = mark;
+    else if (mark?.startsWith(fence) && line.trim() === mark) fence = undefined;
+  }
+  return withoutSpans(kept.join("\n"));
+}
+
+function withoutSpans(text: string): string {
+  const pieces = text.split(/(`+)/); // every second piece is a run of backticks
+  const next: number[] = [];
+  const latest = new Map<number, number>();
+  for (let index = pieces.length - 2; index > 0; index -= 2) {
+    const { length } = pieces[index] as string;
+    next[index] = latest.get(length) ?? 0;
+    latest.set(length, index);
+  }
+  let kept = "";
+  for (let index = 0; index < pieces.length; index++) {
+    const end = index % 2 === 1 ? next[index] : 0;
+    if (end) index = end;
+    // A space keeps the text around the code apart.
+    kept += end ? " " : pieces[index];
+  }
+  return kept;
 }

@@ -1,11 +1,19 @@
+import { unfinished } from "../agent/drive/plan.ts";
+import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
+import type { ReActAgentOptions } from "../agent/loop/settings.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
-import { assemble } from "./assemble.ts";
-import { type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import { attachments } from "./attachments.ts";
+import { contextFiles, defaultContextFiles } from "./context-files.ts";
+import { eviction } from "./eviction.ts";
+import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import { delegationPrompt } from "./prompts.ts";
+import { openRoster, subagentToolNames } from "./subagents/roster.ts";
+import { subagentLimits } from "./subagents/spawn.ts";
+import { agentTools } from "./tools/agents.ts";
+import { fileTools } from "./tools/files.ts";
+import { taskTools } from "./tools/tasks.ts";
 
-/**
- * An agent that lives in a workspace: a ReActAgent plus the hooks and tools that `assemble` lists. It has the same loop
- * and the same doors.
- */
+/** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
 export class HarnessAgent extends ReActAgent {
   readonly #harness: Harness;
 
@@ -15,8 +23,95 @@ export class HarnessAgent extends ReActAgent {
     this.#harness = harness;
   }
 
-  /** Ends the MCP servers that it has started, which would keep the process alive. The store stays open. */
+  /** Stops its MCP servers, which would keep the process alive. The store stays open. */
   async close(): Promise<void> {
     await this.#harness.servers?.close();
   }
+}
+
+/** The options that a part of the harness adds to an agent. */
+type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild">;
+
+function assemble(harness: Harness): ReActAgentOptions {
+  const { options, store, clock, workspace, servers } = harness;
+  const { isolation: scope } = workspace ?? {};
+  const prepareInput = options.attachments ?? (workspace && attachments(workspace));
+  const pieces: readonly Piece[] = [
+    options,
+    { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
+    servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
+    { hooks: evictionHooks(harness) },
+    subagentsPiece(harness),
+    prepareInput ? { prepareInput } : {},
+    { hooks: contextHooks(harness) },
+  ];
+  const resolvers = pieces.flatMap(({ resolveChild }) => resolveChild ?? []);
+  return {
+    ...agentOptionsOf(options),
+    store,
+    clock,
+    hooks: pieces.flatMap(({ hooks = [] }) => hooks),
+    toolSources: pieces.flatMap(({ toolSources = [] }) => toolSources),
+    async prepareInput(messages, task) {
+      let prepared = messages;
+      for (const piece of pieces)
+        prepared = (await piece.prepareInput?.(prepared, task)) ?? prepared;
+      return prepared;
+    },
+    ...(resolvers.length > 0 && {
+      async resolveChild(record) {
+        for (const resolve of resolvers) {
+          const agent = await resolve(record);
+          if (agent) return agent;
+        }
+        return undefined;
+      },
+    }),
+  };
+}
+
+function evictionHooks({ options, workspace }: Harness): readonly Hook[] {
+  const { eviction: option = {} } = options;
+  if (option === false) return [];
+  return ["name" in option ? option : eviction(workspace, option.maxChars)];
+}
+
+function contextHooks({ options, workspace, clock }: Harness): readonly Hook[] {
+  const { contextFiles: paths = defaultContextFiles, maxContextTokens: maxTokens = 8_000 } =
+    options;
+  if (paths === false) return [];
+  if ("name" in paths) return [paths];
+  return workspace ? [contextFiles(workspace, paths, maxTokens, clock)] : [];
+}
+
+function subagentsPiece(harness: Harness): Piece {
+  const { store, options } = harness;
+  if (options.subagents === false) return {};
+  const limits = { ...subagentLimits, ...options.limits };
+  const roster = openRoster(harness, options.subagents ?? []);
+
+  async function preReasoning(context: HookContext, call: ModelCall): Promise<void> {
+    if ((context.source?.depth ?? 0) >= limits.maxSpawnDepth) {
+      call.tools = call.tools.filter(({ name }) => !subagentToolNames.has(name));
+      return;
+    }
+    const { sessionId } = context.task;
+    const agents = await roster.entries();
+    const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });
+    const prompt = delegationPrompt({ agents, tasks: tasks.toReversed() });
+    call.system = call.system === "" ? prompt : `${call.system}\n\n${prompt}`;
+  }
+
+  return {
+    hooks: [
+      { name: "subagents", priority: 80, preReasoning },
+      { name: "subagents", tools: [...agentTools(roster, limits), ...taskTools()] },
+    ],
+    async resolveChild(record) {
+      const { agentKey, agentId, depth, userId, taskId, rootTaskId, sessionId } = record;
+      const entry = await roster.find(agentId);
+      const task = { taskId, rootTaskId, sessionId };
+      return entry?.agentFor({ agentKey, task, depth, ...(userId !== undefined && { userId }) });
+    },
+  };
 }

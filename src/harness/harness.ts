@@ -2,87 +2,87 @@ import {
   anything,
   callback,
   checkFields,
+  count,
   type Fields,
   flag,
   invalid,
   list,
   record,
   text,
-} from "../agent/check-fields.ts";
-import { agentFields } from "../agent/check-options.ts";
-import type { Hook } from "../agent/hook.ts";
-import type { PrepareInput } from "../agent/input.ts";
-import type { ReActAgentOptions } from "../agent/settings.ts";
+} from "../agent/base/validation.ts";
+import { agentFields } from "../agent/loop/check-options.ts";
+import type { Hook } from "../agent/loop/hooks.ts";
+import type { PrepareInput } from "../agent/loop/input.ts";
+import type { ReActAgentOptions } from "../agent/loop/settings.ts";
 import { checkServer } from "../agent/tool/mcp.ts";
 import { maxResultCharacters } from "../agent/tool/result.ts";
 import type { Agent } from "../protocol/agent.ts";
-import type { Clock } from "../protocol/clock.ts";
-import { systemClock } from "../protocol/clock.ts";
+import { type Clock, systemClock } from "../protocol/clock.ts";
 import type { Store } from "../protocol/store.ts";
 import { openStore } from "../store/index.ts";
-import { FileCache } from "./file-cache.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
-import type { IsolationScope } from "./filesystem/namespace.ts";
-import { type McpServers, type McpServersByName, mcpServers } from "./mcp-servers.ts";
-import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
-import type { SubagentLimits } from "./subagents/limits.ts";
+import type { IsolationScope } from "./filesystem/path.ts";
 import {
+  type McpServers,
+  type McpServersByName,
+  mcpServers,
   readToolsFile,
-  type ToolsFile,
   type ToolsFileOptions,
   toolsFileName,
-} from "./tools-file.ts";
-import { defaultWorkspace, openWorkspace, type Workspace } from "./workspace.ts";
+} from "./mcp-servers.ts";
+import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
+import type { SubagentLimits } from "./subagents/spawn.ts";
+import { defaultWorkspace, FileCache, openWorkspace, type Workspace } from "./workspace.ts";
 
-/** What a HarnessAgent is made of: a ReActAgent, and pieces that each can be switched off or replaced. */
+/** Options of a HarnessAgent. Each piece that it adds to a ReActAgent can be switched off or replaced. */
 export interface HarnessAgentOptions extends ReActAgentOptions {
-  /** A store, `"memory"` or `"sqlite:path"`; `sqlite:.rivulet/rivulet.db` by default. */
+  /** A store, `"memory"` or `"sqlite:path"`; defaults to `sqlite:.rivulet/rivulet.db`. */
   readonly store?: Store | string;
-  /** The directory that the agent lives in; `.rivulet/workspace` by default. */
+  /** The directory of the agent's files; defaults to `.rivulet/workspace`. */
   readonly workspace?: string;
-  /** The files of the workspace, if they are not in a local directory; false: the agent has no files. */
+  /** The files of the workspace, instead of a local directory; false: no files. */
   readonly filesystem?: Filesystem | false;
-  /** Among whom the files of the workspace are shared; each user has their own by default. */
+  /** Which tasks share files; defaults to `user`: each user has their own. */
   readonly isolation?: IsolationScope;
-  /** The files whose text goes into the system prompt, the most important first; or a hook in their place. */
+  /** The files in the system prompt, the most important first, or a hook that replaces them. */
   readonly contextFiles?: readonly string[] | Hook | false;
-  /** How much of them goes there, by a rough count; 8000 by default. */
+  /** The estimated token limit of the context files; defaults to 8000. */
   readonly maxContextTokens?: number;
-  /** What is made of `@path` in a user's message; absent: the file is attached. */
+  /** Handles `@path` in a user's message; by default the file is attached. */
   readonly attachments?: PrepareInput | false;
-  /** From how many characters on a tool's result goes to a file, 80 000 by default; or a hook in its place. */
+  /** Saves longer tool results to a file (default 80 000 characters), or a hook that replaces this. */
   readonly eviction?: { readonly maxChars?: number } | Hook | false;
-  /** MCP servers by name; false: none, also not those of `tools.json`. */
+  /** MCP servers by name; false: none, not even those of `tools.json`. */
   readonly mcp?: McpServersByName | false;
-  /** How the workspace's `tools.json` is read; false: it is not. */
+  /** Options for the workspace's `tools.json`; false: ignore the file. */
   readonly toolsFile?: ToolsFileOptions | false;
-  /** Agents that it can call on, besides those in `subagents/*.md`; false: none at all. */
+  /** Subagents besides those in `subagents/*.md`; false: none at all. */
   readonly subagents?: readonly SubagentDeclaration[] | false;
-  /** False: files in the workspace declare no subagents. */
+  /** False: ignore `subagents/*.md`. */
   readonly subagentFiles?: false;
-  /** Absolute paths of directories outside the workspace: the `workspace.path` of a file may lie below one of them. */
+  /** Absolute paths outside the workspace that may contain the `workspace.path` of a subagent file. */
   readonly subagentRoots?: readonly string[];
   readonly limits?: SubagentLimits;
-  /** Told of what is wrong but not fatal, such as a file that was skipped; a process warning by default. */
+  /** Called for problems such as a skipped file; defaults to a process warning. */
   readonly onWarning?: (message: string) => void;
 }
 
-/** The options of a HarnessAgent, checked, and what they stand for. */
+/** The checked options of a HarnessAgent, and the resources that they name. */
 export interface Harness {
   readonly options: HarnessAgentOptions;
   readonly store: Store;
   readonly clock: Clock;
-  /** Absent: the agent has no files. */
+  /** Absent when the agent has no files. */
   readonly workspace?: Workspace;
-  /** Absent: there can be none. */
+  /** Absent when the agent can have no MCP servers. */
   readonly servers?: McpServers;
   warn(message: string): void;
-  /** Makes an agent of the same kind, for a child. */
+  /** Creates an agent of the same class, for a child. */
   create(options: HarnessAgentOptions): Agent;
 }
 
-/** Checks options, and opens what they name; what cannot work is an error here and not at the first call. */
+/** Checks options and opens the resources that they name; throws `invalid_settings`. */
 export function openHarness(options: HarnessAgentOptions, create: Harness["create"]): Harness {
   check(options);
   const { clock = systemClock, isolation = "user" } = options;
@@ -91,8 +91,7 @@ export function openHarness(options: HarnessAgentOptions, create: Harness["creat
   const workspace = filesystem ? openWorkspace(filesystem, isolation) : undefined;
   const servers = serversOf(options, workspace, clock);
   const warn = options.onWarning ?? ((message) => process.emitWarning(message, "RivuletWarning"));
-  const opened = { ...(workspace && { workspace }), ...(servers && { servers }) };
-  return { options, store, clock, ...opened, warn, create };
+  return { options, store, clock, workspace, servers, warn, create };
 }
 
 function serversOf(
@@ -101,13 +100,10 @@ function serversOf(
   clock: Clock,
 ): McpServers | undefined {
   const files = toolsFile !== false && workspace ? workspace.files : undefined;
-  const servers = mcp || {};
-  if (!files && Object.keys(servers).length === 0) return undefined;
-  const cache = new FileCache<ToolsFile>(clock, (content) =>
-    readToolsFile(content, toolsFile || {}),
-  );
+  if (!files && Object.keys(mcp || {}).length === 0) return undefined;
+  const cache = new FileCache(clock, (content) => readToolsFile(content, toolsFile || {}));
   const readFile = async () => files && cache.get({ key: "", files }, toolsFileName);
-  return mcpServers({ servers, readFile, useFileServers: mcp !== false, clock });
+  return mcpServers(mcp, readFile, clock);
 }
 
 const scopes: readonly IsolationScope[] = ["session", "user", "agent", "global"];
@@ -115,9 +111,12 @@ const scopes: readonly IsolationScope[] = ["session", "user", "agent", "global"]
 const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   workspace: text,
   filesystem: anything,
-  isolation: anything,
+  isolation: {
+    fits: (scope) => scopes.includes(scope as IsolationScope),
+    expected: scopes.join(" or "),
+  },
   contextFiles: anything,
-  maxContextTokens: anything,
+  maxContextTokens: count,
   attachments: anything,
   eviction: anything,
   mcp: anything,
@@ -129,7 +128,7 @@ const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   onWarning: callback,
 };
 
-/** Those of the options that every agent has. */
+/** Removes the options that only a HarnessAgent has. */
 export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions {
   const own = Object.entries(options).filter(([name]) => !Object.hasOwn(ownFields, name));
   return Object.fromEntries(own) as unknown as ReActAgentOptions;
@@ -137,30 +136,22 @@ export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions 
 
 function check(options: HarnessAgentOptions): void {
   checkFields("An agent", options, { ...agentFields, ...ownFields }, "");
-  const { workspace, filesystem, isolation, maxContextTokens, eviction } = options;
+  const { workspace, filesystem, eviction } = options;
   if (workspace !== undefined && filesystem !== undefined) {
-    const hint = "Give the directory, or the filesystem, or filesystem: false for none.";
-    throw invalid("An agent takes a workspace or a filesystem, not both.", hint);
+    const hint = "Pass a directory, a filesystem, or filesystem: false for no files.";
+    throw invalid("workspace and filesystem are both set.", hint);
   }
-  if (workspace === "") throw invalid("The workspace has no path.", 'For example: "./workspace".');
-  if (isolation !== undefined && !scopes.includes(isolation)) {
-    throw invalid(`There is no isolation "${isolation}".`, `There are: ${scopes.join(", ")}.`);
-  }
+  if (workspace === "") throw invalid("workspace is empty.", 'Pass a path such as "./workspace".');
   if (filesystem === false) {
-    const needing = [
-      ...(Array.isArray(options.contextFiles) ? ["contextFiles"] : []),
-      ...(options.toolsFile ? ["toolsFile"] : []),
-    ];
-    if (needing.length > 0) {
-      throw invalid(`Without files there can be no ${needing.join(" and no ")}.`, "Leave it out.");
-    }
+    const { contextFiles, toolsFile } = options;
+    const needing = Array.isArray(contextFiles) ? "contextFiles" : toolsFile && "toolsFile";
+    if (needing) throw invalid(`${needing} needs files.`, `Remove it, or filesystem: false.`);
   }
   for (const [name, server] of Object.entries(options.mcp || {})) checkServer({ name, ...server });
   if (options.subagents) checkSubagents(options.subagents);
   for (const [name, value] of Object.entries(options.limits ?? {})) {
     checkCount(`limits.${name}`, value, name === "maxSpawnDepth" ? 3 : Number.MAX_SAFE_INTEGER);
   }
-  checkCount("maxContextTokens", maxContextTokens, Number.MAX_SAFE_INTEGER);
   if (eviction && !("name" in eviction)) {
     checkCount("eviction.maxChars", eviction.maxChars, maxResultCharacters);
   }
@@ -169,13 +160,10 @@ function check(options: HarnessAgentOptions): void {
 function checkSubagents(declared: readonly SubagentDeclaration[]): void {
   checkDeclarations(declared);
   for (const { name, url, skills, subagents = [] } of declared) {
-    if (url !== undefined) {
-      const hint = "Declare it with agent, create, instructions or workspace.";
-      throw invalid(`The subagent ${name} is on another server, which cannot be called yet.`, hint);
-    }
-    if (skills !== undefined) {
-      const hint = "Put them into its instructions.";
-      throw invalid(`The subagent ${name} has skills, which agents cannot have yet.`, hint);
+    const unsupported = url === undefined ? skills && "skills" : "url";
+    if (unsupported) {
+      const message = `The subagent ${name} has ${unsupported}, which is not supported yet.`;
+      throw invalid(message, "Use agent, create, instructions or workspace instead.");
     }
     checkSubagents(subagents);
   }
@@ -184,5 +172,5 @@ function checkSubagents(declared: readonly SubagentDeclaration[]): void {
 function checkCount(name: string, value: number | undefined, most: number): void {
   if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= most)) return;
   const range = most === Number.MAX_SAFE_INTEGER ? "at least 1" : `from 1 to ${most}`;
-  throw invalid(`${name} is ${value}.`, `It is a whole number, ${range}.`);
+  throw invalid(`${name} is ${value}.`, `Pass an integer ${range}.`);
 }

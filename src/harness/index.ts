@@ -11,15 +11,13 @@ export type {
   WrittenFile,
 } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
-export { type IsolationScope, namespaceOf } from "./filesystem/namespace.ts";
+export { type IsolationScope, namespaceOf } from "./filesystem/path.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent } from "./harness-agent.ts";
-export type { McpServerOptions, McpServersByName } from "./mcp-servers.ts";
-export { type Sessions, sessionsOf } from "./session.ts";
-export type { SessionExportHeader } from "./session-export.ts";
+export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
+export { type SessionExportHeader, type Sessions, sessionsOf } from "./session.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
-export type { SubagentLimits } from "./subagents/limits.ts";
+export type { SubagentLimits } from "./subagents/spawn.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";
 export { fileTools } from "./tools/files.ts";
-export type { ToolsFileOptions } from "./tools-file.ts";

@@ -3,26 +3,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { ManualClock } from "../testing/clock.ts";
-import { mcpServers } from "./mcp-servers.ts";
-import type { ToolsFile } from "./tools-file.ts";
+import { mcpServers, type ToolsFile } from "./mcp-servers.ts";
 
 const script = join(import.meta.dirname, "../../test/support/mcp-server.ts");
 const program = { command: process.execPath, args: [script, "stdio"] };
 const { signal } = new AbortController();
 
 function serversOf(file: { current?: ToolsFile }, clock = new ManualClock(0)) {
-  const servers = mcpServers({
-    servers: {},
-    readFile: async () => file.current,
-    useFileServers: true,
-    clock,
-  });
+  const servers = mcpServers({}, async () => file.current, clock);
   onTestFinished(() => servers.close());
   return servers;
 }
 const names = (servers: ReturnType<typeof serversOf>) => servers.tools().map(({ name }) => name);
 
-it("servers come and go with the file", async () => {
+it("starts and stops servers when the file changes", async () => {
   const file: { current?: ToolsFile } = { current: { servers: { a: program }, deny: ["a_fail"] } };
   const servers = serversOf(file);
   expect(names(servers)).toEqual([]);
@@ -43,7 +37,7 @@ it("servers come and go with the file", async () => {
   expect(servers.allows?.("read_file")).toBe(true);
 });
 
-it("a server that could not be reached is tried again, and nobody waits for it", async () => {
+it("retries an unreachable server without delaying a task", async () => {
   const directory = mkdtempSync(join(tmpdir(), "rivulet-mcp-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const late = join(directory, "server.mjs");
@@ -62,7 +56,7 @@ it("a server that could not be reached is tried again, and nobody waits for it",
   await vi.waitFor(() => expect(names(servers)).toContain("a_echo"), 20_000);
 });
 
-it("a cancel ends the waiting, and a close the program that is still being waited for", async () => {
+it("stops waiting on abort, and close() ends a program that is still connecting", async () => {
   const directory = mkdtempSync(join(tmpdir(), "rivulet-mcp-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const started = join(directory, "pid");

@@ -1,4 +1,5 @@
-import type { Hook } from "../agent/hook.ts";
+import { z } from "zod";
+import type { Hook } from "../agent/loop/hooks.ts";
 import { connectMcp, type McpConnection, type McpOptions } from "../agent/tool/mcp.ts";
 import type { McpAddress, McpProgram } from "../agent/tool/mcp-link.ts";
 import { matchesGlob } from "../agent/tool/permission.ts";
@@ -6,9 +7,10 @@ import { reasonOf } from "../agent/tool/result.ts";
 import type { ToolSource } from "../agent/tool/toolkit.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
-import type { ToolsFile } from "./tools-file.ts";
+import type { FileContent } from "./filesystem/filesystem.ts";
+import { notes } from "./prompts.ts";
 
-/** An MCP server, and how it is used. Its tools get `<its name>_` before their names, unless `prefix` says otherwise. */
+/** An MCP server. Its tools are named `<server>_<tool>` unless `prefix` is set. */
 export type McpServerOptions = (Omit<McpProgram, "name"> | Omit<McpAddress, "name">) &
   Pick<McpOptions, "prefix" | "execution" | "connectTimeoutMs">;
 /** MCP servers by name. */
@@ -16,50 +18,42 @@ export type McpServersByName = Readonly<Record<string, McpServerOptions>>;
 
 /** The MCP servers of an agent as a source of tools. */
 export interface McpServers extends ToolSource {
-  /** What the model should know of servers that cannot be reached. */
+  /** Names unreachable servers to the model. */
   readonly hook: Hook;
-  /** Ends all connections and programs; they are started again when they are needed. */
+  /** Closes all connections and programs; the next task starts them again. */
   close(): Promise<void>;
 }
 
-/** What they are made of. */
-export interface McpServersOptions {
-  readonly servers: McpServersByName;
-  /** What `tools.json` says right now; undefined when there is none. */
-  readonly readFile: () => Promise<ToolsFile | undefined>;
-  /** False: the servers of the file are not used, only its `allow` and `deny`. */
-  readonly useFileServers: boolean;
-  readonly clock: Clock;
-}
-
 interface Server {
-  /** Its settings as text, to see whether they have changed. */
+  /** The options as JSON, to detect changes. */
   readonly settings: string;
   connecting: Promise<void>;
   connection?: McpConnection;
   problem?: string;
   failedAt: number;
-  /** Aborts when it is not wanted any more. */
   readonly end: AbortController;
 }
 
-const connectTimeoutMs = 10_000;
+const defaultConnectTimeoutMs = 10_000;
 const retryMs = 30_000;
 
-/** Connects to the servers when a task first needs them; one that cannot be reached is tried again later. */
-export function mcpServers(options: McpServersOptions): McpServers {
-  const { clock, readFile, useFileServers } = options;
+/**
+ * Connects to the servers when a task first needs them, and retries failed ones later. Of `tools.json` it always applies
+ * `allow` and `deny`, but ignores its servers if `servers` is false.
+ */
+export function mcpServers(
+  servers: McpServersByName | false,
+  readFile: () => Promise<ToolsFile | undefined>,
+  clock: Clock,
+): McpServers {
   const running = new Map<string, Server>();
   let file: ToolsFile | undefined;
 
-  function connect(
-    name: string,
-    { prefix = `${name}_`, ...rest }: McpServerOptions,
-    server: Server,
-  ) {
-    const { execution, connectTimeoutMs: timeout = connectTimeoutMs, ...place } = rest;
+  function connect(name: string, server: Server, wanted: McpServerOptions): Promise<void> {
+    const { prefix = `${name}_`, execution, ...rest } = wanted;
+    const { connectTimeoutMs = defaultConnectTimeoutMs, ...place } = rest;
     const { signal } = server.end;
-    const limits = { connectTimeoutMs: timeout, signal, ...(execution && { execution }) };
+    const limits = { connectTimeoutMs, signal, ...(execution && { execution }) };
     server.connecting = connectMcp({ name, ...place }, { prefix, clock, ...limits }).then(
       async (connection) => {
         if (signal.aborted) return connection.close();
@@ -71,17 +65,6 @@ export function mcpServers(options: McpServersOptions): McpServers {
         server.failedAt = clock.now();
       },
     );
-  }
-
-  function start(name: string, wanted: McpServerOptions, settings: string): Promise<void> {
-    const server: Server = {
-      settings,
-      connecting: Promise.resolve(),
-      failedAt: 0,
-      end: new AbortController(),
-    };
-    running.set(name, server);
-    connect(name, wanted, server);
     return server.connecting;
   }
 
@@ -94,36 +77,28 @@ export function mcpServers(options: McpServersOptions): McpServers {
 
   async function refresh(signal: AbortSignal): Promise<void> {
     file = await readFile();
-    const wanted = { ...options.servers, ...(useFileServers && unlessInCode(file)) };
+    const wanted: McpServersByName = servers ? { ...servers, ...serversIn(file, servers) } : {};
     for (const [name, server] of running) {
       if (JSON.stringify(wanted[name]) !== server.settings) void stop(name, server);
     }
-    const waited: Promise<void>[] = [];
-    for (const [name, one] of Object.entries(wanted)) {
+    const pending: Promise<void>[] = [];
+    for (const [name, serverOptions] of Object.entries(wanted)) {
       const server = running.get(name);
       if (!server) {
-        waited.push(start(name, one, JSON.stringify(one)));
+        const settings = JSON.stringify(serverOptions);
+        const end = new AbortController();
+        const created = { settings, connecting: Promise.resolve(), failedAt: 0, end };
+        running.set(name, created);
+        pending.push(connect(name, created, serverOptions));
       } else if (!server.problem) {
-        waited.push(server.connecting);
+        pending.push(server.connecting);
       } else if (clock.now() - server.failedAt > retryMs) {
-        // Nobody waits for it a second time: its tools are there when it is.
+        // A retry does not delay the task: the tools appear when the server is connected.
         server.failedAt = Number.POSITIVE_INFINITY;
-        connect(name, one, server);
+        void connect(name, server, serverOptions);
       }
     }
-    await untilAborted(Promise.all(waited), signal);
-  }
-
-  function unlessInCode(read: ToolsFile | undefined): McpServersByName {
-    const twice = Object.keys(read?.servers ?? {}).filter((name) =>
-      Object.hasOwn(options.servers, name),
-    );
-    if (twice.length === 0) return read?.servers ?? {};
-    throw new RivuletError(
-      "invalid_tools_file",
-      `tools.json: mcpServers.${twice[0]} is there in code as well.`,
-      { hint: "Rename it, or leave it out in one of the two." },
-    );
+    await untilAborted(Promise.all(pending), signal);
   }
 
   return {
@@ -138,8 +113,8 @@ export function mcpServers(options: McpServersOptions): McpServers {
       preReasoning(_, call) {
         const problems = [...running.values()].flatMap(({ problem }) => problem ?? []);
         if (problems.length === 0) return;
-        const notices = problems.map((problem) => `[${problem} (its tools are not on offer)]`);
-        call.system = [call.system, ...notices].filter(Boolean).join("\n\n");
+        const sections = [call.system, ...problems.map(notes.unreachable)];
+        call.system = sections.filter(Boolean).join("\n\n");
       },
     },
     async close() {
@@ -148,13 +123,109 @@ export function mcpServers(options: McpServersOptions): McpServers {
   };
 }
 
-/** The promise, or nothing once the signal aborts. */
+function serversIn(file: ToolsFile | undefined, inCode: McpServersByName): McpServersByName {
+  const { servers = {} } = file ?? {};
+  const duplicate = Object.keys(servers).find((name) => Object.hasOwn(inCode, name));
+  if (duplicate === undefined) return servers;
+  const problem = `mcpServers.${duplicate} is also defined in code`;
+  throw invalidFile(problem, "Rename or remove one of the two.");
+}
+
 async function untilAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
-  const over = new AbortController();
+  const settled = new AbortController();
   const aborted = new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { signal: over.signal });
+    signal.addEventListener("abort", () => resolve(), { signal: settled.signal });
   });
   await Promise.race([promise, aborted]);
-  over.abort();
+  settled.abort();
+}
+
+/** The file of a workspace that adds MCP servers and restricts tools. */
+export const toolsFileName = "tools.json";
+
+/** Options for `tools.json`. */
+export interface ToolsFileOptions {
+  /** Values of `${NAME}` in `env` and `headers`; the file has no other access to secrets. */
+  readonly variables?: Readonly<Record<string, string | undefined>>;
+}
+
+/** The content of `tools.json`. */
+export interface ToolsFile {
+  readonly servers: McpServersByName;
+  /** Globs of tool names; absent: all tools are allowed. */
+  readonly allow?: readonly string[];
+  readonly deny: readonly string[];
+}
+
+const texts = z.record(z.string(), z.string());
+const pattern = z.string().min(1);
+const prefix = z.string().optional();
+const program = z.strictObject({
+  command: z.string().min(1),
+  args: z.array(z.string()).optional(),
+  env: texts.optional(),
+  prefix,
+});
+const address = z.strictObject({ url: z.url(), headers: texts.optional(), prefix });
+const server = z.looseObject({}).transform((value, context) => {
+  const parsed = ("url" in value ? address : program).safeParse(value);
+  if (parsed.success) return parsed.data;
+  for (const issue of parsed.error.issues) context.addIssue({ ...issue } as never);
+  return z.NEVER;
+});
+const toolsFileSchema = z.strictObject({
+  mcpServers: z.record(z.string(), server).default({}),
+  allow: z.array(pattern).optional(),
+  deny: z.array(pattern).default([]),
+});
+
+/** Parses `tools.json`; throws `invalid_tools_file` with the place of the problem. */
+export function readToolsFile({ data }: FileContent, options: ToolsFileOptions): ToolsFile {
+  const parsed = toolsFileSchema.safeParse(parseJson(new TextDecoder().decode(data)));
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(
+      ({ path, message }) => `${path.join(".") || "the file"}: ${message}`,
+    );
+    throw invalidFile(problems.join("; "));
+  }
+  const { mcpServers, allow, deny } = parsed.data;
+  const servers = Object.entries(mcpServers).map(([name, entry]) => {
+    const [field, values] = "url" in entry ? ["headers", entry.headers] : ["env", entry.env];
+    const where = `mcpServers.${name}.${field}`;
+    return [name, { ...entry, ...(values && { [field]: fillVariables(values, where, options) }) }];
+  });
+  return { servers: Object.fromEntries(servers), deny, ...(allow && { allow }) };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw invalidFile((error as Error).message);
+  }
+}
+
+/** Throws for an unknown variable: a server must not receive its name instead of its value. */
+function fillVariables(
+  values: Readonly<Record<string, string>>,
+  where: string,
+  { variables = {} }: ToolsFileOptions,
+): Readonly<Record<string, string>> {
+  const entries = Object.entries(values).map(([key, text]) => [
+    key,
+    text.replaceAll(/\$\{(\w+)\}/g, (_, name: string) => {
+      const value = Object.hasOwn(variables, name) ? variables[name] : undefined;
+      if (value !== undefined) return value;
+      const hint = `Pass it to the agent: toolsFile: { variables: { ${name}: … } }.`;
+      throw invalidFile(`${where}.${key}: there is no variable ${name}`, hint);
+    }),
+  ]);
+  return Object.fromEntries(entries);
+}
+
+const shape = '{ "mcpServers": { … }, "allow": [ … ], "deny": [ … ] }';
+
+function invalidFile(problem: string, hint = `Use this form, all fields optional: ${shape}.`) {
+  return new RivuletError("invalid_tools_file", `${toolsFileName}: ${problem}.`, { hint });
 }

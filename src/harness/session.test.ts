@@ -2,6 +2,8 @@ import { describe, expect, it } from "vitest";
 import { agentTool, ReActAgent, tool } from "../agent/index.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Store } from "../protocol/store.ts";
+import { memoryStore } from "../store/memory.ts";
+import { scriptedModel } from "../testing/index.ts";
 import {
   acquire,
   childRecord,
@@ -9,11 +11,8 @@ import {
   message,
   range,
   record,
-} from "../store/contract/samples.ts";
-import { memoryStore } from "../store/memory.ts";
-import { scriptedModel } from "../testing/index.ts";
-import { sessionsOf } from "./session.ts";
-import type { SessionExportHeader } from "./session-export.ts";
+} from "../testing/store-contract/samples.ts";
+import { type SessionExportHeader, sessionsOf } from "./session.ts";
 
 async function begin(store: Store, sessionId: string, userId: string, texts: readonly string[]) {
   const tasks = [record({ taskId: `task_${sessionId}`, sessionId, userId })];
@@ -39,7 +38,7 @@ async function twoUsers(): Promise<Store> {
   return store;
 }
 
-describe("the sessions of everybody", () => {
+describe("the sessions of all users", () => {
   it("are listed page by page, searched, read and deleted", async () => {
     const store = await twoUsers();
     const sessions = sessionsOf(store);
@@ -56,7 +55,7 @@ describe("the sessions of everybody", () => {
     await expect(sessions.read("sess_1")).rejects.toMatchObject({ code: "session_not_found" });
   });
 
-  it("are kept while somebody drives them", async () => {
+  it("cannot be deleted while they run", async () => {
     const store = await twoUsers();
     await acquire(store, "sess_1");
     await expect(sessionsOf(store).delete("sess_1")).rejects.toMatchObject({ code: "conflict" });
@@ -65,7 +64,7 @@ describe("the sessions of everybody", () => {
 });
 
 describe("the sessions of one user", () => {
-  it("are all that the user sees", async () => {
+  it("are the only ones that the user sees", async () => {
     const store = await twoUsers();
     const sessions = sessionsOf(store, { userId: "ann" });
     const listed = await sessions.list();
@@ -74,7 +73,7 @@ describe("the sessions of one user", () => {
     expect(found.map(({ sessionId }) => sessionId)).toEqual(["sess_1"]);
   });
 
-  it("do not tell another's from none", async () => {
+  it("hide the existence of another user's session", async () => {
     const store = await twoUsers();
     const sessions = sessionsOf(store, { userId: "ann" });
     for (const id of ["sess_2", "sess_none"]) {
@@ -87,7 +86,7 @@ describe("the sessions of one user", () => {
     expect(await store.session("sess_2")).toHaveLength(1);
   });
 
-  it("are not everybody's when the user's name is missing", () => {
+  it("require a user id", () => {
     const scope = { userId: undefined } as unknown as { userId: string };
     expect(() => sessionsOf(memoryStore(), scope)).toThrow(
       expect.objectContaining({ code: "invalid_user" }),
@@ -96,7 +95,7 @@ describe("the sessions of one user", () => {
 });
 
 describe("an exported session", () => {
-  it("is a header and a line for each message", async () => {
+  it("has a header and a line for each message", async () => {
     const store = memoryStore();
     const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
     const helper = new ReActAgent({
@@ -126,7 +125,7 @@ describe("an exported session", () => {
     expect(said).toEqual(await store.session(child));
   });
 
-  it("has every task below it once, also of children that were asked again", async () => {
+  it("has every descendant task once, also of children with several tasks", async () => {
     const store = memoryStore();
     const tasks = [
       record(),
@@ -139,7 +138,7 @@ describe("an exported session", () => {
     expect((header as SessionExportHeader).tasks).toEqual(tasks);
   });
 
-  it("is read as it is taken, a piece at a time", async () => {
+  it("is read in pages while it is consumed", async () => {
     const store = memoryStore();
     const texts = range(0, 1_000).map((n) => `message ${n}`);
     await begin(store, "sess_1", "ann", texts);
@@ -164,7 +163,7 @@ describe("an exported session", () => {
     expect(most).toBeLessThan(100);
   });
 
-  it("has what its header says, whatever is said meanwhile", async () => {
+  it("has the number of messages in its header, even if more arrive", async () => {
     const store = memoryStore();
     await begin(store, "sess_1", "ann", range(0, 120).map(String));
     let lines = 0;
@@ -176,7 +175,7 @@ describe("an exported session", () => {
     expect(lines).toBe(121);
   });
 
-  it("ends with an error when it is deleted meanwhile", async () => {
+  it("throws when the session is deleted during the export", async () => {
     const store = memoryStore();
     await begin(store, "sess_1", "ann", range(0, 120).map(String));
     const lines = sessionsOf(store).export("sess_1")[Symbol.asyncIterator]();

@@ -1,33 +1,37 @@
 import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
-import type { SearchMatch, SessionInfo, Store } from "../protocol/store.ts";
-import { exportSession } from "./session-export.ts";
+import type { SearchMatch, SessionInfo, Store, TaskRecord } from "../protocol/store.ts";
 
-/** The sessions of a store, as one user or the operator sees them. Another user's session is as good as none. */
+/** The sessions of a store that one user, or the operator, can see. */
 export interface Sessions {
-  /** Newest first, at most 50 unless `limit` says otherwise; `before` is the last id of the page before. */
-  list(page?: {
-    readonly limit?: number;
-    readonly before?: string;
-  }): Promise<readonly SessionInfo[]>;
-  /** The messages from index `from` on; rejects with `session_not_found`. */
-  read(
-    sessionId: string,
-    part?: { readonly from?: number; readonly limit?: number },
-  ): Promise<readonly Message[]>;
-  /** Messages that have all the words, the best first, at most 20 unless `limit` says otherwise. */
+  /** Lists sessions, newest first; `limit` defaults to 50, `before` is the last id of the previous page. */
+  list(page?: { limit?: number; before?: string }): Promise<readonly SessionInfo[]>;
+  /** Returns the messages from index `from` on; rejects with `session_not_found`. */
+  read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
+  /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { readonly limit?: number }): Promise<readonly SearchMatch[]>;
-  /** Forgets a session with all that its agents' children did. False when there is none; `conflict` while it is driven. */
+  /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
   delete(sessionId: string): Promise<boolean>;
-  /** Lines of JSON: a `SessionExportHeader`, then the messages; throws `session_not_found`. */
+  /** Yields lines of JSON: a `SessionExportHeader`, then the messages; throws `session_not_found`. */
   export(sessionId: string): AsyncIterable<string>;
 }
 
-/** The sessions of a store: those of one user, or everybody's when no user is named. */
+/** The first line of an exported session; its messages follow, one per line. */
+export interface SessionExportHeader {
+  readonly format: "rivulet-session";
+  readonly version: 1;
+  readonly session: SessionInfo;
+  /** The tasks of the session and of its descendants; export their sessions by id. */
+  readonly tasks: readonly TaskRecord[];
+}
+
+const exportPage = 50;
+
+/** Returns the sessions of one user, or of all users without `scope`. */
 export function sessionsOf(store: Store, scope?: { readonly userId: string }): Sessions {
   if (scope !== undefined && typeof scope.userId !== "string") {
-    throw new RivuletError("invalid_user", "The user whose sessions these are has no id.", {
-      hint: "Leave the second argument out to see everybody's sessions.",
+    throw new RivuletError("invalid_user", `userId must be a string, got ${typeof scope.userId}.`, {
+      hint: "Omit the second argument to see the sessions of all users.",
     });
   }
   const user = scope && { userId: scope.userId };
@@ -59,6 +63,32 @@ export function sessionsOf(store: Store, scope?: { readonly userId: string }): S
 
 function sessionNotFound(sessionId: string): RivuletError<"session_not_found"> {
   return new RivuletError("session_not_found", `There is no session ${sessionId}.`, {
-    hint: "list() gives the ids of all sessions.",
+    hint: "Call list() for the ids of all sessions.",
   });
+}
+
+/** Reads the messages in pages, so that a long session does not fill the memory. */
+async function* exportSession(store: Store, session: SessionInfo): AsyncGenerator<string, void> {
+  const { sessionId, messages: count } = session;
+  const tasks = await tasksBelow(store, sessionId);
+  const header: SessionExportHeader = { format: "rivulet-session", version: 1, session, tasks };
+  yield `${JSON.stringify(header)}\n`;
+  // Newer messages are left out, because the header has the number of messages.
+  for (let from = 0; from < count; from += exportPage) {
+    const limit = Math.min(exportPage, count - from);
+    const messages = await store.session(sessionId, from, limit);
+    if (messages.length < limit) {
+      const message = `Session ${sessionId} was deleted during the export.`;
+      throw new RivuletError("session_not_found", message);
+    }
+    for (const message of messages) yield `${JSON.stringify(message)}\n`;
+  }
+}
+
+async function tasksBelow(store: Store, sessionId: string): Promise<readonly TaskRecord[]> {
+  const own = await store.tasks({ sessionId });
+  const children = await store.tasks({ parentSessionId: sessionId });
+  const sessions = new Set(children.map((child) => child.sessionId));
+  const below = await Promise.all([...sessions].map((id) => tasksBelow(store, id)));
+  return [...own, ...below.flat()];
 }

@@ -1,27 +1,32 @@
-import type { HookContext } from "../agent/hook.ts";
-import type { FileView } from "./file-cache.ts";
-import type { Filesystem } from "./filesystem/filesystem.ts";
-import { type AtWork, type IsolationScope, namespaceOf } from "./filesystem/namespace.ts";
+import type { HookContext } from "../agent/loop/hooks.ts";
+import type { Clock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
+import { type IsolationScope, namespaceOf, type TaskOwner } from "./filesystem/path.ts";
 
-/** Where a workspace is, unless somebody says otherwise. */
+/** The default path of a workspace. */
 export const defaultWorkspace = ".rivulet/workspace";
 
-/** The directory that an agent lives in. */
-export interface Workspace {
-  /** All of it, as its operator sees it. */
+/** The files of one namespace. */
+export interface FileView {
+  /** Identifies the namespace, because the same path is another file in each. */
+  readonly key: string;
   readonly files: Filesystem;
-  /** Among whom its files are shared. */
+}
+
+/** The directory that an agent works in. */
+export interface Workspace {
+  /** All files, as the operator sees them. */
+  readonly files: Filesystem;
   readonly isolation: IsolationScope;
-  /** What the one who is at work sees of it. */
-  viewOf(who: AtWork): FileView;
-  /** The same for a hook. */
+  viewOf(owner: TaskOwner): FileView;
   viewFor(context: HookContext): FileView;
 }
 
-/** A filesystem as the workspace of an agent. */
+/** Creates a workspace on a filesystem. */
 export function openWorkspace(files: Filesystem, isolation: IsolationScope): Workspace {
-  function viewOf(who: AtWork): FileView {
-    const namespace = namespaceOf(isolation, who);
+  function viewOf(owner: TaskOwner): FileView {
+    const namespace = namespaceOf(isolation, owner);
     if (!namespace) return { key: "", files };
     return { key: `${namespace.scope}:${namespace.id}`, files: files.within(namespace) };
   }
@@ -32,4 +37,53 @@ export function openWorkspace(files: Filesystem, isolation: IsolationScope): Wor
     viewFor: ({ task, agentId, userId }) =>
       viewOf({ sessionId: task.sessionId, agentId, ...(userId !== undefined && { userId }) }),
   };
+}
+
+const maxEntries = 500;
+const freshMs = 2_000; // two writes can have the same modification time, so a file this recent is not cached
+
+/** Returns whether a modification time is old enough to prove that a file is unchanged. */
+export function isSettled({ modifiedAt }: FileStat, now: number): boolean {
+  return modifiedAt > 0 && now - modifiedAt > freshMs;
+}
+
+/** Caches parsed files and reads them again when they change. */
+export class FileCache<T> {
+  readonly #clock: Clock;
+  readonly #parse: (content: FileContent) => T;
+  readonly #entries = new Map<string, { readonly stat: FileStat; readonly value: T }>();
+
+  constructor(clock: Clock, parse: (content: FileContent) => T) {
+    this.#clock = clock;
+    this.#parse = parse;
+  }
+
+  /** Returns the parsed file; undefined when it does not exist. Throws read and parse errors. */
+  async get({ key, files }: FileView, path: string): Promise<T | undefined> {
+    const id = `${key}/${path}`;
+    const cached = this.#entries.get(id);
+    const stat = await files.stat(path);
+    if (stat && cached?.stat.size === stat.size && cached.stat.modifiedAt === stat.modifiedAt) {
+      return cached.value;
+    }
+    this.#entries.delete(id);
+    if (!stat) return undefined;
+    const value = await this.#read(files, path);
+    if (value !== undefined && isSettled(stat, this.#clock.now())) {
+      this.#entries.set(id, { stat, value });
+      const [oldest] = this.#entries.keys();
+      if (this.#entries.size > maxEntries && oldest !== undefined) this.#entries.delete(oldest);
+    }
+    return value;
+  }
+
+  async #read(files: Filesystem, path: string): Promise<T | undefined> {
+    try {
+      return this.#parse(await files.read(path));
+    } catch (error) {
+      // The file was removed after the stat.
+      if (error instanceof RivuletError && error.code === "not_found") return undefined;
+      throw error;
+    }
+  }
 }

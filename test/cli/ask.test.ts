@@ -6,7 +6,7 @@ import type { Answer, Approval } from "../../src/protocol/agent.ts";
 import { rootTask } from "../../src/protocol/select.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 
-/** Asks an agent that wants to do something for which it needs a word, and hands out what became of it. */
+/** Asks an agent that makes two calls with approval, and returns the outcome. */
 async function askWith(decide: (approval: Approval, cancel: AbortController) => Promise<Answer>) {
   let runs = 0;
   const guarded = tool({
@@ -42,7 +42,7 @@ async function askWith(decide: (approval: Approval, cancel: AbortController) => 
   };
 }
 
-it("goes on with what was decided, each by itself", async () => {
+it("passes on each decision and continues", async () => {
   const answers = [true, false];
   const { reply, runs, root } = await askWith(async (approval) =>
     answers.shift() ? approval.approve() : approval.deny("No."),
@@ -55,7 +55,7 @@ it("goes on with what was decided, each by itself", async () => {
   });
 });
 
-it("cancels what waits when it is cancelled at the question, and asks no more", async () => {
+it("cancels the suspended run when the user cancels at a question", async () => {
   let asked = 0;
   const { runs, root, waiting } = await askWith(async (approval, cancel) => {
     asked += 1;

@@ -15,7 +15,7 @@ import type { materialize } from "../../src/protocol/materialize.ts";
 
 const program = resolve("src/cli/main.ts");
 const workspace = resolve("sample/workspace");
-// Whoever opens a connection fails: the demo needs none.
+// Every connection attempt throws: the demo needs no network.
 const offline = `data:text/javascript,${encodeURIComponent(
   'import net from "node:net"; const no = () => { throw new Error("no network here"); };' +
     "net.Socket.prototype.connect = no; globalThis.fetch = no;",
@@ -54,10 +54,10 @@ async function start(
     readonly onOutput?: (output: string, child: ChildProcess) => void;
   } = {},
 ): Promise<Outcome> {
-  const { PATH = "", HOME = "" } = process.env;
+  const { PATH = "", HOME = "", NODE_COMPILE_CACHE = "" } = process.env;
   const child = spawn(process.execPath, ["--import", offline, program, ...args], {
     cwd: options.cwd ?? process.cwd(),
-    env: { PATH, HOME, ...options.environment },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, ...options.environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -73,7 +73,7 @@ async function start(
   return { code, output, errors, lines: output.split("\n") };
 }
 
-/** The last thing that the lead says, with what it rests on. */
+/** Returns the lead's last message and its citations. */
 function answerOf(lines: readonly string[], lead = "demo") {
   const own = lines
     .filter((line) => line.startsWith(`[${lead}] `))
@@ -97,7 +97,7 @@ function lineOf(root: string, path: string, number: number): string {
   return readFileSync(join(root, path), "utf8").split("\n")[number - 1] ?? "";
 }
 
-/** Every marker of an answer with the sentence before it. */
+/** Returns every marker of an answer with the sentence before it. */
 function statementsOf(text: string) {
   return Array.from(text.matchAll(/([^\]\n]+?)(\[\^\d+\])/g), ([, sentence = "", marker = ""]) => ({
     sentence: sentence.trim(),
@@ -105,7 +105,7 @@ function statementsOf(text: string) {
   }));
 }
 
-// A run mostly waits for the model's next word, so they can be on their way together.
+// A run mostly waits for the paced model, so the runs can be concurrent.
 describe.concurrent("`npm start`", () => {
   const environment = { OPENAI_API_KEY: "sk-not-to-be-spent" };
   let run: Promise<Outcome> | undefined;
@@ -114,7 +114,7 @@ describe.concurrent("`npm start`", () => {
     return run;
   };
 
-  it("answers through several agents, researchers side by side", async () => {
+  it("answers through several agents, with researchers in parallel", async () => {
     const { code, lines, errors } = await ended();
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     const agents = lines.flatMap((line) => /^\[(.+?)\] begins/.exec(line)?.[1] ?? []);
@@ -137,7 +137,7 @@ describe.concurrent("`npm start`", () => {
     expect(lines).toContain("[demo] is completed");
   });
 
-  it("rests every sentence with a marker on a real line of a real file", async () => {
+  it("cites a real line of a real file for every sentence with a marker", async () => {
     const { text, citations } = answerOf((await ended()).lines);
     const statements = statementsOf(text);
     expect(statements.length).toBeGreaterThanOrEqual(4);
@@ -154,27 +154,27 @@ describe.concurrent("`npm start`", () => {
     }
   });
 
-  it("denies what it cannot ask about, and says so", async () => {
+  it("denies approvals without a terminal, and says so", async () => {
     const { output, lines } = await ended();
     expect(output).toContain(
-      "wants publish_report: denied, because there is no terminal to ask at",
+      "wants to call publish_report: denied, because there is no terminal for the question",
     );
-    expect(output).toContain("--yes approves");
+    expect(output).toContain("Pass --yes to approve");
     expect(answerOf(lines).text).toContain("The report is not published:");
   });
 
-  it("says which model it uses, and how to use a key that is there", async () => {
+  it("names the model, and explains how to use an API key that is set", async () => {
     const { lines, output } = await ended();
     expect(lines[0]).toBe(
-      "model     demo:analyst, a built-in deterministic program: no key, no network",
+      "model     demo:analyst, a built-in deterministic program: no API key, no network",
     );
-    expect(lines[1]).toContain("OPENAI_API_KEY is set and stays unused");
+    expect(lines[1]).toContain("OPENAI_API_KEY is set but not used");
     expect(lines[1]).toContain("--model openai:");
     expect(lines[1]).toContain("RIVULET_MODEL");
     expect(output).not.toContain("sk-not-to-be-spent");
   });
 
-  it("ends with what each agent used", async () => {
+  it("ends with the token usage of each agent", async () => {
     const { output } = await ended();
     const used = output.slice(output.indexOf("\nused\n"));
     for (const agent of [
@@ -188,7 +188,7 @@ describe.concurrent("`npm start`", () => {
   });
 });
 
-it.concurrent("--yes publishes, and what is published is what the files of the workspace say", async () => {
+it.concurrent("publishes with --yes, with the current content of the workspace", async () => {
   const changed = copyOfWorkspace();
   const path = join(changed, "library/estuaries.md");
   const text = readFileSync(path, "utf8");
@@ -201,7 +201,7 @@ it.concurrent("--yes publishes, and what is published is what the files of the w
     "How high is the bore of the Qiantang?",
   ]);
   expect(code).toBe(0);
-  expect(output).toContain("wants publish_report: approved by --yes.");
+  expect(output).toContain("wants to call publish_report: approved by --yes.");
   const answer = answerOf(lines);
   expect(answer.text).toContain("ninety metres");
   expect(answer.text).toContain(
@@ -213,17 +213,17 @@ it.concurrent("--yes publishes, and what is published is what the files of the w
   expect(published).toMatch(/1\. library\/estuaries\.md:\d+/);
 });
 
-it.concurrent("says so when the library has no answer, and cites nothing", async () => {
+it.concurrent("reports that the library has no answer, and cites nothing", async () => {
   const { code, lines } = await start(["Who composed the opera Carmen?"]);
   expect(code).toBe(0);
   const { text } = answerOf(lines);
   expect(text).toContain("I found no answer to this, so I give none.");
-  // What works in the background is shown to its end, also when the answer is there before.
+  // Background tasks are shown to their end, also when the answer arrives first.
   expect(lines).toContain("[demo/cataloguer] is completed");
   expect(lines.join("\n")).not.toMatch(/\[\^\d/);
 });
 
-it.concurrent("--json prints the document and nothing else", async () => {
+it.concurrent("prints only the document with --json", async () => {
   const { code, output, errors } = await start(["--json", "Why do rivers meander?"]);
   expect(code).toBe(0);
   const document = JSON.parse(output) as ReturnType<typeof materialize>;
@@ -231,7 +231,7 @@ it.concurrent("--json prints the document and nothing else", async () => {
   expect(errors).toContain("denied, because there is no terminal");
 });
 
-it.concurrent("--session keeps the conversation on disk and goes on with it", async () => {
+it.concurrent("stores and continues a conversation with --session", async () => {
   const cwd = folder();
   const first = await start(["--session", "ann", "Why do rivers meander?"], { cwd });
   expect(first.code).toBe(0);
@@ -244,7 +244,7 @@ it.concurrent("--session keeps the conversation on disk and goes on with it", as
     expect(citations.map((citation) => citation.marker)).toContain(marker);
 });
 
-it.concurrent("Ctrl-C cancels the run and says so", async () => {
+it.concurrent("cancels the run on Ctrl-C", async () => {
   let isSent = false;
   const { code, output, lines } = await start([], {
     onOutput(output, child) {
@@ -258,7 +258,7 @@ it.concurrent("Ctrl-C cancels the run and says so", async () => {
   expect(lines).toContain("[demo] is cancelled");
 });
 
-it.concurrent("a model that nobody knows is a sentence, not a stack", async () => {
+it.concurrent("reports an unknown model without a stack trace", async () => {
   const { code, errors } = await start([], { environment: { RIVULET_MODEL: "opnai:x" } });
   expect(code).toBe(1);
   expect(errors).toMatch(/^rivulet: There is no provider "opnai"\. Known providers: /);

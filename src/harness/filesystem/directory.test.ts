@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(outer, { recursive: true }));
 
-/** Puts a link to what is outside in the place of a directory that was found before. */
+/** Replaces the directory with a link to a directory outside. */
 async function swap(): Promise<void> {
   await rename(join(outer, "root/dir"), join(outer, "root/away"));
   await symlink(join(outer, "outside"), join(outer, "root/dir"));
@@ -23,8 +23,8 @@ async function swap(): Promise<void> {
 const open = (held: boolean, name = "dir") =>
   openDirectory({ path: join(outer, "root"), held }, { base: [], names: [name], path: name });
 
-describe.skipIf(!canHold)("a directory that is held", () => {
-  it("stays the one that was found, whatever gets its path", async () => {
+describe.skipIf(!canHold)("a directory with a handle", () => {
+  it("stays the same when its path changes", async () => {
     const directory = await open(true);
     await swap();
     const { handle } = await openFile(directory, "file", "dir/file");
@@ -37,8 +37,8 @@ describe.skipIf(!canHold)("a directory that is held", () => {
   });
 });
 
-describe("a directory that is known by its path", () => {
-  it("notices that its path leads elsewhere now", async () => {
+describe("a directory without a handle", () => {
+  it("detects that its path leads elsewhere", async () => {
     const directory = await open(false);
     expect(await directory.holds()).toBe(true);
     await swap();
@@ -49,7 +49,7 @@ describe("a directory that is known by its path", () => {
     expect(await readdir(join(outer, "outside"))).toEqual(["file"]);
   });
 
-  it("notices that a name in it leads elsewhere now", async () => {
+  it("detects that an entry became a link", async () => {
     const directory = await open(false);
     await rm(join(outer, "root/dir/file"));
     await symlink(join(outer, "outside/file"), join(outer, "root/dir/file"));
@@ -60,7 +60,7 @@ describe("a directory that is known by its path", () => {
   });
 });
 
-it.each([true, false])("a link is no directory, held or not: %s", async (held) => {
+it.each([true, false])("refuses a link as a directory (handle: %s)", async (held) => {
   await symlink(join(outer, "outside"), join(outer, "root/link"));
   await expect(open(held && canHold, "link")).rejects.toMatchObject({ code: "not_regular" });
 });

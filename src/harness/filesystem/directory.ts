@@ -5,55 +5,53 @@ import { notADirectory, notAFile, notFound, notRegular } from "./file-error.ts";
 import type { Place } from "./path.ts";
 
 /**
- * A directory that was reached from the root without following a link. Where the system has handles for it, what is
- * done through `at` is done in that very directory, whatever has become of its path; elsewhere `holds` tells.
+ * A directory that was reached from the root without following a link. On Linux a handle pins it, so paths from `at`
+ * stay in it even if its own path changes; elsewhere `holds` detects such a change.
  */
 export interface Directory {
-  /** How the system is asked for what has this name in it; "" is the directory itself. */
+  /** Returns the system path of an entry; "" is the directory itself. */
   at(name: string): string;
-  /** The directory of this name in it; `path` is what a model calls it. */
+  /** Opens a subdirectory; `path` names it in errors. */
   enter(name: string, path: string): Promise<Directory>;
-  /** Whether its path still leads to it and, when something in it was opened, that still has its name. */
+  /** Returns whether the path still leads to this directory and, if given, to the opened entry. */
   holds(opened?: { readonly name: string; readonly stats: BigIntStats }): Promise<boolean>;
-  /** Makes its entries durable. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The root of the files on the disk. */
+/** The root directory on the disk. */
 export interface Root {
   readonly path: string;
-  /** Whether directories are held by handles. */
   readonly held: boolean;
 }
 
-// Not every system has these; where they are missing, `holds` notices.
+// Some systems lack these flags; there `holds` detects a swapped path.
 const noFollow = constants.O_NOFOLLOW ?? 0;
 const noWait = (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0);
 const directoryOnly = constants.O_DIRECTORY ?? 0;
 
-const maxAttempts = 10; // for a file that others replace all the time, where nothing can be held
+const maxAttempts = 10; // for a file that other processes keep replacing, without handles
 
-/** Whether this system lets a directory be entered by a handle on it. */
+/** Whether this system can enter a directory through a handle on it. */
 export const canHold = process.platform === "linux" && existsSync("/proc/self/fd");
 
-/** Opens the directory of a place, or the one above it; with `create` what is missing is made. The caller closes it. */
+/** Opens the directory of a place, or its parent with `above`; `create` makes missing directories. The caller closes it. */
 export async function openDirectory(
-  root: Root,
+  { path: root, held }: Root,
   { base, names, path }: Pick<Place, "base" | "names" | "path">,
   { above = false, create = false } = {},
 ): Promise<Directory> {
-  let directory = await openRoot(root);
+  let directory = held ? heldDirectory(await open(root, directoryOnly)) : foundDirectory(root, []);
   const steps = [...base, ...(above ? names.slice(0, -1) : names)];
   for (const [index, name] of steps.entries()) {
     const parent = directory;
     const depth = index + 1 - base.length;
-    const called = depth > 0 ? names.slice(0, depth).join("/") : path;
+    const stepPath = depth > 0 ? names.slice(0, depth).join("/") : path;
     try {
-      directory = await parent.enter(name, called).catch(async (error: { code?: string }) => {
+      directory = await parent.enter(name, stepPath).catch(async (error: { code?: string }) => {
         if (!create || error.code !== "not_found") throw error;
         await makeDirectory(parent, name);
-        return parent.enter(name, called);
+        return parent.enter(name, stepPath);
       });
     } finally {
       await parent.close();
@@ -62,59 +60,56 @@ export async function openDirectory(
   return directory;
 }
 
-/** A regular file, open for reading. */
-export interface OpenFile {
-  readonly handle: FileHandle;
-  readonly stats: BigIntStats;
-}
-
-/** Opens a regular file; never follows a link, and never waits for what is a pipe. The caller closes it. */
-export async function openFile(
-  directory: Directory,
-  name: string,
-  path: string,
-): Promise<OpenFile> {
+/** Opens a regular file for reading. Never follows a link and never blocks on a pipe. The caller closes it. */
+export async function openFile(directory: Directory, name: string, path: string) {
   const at = directory.at(name);
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
-    const handle = await open(at, constants.O_RDONLY | noFollow | noWait).catch(refusing(at, path));
-    let isTaken = false;
-    try {
-      const stats = await handle.stat({ bigint: true });
+    const flags = constants.O_RDONLY | noFollow | noWait;
+    const handle = await open(at, flags).catch(throwOpenError(at, path));
+    const stats = await confirmOpen(directory, name, handle, (stats) => {
       if (stats.isDirectory()) throw notAFile(path);
       if (!stats.isFile()) throw notRegular(path, false);
-      isTaken = await directory.holds({ name, stats });
-      if (isTaken) return { handle, stats };
-    } finally {
-      if (!isTaken) await handle.close();
-    }
+    });
+    if (stats) return { handle, stats };
   }
   throw notRegular(path, true);
 }
 
-/** Creates a file that must not be there yet, open for writing. The caller closes it. */
+/** Creates a file for writing; fails if it exists. The caller closes it. */
 export async function createFile(directory: Directory, name: string): Promise<FileHandle> {
   if (!(await directory.holds())) throw notRegular(name, true);
   const { O_CREAT, O_EXCL, O_WRONLY } = constants;
   const handle = await open(directory.at(name), O_CREAT | O_EXCL | O_WRONLY | noFollow);
-  let isTaken = false;
-  try {
-    const stats = await handle.stat({ bigint: true });
-    isTaken = await directory.holds({ name, stats });
-    if (isTaken) return handle;
-  } finally {
-    if (!isTaken) await handle.close();
-  }
+  if (await confirmOpen(directory, name, handle)) return handle;
   throw notRegular(name, true);
 }
 
-/** For `catch`: takes an error of one of these kinds for undefined. */
-export function ignoring(...codes: readonly string[]): (error: unknown) => undefined {
+/** Returns the stats of an open file. Closes it if `check` throws or its path no longer leads to it. */
+async function confirmOpen(
+  directory: Directory,
+  name: string,
+  handle: FileHandle,
+  check: (stats: BigIntStats) => void = () => {},
+): Promise<BigIntStats | undefined> {
+  let isConfirmed = false;
+  try {
+    const stats = await handle.stat({ bigint: true });
+    check(stats);
+    isConfirmed = await directory.holds({ name, stats });
+    return isConfirmed ? stats : undefined;
+  } finally {
+    if (!isConfirmed) await handle.close();
+  }
+}
+
+/** For `catch`: maps system errors with this code to undefined. */
+export function ignoreCode(code: string): (error: unknown) => undefined {
   return (error) => {
-    if (!codes.includes(errnoOf(error))) throw error;
+    if (errnoOf(error) !== code) throw error;
   };
 }
 
-/** The code of an error, such as ENOENT; "" when it has none. */
+/** Returns the code of a system error, such as ENOENT; "" when it has none. */
 export function errnoOf(error: unknown): string {
   const code = (error as NodeJS.ErrnoException | null)?.code;
   return typeof code === "string" ? code : "";
@@ -124,13 +119,9 @@ async function makeDirectory(parent: Directory, name: string): Promise<void> {
   try {
     await mkdir(parent.at(name));
   } catch (error) {
-    return ignoring("EEXIST")(error);
+    return ignoreCode("EEXIST")(error);
   }
   await parent.sync();
-}
-
-async function openRoot({ path, held }: Root): Promise<Directory> {
-  return held ? heldDirectory(await open(path, directoryOnly)) : foundDirectory(path, []);
 }
 
 function heldDirectory(handle: FileHandle): Directory {
@@ -138,8 +129,8 @@ function heldDirectory(handle: FileHandle): Directory {
   return {
     at,
     async enter(name, path) {
-      const below = open(at(name), directoryOnly | noFollow).catch(refusing(at(name), path));
-      return heldDirectory(await below);
+      const child = open(at(name), directoryOnly | noFollow).catch(throwOpenError(at(name), path));
+      return heldDirectory(await child);
     },
     holds: async () => true,
     sync: () => handle.sync(),
@@ -147,26 +138,22 @@ function heldDirectory(handle: FileHandle): Directory {
   };
 }
 
-/** What was found at one step of the way to a directory. */
-interface Step {
-  readonly at: string;
-  readonly stats: BigIntStats;
-}
+type Step = { readonly at: string; readonly stats: BigIntStats };
 
-function foundDirectory(path: string, way: readonly Step[]): Directory {
+function foundDirectory(path: string, steps: readonly Step[]): Directory {
   const at = (name: string) => join(path, name);
   return {
     at,
     async enter(name, path) {
-      const below = at(name);
-      const stats = await lstat(below, { bigint: true }).catch(refusing(below, path));
-      if (!stats.isDirectory()) throw asFound(stats, path);
-      await access(below, constants.R_OK);
-      return foundDirectory(below, [...way, { at: below, stats }]);
+      const child = at(name);
+      const stats = await lstat(child, { bigint: true }).catch(throwOpenError(child, path));
+      if (!stats.isDirectory()) throw wrongType(stats, path);
+      await access(child, constants.R_OK);
+      return foundDirectory(child, [...steps, { at: child, stats }]);
     },
     async holds(opened) {
       const last = opened ? [{ at: at(opened.name), stats: opened.stats }] : [];
-      for (const { at: step, stats } of [...way, ...last]) {
+      for (const { at: step, stats } of [...steps, ...last]) {
         const now = await lstat(step, { bigint: true }).catch(() => undefined);
         if (now?.dev !== stats.dev || now.ino !== stats.ino) return false;
       }
@@ -177,18 +164,17 @@ function foundDirectory(path: string, way: readonly Step[]): Directory {
   };
 }
 
-/** For `catch` after an opening: the error, said of what is there now. */
-function refusing(at: string, path: string): (error: unknown) => Promise<never> {
+/** For `catch` after opening: translates the system error by the current type of the entry. */
+function throwOpenError(at: string, path: string): (error: unknown) => Promise<never> {
   return async (error) => {
     const code = errnoOf(error);
     if (code === "ENOENT") throw notFound(path);
     if (!["ELOOP", "EMLINK", "ENOTDIR", "ENXIO", "EOPNOTSUPP"].includes(code)) throw error;
     const stats = await lstat(at, { bigint: true }).catch(() => undefined);
-    throw stats ? asFound(stats, path) : notFound(path);
+    throw stats ? wrongType(stats, path) : notFound(path);
   };
 }
 
-/** The error for what was found where something else is needed. */
-export function asFound(stats: BigIntStats, path: string): Error {
+function wrongType(stats: BigIntStats, path: string): Error {
   return stats.isFile() ? notADirectory(path) : notRegular(path, stats.isSymbolicLink());
 }

@@ -1,6 +1,6 @@
 import { RivuletError } from "../../protocol/error.ts";
 
-/** Why a file operation was refused. */
+/** The codes of file errors. */
 export type FileErrorCode =
   | "invalid_path"
   | "outside_workspace"
@@ -17,65 +17,52 @@ export type FileErrorCode =
   | "invalid_namespace"
   | "file_failed";
 
-/** A refusal, in words for a model: they name the path as the model wrote it and nothing of the machine. */
-export function fileError(
-  code: FileErrorCode,
-  message: string,
-  hint?: string,
-): RivuletError<FileErrorCode> {
+/** An error that a model reads. It names the path as the model wrote it and never a path of the machine. */
+export type FileError = RivuletError<FileErrorCode>;
+
+/** Creates a file error. */
+export function fileError(code: FileErrorCode, message: string, hint?: string): FileError {
   return new RivuletError(code, message, hint === undefined ? {} : { hint });
 }
 
-/** There is nothing at the path. */
-export function notFound(path: string): RivuletError<FileErrorCode> {
-  return fileError("not_found", `There is no ${shown(path)}.`, "list_files shows what there is.");
+/** The path does not exist. */
+export function notFound(path: string): FileError {
+  const message = `There is no ${quotePath(path)}.`;
+  return fileError("not_found", message, "Use list_files to see the files.");
 }
 
-/** A file is wanted where a directory is. */
-export function notAFile(path: string): RivuletError<FileErrorCode> {
-  return fileError(
-    "not_a_file",
-    `${shown(path)} is a directory.`,
-    "list_files shows what is in it.",
-  );
+/** The path is a directory, and the operation needs a file. */
+export function notAFile(path: string): FileError {
+  const message = `${quotePath(path)} is a directory.`;
+  return fileError("not_a_file", message, "Use list_files to see its entries.");
 }
 
-/** A directory is wanted where a file is. */
-export function notADirectory(path: string): RivuletError<FileErrorCode> {
-  return fileError("not_a_directory", `${shown(path)} is a file, not a directory.`);
+/** The path is a file, and the operation needs a directory. */
+export function notADirectory(path: string): FileError {
+  return fileError("not_a_directory", `${quotePath(path)} is a file, not a directory.`);
 }
 
-/** Something is neither a file nor a directory. */
-export function notRegular(path: string, isLink: boolean): RivuletError<FileErrorCode> {
-  return fileError(
-    "not_regular",
-    isLink
-      ? `${shown(path)} is a symbolic link, and links are not followed.`
-      : `${shown(path)} is not a regular file.`,
-    "Only regular files and directories can be used.",
-  );
+/** The path is neither a regular file nor a directory. */
+export function notRegular(path: string, isLink: boolean): FileError {
+  const problem = isLink ? "a symbolic link, and links are not followed" : "not a regular file";
+  const hint = "Use only regular files and directories.";
+  return fileError("not_regular", `${quotePath(path)} is ${problem}.`, hint);
 }
 
-/** More bytes than are read or written. */
-export function tooLarge(path: string, limit: number): RivuletError<FileErrorCode> {
-  return fileError(
-    "too_large",
-    `${shown(path)} is larger than ${limit} bytes.`,
-    "Work with smaller files.",
-  );
+/** The file exceeds the size limit. */
+export function tooLarge(path: string, limit: number): FileError {
+  const message = `${quotePath(path)} is larger than ${limit} bytes.`;
+  return fileError("too_large", message, "Work with smaller files.");
 }
 
-/** The file is not what the writer has seen. */
-export function changed(path: string): RivuletError<FileErrorCode> {
-  return fileError(
-    "conflict",
-    `${shown(path)} is not at the version that was expected: somebody else has written it.`,
-    "Read it again, then decide.",
-  );
+/** The file does not have the expected version. */
+export function changed(path: string): FileError {
+  const message = `${quotePath(path)} does not have the expected version: another writer changed it.`;
+  return fileError("conflict", message, "Read the file again before you write.");
 }
 
-/** A path as it stands in a sentence. */
-export function shown(path: string): string {
+/** Quotes a path for a message, shortened if it is long. */
+export function quotePath(path: string): string {
   if (path === "") return "The root";
   return JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…`.toWellFormed() : path);
 }

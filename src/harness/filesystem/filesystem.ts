@@ -1,129 +1,123 @@
-import type { Namespace } from "./namespace.ts";
+import { setImmediate } from "node:timers/promises";
+import { RivuletError } from "../../protocol/error.ts";
+import { notADirectory, notAFile, notFound, notRegular, tooLarge } from "./file-error.ts";
+import { compileGlob } from "./glob.ts";
+import { grepFiles } from "./grep.ts";
+import {
+  byPath,
+  foldName,
+  type Namespace,
+  type Place,
+  resolveForWriting,
+  resolvePath,
+  type Viewpoint,
+  viewOf,
+} from "./path.ts";
 
-/**
- * How an agent's files are reached. Paths are the model's: relative to the root, `/` between names, checked by the one
- * resolver. Every operation is bounded, and every refusal is a `RivuletError` that a model can read.
- */
+/** An agent's files. Paths are relative to the root with `/` between names. Errors are written for a model. */
 export interface Filesystem {
-  /** The same files as one user, session or agent has them: its own, and what all share, which it may only read. */
+  /** Returns the files of one user, session or agent: its own, and the shared ones as read-only. */
   within(namespace: Namespace): Filesystem;
-  /** A directory as a root of its own, for an agent that lives there: nothing above it can be reached. */
+  /** Returns a filesystem with this directory as its root; it cannot reach anything above. */
   below(path: string): Filesystem;
-  /** Undefined when there is nothing. */
+  /** Resolves to undefined when the path does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
   read(path: string): Promise<FileContent>;
-  /** Replaces the whole file at once, or creates it with the directories above it; durable when it resolves. */
+  /** Creates or atomically replaces a file, with missing directories; durable when it resolves. */
   write(path: string, data: string | Uint8Array, options?: OnVersion): Promise<WrittenFile>;
   remove(path: string): Promise<void>;
   list(path: string): Promise<Listing>;
-  /** The files below `options.path` whose path from there matches. */
+  /** Finds files whose path relative to `options.path` matches. */
   glob(pattern: string, options?: SearchOptions): Promise<GlobResult>;
   grep(query: GrepQuery, options?: GrepOptions): Promise<GrepResult>;
-  /** Absent where commands cannot be run. */
-  execute?(command: string, options?: ExecuteOptions): Promise<ExecuteResult>;
 }
 
-/** What there is at a path. `other` is what is never opened: a symbolic link, a pipe, a device, a socket. */
+/** The state of a path. `other` is never opened: a symbolic link, pipe, device or socket. */
 export interface FileStat {
   readonly path: string;
   readonly type: "file" | "directory" | "other";
-  /** In bytes; 0 for what is not a file. */
+  /** In bytes; 0 unless it is a file. */
   readonly size: number;
-  /** Milliseconds since the epoch; 0 where nobody knows. */
+  /** Milliseconds since the epoch; 0 when unknown. */
   readonly modifiedAt: number;
 }
 
-/** A file as it was at one moment. */
+/** The content of a file. */
 export interface FileContent {
   readonly path: string;
   readonly data: Uint8Array;
-  /** Changes with the content; what a conditional write names. */
+  /** Changes with the content; used by conditional writes. */
   readonly version: string;
 }
 
-/** The condition of a write: it fails with `conflict` unless this version is there (null: unless nothing is). */
+/** The condition of a write: it throws `conflict` unless the file has this version (null: does not exist). */
 export interface OnVersion {
   readonly ifVersion?: string | null;
 }
 
-/** What a write has made. */
+/** The result of a write. */
 export interface WrittenFile {
   readonly path: string;
   readonly version: string;
   readonly created: boolean;
 }
 
-/** One directory, ordered by path. */
+/** The entries of a directory, ordered by path. */
 export interface Listing {
   readonly entries: readonly FileStat[];
-  /** There is more in it than is listed. */
+  /** True when the directory has more entries. */
   readonly cut: boolean;
 }
 
 /** Where to search. */
 export interface SearchOptions {
-  /** A directory; for grep also a file. Absent: the root. */
+  /** A directory, or for grep also a file; defaults to the root. */
   readonly path?: string;
   readonly signal?: AbortSignal;
 }
 
-/** Why a search stopped before it had seen everything. */
+/** Why a search is incomplete. */
 export type CutBy = "limit" | "time";
 
-/** Paths of files, in order. */
+/** Sorted paths of files. */
 export interface GlobResult {
   readonly paths: readonly string[];
   readonly cutBy?: CutBy;
 }
 
-/** What to look for, line by line. */
+/** The pattern of a search by line. */
 export interface GrepQuery {
   readonly pattern: string;
-  /** The pattern is a text, not a regular expression. */
+  /** Treats the pattern as text instead of a regular expression. */
   readonly literal?: boolean;
   readonly ignoreCase?: boolean;
 }
 
 /** Where to look. */
 export interface GrepOptions extends SearchOptions {
-  /** Only in files whose path, or last name when the glob has no `/`, matches. */
+  /** Searches only files whose path matches, or whose name matches if the glob has no `/`. */
   readonly glob?: string;
 }
 
-/** A line that matches; a long one is cut. */
+/** A matching line; long lines are cut. */
 export interface GrepMatch {
   readonly path: string;
-  /** Counts from 1. */
+  /** Starts at 1. */
   readonly line: number;
   readonly text: string;
 }
 
-/** Lines that match, ordered by path and line. */
+/** Matching lines, ordered by path and line. */
 export interface GrepResult {
   readonly matches: readonly GrepMatch[];
-  /** Files that were not searched, because they are too large. */
+  /** The number of files that were too large to search. */
   readonly tooLarge: number;
   readonly cutBy?: CutBy;
 }
 
-/** How a command is run. */
-export interface ExecuteOptions {
-  /** The directory it starts in; absent: the root. */
-  readonly path?: string;
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
-}
-
-/** How a command ended. */
-export interface ExecuteResult {
-  readonly exitCode: number;
-  readonly output: string;
-  readonly cutBy?: CutBy;
-}
-
-/** The bounds of a filesystem. */
+/** The limits of a filesystem. */
 export interface FileLimits {
-  /** The largest file that is read, written or searched. */
+  /** The maximum size of a file that is read, written or searched. */
   readonly fileBytes: number;
   readonly listEntries: number;
   readonly globPaths: number;
@@ -132,7 +126,7 @@ export interface FileLimits {
   readonly grepMs: number;
 }
 
-/** What holds where nothing else is said. */
+/** The default limits. */
 export const fileLimits: FileLimits = {
   fileBytes: 10 * 1024 * 1024,
   listEntries: 10_000,
@@ -141,3 +135,195 @@ export const fileLimits: FileLimits = {
   grepMatches: 10_000,
   grepMs: 2_000,
 };
+
+/** Storage for files, such as a disk directory or a store. It gets resolved places and never a model's path. */
+export interface Volume {
+  /** Absolute paths that callers may use for a place; absent: none. */
+  absolute?(names: readonly string[]): readonly string[];
+  stat(place: Place): Promise<FileStat | undefined>;
+  read(place: Place): Promise<FileContent>;
+  write(place: Place, data: Uint8Array, condition: OnVersion): Promise<WrittenFile>;
+  remove(place: Place): Promise<void>;
+  /** Returns at most `limit` entries of a directory, in any order. */
+  list(place: Place, options: { limit: number; accepts: Accepts }): Promise<Listing>;
+  /** Visits every file below a directory, in batches. */
+  walk(place: Place, walk: Walk): Promise<void>;
+}
+
+/** Selects names in the directory where a listing or walk starts. */
+export type Accepts = (name: string) => boolean;
+
+/** The options of a walk. */
+export interface Walk {
+  readonly accepts: Accepts;
+  visit(files: readonly FoundFile[]): Promise<void>;
+  /** Called often; true ends the walk. */
+  isOver(): boolean;
+}
+
+/** A file that a walk has found. */
+export interface FoundFile {
+  readonly path: string;
+  /** Reads the file. Never rejects; call it before `visit` returns. */
+  read(): Promise<Uint8Array | "too large" | "unreadable">;
+}
+
+/** Options of every filesystem. */
+export interface FilesystemOptions {
+  /** Names at the root that are read-only; defaults to the agent's configuration. */
+  readonly readOnly?: readonly string[];
+  /** Names at the root that every namespace reads; defaults to the agent's files. */
+  readonly shared?: readonly string[];
+  readonly limits?: Partial<FileLimits>;
+  /** False: do not use ripgrep; a string: the program to use; defaults to the packaged one. */
+  readonly ripgrep?: string | false;
+}
+
+const maxBlockMs = 10;
+
+/** Creates a filesystem on a volume. It resolves every path, so that the volume gets only checked places. */
+export function volumeFilesystem(
+  volume: Volume,
+  options: FilesystemOptions,
+  viewpoint: Viewpoint = {},
+): Filesystem {
+  const limits = { ...fileLimits, ...options.limits };
+  const base = viewOf(options, viewpoint);
+  const view = { ...base, absolute: volume.absolute?.(base.own) ?? [] };
+
+  /** Splits the root of a namespace into its own and the shared entries. */
+  function partsOf(place: Place): readonly { readonly place: Place; readonly accepts: Accepts }[] {
+    if (place.names.length > 0 || !viewpoint.namespace) return [{ place, accepts: () => true }];
+    const isShared: Accepts = (name) => view.shared.has(foldName(name));
+    return [
+      { place, accepts: (name) => !isShared(name) },
+      { place: { ...place, base: view.common }, accepts: isShared },
+    ];
+  }
+
+  async function walkParts(place: Place, walk: Omit<Walk, "accepts">): Promise<void> {
+    for (const part of partsOf(place)) {
+      if (!walk.isOver()) await volume.walk(part.place, { ...walk, accepts: part.accepts });
+    }
+  }
+
+  async function findStart(path: string): Promise<{ place: Place; isFile: boolean }> {
+    const place = resolvePath(path, view);
+    const stat = await volume.stat(place);
+    if (!stat) throw notFound(place.path);
+    if (stat.type === "other") throw notRegular(place.path, false);
+    return { place, isFile: stat.type === "file" };
+  }
+
+  async function list(path: string): Promise<Listing> {
+    const entries: FileStat[] = [];
+    let cut = false;
+    for (const { place, accepts } of partsOf(resolvePath(path, view))) {
+      const limit = limits.listEntries - entries.length;
+      const listing = await volume.list(place, { limit, accepts });
+      entries.push(...listing.entries);
+      cut ||= listing.cut;
+    }
+    return { entries: entries.sort(byPath), cut };
+  }
+
+  const glob: Filesystem["glob"] = async (pattern, { path = "", signal } = {}) => {
+    const { prefix, matches } = compileGlob(pattern);
+    const { place, isFile } = await findStart(path);
+    if (isFile) throw notADirectory(place.path);
+    const start = resolvePath([...place.names, ...prefix].join("/"), view);
+    if ((await volume.stat(start))?.type !== "directory") return { paths: [] };
+    const deadline = performance.now() + limits.globMs;
+    const paths: string[] = [];
+    let cutBy: CutBy | undefined;
+    const isOver = (): boolean => {
+      if (performance.now() > deadline) cutBy ??= "time";
+      return cutBy !== undefined || signal?.aborted === true;
+    };
+    const isMatch = (file: FoundFile) => matches(relativeTo(place, file.path));
+    const visit = async (files: readonly FoundFile[]) => {
+      const found = await filterFiles(files, isMatch, isOver);
+      const room = limits.globPaths - paths.length;
+      if (found.length > room) cutBy ??= "limit";
+      for (const { path } of found.slice(0, room)) paths.push(path);
+    };
+    await walkParts(start, { visit, isOver });
+    signal?.throwIfAborted();
+    return { paths: paths.sort(), ...(cutBy && { cutBy }) };
+  };
+
+  const grep: Filesystem["grep"] = async (query, { path = "", glob: only, signal } = {}) => {
+    const pattern = only === undefined ? undefined : compileGlob(only);
+    const { place, isFile } = await findStart(path);
+    const isMatch = ({ path }: FoundFile) => {
+      const isPath = only?.includes("/");
+      const name = isPath ? relativeTo(place, path) : path.slice(path.lastIndexOf("/") + 1);
+      return pattern?.matches(name) ?? true;
+    };
+    const read = () => volume.read(place).then(({ data }) => data, unreadBecause);
+    return grepFiles(query, {
+      limits,
+      ripgrep: options.ripgrep ?? true,
+      signal,
+      walk(visit, isOver) {
+        if (isFile) return visit([{ path: place.path, read }]);
+        const visitMatches = async (files: readonly FoundFile[]) =>
+          visit(await filterFiles(files, isMatch, isOver));
+        return walkParts(place, { visit: visitMatches, isOver });
+      },
+    });
+  };
+
+  return {
+    within: (namespace) => volumeFilesystem(volume, options, { ...viewpoint, namespace }),
+    below(path) {
+      const below = [...view.common, ...resolvePath(path, view).names];
+      return volumeFilesystem(volume, options, { ...viewpoint, below });
+    },
+    stat: async (path) => volume.stat(resolvePath(path, view)),
+    read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
+    async write(path, data, condition = {}) {
+      const place = fileOnly(resolveForWriting(path, view));
+      const bytes = typeof data === "string" ? Buffer.from(data) : data;
+      if (bytes.byteLength > limits.fileBytes) throw tooLarge(place.path, limits.fileBytes);
+      return volume.write(place, bytes, condition);
+    },
+    remove: async (path) => volume.remove(fileOnly(resolveForWriting(path, view))),
+    list,
+    glob,
+    grep,
+  };
+}
+
+/** For `catch`: maps a read error to the result of `FoundFile.read`. */
+export function unreadBecause(error: unknown): "too large" | "unreadable" {
+  return error instanceof RivuletError && error.code === "too_large" ? "too large" : "unreadable";
+}
+
+function fileOnly(place: Place): Place {
+  if (place.names.length > 0) return place;
+  throw notAFile(place.path);
+}
+
+/** Filters files until `isOver`. A glob may be slow, so it yields to the event loop in between. */
+async function filterFiles(
+  files: readonly FoundFile[],
+  isMatch: (file: FoundFile) => boolean,
+  isOver: () => boolean,
+): Promise<readonly FoundFile[]> {
+  const found: FoundFile[] = [];
+  let since = performance.now();
+  for (const file of files) {
+    if (performance.now() - since > maxBlockMs) {
+      await setImmediate();
+      since = performance.now();
+    }
+    if (isOver()) break;
+    if (isMatch(file)) found.push(file);
+  }
+  return found;
+}
+
+function relativeTo(directory: Place, path: string): string {
+  return directory.path === "" ? path : path.slice(directory.path.length + 1);
+}

@@ -31,7 +31,7 @@ describe("compileGlob", () => {
     for (const path of other) expect(matches(path), path).toBe(false);
   });
 
-  it("knows the names that every match begins with", () => {
+  it("returns the names that every match starts with", () => {
     expect(compileGlob("a/b/*.md").prefix).toEqual(["a", "b"]);
     expect(compileGlob("a/b").prefix).toEqual(["a"]);
     expect(compileGlob("**/a").prefix).toEqual([]);
@@ -48,7 +48,7 @@ describe("compileGlob", () => {
     },
   );
 
-  it("agrees with a regular expression that says the same", () => {
+  it("agrees with an equivalent regular expression", () => {
     const part = fc.string({
       unit: fc.constantFrom("a", "b", "*", "?"),
       minLength: 1,

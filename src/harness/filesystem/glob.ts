@@ -1,48 +1,42 @@
-import { fileError, shown } from "./file-error.ts";
+import { fileError, quotePath } from "./file-error.ts";
 
-/** A glob, ready to be asked. */
-export interface Glob {
-  /** The names that every match begins with, without the last name. */
-  readonly prefix: readonly string[];
-  matches(path: string): boolean;
-}
-
-/** `**`, or what a name must look like. */
-type Part = "any" | readonly Token[];
-type Token =
-  | { readonly type: "star" }
-  | { readonly type: "one"; accepts(character: string): boolean };
+/** A pattern for a list; "any" matches any number of its values. */
+type Pattern<Value> = readonly ("any" | ((value: Value) => boolean))[];
 
 const maxPattern = 1_000;
 const maxBraces = 32;
 const maxAlternatives = 256;
-const maxExpanded = 4_000; // characters of all alternatives together
+const maxExpanded = 4_000; // total characters of all alternatives
 
 /**
- * `*` and `?` within a name, `**` across names, `[a-z]` and `[!a-z]`, `{one,other}`; `\` takes the next character as it
- * is. A match costs at most the length of all alternatives times that of the path: no pattern makes it blow up, as a
- * regular expression could.
+ * Compiles a glob: `*` and `?` within a name, `**` across names, `[a-z]`, `[!a-z]`, `{a,b}`, and `\` to escape. Matching
+ * costs at most the length of all alternatives times that of the path; unlike a regular expression it cannot blow up.
  */
-export function compileGlob(pattern: string): Glob {
+export function compileGlob(pattern: string) {
   if (pattern === "" || pattern.length > maxPattern || /\p{Cc}/u.test(pattern)) {
     throw invalid(pattern, `it must have 1 to ${maxPattern} characters on one line`);
   }
-  const alternatives = expandBraces(pattern).map((alternative) => partsOf(alternative, pattern));
+  const alternatives = expandBraces(pattern).map((text) => pathPattern(text, pattern));
   return {
+    /** The directory names that every match starts with. */
     prefix: /[{\\]/.test(pattern) ? [] : literalPrefix(pattern),
-    matches(path) {
+    matches(path: string): boolean {
       const names = path.split("/").map((name) => [...name]);
-      return alternatives.some((parts) => matchParts(parts, names));
+      return alternatives.some((alternative) => matchList(alternative, names));
     },
   };
 }
 
-function partsOf(alternative: string, pattern: string): readonly Part[] {
+function pathPattern(alternative: string, pattern: string): Pattern<readonly string[]> {
   const names = alternative.split("/").filter((name) => name !== "" && name !== ".");
   if (alternative.startsWith("/") || names.includes("..") || names.length === 0) {
-    throw invalid(pattern, "it must be relative and stay below the directory that is searched");
+    throw invalid(pattern, "it must be relative and stay below the searched directory");
   }
-  return names.map((name) => (/^\*{2,}$/.test(name) ? "any" : tokensOf(name, pattern)));
+  return names.map((name) => {
+    if (/^\*{2,}$/.test(name)) return "any";
+    const characters = namePattern([...name], pattern);
+    return (candidate) => matchList(characters, candidate);
+  });
 }
 
 function literalPrefix(pattern: string): readonly string[] {
@@ -51,7 +45,6 @@ function literalPrefix(pattern: string): readonly string[] {
   return names.slice(0, magic < 0 ? -1 : magic);
 }
 
-/** Each text that the braces stand for, from the first pair inwards and onwards. */
 function expandBraces(pattern: string): readonly string[] {
   if (pattern.split("{").length - 1 > maxBraces) {
     throw invalid(pattern, `it has more than ${maxBraces} braces`);
@@ -63,16 +56,16 @@ function expandBraces(pattern: string): readonly string[] {
     if (!pair) done.push(text);
     else open.push(...pair.choices.map((choice) => pair.before + choice + pair.after).reverse());
     if (done.length + open.length > maxAlternatives) {
-      throw invalid(pattern, `its braces stand for more than ${maxAlternatives} patterns`);
+      throw invalid(pattern, `its braces expand to more than ${maxAlternatives} patterns`);
     }
   }
   if (done.join("").length > maxExpanded) {
-    throw invalid(pattern, `its braces stand for more than ${maxExpanded} characters`);
+    throw invalid(pattern, `its braces expand to more than ${maxExpanded} characters`);
   }
   return done;
 }
 
-/** The first `{…,…}`; braces without a comma, or without their other half, are ordinary characters. */
+/** Finds the first `{…,…}`; braces without a comma or a partner are ordinary characters. */
 function firstBraces(text: string) {
   for (let start = 0; start < text.length; start++) {
     if (text[start] === "\\") start++;
@@ -100,29 +93,28 @@ function closingBrace(text: string, start: number, commas: number[]): number {
   return -1;
 }
 
-function tokensOf(name: string, pattern: string): readonly Token[] {
-  const characters = [...name];
-  const tokens: Token[] = [];
+function namePattern(characters: readonly string[], pattern: string): Pattern<string> {
+  const parts: Pattern<string>[number][] = [];
   for (let at = 0; at < characters.length; at++) {
     const character = characters[at] as string;
     if (character === "*") {
-      if (tokens.at(-1)?.type !== "star") tokens.push({ type: "star" });
-    } else if (character === "?") tokens.push({ type: "one", accepts: () => true });
+      if (parts.at(-1) !== "any") parts.push("any");
+    } else if (character === "?") parts.push(() => true);
     else if (character === "[") {
       const end = characters.indexOf("]", at + (/[!^\]]/.test(characters[at + 1] ?? "") ? 3 : 2));
       if (end < 0) throw invalid(pattern, "a [ has no ]");
-      tokens.push({ type: "one", accepts: classOf(characters.slice(at + 1, end)) });
+      parts.push(characterClass(characters.slice(at + 1, end)));
       at = end;
     } else {
       const literal = character === "\\" ? characters[++at] : character;
       if (literal === undefined) throw invalid(pattern, "it ends with a backslash");
-      tokens.push({ type: "one", accepts: (candidate) => candidate === literal });
+      parts.push((candidate) => candidate === literal);
     }
   }
-  return tokens;
+  return parts;
 }
 
-function classOf(members: readonly string[]): (character: string) => boolean {
+function characterClass(members: readonly string[]): (character: string) => boolean {
   const isNot = members[0] === "!" || members[0] === "^";
   const ranges: (readonly [string, string])[] = [];
   for (let at = isNot ? 1 : 0; at < members.length; at++) {
@@ -135,42 +127,18 @@ function classOf(members: readonly string[]): (character: string) => boolean {
   return (character) => ranges.some(([from, to]) => from <= character && character <= to) !== isNot;
 }
 
-/** Goes back to the last `**` only: if that cannot be made to fit, an earlier one cannot either. */
-function matchParts(parts: readonly Part[], names: readonly (readonly string[])[]): boolean {
-  return wildcard(
-    parts,
-    names,
-    (part) => part === "any",
-    (part, name) => part !== "any" && matchName(part, name),
-  );
-}
-
-function matchName(tokens: readonly Token[], characters: readonly string[]): boolean {
-  return wildcard(
-    tokens,
-    characters,
-    (token) => token.type === "star",
-    (token, character) => token.type === "one" && token.accepts(character),
-  );
-}
-
-/** Matches a list against a pattern in which some entries stand for any number of others. */
-function wildcard<P, T>(
-  pattern: readonly P[],
-  list: readonly T[],
-  isAny: (entry: P) => boolean,
-  fits: (entry: P, value: T) => boolean,
-): boolean {
+/** Backtracking to the last wildcard is enough: an earlier one could only skip more. */
+function matchList<Value>(pattern: Pattern<Value>, list: readonly Value[]): boolean {
   let at = 0;
   let next = 0;
   let lastAny = -1;
-  let tried = 0; // how far the last wildcard reaches
+  let tried = 0; // end of the last wildcard
   while (next < list.length) {
     const entry = pattern[at];
-    if (entry !== undefined && isAny(entry)) {
+    if (entry === "any") {
       lastAny = at++;
       tried = next;
-    } else if (entry !== undefined && fits(entry, list[next] as T)) {
+    } else if (entry?.(list[next] as Value)) {
       at++;
       next++;
     } else if (lastAny >= 0) {
@@ -178,9 +146,9 @@ function wildcard<P, T>(
       next = ++tried;
     } else return false;
   }
-  return pattern.slice(at).every(isAny);
+  return pattern.slice(at).every((entry) => entry === "any");
 }
 
 function invalid(pattern: string, problem: string): Error {
-  return fileError("invalid_pattern", `The glob ${shown(pattern)} cannot be used: ${problem}.`);
+  return fileError("invalid_pattern", `The glob ${quotePath(pattern)} cannot be used: ${problem}.`);
 }

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import type { GrepQuery } from "./filesystem.ts";
+import type { FoundFile, GrepQuery } from "./filesystem.ts";
 import { grepFiles } from "./grep.ts";
-import type { FoundFile } from "./volume.ts";
 
 const limits = { grepMatches: 10_000, grepMs: 20_000 };
 
@@ -16,7 +15,7 @@ function search(query: GrepQuery, texts: readonly string[], ripgrep: boolean | s
   return grepFiles(query, { limits, ripgrep, walk: (visit) => visit(files) });
 }
 
-it("ripgrep and the fallback find the same lines", async () => {
+it("finds the same lines with ripgrep and with the fallback", async () => {
   const line = fc.string({ unit: fc.constantFrom("a", "b", " ", ".", "é", "\t"), maxLength: 8 });
   const text = fc.array(line, { maxLength: 6 }).map((lines) => lines.join("\n"));
   const texts = fc.array(fc.tuple(text, fc.constantFrom("", "\n", "\r\n")), { maxLength: 6 });
@@ -48,16 +47,16 @@ it("ripgrep and the fallback find the same lines", async () => {
   await fc.assert(property, { numRuns: 40 });
 });
 
-it("goes on without ripgrep where it cannot be started", async () => {
+it("falls back when ripgrep cannot be started", async () => {
   const { matches } = await search({ pattern: "b" }, ["a\nb"], "/nowhere/rg");
   expect(matches).toEqual([{ path: "f000", line: 2, text: "b" }]);
 });
 
-it("does not start anything for nothing", async () => {
+it("starts no search when there are no files", async () => {
   expect(await search({ pattern: "(" }, [], true)).toEqual({ matches: [], tooLarge: 0 });
 });
 
-it("searches more than fits into a pipe", async () => {
+it("searches more data than a pipe holds", async () => {
   const texts = Array.from({ length: 20 }, (_, i) => `${"x".repeat(99)}\n`.repeat(20_000) + i);
   for (const ripgrep of [true, false]) {
     const { matches } = await search({ pattern: "^\\d+$" }, texts, ripgrep);
@@ -67,7 +66,7 @@ it("searches more than fits into a pipe", async () => {
   }
 });
 
-it("ends when it is told to, in the middle", async () => {
+it("rejects when the signal aborts during the search", async () => {
   const stop = new AbortController();
   const walk = async () => {
     stop.abort(new Error("enough"));

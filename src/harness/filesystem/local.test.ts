@@ -4,23 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RivuletError } from "../../protocol/error.ts";
-import { filesystemContract } from "./contract.ts";
-import { type LocalFilesystemOptions, localFilesystem } from "./local.ts";
-
-function contractWith(name: string, own: LocalFilesystemOptions): void {
-  filesystemContract(name, async (options) => {
-    const directory = await mkdtemp(join(tmpdir(), "rivulet-files-"));
-    const create = () => localFilesystem(join(directory, "root"), { ...options, ...own });
-    return {
-      filesystem: create(),
-      second: create,
-      dispose: () => rm(directory, { recursive: true }),
-    };
-  });
-}
-
-contractWith("local", {});
-contractWith("local (without handles, without ripgrep)", { handles: false, ripgrep: false });
+import { localFilesystem } from "./local.ts";
 
 describe("localFilesystem", () => {
   let directory: string;
@@ -32,7 +16,7 @@ describe("localFilesystem", () => {
   });
   afterEach(() => rm(directory, { recursive: true }));
 
-  it("takes the absolute path of what is in it, as a shell would print it", async () => {
+  it("accepts absolute paths inside the root", async () => {
     const files = localFilesystem(root);
     await files.write(join(root, "a/b"), "1");
     expect(await readdir(join(root, "a"))).toEqual(["b"]);
@@ -40,20 +24,20 @@ describe("localFilesystem", () => {
     await expect(files.read(`${root}-evil/a`)).rejects.toMatchObject({ code: "outside_workspace" });
   });
 
-  it("may itself be reached through a link", async () => {
+  it("accepts a link as its root", async () => {
     await symlink(root, join(directory, "link"));
     await localFilesystem(join(directory, "link")).write("a", "1");
     expect(await readdir(root)).toContain("a");
   });
 
-  it("keeps the mode of a file that it replaces, without more rights than it had", async () => {
+  it("keeps the mode of a replaced file, without setuid bits", async () => {
     await writeFile(join(root, "run.sh"), "old");
     await chmod(join(root, "run.sh"), 0o4750);
     await localFilesystem(root).write("run.sh", "new");
     expect((await stat(join(root, "run.sh"))).mode & 0o7777).toBe(0o750);
   });
 
-  it("leaves nothing behind when a write is refused", async () => {
+  it("leaves no temporary file after a failed write", async () => {
     const files = localFilesystem(root);
     await files.write("a", "1");
     await expect(files.write("a", "2", { ifVersion: null })).rejects.toThrow("version");
@@ -62,7 +46,7 @@ describe("localFilesystem", () => {
     expect(await readdir(root)).toEqual([".rivulet", "a", "dir"]);
   });
 
-  it("does not show half-written files and names that no path can have", async () => {
+  it("hides temporary files and names that no path can have", async () => {
     for (const name of [".rivulet-0123", "a:b", "c ", "back\\slash", "fine"]) {
       await writeFile(join(root, name), "find me");
     }
@@ -72,7 +56,7 @@ describe("localFilesystem", () => {
     expect((await files.grep({ pattern: "find" })).matches).toHaveLength(1);
   });
 
-  it("says what the system refuses without naming a place of this machine", async () => {
+  it("reports system errors without paths of this machine", async () => {
     const files = localFilesystem(join(root, "file"));
     await writeFile(join(root, "file"), "in the way");
     const error: RivuletError = await files.read("a").then(
@@ -86,7 +70,7 @@ describe("localFilesystem", () => {
     });
   });
 
-  it.skipIf(process.platform !== "linux")("closes everything that it opens", async () => {
+  it.skipIf(process.platform !== "linux")("closes every handle", async () => {
     const files = localFilesystem(root);
     await symlink("/", join(root, "link"));
     const works: readonly (() => Promise<unknown>)[] = [
@@ -108,12 +92,12 @@ describe("localFilesystem", () => {
     const openInRoot = () =>
       readdirSync("/proc/self/fd").flatMap((fd) => {
         const link = `/proc/self/fd/${fd}`;
-        // One of them was the listing's own, and is gone.
+        // One of them belonged to readdirSync and is closed.
         return existsSync(link) && readlinkSync(link).startsWith(root) ? [readlinkSync(link)] : [];
       });
     for (const work of works) {
       await work().catch(() => {});
-      // At once: who waits lets the garbage collector close what was forgotten.
+      // At once, because the garbage collector would close forgotten handles.
       expect(openInRoot(), String(work)).toEqual([]);
     }
   });

@@ -1,26 +1,48 @@
-import { mkdir, realpath } from "node:fs/promises";
+import { createHash, randomBytes } from "node:crypto";
+import type { BigIntStats, Dir, Dirent } from "node:fs";
+import { lstat, mkdir, opendir, realpath, rename, unlink } from "node:fs/promises";
 import { posix, resolve, sep } from "node:path";
 import { RivuletError } from "../../protocol/error.ts";
-import { canHold, type Directory, errnoOf, openDirectory, type Root } from "./directory.ts";
-import { type FilesystemOptions, fencedFilesystem } from "./fenced.ts";
-import { shown } from "./file-error.ts";
-import { type FileStat, type Filesystem, fileLimits } from "./filesystem.ts";
-import { contentVersion, readLocal } from "./local-read.ts";
-import { listLocal, statLocal, walkLocal } from "./local-walk.ts";
-import { removeLocal, writeLocal } from "./local-write.ts";
-import { lockOf } from "./lock.ts";
-import type { Place } from "./path.ts";
-import type { Volume } from "./volume.ts";
+import {
+  canHold,
+  createFile,
+  type Directory,
+  errnoOf,
+  ignoreCode,
+  openDirectory,
+  openFile,
+  type Root,
+} from "./directory.ts";
+import { changed, notAFile, notFound, notRegular, quotePath, tooLarge } from "./file-error.ts";
+import {
+  type Accepts,
+  type FileStat,
+  type Filesystem,
+  type FilesystemOptions,
+  type FoundFile,
+  fileLimits,
+  type Listing,
+  type OnVersion,
+  unreadBecause,
+  type Volume,
+  volumeFilesystem,
+  type Walk,
+  type WrittenFile,
+} from "./filesystem.ts";
+import { type Lock, lockOf } from "./lock.ts";
+import { isUsableName, maxDepth, type Place, pathIn, reservedPrefix } from "./path.ts";
 
-/** How a directory of this machine is used. */
+/** Options of a local filesystem. */
 export interface LocalFilesystemOptions extends FilesystemOptions {
-  /** Whether directories are held open and entered by their handles; absent: where the system can, which is on Linux. */
+  /** Whether directories are pinned by open handles; defaults to true where the system supports it (Linux). */
   readonly handles?: boolean;
 }
 
-/** Files in a directory of this machine, which is created when it is first used. No link in it is ever followed. */
+const batchSize = 1_000;
+
+/** Creates a filesystem in a directory of this machine, which is created on first use. It never follows a link. */
 export function localFilesystem(root: string, options: LocalFilesystemOptions = {}): Filesystem {
-  return fencedFilesystem(localVolume(resolve(root), options), options);
+  return volumeFilesystem(localVolume(resolve(root), options), options);
 }
 
 function localVolume(path: string, { handles = canHold, limits }: LocalFilesystemOptions): Volume {
@@ -33,79 +55,83 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
     return root;
   };
   const lock = lockOf(findRoot);
-  const writer = async () => ({ root: await findRoot(), lock, maxBytes });
 
-  /** Does something in the directory of a place, or in the one above it. */
+  /** Runs `work` in the directory of a place, or in its parent, and hides the system's error messages. */
   async function inDirectory<T>(
     place: Place,
-    { above = false }: { readonly above?: boolean },
-    work: (directory: Directory, name: string) => Promise<T>,
+    options: { readonly above?: boolean; readonly create?: boolean },
+    work: (entry: Entry) => Promise<T>,
   ): Promise<T> {
-    const directory = await openDirectory(await findRoot(), place, { above });
+    const { names, path } = place;
     try {
-      return await work(directory, place.names.at(-1) ?? "");
-    } finally {
-      await directory.close();
+      const directory = await openDirectory(await findRoot(), place, options);
+      try {
+        return await work({ directory, name: names.at(-1) ?? "", path });
+      } finally {
+        await directory.close();
+      }
+    } catch (error) {
+      throw error instanceof RivuletError ? error : fileFailed(error, path);
     }
   }
 
   return {
     absolute: (names) => (sep === "/" ? [posix.join(path, ...names)] : []),
-    stat: (place) =>
-      told(place, async () => {
-        if (place.names.length === 0) return rootStat;
-        const stat = inDirectory(place, { above: true }, (directory, name) =>
-          statLocal(directory, name, place.path),
-        );
-        return stat.catch(instead(undefined, "not_found", "not_a_directory"));
-      }),
+    async stat(place) {
+      if (place.names.length === 0) return rootStat;
+      const stat = inDirectory(place, { above: true }, statEntry);
+      return stat.catch(valueOnCodes(undefined, "not_found", "not_a_directory"));
+    },
     read: (place) =>
-      told(place, () =>
-        inDirectory(place, { above: true }, async (directory, name) => {
-          const data = await readLocal(directory, name, place.path, maxBytes);
-          return { path: place.path, data, version: contentVersion(data) };
-        }),
-      ),
+      inDirectory(place, { above: true }, async (entry) => {
+        const data = await readFile(entry, maxBytes);
+        return { path: place.path, data, version: contentVersion(data) };
+      }),
     write: (place, data, condition) =>
-      told(place, async () => writeLocal(await writer(), place, data, condition)),
-    remove: (place) => told(place, async () => removeLocal(await writer(), place)),
+      inDirectory(place, { above: true, create: true }, (entry) =>
+        writeFile(entry, data, condition, lock, maxBytes),
+      ),
+    remove: (place) =>
+      inDirectory(place, { above: true }, async (entry) => {
+        const { directory, name, path } = entry;
+        await lock(async () => {
+          if ((await modeOf(entry)) === undefined) throw notFound(path);
+          await unlink(directory.at(name));
+        });
+        await directory.sync();
+      }),
     list: (place, options) =>
-      told(place, () =>
-        inDirectory(place, {}, (directory) => listLocal(directory, place.path, options)).catch(
-          // A namespace has no directory before the first file in it.
-          instead({ entries: [], cut: false }, ...(place.names.length > 0 ? [] : ["not_found"])),
-        ),
+      inDirectory(place, {}, (entry) => listEntries(entry, options)).catch(
+        // A namespace has no directory until its first write.
+        valueOnCodes({ entries: [], cut: false }, ...(place.names.length > 0 ? [] : ["not_found"])),
       ),
-    walk: (place, walk) =>
-      told(place, () =>
-        inDirectory(place, {}, (directory) =>
-          walkLocal(directory, place.path, walk, maxBytes, place.names.length),
-        ).catch(instead(undefined, "not_found")),
-      ),
+    async walk(place, walk) {
+      const depth = place.names.length;
+      const done = inDirectory(place, {}, (entry) => walkFiles(entry, walk, maxBytes, depth));
+      return done.catch(valueOnCodes(undefined, "not_found"));
+    },
   };
 }
 
+/** A name in an open directory, and its path for errors. */
+type Entry = { readonly directory: Directory; readonly name: string; readonly path: string };
+
 const rootStat: FileStat = { path: "", type: "directory", size: 0, modifiedAt: 0 };
 
-/** For `catch`: takes some refusals for a value. */
-function instead<T>(value: T, ...codes: readonly string[]): (error: unknown) => T {
+/** For `catch`: maps errors with one of these codes to a value. */
+function valueOnCodes<T>(value: T, ...codes: readonly string[]): (error: unknown) => T {
   return (error) => {
     if (error instanceof RivuletError && codes.includes(error.code)) return value;
     throw error;
   };
 }
 
-/** Says what the system has refused without the system's words, which name paths of this machine. */
-async function told<T>({ path }: Place, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof RivuletError) throw error;
-    const code = errnoOf(error);
-    const reason = reasons[code] ?? (code || "an unknown error");
-    const message = `${shown(path)} could not be used: ${reason}.`;
-    throw new RivuletError("file_failed", message, { cause: error });
-  }
+/** Describes a system error without its message, which names paths of this machine. */
+function fileFailed(error: unknown, path: string): RivuletError {
+  const code = errnoOf(error);
+  const reason = reasons[code] ?? (code || "unknown error");
+  const message = `${quotePath(path)} could not be used: ${reason}.`;
+  return new RivuletError("file_failed", message, { cause: error });
 }
 
 const reasons: Readonly<Record<string, string>> = {
@@ -114,6 +140,163 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: "the disk is read-only",
   ENOSPC: "the disk is full",
   EDQUOT: "the disk is full",
-  EMFILE: "too many files are open",
-  ENFILE: "too many files are open",
+  EMFILE: "too many open files",
+  ENFILE: "too many open files",
 };
+
+/** Reads a whole file as it was when it was opened. */
+async function readFile(entry: Entry, maxBytes: number): Promise<Uint8Array> {
+  const { directory, name, path } = entry;
+  const { handle, stats } = await openFile(directory, name, path);
+  try {
+    if (stats.size > BigInt(maxBytes)) throw tooLarge(path, maxBytes);
+    const size = Number(stats.size);
+    const parts: Uint8Array[] = [];
+    let length = 0;
+    // One byte more than the size shows whether the file has grown.
+    for (let room = size + 1; ; room = Math.max(room, 65_536)) {
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(room), 0, room, length);
+      parts.push(buffer.subarray(0, bytesRead));
+      length += bytesRead;
+      if (length > maxBytes) throw tooLarge(path, maxBytes);
+      // A short read is not the end on every disk; if the file has shrunk, only 0 bytes are.
+      if (bytesRead === 0 || (bytesRead < room && length >= size)) break;
+    }
+    return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts);
+  } finally {
+    await handle.close();
+  }
+}
+
+function contentVersion(data: Uint8Array): string {
+  return createHash("sha256").update(data).digest("hex").slice(0, 32);
+}
+
+/**
+ * Writes a temporary file and renames it, so that readers see the old or the new file. The version check and the rename
+ * run under the lock, so that only one of two writers with the same version succeeds.
+ */
+async function writeFile(
+  entry: Entry,
+  data: Uint8Array,
+  { ifVersion }: OnVersion,
+  lock: Lock,
+  maxBytes: number,
+): Promise<WrittenFile> {
+  const { directory, name, path } = entry;
+  const mode = await modeOf(entry);
+  const temporary = `${reservedPrefix}-${randomBytes(8).toString("hex")}`;
+  const handle = await createFile(directory, temporary);
+  try {
+    await handle.writeFile(data);
+    // Through the handle, because the name could lead to another file by now.
+    if (mode !== undefined) await handle.chmod(mode);
+    await handle.sync();
+    await lock(async () => {
+      if (ifVersion !== undefined) {
+        const exists = (await modeOf(entry)) !== undefined;
+        const version = exists ? contentVersion(await readFile(entry, maxBytes)) : null;
+        if (version !== ifVersion) throw changed(path);
+      }
+      const stats = await handle.stat({ bigint: true });
+      if (!(await directory.holds({ name: temporary, stats }))) throw notRegular(path, true);
+      await rename(directory.at(temporary), directory.at(name));
+    });
+  } catch (error) {
+    await unlink(directory.at(temporary)).catch(() => {});
+    throw error;
+  } finally {
+    await handle.close();
+  }
+  await directory.sync();
+  return { path, version: contentVersion(data), created: mode === undefined };
+}
+
+async function lstatEntry({ directory, name, path }: Entry): Promise<BigIntStats | undefined> {
+  const stats = await lstat(directory.at(name), { bigint: true }).catch(ignoreCode("ENOENT"));
+  if (stats && !(await directory.holds())) throw notRegular(path, true);
+  return stats;
+}
+
+async function modeOf(entry: Entry): Promise<number | undefined> {
+  const stats = await lstatEntry(entry);
+  if (stats?.isDirectory()) throw notAFile(entry.path);
+  if (stats && !stats.isFile()) throw notRegular(entry.path, stats.isSymbolicLink());
+  return stats && Number(stats.mode) & 0o777;
+}
+
+async function statEntry(entry: Entry): Promise<FileStat | undefined> {
+  const stats = await lstatEntry(entry);
+  if (!stats) return undefined;
+  const type = stats.isFile() ? "file" : stats.isDirectory() ? "directory" : "other";
+  const size = type === "file" ? Number(stats.size) : 0;
+  return { path: entry.path, type, size, modifiedAt: Number(stats.mtimeMs) };
+}
+
+async function listEntries(
+  { directory, path }: Entry,
+  { limit, accepts }: { readonly limit: number; readonly accepts: Accepts },
+): Promise<Listing> {
+  const entries: FileStat[] = [];
+  for await (const batch of entriesOf(directory, accepts)) {
+    const room = limit - entries.length;
+    const stats = batch
+      .slice(0, room)
+      .map(({ name }) => statEntry({ directory, name, path: pathIn(path, name) }));
+    for (const stat of await Promise.all(stats)) if (stat) entries.push(stat);
+    if (batch.length > room) return { entries, cut: true };
+  }
+  if (!(await directory.holds())) throw notRegular(path, true);
+  return { entries, cut: false };
+}
+
+/** Visits every file below a directory that is `depth` below the root, up to the maximum depth of a path. */
+async function walkFiles(
+  { directory, path }: Entry,
+  { accepts, visit, isOver }: Walk,
+  maxBytes: number,
+  depth: number,
+): Promise<void> {
+  const fileOf = (name: string): FoundFile => ({
+    path: pathIn(path, name),
+    read: () => readFile({ directory, name, path: name }, maxBytes).catch(unreadBecause),
+  });
+  for await (const batch of entriesOf(directory, accepts)) {
+    if (isOver()) return;
+    const files = batch.flatMap((entry) => (entry.isFile() ? [fileOf(entry.name)] : []));
+    if (files.length > 0) await visit(files);
+    for (const entry of batch) {
+      if (isOver()) return;
+      if (!entry.isDirectory() || depth + 2 > maxDepth) continue;
+      // Skipped if it is no longer a directory.
+      const { name } = entry;
+      const child = await directory.enter(name, name).catch(() => undefined);
+      if (!child) continue;
+      try {
+        const below = { directory: child, name, path: pathIn(path, name) };
+        await walkFiles(below, { accepts: () => true, visit, isOver }, maxBytes, depth + 1);
+      } finally {
+        await child.close();
+      }
+    }
+  }
+}
+
+/** Yields the entries of a directory in batches, to bound the memory for a large one. */
+async function* entriesOf(directory: Directory, accepts: Accepts): AsyncGenerator<Dirent[]> {
+  const handle: Dir = await opendir(directory.at(""), { bufferSize: batchSize });
+  try {
+    for (let hasMore = true; hasMore; ) {
+      const batch: Dirent[] = [];
+      for (let count = 0; count < batchSize && hasMore; count++) {
+        const entry = await handle.read();
+        if (!entry) hasMore = false;
+        else if (isUsableName(entry.name) && accepts(entry.name)) batch.push(entry);
+      }
+      if (!(await directory.holds())) return;
+      yield batch;
+    }
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { resolveForWriting, resolvePath, type View, viewOf } from "./path.ts";
+import {
+  nameProblem,
+  namespaceDirectory,
+  namespaceOf,
+  resolveForWriting,
+  resolvePath,
+  type View,
+  viewOf,
+} from "./path.ts";
 
 const root: View = { ...viewOf({}), absolute: ["/srv/files"] };
 const ann: View = {
@@ -11,7 +19,7 @@ const ownOfAnn = [".rivulet", "namespaces", "user-ann"];
 const runs = process.env.RIVULET_DEEP === "1" ? 1_000_000 : 20_000;
 
 describe("resolvePath", () => {
-  it("gives the names of a path, without its detours", () => {
+  it("normalizes a path", () => {
     expect(resolvePath("./a//b/../c.md/", root)).toEqual({
       path: "a/c.md",
       base: [],
@@ -23,7 +31,7 @@ describe("resolvePath", () => {
     expect(resolvePath("a/..", root).path).toBe("");
   });
 
-  it("puts what is a user's own below their namespace, and what is shared at the root", () => {
+  it("resolves a user's files in their namespace, and shared files at the root", () => {
     expect(resolvePath("a.md", ann)).toMatchObject({ base: ownOfAnn, names: ["a.md"] });
     expect(resolvePath("skills/x", ann)).toMatchObject({ base: [], writable: false });
     expect(resolvePath("agents.md", ann)).toMatchObject({ base: [], writable: false });
@@ -31,7 +39,7 @@ describe("resolvePath", () => {
     expect(resolvePath("MEMORY.md", ann)).toMatchObject({ base: ownOfAnn, writable: true });
   });
 
-  it("takes an absolute path only for what is the caller's own", () => {
+  it("accepts an absolute path only for the caller's own files", () => {
     expect(resolvePath("/srv/files/a.md", root).path).toBe("a.md");
     expect(resolvePath("/srv/files", root).path).toBe("");
     expect(resolvePath("/srv/files/.rivulet/namespaces/user-ann/a.md", ann).path).toBe("a.md");
@@ -51,7 +59,7 @@ describe("resolvePath", () => {
     }
   });
 
-  it("says what is wrong without a word about the machine", () => {
+  it("throws errors that do not mention the machine", () => {
     expect(() => resolvePath("/srv/x", ann)).toThrow('"/srv/x" is outside the workspace.');
     expect(() => resolvePath("a/b:c", root)).toThrow('"a/b:c" cannot be used: "b:c" has a colon.');
     expect(() => resolveForWriting("Skills/x", root)).toThrow('"Skills/x" is read-only.');
@@ -65,7 +73,7 @@ describe("resolvePath", () => {
       .map((p) => p.join("/")),
   );
 
-  it("leads every string below where it begins, or nowhere", () => {
+  it("resolves every string below its base, or throws", () => {
     const property = fc.property(paths, fc.constantFrom(root, ann), (path, view) => {
       let place: ReturnType<typeof resolvePath>;
       try {
@@ -80,9 +88,41 @@ describe("resolvePath", () => {
       }
       expect([[], view.own]).toContainEqual(place.base);
       if (place.base.length < view.own.length) expect(place.writable).toBe(false);
-      // What is shown to a model is a path that leads to the same place.
+      // The normalized path resolves to the same place.
       expect(resolvePath(place.path, view)).toEqual(place);
     });
     fc.assert(property, { numRuns: runs });
   });
+});
+
+const ids = fc.oneof(
+  fc.string({ unit: "binary", minLength: 1, maxLength: 40 }),
+  fc.string({ unit: fc.constantFrom("a", "A", "=", "6", "1", "-", ".", "/", "é"), minLength: 1 }),
+);
+
+it("gives two ids two directories, on every disk", () => {
+  const property = fc.property(ids, ids, (one, other) => {
+    fc.pre(one !== other && one.length <= 128 && other.length <= 128);
+    const names = [one, other].map((id) => namespaceDirectory({ scope: "user", id }));
+    expect(names[0]?.toLowerCase()).not.toBe(names[1]?.toLowerCase());
+    for (const name of names) {
+      expect(name).toMatch(/^user-[a-z0-9_=-]+$/);
+      expect(nameProblem(name)).toBeUndefined();
+    }
+  });
+  fc.assert(property, { numRuns: 5_000 });
+});
+
+it("uses a plain id as the directory name, so that people can find it", () => {
+  expect(namespaceDirectory({ scope: "user", id: "ann-1" })).toBe("user-ann-1");
+  expect(namespaceDirectory({ scope: "session", id: "Ann" })).toBe("session-=41nn");
+});
+
+it("selects the namespace by scope", () => {
+  const who = { userId: "ann", sessionId: "s1", agentId: "helper" };
+  expect(namespaceOf("user", who)).toEqual({ scope: "user", id: "ann" });
+  expect(namespaceOf("session", who)).toEqual({ scope: "session", id: "s1" });
+  expect(namespaceOf("agent", who)).toEqual({ scope: "agent", id: "helper" });
+  expect(namespaceOf("global", who)).toBeUndefined();
+  expect(namespaceOf("user", { sessionId: "s1", agentId: "helper" })).toBeUndefined();
 });

@@ -1,36 +1,54 @@
-import { fileError, shown } from "./file-error.ts";
-import { foldName, nameProblem, reservedPrefix } from "./name.ts";
-import { type Namespace, namespaceDirectory } from "./namespace.ts";
+import { createHash } from "node:crypto";
+import { fileError, quotePath } from "./file-error.ts";
 
-/** Which files a path can reach, and which of them can be written. */
+/** The owner of private files: other users, sessions or agents cannot reach them. */
+export interface Namespace {
+  readonly scope: "session" | "user" | "agent";
+  readonly id: string;
+}
+
+/** Which tasks share files. */
+export type IsolationScope = Namespace["scope"] | "global";
+
+/** The ids of a running task that can select a namespace. */
+export interface TaskOwner {
+  readonly userId?: string;
+  readonly sessionId: string;
+  readonly agentId: string;
+}
+
+/** The files that a path can reach, and those of them that can be written. */
 export interface View {
-  /** The names that lead from the root of all files to what is the caller's own. */
+  /** Names from the root of all files to the caller's own files. */
   readonly own: readonly string[];
-  /** The names that lead to what all namespaces share. */
+  /** The same for the files that all namespaces share. */
   readonly common: readonly string[];
-  /** First names of what is shared, for reading; folded. */
+  /** Folded first names of shared files, which are read-only in a namespace. */
   readonly shared: ReadonlySet<string>;
-  /** First names under which nothing can be written; folded. */
   readonly readOnly: ReadonlySet<string>;
-  /** Absolute paths of what is the caller's own, where there is such a thing. */
   readonly absolute: readonly string[];
 }
 
-/** Where a path leads. */
+/** A resolved path. */
 export interface Place {
-  /** The path without detours, as the model may know it; "" is the root. */
+  /** The normalized path as the model may see it; "" is the root. */
   readonly path: string;
-  /** The names from the root of all files to where the path begins. */
+  /** Names from the root of all files to the start of the path. */
   readonly base: readonly string[];
-  /** The names of the path. */
   readonly names: readonly string[];
   readonly writable: boolean;
 }
 
-/** What steers the agent: its tools may read it and never write it. */
+/** The namespace and directory from which files are viewed. */
+export interface Viewpoint {
+  readonly namespace?: Namespace;
+  readonly below?: readonly string[];
+}
+
+/** The agent's configuration: its tools can read these and never write them. */
 const controlFiles: readonly string[] = ["subagents", "skills", "tools.json", "agents"];
 
-/** What every namespace reads from the root, because it is the agent's and not a user's. */
+/** Files at the root that every namespace reads, because they belong to the agent and not to a user. */
 const sharedFiles: readonly string[] = [
   "AGENTS.md",
   "knowledge",
@@ -39,27 +57,95 @@ const sharedFiles: readonly string[] = [
   "tools.json",
 ];
 
-/** Where the namespaces are, below the root. */
-const namespaces = [reservedPrefix, "namespaces"] as const;
-// A hook or a setting in it runs the next time that somebody uses git.
+/** Prefix of internal names (namespaces, locks, temporary files), which no model's path can reach. */
+export const reservedPrefix = ".rivulet";
+const namespacesDirectory = [reservedPrefix, "namespaces"] as const;
+// A hook or setting in it would run the next time someone uses git.
 const neverWritable = ".git";
 
-const maxPathBytes = 4096;
-/** The most names that a path may have. */
+/** The maximum number of names in a path. */
 export const maxDepth = 64;
+const maxPathBytes = 4096;
+const maxNameBytes = 255;
+const maxIdLength = 128;
+const maxDirectoryName = 120;
 
-/** Whose files are looked at, and from which directory. */
-export interface Viewpoint {
-  readonly namespace?: Namespace;
-  readonly below?: readonly string[];
+/** Refused on every system, so that a path means the same everywhere. */
+const refusedNames: readonly (readonly [RegExp, string])[] = [
+  [/\p{Cc}/u, "has a control character"],
+  [/[\p{Bidi_Control}\p{Noncharacter_Code_Point}\p{Zl}\p{Zp}]/u, "has an invisible character"],
+  [/\\/, "has a backslash: use / between names"],
+  [/:/, "has a colon"],
+  [/[\u2044\u2215\u2216\u29f5\u29f8\u29f9\ufe68]/u, "has a character that looks like a slash"],
+  [/^\s|[\s.]$/u, "starts or ends with a space, or ends with a dot"],
+  [/%(?:00|2[5ef]|5c|c[01]|e0%[89]|f0%8|u[0-9a-f]{4})/i, "has an encoded dot or slash"],
+  [/^(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])(?:\.|$)/i, "names a device"],
+  [/^[^~.]{1,8}~[0-9]{1,6}(?:\.[^.]{0,3})?$/, "looks like a short 8.3 name"],
+];
+
+/** Returns why a name cannot be used for a file or directory; undefined when it can. */
+export function nameProblem(name: string): string | undefined {
+  if (Buffer.byteLength(name) > maxNameBytes) return `is longer than ${maxNameBytes} bytes`;
+  for (const [pattern, problem] of refusedNames) if (pattern.test(name)) return problem;
+  // Some systems treat look-alike characters as the real ones.
+  if (/[/\\]|^\.+$/.test(name.normalize("NFKC"))) return "has look-alikes of dots or slashes";
+  return foldName(name).startsWith(reservedPrefix) ? "is reserved" : undefined;
 }
 
-/** How a filesystem is looked at. */
+/** Returns whether a path can contain this name; volumes hide all other names. */
+export function isUsableName(name: string): boolean {
+  return name !== "" && name !== "." && name !== ".." && nameProblem(name) === undefined;
+}
+
+/** Maps all spellings that some disk treats as the same name to one form. */
+export function foldName(name: string): string {
+  return name
+    .normalize("NFKC")
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, "")
+    .toUpperCase()
+    .toLowerCase();
+}
+
+/** Joins a directory's path and a name. */
+export function pathIn(directory: string, name: string): string {
+  return directory === "" ? name : `${directory}/${name}`;
+}
+
+/** Compares by path, the order of every result. */
+export function byPath(a: { readonly path: string }, b: { readonly path: string }): number {
+  return a.path < b.path ? -1 : a.path > b.path ? 1 : 0;
+}
+
+/** Returns the namespace of a task; undefined is the root, which tasks without a user also use. */
+export function namespaceOf(scope: IsolationScope, owner: TaskOwner): Namespace | undefined {
+  const { userId: user, sessionId: session, agentId: agent } = owner;
+  const id = { user, session, agent, global: undefined }[scope];
+  return scope === "global" || id === undefined ? undefined : { scope, id };
+}
+
+/**
+ * Returns the directory name of a namespace. Two ids never share one, even on disks that ignore case or normalize
+ * letters: every character except small letters, digits, `-` and `_` is encoded as its bytes.
+ */
+export function namespaceDirectory({ scope, id }: Namespace): string {
+  if (id === "" || id.length > maxIdLength || !id.isWellFormed()) {
+    const rule = `must have 1 to ${maxIdLength} characters of well-formed text`;
+    throw fileError("invalid_namespace", `A ${scope} id ${rule}.`);
+  }
+  const name = id.replace(/[^a-z0-9_-]/gu, (character) =>
+    Buffer.from(character).toString("hex").replace(/../g, "=$&"),
+  );
+  if (name.length <= maxDirectoryName) return `${scope}-${name}`;
+  // An encoded name never has "==", so a hash cannot collide with one.
+  return `${scope}-==${createHash("sha256").update(id).digest("hex")}`;
+}
+
+/** Creates the view of a namespace or directory. */
 export function viewOf(
   options: { readonly readOnly?: readonly string[]; readonly shared?: readonly string[] },
   { namespace, below = [] }: Viewpoint = {},
 ): View {
-  const base = namespace === undefined ? [] : [...namespaces, namespaceDirectory(namespace)];
+  const base = namespace ? [...namespacesDirectory, namespaceDirectory(namespace)] : [];
   return {
     own: [...base, ...below],
     common: below,
@@ -70,62 +156,56 @@ export function viewOf(
 }
 
 /**
- * The one way from a path, as a model wrote it, to a place. The names it gives are used exactly as they were checked;
- * nothing is decoded, trimmed or normalised. It does not look at any disk, so what it refuses tells nothing about one.
+ * Resolves a model's path; nothing else turns a path into a place. It does not decode, trim or normalize names, and it
+ * does not access a disk, so an error reveals nothing about one.
  */
 export function resolvePath(path: string, view: View): Place {
   const names = namesOf(path, view);
   for (const name of names) {
     const problem = nameProblem(name);
-    if (problem !== undefined) {
-      throw fileError("invalid_path", `${shown(path)} cannot be used: ${shown(name)} ${problem}.`);
-    }
+    if (problem === undefined) continue;
+    const message = `${quotePath(path)} cannot be used: ${quotePath(name)} ${problem}.`;
+    throw fileError("invalid_path", message);
   }
   if (names.length > maxDepth) {
-    throw fileError("invalid_path", `${shown(path)} has more than ${maxDepth} names.`);
+    throw fileError("invalid_path", `${quotePath(path)} has more than ${maxDepth} names.`);
   }
-  return placeOf(names, view);
-}
-
-function placeOf(names: readonly string[], view: View): Place {
   const first = foldName(names[0] ?? "");
   const isShared = view.shared.has(first);
+  const isReadOnly = view.readOnly.has(first) || names.map(foldName).includes(neverWritable);
   return {
     path: names.join("/"),
     base: isShared ? view.common : view.own,
     names,
-    writable:
-      !isShared &&
-      !view.readOnly.has(first) &&
-      !names.some((name) => foldName(name) === neverWritable),
+    writable: !isShared && !isReadOnly,
   };
 }
 
-/** The place, when something may be written there. */
+/** Resolves a path for writing; throws `read_only`. */
 export function resolveForWriting(path: string, view: View): Place {
   const place = resolvePath(path, view);
   if (place.writable) return place;
-  throw fileError("read_only", `${shown(place.path)} is read-only.`, "Write to another path.");
+  throw fileError("read_only", `${quotePath(place.path)} is read-only.`, "Write to another path.");
 }
 
 function namesOf(path: string, view: View): readonly string[] {
   if (!path.isWellFormed() || Buffer.byteLength(path) > maxPathBytes) {
-    const problem = `is not text of at most ${maxPathBytes} bytes`;
-    throw fileError("invalid_path", `The path ${shown(path.toWellFormed())} ${problem}.`);
+    const rule = `must be well-formed text of at most ${maxPathBytes} bytes`;
+    throw fileError("invalid_path", `The path ${quotePath(path.toWellFormed())} ${rule}.`);
   }
   const names: string[] = [];
-  for (const name of relative(path, view).split("/")) {
+  for (const name of relativePath(path, view).split("/")) {
     if (name === "" || name === ".") continue;
     if (name !== "..") names.push(name);
     else if (names.pop() === undefined) throw outside(path);
   }
-  // A shell would read these as somebody's home.
+  // A shell would expand these to a home directory.
   if (/^~[\w.-]*$/.test(names[0] ?? "")) throw outside(path);
   return names;
 }
 
-/** An absolute path is good only for what is the caller's own; `/` alone is the root. */
-function relative(path: string, view: View): string {
+/** An absolute path must lead to the caller's own files; `/` alone is the root. */
+function relativePath(path: string, view: View): string {
   if (!path.startsWith("/") || path === "/") return path;
   for (const base of view.absolute) {
     if (path === base) return "";
@@ -135,9 +215,7 @@ function relative(path: string, view: View): string {
 }
 
 function outside(path: string): Error {
-  return fileError(
-    "outside_workspace",
-    `${shown(path)} is outside the workspace.`,
-    'Use a path relative to the workspace, such as "notes/plan.md".',
-  );
+  const message = `${quotePath(path)} is outside the workspace.`;
+  const hint = 'Use a path relative to the workspace, such as "notes/plan.md".';
+  return fileError("outside_workspace", message, hint);
 }

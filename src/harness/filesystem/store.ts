@@ -1,31 +1,38 @@
 import { RivuletError } from "../../protocol/error.ts";
-import type { FileInfo, Files } from "../../protocol/store.ts";
-import { type FilesystemOptions, fencedFilesystem } from "./fenced.ts";
+import type { Files } from "../../protocol/store.ts";
 import { changed, fileError, notADirectory, notAFile, notFound, tooLarge } from "./file-error.ts";
-import { type FileStat, type Filesystem, fileLimits } from "./filesystem.ts";
-import type { Place } from "./path.ts";
-import { type FoundFile, isUsableName, pathIn, type Volume } from "./volume.ts";
+import {
+  type FileStat,
+  type Filesystem,
+  type FilesystemOptions,
+  type FoundFile,
+  fileLimits,
+  type Volume,
+  volumeFilesystem,
+} from "./filesystem.ts";
+import { isUsableName, type Place, pathIn } from "./path.ts";
 
-/** How the blobs of a store are used as files. */
+/** Options of a store filesystem. */
 export interface StoreFilesystemOptions extends FilesystemOptions {
-  /** What all keys begin with; absent: `workspace`. Filesystems share nothing unless one's prefix leads into another's. */
+  /** Prefix of all keys; defaults to `workspace`. Filesystems share files only if their prefixes are equal or nested. */
   readonly prefix?: string;
 }
 
-const atOnce = 1_000;
-// The last character there is, and none that a name may have: no path in a directory sorts after it.
-const last = "\u{10ffff}";
+const pageSize = 1_000;
+// Sorts after every name; no name may contain it.
+const lastCharacter = "\u{10ffff}";
 
-/** Files as blobs of a store, which any process that has the store can reach. */
+/** Creates a filesystem in a store, which every process with the store can reach. */
 export function storeFilesystem(
   store: { readonly files: Files },
   options: StoreFilesystemOptions = {},
 ): Filesystem {
   const { prefix = "workspace", limits } = options;
   if (!/^[\w-]+(?:[./][\w-]+)*$/.test(prefix)) {
-    throw fileError("invalid_path", `${JSON.stringify(prefix)} cannot be the prefix of files.`);
+    const message = `prefix must be names joined by "/" or ".", got ${JSON.stringify(prefix)}.`;
+    throw fileError("invalid_path", message);
   }
-  return fencedFilesystem(storeVolume(store.files, prefix, limits?.fileBytes), options);
+  return volumeFilesystem(storeVolume(store.files, prefix, limits?.fileBytes), options);
 }
 
 function storeVolume(
@@ -43,16 +50,11 @@ function storeVolume(
   async function isDirectory(key: string): Promise<boolean> {
     return (await files.list(`${key}/`, { limit: 1 })).length > 0;
   }
-  async function contentOf(key: string, path: string) {
-    const info = await infoOf(key);
-    if (!info) throw (await isDirectory(key)) ? notAFile(path) : notFound(path);
-    if (info.size > maxBytes) throw tooLarge(path, maxBytes);
-    const file = await files.get(key);
-    if (!file) throw notFound(path);
-    return { path, data: file.data, version: String(file.version) };
+  async function missing(place: Place): Promise<Error> {
+    return (await isDirectory(keyOf(place))) ? notAFile(place.path) : notFound(place.path);
   }
-  /** A disk could not hold a file where a directory is, nor one below a file. */
-  async function checkRoom(place: Place): Promise<void> {
+  /** Like on a disk, a path cannot be both a file and a directory. */
+  async function checkFree(place: Place): Promise<void> {
     if (await isDirectory(keyOf(place))) throw notAFile(place.path);
     for (let depth = place.names.length - 1; depth > 0; depth--) {
       const names = place.names.slice(0, depth);
@@ -60,29 +62,20 @@ function storeVolume(
     }
   }
 
-  /** The keys below a directory; once a page has ended inside a name that may be skipped, the rest of it is. */
+  /** Yields pages of keys below a directory; skips the rest of a name that `maySkip` accepts. */
   async function* pagesOf(directory: string, maySkip: (name: string) => boolean) {
     for (let after = directory; ; ) {
-      const page = await files.list(directory, { limit: atOnce, after });
+      const page = await files.list(directory, { limit: pageSize, after });
       const found = page.map((info) => ({
         ...info,
         names: info.path.slice(directory.length).split("/"),
       }));
       yield found;
       const end = found.at(-1);
-      if (!end || found.length < atOnce) return;
+      if (!end || found.length < pageSize) return;
       const [name = "", ...below] = end.names;
-      after = below.length > 0 && maySkip(name) ? `${directory}${name}/${last}` : end.path;
+      after = below.length > 0 && maySkip(name) ? `${directory}${name}/${lastCharacter}` : end.path;
     }
-  }
-  function foundFile(path: string, info: FileInfo & { names: readonly string[] }): FoundFile {
-    return {
-      path: pathIn(path, info.names.join("/")),
-      async read() {
-        if (info.size > maxBytes) return "too large";
-        return (await files.get(info.path).catch(() => undefined))?.data ?? "unreadable";
-      },
-    };
   }
 
   return {
@@ -94,9 +87,16 @@ function storeVolume(
       if (place.names.length > 0 && !(await isDirectory(key))) return undefined;
       return directoryStat(path);
     },
-    read: (place) => contentOf(keyOf(place), place.path),
+    async read(place) {
+      const { path } = place;
+      const info = await infoOf(keyOf(place));
+      if (info && info.size > maxBytes) throw tooLarge(path, maxBytes);
+      const file = info && (await files.get(info.path));
+      if (!file) throw await missing(place);
+      return { path, data: file.data, version: String(file.version) };
+    },
     async write(place, data, { ifVersion }) {
-      await checkRoom(place);
+      await checkFree(place);
       const key = keyOf(place);
       const created = (await infoOf(key)) === undefined;
       const condition = ifVersion === undefined ? {} : { ifVersion: Number(ifVersion ?? 0) };
@@ -108,8 +108,7 @@ function storeVolume(
       return { path: place.path, version: String(version), created };
     },
     async remove(place) {
-      if (await files.delete(keyOf(place))) return;
-      throw (await isDirectory(keyOf(place))) ? notAFile(place.path) : notFound(place.path);
+      if (!(await files.delete(keyOf(place)))) throw await missing(place);
     },
     async list(place, { limit, accepts }) {
       const entries: FileStat[] = [];
@@ -133,10 +132,18 @@ function storeVolume(
     async walk(place, { accepts, visit, isOver }) {
       const isSeen = (name: string) => isUsableName(name) && accepts(name);
       for await (const page of pagesOf(`${keyOf(place)}/`, (name) => !isSeen(name))) {
-        const files = page.filter(
-          ({ names: [top = "", ...below] }) => isSeen(top) && below.every(isUsableName),
-        );
-        if (files.length > 0) await visit(files.map((info) => foundFile(place.path, info)));
+        const found = page
+          .filter(({ names: [top = "", ...below] }) => isSeen(top) && below.every(isUsableName))
+          .map(
+            ({ names, path, size }): FoundFile => ({
+              path: pathIn(place.path, names.join("/")),
+              async read() {
+                if (size > maxBytes) return "too large";
+                return (await files.get(path).catch(() => undefined))?.data ?? "unreadable";
+              },
+            }),
+          );
+        if (found.length > 0) await visit(found);
         if (isOver()) return;
       }
     },

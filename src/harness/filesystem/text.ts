@@ -1,39 +1,30 @@
-import { fileError, shown } from "./file-error.ts";
+import { fileError, quotePath } from "./file-error.ts";
 
 const newline = 0x0a;
 const carriageReturn = 0x0d;
-const maxEdited = 64 * 1024 * 1024; // characters; to make a longer text only to refuse it would take memory
+const maxEditedCharacters = 64 * 1024 * 1024; // larger results would fail anyway, after using memory
 
-/** The text of a file, exactly: to write it back changes nothing. Bytes that are no text are an error. */
+/** Decodes a file so that encoding the text gives the same bytes; throws `not_text`. */
 export function exactText(data: Uint8Array, path: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
-    throw fileError("not_text", `${shown(path)} is not UTF-8 text.`);
+    throw fileError("not_text", `${quotePath(path)} is not UTF-8 text.`);
   }
 }
 
-/** Whether it is something else than text, by the look of its beginning. */
+/** Returns whether the beginning of a file has a NUL byte. */
 export function isBinary(data: Uint8Array): boolean {
   return data.subarray(0, 8_000).includes(0);
 }
 
-/** Some lines of a file, and how many it has. */
-export interface Lines {
-  readonly lines: readonly string[];
-  readonly total: number;
-}
-
-/**
- * The lines of a file from number `first` on, at most `limit`, without their ends; undefined when it is no text at all.
- * Only these are taken out of it, since a file of the largest size may have millions.
- */
-export function linesOf(data: Uint8Array, first: number, limit: number): Lines | undefined {
+/** Returns at most `limit` lines from number `first` on, and decodes only these; undefined for a binary file. */
+export function linesOf(data: Uint8Array, first: number, limit: number) {
   if (isBinary(data)) return undefined;
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const lines: string[] = [];
   let total = 0;
-  let start = hasMark(data) ? 3 : 0;
+  let start = hasByteOrderMark(data) ? 3 : 0;
   for (let at = start; at <= data.length; at++) {
     const isEnd = at === data.length;
     if (isEnd ? at === start : data[at] !== newline) continue;
@@ -47,38 +38,33 @@ export function linesOf(data: Uint8Array, first: number, limit: number): Lines |
   return { lines, total };
 }
 
-/** Whether it begins with a byte order mark, which is three bytes and not part of the first line. */
-export function hasMark(data: Uint8Array): boolean {
+/** Returns whether a file starts with a byte order mark, which is three bytes and not part of the first line. */
+export function hasByteOrderMark(data: Uint8Array): boolean {
   return data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
 }
 
-/** What an edit has made of a text, or why it made nothing. */
-export type Edit =
-  | { readonly text: string; readonly count: number }
-  | { readonly problem: EditProblem };
-
-/** Why an edit made nothing. */
+/** Why an edit failed. */
 export type EditProblem = "missing" | "several" | "too long";
 
-/** Replaces one text by another: the only one there is, or all. */
+/** Replaces the only occurrence of a text, or all of them. */
 export function editText(
   text: string,
   oldText: string,
   newText: string,
   { all = false }: { readonly all?: boolean } = {},
-): Edit {
+): { readonly text: string; readonly count: number } | { readonly problem: EditProblem } {
   const pieces = text.split(oldText);
   const count = pieces.length - 1;
   if (count === 0) {
-    // A model does not see the carriage returns in what it has read.
+    // read_file does not show carriage returns to the model.
     const old = oldText.replaceAll(/\r?\n/g, "\r\n");
     if (old === oldText || !text.includes(old)) return { problem: "missing" };
     return editText(text, old, newText.replaceAll(/\r?\n/g, "\r\n"), { all });
   }
   const first = text.indexOf(oldText);
-  const isSeveral = text.indexOf(oldText, first + 1) >= 0; // also where two overlap
+  const isSeveral = text.indexOf(oldText, first + 1) >= 0; // also if two overlap
   if (isSeveral && !all) return { problem: "several" };
   const length = text.length + count * (newText.length - oldText.length);
-  if (length > maxEdited) return { problem: "too long" };
+  if (length > maxEditedCharacters) return { problem: "too long" };
   return { text: pieces.join(newText), count };
 }

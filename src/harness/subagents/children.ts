@@ -1,20 +1,17 @@
 import type { Message } from "../../protocol/message.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 
-/** A spawned instance of a subagent, as its parent session knows it. */
+/** A child of a session. */
 export interface Child {
   readonly agentKey: string;
   readonly agentId: string;
   readonly sessionId: string;
   readonly label?: string;
-  /** Its latest task; absent when it was created without one. */
+  /** Its latest task; absent when it has had none. */
   readonly task?: TaskRecord;
 }
 
-/**
- * The children of a session: those that have tasks, and those that its transcript says were created without one. Keys
- * and labels belong to the session, so nobody else's are found.
- */
+/** Returns the children of a session: those with tasks, and those that its transcript says were created without one. */
 export async function childrenOf(
   store: Store,
   sessionId: string,
@@ -36,7 +33,7 @@ export async function childrenOf(
   return [...children.values()];
 }
 
-/** A child in the lines of a result. */
+/** Describes a child in a tool result; `createdIn` parses it. */
 export function describeChild(
   { agentKey, agentId, sessionId, label }: Child,
   status: string,
@@ -53,7 +50,7 @@ export function describeChild(
 const description =
   /^agent_key: (?<agentKey>\S+)\nagent_id: (?<agentId>\S+)\nsession_id: (?<sessionId>\S+)\nstatus: ok(?:\nlabel: (?<label>[^\n]+))?$/;
 
-/** The transcript is the state: a child without a task is known from the result that told of it. */
+/** A child without a task exists only in the result of the call that created it. */
 function createdIn(messages: readonly Message[]): readonly Child[] {
   return messages.flatMap(({ content }) =>
     content.flatMap((block) => {

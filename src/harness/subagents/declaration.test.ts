@@ -11,7 +11,7 @@ const output: StandardSchema = {
   "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }) },
 };
 
-/** What the check says; undefined when it finds nothing. */
+/** Returns the message of the error; undefined when the declarations are valid. */
 function problemOf(...declarations: readonly unknown[]): string | undefined {
   try {
     checkDeclarations(declarations as readonly SubagentDeclaration[]);
@@ -23,7 +23,7 @@ function problemOf(...declarations: readonly unknown[]): string | undefined {
 }
 
 describe("checkDeclarations", () => {
-  it("takes every kind", () => {
+  it("accepts every kind", () => {
     const declarations: readonly SubagentDeclaration[] = [
       base,
       {
@@ -59,7 +59,7 @@ describe("checkDeclarations", () => {
     ]);
   });
 
-  it("takes a setting that is undefined for one that is absent", () => {
+  it("treats undefined as absent", () => {
     expect(problemOf({ ...base, url, model: undefined, instructions: undefined })).toBeUndefined();
   });
 
@@ -70,17 +70,17 @@ describe("checkDeclarations", () => {
     },
   );
 
-  it.each(["a", "0", "A-b_C", "a".repeat(63)])("takes the name %j", (name) => {
+  it.each(["a", "0", "A-b_C", "a".repeat(63)])("accepts the name %j", (name) => {
     expect(problemOf({ ...base, name })).toBeUndefined();
   });
 
   it("refuses two names that differ only in case", () => {
     expect(problemOf(base, { ...base, name: "Reviewer" })).toBe(
-      'Two subagents are called "Reviewer".',
+      'Two subagents have the name "Reviewer".',
     );
   });
 
-  it("refuses too many", () => {
+  it("refuses more than 256 declarations", () => {
     const many = Array.from({ length: 257 }, (_, index) => ({ ...base, name: `a${index}` }));
     expect(problemOf(...many.slice(1))).toBeUndefined();
     expect(problemOf(...many)).toBe("There are 257 subagents.");
@@ -111,34 +111,34 @@ describe("checkDeclarations", () => {
     [{ timeoutSeconds: Number.NaN }, "has timeoutSeconds NaN"],
     [{ workspaceMode: "Shared" }, 'has workspaceMode "Shared"'],
     [{ workspace: "" }, 'has workspace ""'],
-    [{ instructions: 3 }, "has instructions that are not text"],
+    [{ instructions: 3 }, "has instructions 3"],
     [{ tools: "read_file" }, 'has tools "read_file"'],
     [{ tools: [""] }, "has tools [ '' ]"],
-    [{ output: "x" }, "has an output that is no schema"],
-    [{ permissions: { deny: "rm" } }, "has wrong rules: permissions.deny is not a list"],
-    [{ agent: {} }, "has an agent that cannot run"],
-    [{ create: {} }, "has a create that is no function"],
+    [{ output: "x" }, 'has output "x"'],
+    [{ permissions: { deny: "rm" } }, "has invalid permissions: permissions.deny must be an array"],
+    [{ agent: {} }, "has agent {}"],
+    [{ create: {} }, "has create {}"],
     [{ model: "nobody:x" }, 'has a model that cannot be used: There is no provider "nobody"'],
     [{ model: "gpt" }, "has a model that cannot be used"],
-    [{ url: "agents.example" }, 'has the url "agents.example"'],
-    [{ url: "ftp://agents.example" }, 'has the url "ftp://agents.example"'],
-    [{ url: 3 }, "has the url 3"],
-    [{ url: "https://user:secret@agents.example" }, "has a url with a password in it"],
+    [{ url: "agents.example" }, 'has url "agents.example"'],
+    [{ url: "ftp://agents.example" }, 'has url "ftp://agents.example"'],
+    [{ url: 3 }, "has url 3"],
+    [{ url: "https://user:secret@agents.example" }, "has a url with a password"],
   ])("refuses %j", (more, problem) => {
     expect(problemOf({ ...base, ...more })).toContain(`The subagent "reviewer" ${problem}`);
   });
 
-  it("looks at those within, and at what is no declaration at all", () => {
+  it("checks nested declarations, and values that are not declarations", () => {
     const inner = { name: "inner", description: "I", maxIters: 0 };
     expect(problemOf({ ...base, leaf: false, subagents: [inner] })).toContain(
       'The subagent "inner" has maxIters 0',
     );
-    expect(problemOf("reviewer")).toBe("A subagent is not an object.");
-    expect(() => checkDeclarations({} as never)).toThrow("not a list");
+    expect(problemOf("reviewer")).toBe('A subagent must be an object, got "reviewer".');
+    expect(() => checkDeclarations({} as never)).toThrow("subagents must be an array, got {}.");
   });
 });
 
-it("what does not go together does not compile", () => {
+it("does not compile with keys that exclude each other", () => {
   const declarations: readonly SubagentDeclaration[] = [
     // @ts-expect-error
     { ...base, url, model: "openai:x" },

@@ -1,4 +1,13 @@
 import { inspect } from "node:util";
+import {
+  anything,
+  callback,
+  count,
+  type Field,
+  invalid,
+  number,
+  text,
+} from "../../agent/base/validation.ts";
 import { checkModel, type Model } from "../../agent/model/resolve.ts";
 import {
   type Permissions,
@@ -9,59 +18,45 @@ import { definitionOf, type Tool } from "../../agent/tool/tool.ts";
 import type { Agent, Awaitable, Budget, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
-import { nameProblem } from "../filesystem/name.ts";
+import { nameProblem } from "../filesystem/path.ts";
 
-/** What every subagent can say of itself. */
 interface SubagentBase {
-  /** A letter or a digit, then letters, digits, `_` and `-`; 63 characters at most. Upper and lower case are the same. */
+  /** A letter or digit, then letters, digits, `_` and `-`; at most 63 characters; case-insensitive. */
   readonly name: string;
-  /** When to use it and what it gives back: this is all that the calling model knows of it. */
+  /** When to use it and what it returns: the calling model sees only this. */
   readonly description: string;
-  /** What people read in place of the name. */
+  /** The name for people. */
   readonly displayName?: string;
-  /** How long a caller waits that does not say it itself, 0 to 600; 0: it works in the background. */
+  /** How long a call waits by default, from 0 to 600 seconds; 0 runs it in the background. */
   readonly timeoutSeconds?: number;
-  /** What its result has to look like. */
+  /** The schema of its result. */
   readonly output?: StandardSchema;
   readonly permissions?: Permissions;
   readonly budget?: Budget;
 }
 
-interface LocalBase extends SubagentBase, Without<"url" | "headers" | "agent" | "create"> {
-  readonly allowPrivateNetwork?: never;
-  /** Absent: the caller's. */
+interface LocalBase extends SubagentBase, Without<RemoteKey | "agent" | "create"> {
+  /** Defaults to the caller's model. */
   readonly model?: Model;
   readonly maxIters?: number;
-  /** A string is a glob that selects inherited tools, a tool is added; absent: all are inherited. */
+  /** A string is a glob that selects inherited tools, a tool is added; by default all tools are inherited. */
   readonly tools?: readonly (string | Tool)[];
   readonly skills?: readonly string[];
-  /** Whether it works in files of its own, which is the default, or in those of its caller. */
+  /** Whether it works in its own files (default) or in its caller's. */
   readonly workspaceMode?: "isolated" | "shared";
-  /** False: it can have subagents itself. */
+  /** Whether it can have no subagents; defaults to true. */
   readonly leaf?: boolean;
   readonly subagents?: readonly SubagentDeclaration[];
 }
 
-/** A subagent that runs here: told what to do by `instructions`, or by the AGENTS.md of the directory `workspace`. */
+/** A subagent that runs in this process. It gets `instructions`, or the AGENTS.md of the directory `workspace`. */
 export type LocalSubagent = LocalBase &
   (
     | { readonly instructions?: string; readonly workspace?: never }
     | { readonly workspace: string; readonly instructions?: never }
   );
 
-type LocalOnly =
-  | "model"
-  | "maxIters"
-  | "tools"
-  | "skills"
-  | "workspaceMode"
-  | "leaf"
-  | "subagents"
-  | "instructions"
-  | "workspace";
-
-/** A subagent on another server. */
-export interface RemoteSubagent extends SubagentBase, Without<LocalOnly | "agent" | "create"> {
+interface RemoteSubagent extends SubagentBase, Without<LocalKey | "agent" | "create"> {
   readonly url: string;
   readonly headers?:
     | Readonly<Record<string, string>>
@@ -69,17 +64,11 @@ export interface RemoteSubagent extends SubagentBase, Without<LocalOnly | "agent
   readonly allowPrivateNetwork?: boolean;
 }
 
-/** A subagent that is there already. */
-export interface ReadySubagent
-  extends SubagentBase,
-    Without<LocalOnly | "url" | "headers" | "allowPrivateNetwork" | "create"> {
+interface ReadySubagent extends SubagentBase, Without<LocalKey | RemoteKey | "create"> {
   readonly agent: Agent;
 }
 
-/** A subagent that is made for each child. */
-export interface MadeSubagent
-  extends SubagentBase,
-    Without<LocalOnly | "url" | "headers" | "allowPrivateNetwork" | "agent"> {
+interface MadeSubagent extends SubagentBase, Without<LocalKey | RemoteKey | "agent"> {
   create(child: {
     readonly task: TaskRef;
     readonly depth: number;
@@ -87,56 +76,64 @@ export interface MadeSubagent
   }): Awaitable<Agent>;
 }
 
-/** An agent that another one can call on; what does not go together does not compile. */
+/** A subagent; keys that exclude each other do not compile. */
 export type SubagentDeclaration = LocalSubagent | RemoteSubagent | ReadySubagent | MadeSubagent;
 
 type Without<Keys extends string> = { readonly [Key in Keys]?: never };
+type LocalKey = keyof typeof fields.local;
+type RemoteKey = keyof typeof fields.url;
 
 const maxDeclarations = 256;
 const maxTimeoutSeconds = 600;
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
-/** What a declaration may have besides the key that tells its kind. */
-const ownKeys = {
-  local: [
-    "model",
-    "maxIters",
-    "tools",
-    "skills",
-    "workspaceMode",
-    "leaf",
-    "subagents",
-    "instructions",
-    "workspace",
-  ],
-  url: ["headers", "allowPrivateNetwork"],
-  agent: [],
-  create: [],
-} as const satisfies Record<string, readonly string[]>;
+const fields = {
+  common: {
+    name: anything,
+    description: anything,
+    displayName: anything,
+    timeoutSeconds: number(
+      `a number from 0 (in the background) to ${maxTimeoutSeconds}`,
+      (seconds) => seconds >= 0 && seconds <= maxTimeoutSeconds,
+    ),
+    output: { fits: isSchema, expected: "a Standard Schema, such as a zod schema" },
+    permissions: anything,
+    budget: anything,
+  },
+  local: {
+    model: anything,
+    maxIters: count,
+    tools: { fits: isToolList, expected: "an array of tools and of names or globs of tools" },
+    skills: anything,
+    workspaceMode: { fits: isMode, expected: '"isolated" or "shared"' },
+    leaf: anything,
+    subagents: anything,
+    instructions: text,
+    workspace: { fits: isText, expected: "the path of a directory" },
+  },
+  url: {
+    url: { fits: isWebAddress, expected: "a URL that starts with https:// or http://" },
+    headers: anything,
+    allowPrivateNetwork: anything,
+  },
+  agent: { agent: { fits: isAgent, expected: "an Agent, such as a ReActAgent" } },
+  create: { create: callback },
+} as const satisfies Record<string, Record<string, Field>>;
+const allFields: Readonly<Record<string, Field>> = Object.assign({}, ...Object.values(fields));
 const kinds = ["url", "agent", "create"] as const;
-const commonKeys: readonly string[] = [
-  "name",
-  "description",
-  "displayName",
-  "timeoutSeconds",
-  "output",
-  "permissions",
-  "budget",
-];
-const allKeys: readonly string[] = [...commonKeys, ...kinds, ...Object.values(ownKeys).flat()];
 
-/** Whether a declaration describes an agent that runs here and is yet to be made. */
+/** Returns whether a declaration describes an agent that the harness creates in this process. */
 export function isLocal(declaration: SubagentDeclaration): declaration is LocalSubagent {
   return kinds.every((kind) => declaration[kind] === undefined);
 }
 
-/** Throws `invalid_settings` when declarations, or those within them, cannot work one by one or together. */
+/** Throws `invalid_settings` if a declaration, or the combination of them, is invalid. */
 export function checkDeclarations(declarations: readonly SubagentDeclaration[]): void {
   if (!Array.isArray(declarations)) {
-    throw invalid("The subagents are not a list.", "Give an array of declarations.");
+    throw invalid(`subagents must be an array, got ${quote(declarations)}.`, "Pass [{ name, … }].");
   }
   if (declarations.length > maxDeclarations) {
-    const hint = `There can be ${maxDeclarations} at most.`;
+    const hint = `Declare at most ${maxDeclarations}.`;
     throw invalid(`There are ${declarations.length} subagents.`, hint);
   }
   const names = new Set<string>();
@@ -144,25 +141,26 @@ export function checkDeclarations(declarations: readonly SubagentDeclaration[]):
     checkDeclaration(declaration);
     const folded = declaration.name.toLowerCase();
     if (names.has(folded)) {
-      const hint = "Upper and lower case are the same in names. Rename one of them.";
-      throw invalid(`Two subagents are called ${shown(declaration.name)}.`, hint);
+      const hint = "Rename one of them. Names are case-insensitive.";
+      throw invalid(`Two subagents have the name ${quote(declaration.name)}.`, hint);
     }
     names.add(folded);
   }
 }
 
-/** Throws `invalid_settings` when something cannot be a declaration. */
+/** Throws `invalid_settings` if a declaration is invalid. */
 export function checkDeclaration(declaration: unknown): asserts declaration is SubagentDeclaration {
   if (typeof declaration !== "object" || declaration === null) {
-    throw invalid("A subagent is not an object.", "It is { name, description, … }.");
+    const message = `A subagent must be an object, got ${quote(declaration)}.`;
+    throw invalid(message, "Pass { name, description, … }.");
   }
   const settings = declaration as Settings;
   const refuse: Refuse = (problem, hint) => {
-    throw invalid(`The subagent ${shown(settings.name)} ${problem}.`, hint);
+    throw invalid(`The subagent ${quote(settings.name)} ${problem}.`, hint);
   };
   checkName(settings.name);
   if (!isText(settings.description)) {
-    refuse("has no description", "Say when to use it and what it gives back.");
+    refuse("has no description", "Say when to use it and what it returns.");
   }
   checkKeys(settings, refuse);
   checkValues(settings, refuse);
@@ -172,122 +170,89 @@ type Settings = { readonly [key: string]: unknown };
 type Refuse = (problem: string, hint: string) => never;
 
 function checkName(name: unknown): void {
-  const hint = "A letter or a digit, then letters, digits, _ and -, 63 characters at most.";
-  if (typeof name !== "string" || !namePattern.test(name)) {
-    throw invalid(`${shown(name)} cannot be the name of a subagent.`, hint);
-  }
-  // A directory of the workspace is called like it.
-  const problem = nameProblem(name);
+  const isValid = isText(name) && namePattern.test(name);
+  // Its directory in the workspace has the same name.
+  const problem = isValid ? nameProblem(name) : "is too long or has other characters";
   if (problem === undefined) return;
-  throw invalid(`${shown(name)} cannot be the name of a subagent: it ${problem}.`, hint);
+  const hint = "Use a letter or digit, then letters, digits, _ and -, at most 63 characters.";
+  throw invalid(`${quote(name)} cannot be the name of a subagent: it ${problem}.`, hint);
 }
 
-/** What does not go together is refused, and so is what nobody would ever look at. */
 function checkKeys(settings: Settings, refuse: Refuse): void {
   const present = Object.keys(settings).filter((key) => settings[key] !== undefined);
-  const kind = kinds.find((one) => settings[one] !== undefined) ?? "local";
-  const allowed: readonly string[] = [...commonKeys, kind, ...ownKeys[kind]];
-  const other = present.find((key) => !allowed.includes(key));
-  if (other !== undefined && !allKeys.includes(other)) {
-    refuse(`has an unknown setting ${shown(other)}`, `There are: ${allKeys.join(", ")}.`);
+  const kind = kinds.find((key) => settings[key] !== undefined) ?? "local";
+  const allowed = { ...fields.common, ...fields[kind] };
+  const extra = present.find((key) => !Object.hasOwn(allowed, key));
+  if (extra !== undefined && !Object.hasOwn(allFields, extra)) {
+    const keys = Object.keys(allFields).join(", ");
+    refuse(`has an unknown setting ${quote(extra)}`, `Use one of: ${keys}.`);
   }
-  if (other !== undefined && kind === "local") {
-    refuse(`has ${other} without url`, "Only a subagent on another server can have it.");
+  if (extra !== undefined && kind === "local") {
+    refuse(`has ${extra} without url`, `Remove ${extra}: only a remote subagent can have it.`);
   }
-  if (other !== undefined) {
-    refuse(`has both ${kind} and ${other}`, `Beside ${kind} leave out ${other}.`);
-  }
+  if (extra !== undefined) refuse(`has both ${kind} and ${extra}`, `Remove ${extra} or ${kind}.`);
   if (present.includes("instructions") && present.includes("workspace")) {
-    const hint = "The AGENTS.md in its workspace has its instructions: leave out one of them.";
+    const hint = "Remove one of them: the AGENTS.md of its workspace has its instructions.";
     refuse("has both instructions and workspace", hint);
   }
   if (settings.leaf !== false && present.includes("subagents")) {
-    refuse("is a leaf and has subagents", "Set leaf: false, or leave out subagents.");
+    refuse("is a leaf and has subagents", "Set leaf: false, or remove subagents.");
   }
 }
 
 function checkValues(settings: Settings, refuse: Refuse): void {
-  const { maxIters, timeoutSeconds, workspace, workspaceMode, instructions } = settings;
-  if (maxIters !== undefined && !(Number.isInteger(maxIters) && Number(maxIters) >= 1)) {
-    refuse(`has maxIters ${shown(maxIters)}`, "It is a whole number, at least 1.");
+  for (const [key, { fits, expected }] of Object.entries(allFields)) {
+    const value = settings[key];
+    if (value !== undefined && !fits(value))
+      refuse(`has ${key} ${quote(value)}`, `Pass ${expected}.`);
   }
-  if (timeoutSeconds !== undefined && !isTimeout(timeoutSeconds)) {
-    const hint = `It is a number from 0, which is in the background, to ${maxTimeoutSeconds}.`;
-    refuse(`has timeoutSeconds ${shown(timeoutSeconds)}`, hint);
-  }
-  if (workspaceMode !== undefined && workspaceMode !== "isolated" && workspaceMode !== "shared") {
-    refuse(`has workspaceMode ${shown(workspaceMode)}`, 'It is "isolated" or "shared".');
-  }
-  if (workspace !== undefined && !isText(workspace)) {
-    refuse(`has workspace ${shown(workspace)}`, "It is the path of a directory.");
-  }
-  if (instructions !== undefined && typeof instructions !== "string") {
-    refuse("has instructions that are not text", "Say what it is and how it works.");
-  }
-  checkTools(settings.tools, refuse);
-  checkBehind(settings, refuse);
-}
-
-function isTimeout(value: unknown): boolean {
-  return typeof value === "number" && value >= 0 && value <= maxTimeoutSeconds;
-}
-
-function checkTools(tools: unknown, refuse: Refuse): void {
-  if (tools === undefined) return;
-  const isTool = (one: unknown) =>
-    isText(one) || (typeof one === "object" && one !== null && definitionOf(one as Tool));
-  if (Array.isArray(tools) && tools.every(isTool)) return;
-  refuse(`has tools ${shown(tools)}`, "It is a list of names or globs of tools, and of tools.");
-}
-
-/** What the agent behind a declaration is made of. */
-function checkBehind(settings: Settings, refuse: Refuse): void {
-  const { model, output, url, agent, create, subagents, permissions } = settings;
-  const wrongRules = permissionsProblem(permissions);
-  if (wrongRules !== undefined) refuse(`has wrong rules: ${wrongRules}`, permissionsHint);
+  const { model, url, subagents, permissions } = settings;
+  const problem = permissionsProblem(permissions);
+  if (problem !== undefined) refuse(`has invalid permissions: ${problem}`, permissionsHint);
   try {
     if (model !== undefined) checkModel(model);
   } catch (error) {
     if (!(error instanceof RivuletError)) throw error;
-    refuse(
-      `has a model that cannot be used: ${error.message.replace(/\.$/, "")}`,
-      error.hint ?? "",
-    );
+    const reason = error.message.replace(/\.$/, "");
+    refuse(`has a model that cannot be used: ${reason}`, error.hint ?? "");
   }
-  if (output !== undefined && typeof output !== "object" && typeof output !== "function") {
-    refuse("has an output that is no schema", "Give a Standard Schema, such as one of zod.");
-  }
-  if (url !== undefined) checkUrl(url, refuse);
-  if (agent !== undefined && typeof (agent as Partial<Agent> | null)?.run !== "function") {
-    refuse("has an agent that cannot run", "Give an Agent, such as a ReActAgent.");
-  }
-  if (create !== undefined && typeof create !== "function") {
-    refuse("has a create that is no function", "It is called for each child and gives an Agent.");
+  const parsed = isText(url) ? URL.parse(url) : null;
+  // A URL is stored in records and shown in errors.
+  if (parsed?.username || parsed?.password) {
+    refuse("has a url with a password", "Pass it in headers.");
   }
   if (subagents !== undefined) checkDeclarations(subagents as readonly SubagentDeclaration[]);
-}
-
-function checkUrl(url: unknown, refuse: Refuse): void {
-  const parsed = typeof url === "string" ? URL.parse(url) : null;
-  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
-    refuse(`has the url ${shown(url)}`, "It begins with https:// or http://.");
-  }
-  // An address is kept in records and shown in errors.
-  if (parsed.username !== "" || parsed.password !== "") {
-    refuse("has a url with a password in it", "Give it with headers.");
-  }
 }
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value.trim() !== "";
 }
 
-function shown(value: unknown): string {
-  const isText = typeof value === "string";
-  const text = isText ? JSON.stringify(value) : inspect(value, { depth: 1, breakLength: Infinity });
-  return text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text;
+function isToolList(value: unknown): boolean {
+  const isTool = (tool: unknown) => typeof tool === "object" && tool && definitionOf(tool as Tool);
+  return Array.isArray(value) && value.every((entry) => isText(entry) || isTool(entry));
 }
 
-function invalid(message: string, hint: string): RivuletError<"invalid_settings"> {
-  return new RivuletError("invalid_settings", message, { hint });
+function isSchema(value: unknown): boolean {
+  return typeof value === "object" || typeof value === "function";
+}
+
+function isMode(value: unknown): boolean {
+  return value === "isolated" || value === "shared";
+}
+
+function isWebAddress(value: unknown): boolean {
+  return isText(value) && /^https?:$/.test(URL.parse(value)?.protocol ?? "");
+}
+
+function isAgent(value: unknown): boolean {
+  return typeof (value as Partial<Agent> | null)?.run === "function";
+}
+
+function quote(value: unknown): string {
+  const isString = typeof value === "string";
+  const text = isString
+    ? JSON.stringify(value)
+    : inspect(value, { depth: 1, breakLength: Infinity });
+  return text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text;
 }

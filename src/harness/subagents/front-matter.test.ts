@@ -11,7 +11,7 @@ describe("splitFrontMatter", () => {
     ["---\na: x --- y\n ---\n----\n--- \n---\nbody", "a: x --- y\n ---\n----\n--- ", "body"],
     ["---\na: x\u2028---\n---\nbody", "a: x\u2028---", "body"],
     ["---\na: 1\n---\nbody\n---\nmore", "a: 1", "body\n---\nmore"],
-  ])("cuts %j at the fences", (text, data, body) => {
+  ])("splits %j at the fences", (text, data, body) => {
     expect(splitFrontMatter(text)).toEqual({ data, body });
   });
 
@@ -43,13 +43,13 @@ describe("readFrontMatter", () => {
     expect(readFrontMatter("---\na: 1")).toHaveProperty("problem");
   });
 
-  it("keeps a key that objects have anyway for a key like any other", () => {
+  it("reads inherited property names as ordinary keys", () => {
     const { data } = read("__proto__: {polluted: true}") as { data: object };
     expect(Object.keys(data)).toEqual(["__proto__"]);
     expect(data).not.toHaveProperty("polluted");
   });
 
-  it("names the line of the file where it stops to be YAML", () => {
+  it("reports the line of a YAML error", () => {
     expect(problemOf("a: 1\nb: [1\nc: 2")).toMatch(/^Line 4: [^\n]*\.$/);
     expect(problemOf("a: 1\n\tb: 2")).toMatch(/^Line 3: /);
   });
@@ -58,20 +58,20 @@ describe("readFrontMatter", () => {
     ["a tag", "a: !!js/function 'x'", "Unresolved tag"],
     ["a local tag", "a: !run x", "Unresolved tag"],
     ["a binary", "a: !!binary aGk=", "Unresolved tag"],
-    ["a key twice", "a: 1\na: 2", 'The key "a" is there twice.'],
-    ["a key twice further down", "a: {b: 1, b: 2}", 'The key "b" is there twice.'],
-    ["a key that is no text", "? {a: 1}\n: 2", "all keys must be strings"],
+    ["a key twice", "a: 1\na: 2", 'The key "a" is duplicated.'],
+    ["a key twice further down", "a: {b: 1, b: 2}", 'The key "b" is duplicated.'],
+    ["a key that is not a string", "? {a: 1}\n: 2", "all keys must be strings"],
     ["an alias of itself", "a: &a [*a]", "aliases are not followed"],
     ["an alias", "a: *b", "aliases are not followed"],
     ["a second document", "a: 1\n...\nb: 2", "Source contains multiple documents"],
-    ["a list", "- a", "not a list of keys"],
-    ["a text", "a", "not a list of keys"],
+    ["a list", "- a", "must be keys with values"],
+    ["a text", "a", "must be keys with values"],
     ["too much", `a: ${"x".repeat(65_536)}`, "larger than 65536 bytes"],
   ])("refuses %s", (_, yaml, problem) => {
     expect(problemOf(yaml)).toContain(problem);
   });
 
-  it("refuses what would unfold into far more than it is, or is too deep", () => {
+  it("refuses aliases that expand without limit, and deep nesting", () => {
     const line = (name: string, of: string) => `${name}: &${name} [${Array(9).fill(of).join(",")}]`;
     const bomb = ["x", "*a", "*b", "*c", "*d", "*e", "*f", "*g", "*h"]
       .map((of, index) => line("abcdefghi".charAt(index), of))

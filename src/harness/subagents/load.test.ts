@@ -9,9 +9,9 @@ import type { Filesystem } from "../filesystem/filesystem.ts";
 import { localFilesystem } from "../filesystem/local.ts";
 import { storeFilesystem } from "../filesystem/store.ts";
 import type { LocalSubagent } from "./declaration.ts";
-import { declarationLoader, loadDeclarations } from "./load.ts";
+import { declarationLoader } from "./load.ts";
 
-/** A workspace in which the operator has written these files. */
+/** Creates a workspace with these files. */
 async function workspaceWith(texts: Readonly<Record<string, string | Uint8Array>>) {
   const files = storeFilesystem(memoryStore(), { readOnly: [] });
   for (const [name, text] of Object.entries(texts)) await files.write(`subagents/${name}`, text);
@@ -21,23 +21,23 @@ async function workspaceWith(texts: Readonly<Record<string, string | Uint8Array>
 const description = "description: Reviews code.";
 const fenced = (yaml: string, body = "") => `---\n${yaml}\n---\n${body}`;
 
-/** What becomes of one file, `reviewer.md`. */
+/** Loads one file, `reviewer.md`. */
 async function loaded(text: string | Uint8Array) {
-  const { declarations, problems } = await loadDeclarations(
+  const { declarations, problems } = await declarationLoader(
     await workspaceWith({ "reviewer.md": text }),
-  );
+  )();
   for (const problem of problems) expect(problem.path).toBe("subagents/reviewer.md");
   return { declarations, problems: problems.map(({ level, reason }) => `${level}: ${reason}`) };
 }
 
-/** The one that was loaded, without a problem. */
+/** Returns the only declaration, and expects no problems. */
 async function good(text: string): Promise<LocalSubagent | undefined> {
   const { declarations, problems } = await loaded(text);
   expect(problems).toEqual([]);
   return declarations[0];
 }
 
-/** Why it was left out. */
+/** Returns why the file was skipped. */
 async function skipped(text: string | Uint8Array): Promise<string> {
   const { declarations, problems } = await loaded(text);
   expect(declarations).toEqual([]);
@@ -49,7 +49,7 @@ async function skipped(text: string | Uint8Array): Promise<string> {
 const plain = { name: "reviewer", description: "Reviews code." };
 
 describe("a file", () => {
-  it("declares a subagent that is called like it", async () => {
+  it("declares a subagent with its name", async () => {
     const yaml = [
       description,
       "workspace:",
@@ -68,11 +68,11 @@ describe("a file", () => {
     });
   });
 
-  it("needs nothing but a description", async () => {
+  it("requires only a description", async () => {
     expect(await good(fenced(description))).toEqual(plain);
   });
 
-  it("may have a directory that defines it", async () => {
+  it("can name a directory with the definition", async () => {
     const yaml = `${description}\nworkspace: { path: ./defs/reviewer }`;
     expect(await good(fenced(yaml))).toEqual({ ...plain, workspace: "./defs/reviewer" });
   });
@@ -91,7 +91,7 @@ describe("a file", () => {
     expect(await good(text)).toEqual({ ...plain, instructions: "Review." });
   });
 
-  it("keeps --- inside a value, and in its text", async () => {
+  it("keeps --- inside a value and in its body", async () => {
     const read = await good(fenced('description: "a --- b"', "One.\n---\nTwo."));
     expect(read).toEqual({ ...plain, description: "a --- b", instructions: "One.\n---\nTwo." });
   });
@@ -101,7 +101,7 @@ describe("a file", () => {
     ['maxIters: "12"', 12],
     ["steps: 3", 3],
     ['steps: "4"', 4],
-  ])("takes %j for a number", async (line, maxIters) => {
+  ])("reads %j as a number", async (line, maxIters) => {
     expect(await good(fenced(`${description}\n${line}`))).toEqual({ ...plain, maxIters });
   });
 
@@ -111,64 +111,84 @@ describe("a file", () => {
     ["tools: [' read_file ']", ["read_file"]],
     ["tools: []", []],
     ["tools: ''", []],
-  ])("takes %j for a list", async (line, tools) => {
+  ])("reads %j as a list", async (line, tools) => {
     expect(await good(fenced(`${description}\n${line}`))).toEqual({ ...plain, tools });
   });
 
   it.each([
-    ["colour: red", '"colour" is ignored: it is not known.'],
-    ["leaf: false", '"leaf" is ignored: it is not known.'],
-    ["__proto__: {url: x}", '"__proto__" is ignored: it is not known.'],
-    ["constructor: x", '"constructor" is ignored: it is not known.'],
-    ["name: other", '"name" is ignored: the name of the file is the name.'],
-    ["url: https://x.example", '"url" is ignored: declare a subagent on another server in code.'],
-    ["headers: {a: b}", '"headers" is ignored: declare a subagent on another server in code.'],
-    ["workspace.mode: shared", '"workspace.mode" is ignored: write mode below workspace.'],
-    ["workspace: {root: x}", '"workspace.root" is ignored: it is not known.'],
-  ])("with %j is read without it, and a warning", async (line, reason) => {
+    ["colour: red", '"colour" is ignored: it is an unknown key.'],
+    ["leaf: false", '"leaf" is ignored: it is an unknown key.'],
+    ["__proto__: {url: x}", '"__proto__" is ignored: it is an unknown key.'],
+    ["constructor: x", '"constructor" is ignored: it is an unknown key.'],
+    ["name: other", '"name" is ignored: the file name is the name.'],
+    ["url: https://x.example", '"url" is ignored: declare remote subagents in code.'],
+    ["headers: {a: b}", '"headers" is ignored: declare remote subagents in code.'],
+    ["workspace.mode: shared", '"workspace.mode" is ignored: put mode below workspace.'],
+    ["workspace: {root: x}", '"workspace.root" is ignored: it is an unknown key.'],
+  ])("ignores %j with a warning", async (line, reason) => {
     const read = await loaded(fenced(`${description}\n${line}`));
     expect(read).toEqual({ declarations: [plain], problems: [`warning: ${reason}`] });
   });
 
-  it("with maxIters and steps has maxIters", async () => {
+  it("prefers maxIters to steps", async () => {
     const read = await loaded(fenced(`${description}\nsteps: 3\nmaxIters: 4`));
     expect(read.declarations).toEqual([{ ...plain, maxIters: 4 }]);
-    expect(read.problems).toEqual(["warning: steps is ignored: maxIters is there."]);
+    expect(read.problems).toEqual(["warning: steps is ignored: maxIters is set."]);
   });
 
-  it("with a text beside the path of its workspace loses the text", async () => {
+  it("ignores its body when it has a workspace path", async () => {
     const yaml = `${description}\nworkspace:\n  path: defs/reviewer`;
     const read = await loaded(fenced(yaml, "You review."));
     expect(read.declarations).toEqual([{ ...plain, workspace: "defs/reviewer" }]);
     expect(read.problems).toEqual([
-      "warning: Its text is ignored: the AGENTS.md of its workspace counts.",
+      "warning: Its text is ignored: the AGENTS.md of its workspace is used.",
     ]);
   });
 
   it.each([
-    ["nothing in it", "", "does not begin with front matter"],
-    ["no front matter", "You review.", "does not begin with front matter"],
-    ["an empty line before it", `\n${fenced(description)}`, "does not begin with front matter"],
+    ["nothing in it", "", "must start with front matter"],
+    ["no front matter", "You review.", "must start with front matter"],
+    ["an empty line before it", `\n${fenced(description)}`, "must start with front matter"],
     ["no end of it", `---\n${description}\nYou review.`, "has no end"],
     ["bad YAML", fenced(`${description}\ntools: [a`), "Line 3: "],
-    ["a key twice", fenced(`${description}\n${description}`), "is there twice"],
+    ["a key twice", fenced(`${description}\n${description}`), "is duplicated"],
     ["a tag", fenced(`${description}\nmodel: !!js/function x`), "Unresolved tag"],
-    ["no keys", fenced("Reviews code."), "not a list of keys"],
+    ["no keys", fenced("Reviews code."), "must be keys with values"],
     ["no description", fenced("model: openai:x"), "has no description"],
     ["a blank description", fenced("description: ' '"), "has no description"],
-    ["a description that is no text", fenced("description: [a]"), "has no description"],
+    ["a description that is not a string", fenced("description: [a]"), "has no description"],
     ["a number that is none", fenced(`${description}\nmaxIters: many`), 'has maxIters "many"'],
     ["a number too small", fenced(`${description}\nmaxIters: '0'`), "has maxIters 0"],
     ["half a number", fenced(`${description}\nsteps: 1.5`), "has maxIters 1.5"],
     ["an unknown model", fenced(`${description}\nmodel: nobody:x`), 'no provider "nobody"'],
-    ["a model without provider", fenced(`${description}\nmodel: gpt`), "does not name a provider"],
-    ["several models", fenced(`${description}\nmodel: [openai:a, openai:b]`), "model is a list"],
-    ["a model that is a map", fenced(`${description}\nmodel: {a: b}`), "This is not a model"],
+    [
+      "a model without provider",
+      fenced(`${description}\nmodel: gpt`),
+      'must have the form "provider:model"',
+    ],
+    [
+      "several models",
+      fenced(`${description}\nmodel: [openai:a, openai:b]`),
+      "model must be one name",
+    ],
+    [
+      "a model that is a map",
+      fenced(`${description}\nmodel: {a: b}`),
+      "must be a model, got an object",
+    ],
     ["tools that are none", fenced(`${description}\ntools: 3`), "has tools 3"],
     ["a tool that is none", fenced(`${description}\ntools: [a, 3]`), "has tools"],
-    ["a tool that is a map", fenced(`${description}\ntools: [{name: a}]`), "not made with tool()"],
+    [
+      "a tool that is a map",
+      fenced(`${description}\ntools: [{name: a}]`),
+      "not created with tool()",
+    ],
     ["an unknown mode", fenced(`${description}\nworkspace: {mode: Shared}`), "workspaceMode"],
-    ["a workspace that is a text", fenced(`${description}\nworkspace: defs/x`), "has no keys"],
+    [
+      "a workspace that is a text",
+      fenced(`${description}\nworkspace: defs/x`),
+      "must have the keys",
+    ],
     ["a path that is none", fenced(`${description}\nworkspace: {path: [a]}`), "has workspace"],
     ["a path outside", fenced(`${description}\nworkspace: {path: ../x}`), "outside the workspace"],
     [
@@ -184,16 +204,16 @@ describe("a file", () => {
     ],
     ["too large a front matter", fenced(`${description}\nx: ${"x".repeat(65_536)}`), "65536 bytes"],
     ["1 MB", fenced(description, "x".repeat(1024 * 1024)), "larger than 262144 bytes"],
-  ])("with %s is left out", async (_, text, reason) => {
+  ])("is skipped with %s", async (_, text, reason) => {
     expect(await skipped(text)).toContain(reason);
   });
 
-  it("that is no text is left out", async () => {
+  it("is skipped if it is not text", async () => {
     const bytes = Buffer.concat([Buffer.from(fenced(description)), Buffer.from([0xff, 0xfe])]);
     expect(await skipped(bytes)).toContain("is not UTF-8 text");
   });
 
-  it("that would unfold into far more than it is, is left out", async () => {
+  it("is skipped if its aliases expand without limit", async () => {
     const lines = Array.from("bcdefghi", (name, index) => {
       const before = "abcdefgh".charAt(index);
       return `${name}: &${name} [${Array(9).fill(`*${before}`).join(",")}]`;
@@ -204,7 +224,7 @@ describe("a file", () => {
 });
 
 describe("a directory", () => {
-  it("is read without what is below it or is no Markdown, in the order of its names", async () => {
+  it("gives its Markdown files in the order of names, without subdirectories", async () => {
     const files = await workspaceWith({
       "b.md": fenced(description),
       "a.md": fenced(description),
@@ -213,27 +233,27 @@ describe("a directory", () => {
       "more/d.md": fenced(description),
       "e.md/f.md": fenced(description),
     });
-    const { declarations, problems } = await loadDeclarations(files);
+    const { declarations, problems } = await declarationLoader(files)();
     expect(declarations.map(({ name }) => name)).toEqual(["C", "a", "b"]);
     expect(problems).toEqual([]);
   });
 
-  it("may be missing, or another one", async () => {
+  it("can be missing, or have another path", async () => {
     const none = { declarations: [], problems: [] };
     const files = await workspaceWith({ "team/a.md": fenced(description) });
-    expect(await loadDeclarations(await workspaceWith({}))).toEqual(none);
-    expect(await loadDeclarations(files)).toEqual(none);
-    expect((await loadDeclarations(files, "subagents/team")).declarations).toHaveLength(1);
+    expect(await declarationLoader(await workspaceWith({}))()).toEqual(none);
+    expect(await declarationLoader(files)()).toEqual(none);
+    expect((await declarationLoader(files, "subagents/team")()).declarations).toHaveLength(1);
   });
 
-  it("of which one file is bad still gives the others", async () => {
+  it("gives the other files if one is invalid", async () => {
     const files = await workspaceWith({
       "a.md": fenced(description),
       "b.md": "bad",
       "c d.md": fenced(description),
       "z.md": fenced(description),
     });
-    const { declarations, problems } = await loadDeclarations(files);
+    const { declarations, problems } = await declarationLoader(files)();
     expect(declarations.map(({ name }) => name)).toEqual(["a", "z"]);
     expect(problems.map(({ path, level }) => `${level} ${path}`)).toEqual([
       "skipped subagents/b.md",
@@ -242,13 +262,13 @@ describe("a directory", () => {
     expect(problems[1]?.reason).toContain('"c d" cannot be the name of a subagent');
   });
 
-  it("with names that differ only in case gives the first that can be used", async () => {
+  it("gives the first usable of two names that differ only in case", async () => {
     const files = await workspaceWith({
       "REVIEWER.md": "bad",
       "Reviewer.md": fenced(description),
       "reviewer.md": fenced(description),
     });
-    const { declarations, problems } = await loadDeclarations(files);
+    const { declarations, problems } = await declarationLoader(files)();
     expect(declarations.map(({ name }) => name)).toEqual(["Reviewer"]);
     expect(problems[1]).toEqual({
       path: "subagents/reviewer.md",
@@ -257,17 +277,17 @@ describe("a directory", () => {
     });
   });
 
-  it("with too many files gives the first", async () => {
+  it("gives the first 256 files", async () => {
     const names = Array.from({ length: 257 }, (_, index) => `a${String(index).padStart(3, "0")}`);
     const texts = names.map((name) => [`${name}.md`, fenced(description)]);
     const files = await workspaceWith(Object.fromEntries(texts));
-    const { declarations, problems } = await loadDeclarations(files);
+    const { declarations, problems } = await declarationLoader(files)();
     expect(declarations.map(({ name }) => name)).toEqual(names.slice(0, 256));
     expect(problems).toEqual([
       {
         path: "subagents",
         level: "skipped",
-        reason: "Only the first 256 files in it are read.",
+        reason: "Only the first 256 files are read.",
       },
     ]);
   });
@@ -283,36 +303,36 @@ describe("on a disk", () => {
   });
   afterEach(() => rm(root, { recursive: true }));
 
-  it("no link is followed", async () => {
+  it("follows no links", async () => {
     await writeFile(join(root, "real.md"), fenced(description));
     await symlink(join(root, "real.md"), join(root, "subagents", "link.md"));
-    const { declarations, problems } = await loadDeclarations(files);
+    const { declarations, problems } = await declarationLoader(files)();
     expect(declarations).toEqual([]);
     expect(problems).toEqual([
       {
         path: "subagents/link.md",
         level: "skipped",
-        reason: "It is not a regular file, and links are not followed.",
+        reason: "It is not a regular file. Links are not followed.",
       },
     ]);
   });
 
-  it("a directory that is a link, or none, declares nothing", async () => {
+  it("declares nothing in a directory that is a link or a file", async () => {
     await symlink(join(root, "subagents"), join(root, "link"));
     await writeFile(join(root, "file"), "");
     for (const directory of ["link", "file"]) {
-      const { declarations, problems } = await loadDeclarations(files, directory);
+      const { declarations, problems } = await declarationLoader(files, directory)();
       expect(declarations).toEqual([]);
       expect(problems).toMatchObject([{ path: directory, level: "skipped" }]);
     }
   });
 
-  it("a definition may lie below a root that the operator lists", async () => {
+  it("accepts a definition below a root of the operator", async () => {
     const outside = await mkdtemp(join(tmpdir(), "rivulet-load-"));
     const yaml = `${description}\nworkspace: {path: ${join(outside, "reviewer")}}`;
     await writeFile(join(root, "subagents", "reviewer.md"), fenced(yaml));
-    expect((await loadDeclarations(files)).problems).toMatchObject([{ level: "skipped" }]);
-    const { declarations } = await loadDeclarations(files, "subagents", { roots: [outside] });
+    expect((await declarationLoader(files)()).problems).toMatchObject([{ level: "skipped" }]);
+    const { declarations } = await declarationLoader(files, "subagents", { roots: [outside] })();
     expect(declarations).toEqual([{ ...plain, workspace: join(outside, "reviewer") }]);
     await rm(outside, { recursive: true });
   });
@@ -343,7 +363,7 @@ describe("on a disk", () => {
       return declarationLoader(counted, "subagents", { clock });
     }
 
-    it("reads again only what has changed", async () => {
+    it("reads again only after a change", async () => {
       const load = loader();
       expect((await load()).declarations).toEqual([]);
       await write("a.md", fenced(description));
@@ -364,7 +384,7 @@ describe("on a disk", () => {
       expect((await load()).declarations).toEqual([]);
     });
 
-    it("reads a file again that was written just now, and gives the same while it is the same", async () => {
+    it("reads a recent file again, and returns the same object while it is equal", async () => {
       await write("a.md", fenced("description: One."));
       now = start + 1_000;
       const load = loader();
@@ -379,7 +399,7 @@ describe("on a disk", () => {
       expect(reads).toBe(4);
     });
 
-    it("tries again what could not be read", async () => {
+    it("retries a file that could not be read", async () => {
       await write("a.md", fenced(description));
       let isBroken = true;
       const load = loader(async (path) => {
@@ -395,12 +415,12 @@ describe("on a disk", () => {
   });
 });
 
-it("a model cannot declare a subagent with the tools it has", async () => {
+it("keeps a model from declaring a subagent with its file tools", async () => {
   const files = storeFilesystem(memoryStore());
   for (const path of ["subagents/x.md", "SUBAGENTS/x.md", "./a/../subagents/x.md"]) {
     await expect(files.write(path, fenced(description))).rejects.toMatchObject({
       code: "read_only",
     });
   }
-  expect(await loadDeclarations(files)).toEqual({ declarations: [], problems: [] });
+  expect(await declarationLoader(files)()).toEqual({ declarations: [], problems: [] });
 });

@@ -35,13 +35,13 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     await main.write("defs/reviewer/AGENTS.md", "\uFEFFYou review.\n");
   });
 
-  it("general-purpose: the main workspace, no instructions", async () => {
+  it("uses the main workspace without instructions for general-purpose", async () => {
     const mirror = { name: "general-purpose", description: "Like you." };
     const placed = await placeSubagent({ ...mirror, workspaceMode: "shared" }, main);
     expect(placed).toEqual({ files: main, instructions: "" });
   });
 
-  it("a path, isolated: works there, with its AGENTS.md", async () => {
+  it("uses the path and its AGENTS.md when isolated", async () => {
     const declaration = { ...base, workspace: "./defs/reviewer" };
     const { files, instructions } = await placeSubagent(declaration, main);
     expect(instructions).toBe("You review.");
@@ -52,7 +52,7 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     });
   });
 
-  it("a path, shared: its AGENTS.md, the main workspace", async () => {
+  it("uses the AGENTS.md of the path and the main workspace when shared", async () => {
     const declaration = { ...base, workspace: "defs/reviewer", workspaceMode: "shared" } as const;
     expect(await placeSubagent(declaration, main)).toEqual({
       files: main,
@@ -60,7 +60,7 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     });
   });
 
-  it("none, isolated: its instructions, and a directory that only it can write", async () => {
+  it("uses the instructions and an own directory when isolated without a path", async () => {
     const declaration = { ...base, instructions: "Review." };
     const { files, instructions } = await placeSubagent(declaration, main);
     expect(instructions).toBe("Review.");
@@ -76,7 +76,7 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     expect(await textOf(again.files, "report.md")).toBe("mine");
   });
 
-  it("none, shared: its instructions, the main workspace", async () => {
+  it("uses the instructions and the main workspace when shared without a path", async () => {
     const declaration = { ...base, instructions: "Review.", workspaceMode: "shared" } as const;
     expect(await placeSubagent(declaration, main)).toEqual({
       files: main,
@@ -84,14 +84,14 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     });
   });
 
-  it("takes a missing AGENTS.md, and a missing directory, for no instructions", async () => {
+  it("has no instructions without an AGENTS.md or directory", async () => {
     await main.write("defs/empty/notes.md", "");
     for (const workspace of ["defs/empty", "defs/none"]) {
       expect((await placeSubagent({ ...base, workspace }, main)).instructions, workspace).toBe("");
     }
   });
 
-  it("lets several use one definition", async () => {
+  it("allows several subagents with one definition", async () => {
     const workspace = "defs/reviewer";
     const one = await placeSubagent({ ...base, workspace }, main);
     const other = await placeSubagent({ ...base, name: "second", workspace }, main);
@@ -103,13 +103,13 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
       const placed = placeSubagent({ ...base, workspace, workspaceMode }, main);
       await expect(placed).rejects.toMatchObject({
         code: "outside_workspace",
-        hint: expect.stringContaining("root"),
+        hint: expect.stringContaining("subagentRoots"),
       });
     }
   });
 
   it.each(["subagents", "./x/../SubAgents/y", "skills/z", "agents", ".git", "a/.git/hooks"])(
-    "lets nobody work in %j",
+    "refuses to work in %j",
     async (workspace) => {
       const placed = placeSubagent({ ...base, workspace }, main);
       await expect(placed).rejects.toMatchObject({ code: "read_only" });
@@ -118,13 +118,13 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     },
   );
 
-  it("lets a definition among the agents be worked in", async () => {
+  it("allows work in a directory below agents", async () => {
     const { files } = await placeSubagent({ ...base, workspace: "agents/reviewer" }, main);
     await files.write("notes.md", "mine");
     expect(await textOf(main, "agents/reviewer/notes.md")).toBe("mine");
   });
 
-  it("goes elsewhere only below a root that the operator lists", async () => {
+  it("leaves the workspace only below a root of the operator", async () => {
     const workspace = join(outside, "reviewer");
     const place = (roots: readonly string[]) =>
       placeSubagent({ ...base, workspace }, main, { roots });
@@ -143,7 +143,7 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
 });
 
 describe("placeSubagent on a disk", () => {
-  it("takes an absolute path in the workspace for what it is", async () => {
+  it("accepts an absolute path inside the workspace", async () => {
     const root = join(directory, "main");
     const main = localFilesystem(root);
     await mkdir(join(root, "subagents"), { recursive: true });
@@ -154,7 +154,7 @@ describe("placeSubagent on a disk", () => {
     await expect(placeSubagent(control, main)).rejects.toMatchObject({ code: "read_only" });
   });
 
-  it("follows no link, in the workspace or below a root", async () => {
+  it("follows no link in the workspace or below a root", async () => {
     const root = join(directory, "main");
     await mkdir(root);
     await symlink(outside, join(root, "link"));

@@ -3,34 +3,25 @@ import { RivuletError } from "../../protocol/error.ts";
 import { fileError } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { localFilesystem } from "../filesystem/local.ts";
-import { foldName } from "../filesystem/name.ts";
+import { foldName } from "../filesystem/path.ts";
 import { exactText } from "../filesystem/text.ts";
 import type { LocalSubagent } from "./declaration.ts";
 
-/** Where a subagent lives and what it is told. */
-export interface Placement {
-  /** The root of its files. */
-  readonly files: Filesystem;
-  /** What its system prompt begins with; may be empty. */
-  readonly instructions: string;
-}
-
-/** What an operator allows besides the workspace. */
+/** Directories that the operator allows besides the workspace. */
 export interface PlacementOptions {
-  /** Absolute paths of directories of this machine: a definition may lie below one of them. */
+  /** Absolute paths of directories that may contain definitions. */
   readonly roots?: readonly string[];
 }
 
 /**
- * Places a subagent by its workspace and mode. A directory of its own is where it works when it is isolated, and only
- * tells what it is when it shares the files of its caller. Without one, isolated work is done in a directory that
- * carries its name and comes into being with the first file in it.
+ * Returns the files and instructions of a subagent. With `workspace`, an isolated subagent works there, and a shared one
+ * only takes its instructions from there. Without it, an isolated subagent works in `agents/<name>/workspace`.
  */
 export async function placeSubagent(
   declaration: LocalSubagent,
   main: Filesystem,
   options: PlacementOptions = {},
-): Promise<Placement> {
+): Promise<{ readonly files: Filesystem; readonly instructions: string }> {
   const { name, workspace, workspaceMode = "isolated", instructions = "" } = declaration;
   const isShared = workspaceMode === "shared";
   if (workspace === undefined) {
@@ -40,7 +31,7 @@ export async function placeSubagent(
   return { files: isShared ? main : definition, instructions: await personaIn(definition) };
 }
 
-/** The directory that defines a subagent. Throws when it lies elsewhere than it may, or cannot be worked in. */
+/** Opens the directory that defines a subagent; throws if it is outside the allowed directories or not workable. */
 export async function openDefinition(
   path: string,
   main: Filesystem,
@@ -50,7 +41,9 @@ export async function openDefinition(
   try {
     definition = main.below(path);
   } catch (error) {
-    const root = isAbsolute(path) ? roots.find((one) => isWithin(one, path)) : undefined;
+    const root = isAbsolute(path)
+      ? roots.find((candidate) => isWithin(candidate, path))
+      : undefined;
     if (root === undefined) throw withRootsHint(error);
     const below = relative(root, resolve(path)).replaceAll("\\", "/");
     if (!isShared) checkWorkable(below, path);
@@ -60,17 +53,17 @@ export async function openDefinition(
   return definition;
 }
 
-/** Who works in a directory may write there, and what steers other agents must stay out of reach. */
+/** An agent can write where it works, so it must not work where other agents are configured. */
 function checkWorkable(path: string, asWritten: string): void {
   const names = path.split("/").filter((name) => name !== "" && name !== ".");
   const [first = "", ...below] = names.map(foldName);
-  const steers = first === "subagents" || first === "skills";
-  const holdsAll = first === "agents" && below.length === 0;
-  if (!steers && !holdsAll && ![first, ...below].includes(".git")) return;
+  const isConfiguration = first === "subagents" || first === "skills";
+  const holdsAgents = first === "agents" && below.length === 0;
+  if (!isConfiguration && !holdsAgents && ![first, ...below].includes(".git")) return;
   throw fileError(
     "read_only",
     `A subagent cannot work in ${JSON.stringify(asWritten)}.`,
-    "Give it another directory, or let it share the workspace.",
+    "Choose another directory, or set the mode to shared.",
   );
 }
 
@@ -81,7 +74,8 @@ function isWithin(root: string, path: string): boolean {
 
 function withRootsHint(error: unknown): unknown {
   if (!(error instanceof RivuletError) || error.code !== "outside_workspace") return error;
-  const hint = "Move it into the workspace, or list a root above it and give its absolute path.";
+  const hint =
+    "Move it into the workspace, or add a directory above it to subagentRoots and use its absolute path.";
   return new RivuletError(error.code, error.message, { hint });
 }
 

@@ -1,19 +1,37 @@
-import { agentWith, settingsBehind } from "../../agent/settings.ts";
-import { joinPermissions } from "../../agent/tool/permission.ts";
+import { isAbsolute } from "node:path";
+import { settingsBehind } from "../../agent/loop/settings.ts";
+import { agentWith } from "../../agent/react-agent.ts";
+import { joinPermissions, matchesGlob } from "../../agent/tool/permission.ts";
+import type { Tool } from "../../agent/tool/tool.ts";
+import { Toolkit, type ToolSource } from "../../agent/tool/toolkit.ts";
 import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { TaskRef } from "../../protocol/message.ts";
-import type { Harness } from "../harness.ts";
-import { declaredAgent, generalPurpose, mirrorAgent } from "./child-agent.ts";
-import { isLocal, type SubagentDeclaration } from "./declaration.ts";
+import { defaultContextFiles } from "../context-files.ts";
+import type { Harness, HarnessAgentOptions } from "../harness.ts";
+import { generalPurposeDescription, subagentContext } from "../prompts.ts";
+import { isLocal, type LocalSubagent, type SubagentDeclaration } from "./declaration.ts";
 import { declarationLoader, type LoadedDeclarations } from "./load.ts";
+import { placeSubagent } from "./placement.ts";
+
+const generalPurpose = "general-purpose";
+
+/** The tools for subagents and their tasks. */
+export const subagentToolNames: ReadonlySet<string> = new Set([
+  "agent_spawn",
+  "agent_send",
+  "agent_list",
+  "task_output",
+  "task_wait",
+  "task_cancel",
+  "task_list",
+]);
 
 const noFiles: LoadedDeclarations = { declarations: [], problems: [] };
 
-/** How long a child that was made for one key is kept after its last task. */
-const idleMs = 10 * 60_000;
+const idleMs = 10 * 60_000; // how long an agent from a factory is kept after its last use
 
-/** For whom an agent is needed. */
+/** The child that an agent is needed for. */
 export interface ForChild {
   readonly agentKey: string;
   readonly task: TaskRef;
@@ -21,53 +39,47 @@ export interface ForChild {
   readonly userId?: string;
 }
 
-/** A kind of agent on offer. */
+/** An agent type that a model can spawn. */
 export interface RosterEntry {
   readonly name: string;
   readonly description: string;
-  /** What somebody has declared; absent for the one that is always there. */
+  /** Absent for the built-in subagent. */
   readonly declaration?: SubagentDeclaration;
-  /** The agent for one child. Settings only, so children share it, unless a factory makes one for each. */
+  /** Returns the agent of a child. Children share one agent, unless a factory creates one for each. */
   agentFor(child: ForChild): Promise<Agent>;
 }
 
-/** The agents that another one can call on. */
+/** The subagents of an agent. */
 export interface Roster {
-  /** All of them, as declared at this moment. */
   entries(): Promise<readonly RosterEntry[]>;
   find(name: string): Promise<RosterEntry | undefined>;
 }
 
-/**
- * Merges what there is: the built-in one, declarations in code, files of the workspace, factories. Of two with one name
- * the later counts, with a warning.
- */
+/** Merges the built-in subagent, declarations in code, workspace files and factories; the later of two names wins. */
 export function openRoster(harness: Harness, declared: readonly SubagentDeclaration[]): Roster {
   const { options, workspace, clock, warn } = harness;
   const { subagentRoots: roots = [] } = options;
-  const isFactory = (one: SubagentDeclaration) => "create" in one && one.create !== undefined;
   const builtIn: RosterEntry = {
     name: generalPurpose,
-    description: "An agent like you, with your tools, for any task that stands on its own.",
-    agentFor: once(async () => mirrorAgent(harness)),
+    description: generalPurposeDescription,
+    agentFor: cached(async () => mirrorAgent(harness)),
   };
-  const inCode = declared.filter((one) => !isFactory(one)).map(entryOf);
-  const factories = declared.filter(isFactory).map(entryOf);
-  const isRead = workspace && options.subagentFiles !== false;
-  const load = isRead && declarationLoader(workspace.files, "subagents", { clock, roots });
+  const inCode = declared.filter(({ create }) => create === undefined).map(entryOf);
+  const factories = declared.filter(({ create }) => create !== undefined).map(entryOf);
+  const readsFiles = workspace && options.subagentFiles !== false;
+  const load = readsFiles && declarationLoader(workspace.files, "subagents", { clock, roots });
   let loaded: readonly SubagentDeclaration[] | undefined;
   let merged: readonly RosterEntry[] = [];
 
-  /** An entry for a declaration; the agent behind it is made when it is first needed. */
   function entryOf(declaration: SubagentDeclaration): RosterEntry {
-    return { ...declaration, declaration, agentFor: agentMaker(harness, declaration) };
+    return { ...declaration, declaration, agentFor: agentSource(harness, declaration) };
   }
 
-  function merge(...sources: readonly (readonly RosterEntry[])[]): readonly RosterEntry[] {
+  function merge(entries: readonly RosterEntry[]): readonly RosterEntry[] {
     const byName = new Map<string, RosterEntry>();
-    for (const entry of sources.flat()) {
+    for (const entry of entries) {
       const key = entry.name.toLowerCase();
-      if (byName.has(key)) warn(`Subagent ${entry.name} is declared twice: the later one counts.`);
+      if (byName.has(key)) warn(`Subagent ${entry.name} is declared twice: the later one is used.`);
       byName.set(key, entry);
     }
     return [...byName.values()];
@@ -78,42 +90,36 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
     if (declarations === loaded) return merged;
     loaded = declarations;
     for (const { path, reason } of problems) warn(`${path}: ${reason}`);
-    merged = merge([builtIn], inCode, declarations.map(entryOf), factories);
+    merged = merge([builtIn, ...inCode, ...declarations.map(entryOf), ...factories]);
     return merged;
   }
 
   return {
     entries,
     async find(name) {
-      const found = (await entries()).filter(
-        (entry) => entry.name.toLowerCase() === name.toLowerCase(),
-      );
-      return found[0];
+      const key = name.toLowerCase();
+      return (await entries()).find((entry) => entry.name.toLowerCase() === key);
     },
   };
 }
 
-function agentMaker(
+function agentSource(
   harness: Harness,
   declaration: SubagentDeclaration,
 ): (child: ForChild) => Promise<Agent> {
-  if (isLocal(declaration)) return once(() => declaredAgent(harness, declaration));
-  const asDeclared = (agent: Agent) => underDeclaration(agent, declaration);
-  if ("agent" in declaration && declaration.agent) {
-    const { agent } = declaration;
-    return once(async () => asDeclared(agent));
+  if (isLocal(declaration)) return cached(() => declaredAgent(harness, declaration));
+  const { agent, create } = declaration;
+  if (agent) return cached(async () => withDeclaration(agent, declaration));
+  if (create) {
+    return cachedByKey(harness.clock, async ({ task, depth, userId }) => {
+      const made = await create({ task, depth, ...(userId !== undefined && { userId }) });
+      return withDeclaration(made, declaration);
+    });
   }
-  if ("create" in declaration && declaration.create) {
-    const { create } = declaration;
-    return keptByKey(harness.clock, async ({ task, depth, userId }) =>
-      asDeclared(await create({ task, depth, ...(userId !== undefined && { userId }) })),
-    );
-  }
-  throw new Error(`Subagent ${declaration.name} is of no known kind.`);
+  throw new Error(`Subagent ${declaration.name} has no agent, create or instructions.`);
 }
 
-/** An agent that somebody has brought, with what its declaration says besides. */
-function underDeclaration(
+function withDeclaration(
   agent: Agent,
   { displayName, permissions, budget }: SubagentDeclaration,
 ): Agent {
@@ -126,31 +132,149 @@ function underDeclaration(
   });
 }
 
-/** Makes a value when it is first asked for; a failure is tried again the next time. */
-function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
+function cached<T>(create: () => Promise<T>): () => Promise<T> {
+  let value: Promise<T> | undefined;
   return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined;
+    value ??= create().catch((error: unknown) => {
+      value = undefined;
       throw error;
     });
-    return made;
+    return value;
   };
 }
 
-/** One agent for each key. One that nobody has asked for in a while is let go; asked for again, it is made again. */
-function keptByKey(
+function cachedByKey(
   clock: Clock,
-  make: (child: ForChild) => Promise<Agent>,
+  create: (child: ForChild) => Promise<Agent>,
 ): (child: ForChild) => Promise<Agent> {
   const kept = new Map<string, { readonly agent: Promise<Agent>; usedAt: number }>();
   return (child) => {
     const now = clock.now();
     for (const [key, { usedAt }] of kept) if (now - usedAt > idleMs) kept.delete(key);
-    const known = kept.get(child.agentKey) ?? { agent: make(child), usedAt: now };
-    known.usedAt = now;
-    kept.set(child.agentKey, known);
-    known.agent.catch(() => kept.delete(child.agentKey));
-    return known.agent;
+    const { agent } = kept.get(child.agentKey) ?? { agent: create(child) };
+    kept.set(child.agentKey, { agent, usedAt: now });
+    agent.catch(() => kept.delete(child.agentKey));
+    return agent;
   };
+}
+
+/** Creates a subagent with the options of its parent, but without subagents. */
+function mirrorAgent(harness: Harness): Agent {
+  const { options } = harness;
+  const common = commonOptions(harness);
+  return harness.create({
+    ...options,
+    ...common,
+    hooks: [...(options.hooks ?? []), ...common.hooks],
+    name: generalPurpose,
+    agentId: generalPurpose,
+    systemPrompt: joinSections(options.systemPrompt, subagentContext),
+    subagents: false,
+  });
+}
+
+/** Creates the agent of a declaration, with the options that it inherits from its parent. */
+async function declaredAgent(harness: Harness, declaration: LocalSubagent): Promise<Agent> {
+  const { options, workspace } = harness;
+  const { tools, toolkit = new Toolkit(tools && { tools }), subagentRoots = [] } = options;
+  const { name, displayName = name, description, maxIters, budget, permissions } = declaration;
+  const { workspace: definition = "", leaf = true } = declaration;
+  // A declaration in code may name any absolute path; the loader checks those in files.
+  const roots = [...subagentRoots, ...(isAbsolute(definition) ? [definition] : [])];
+  const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
+  const added = (declaration.tools ?? []).filter((entry) => typeof entry !== "string");
+  const addedNames = new Set(added.map((tool) => tool.name));
+  const common = commonOptions(harness);
+  // An ancestor's list does not apply to the tools that this declaration adds.
+  const sources = common.toolSources.map((source: ToolSource | Allowlist) =>
+    "including" in source ? source.including(addedNames) : source,
+  );
+  return harness.create({
+    ...Object.fromEntries(inheritedKeys.map((key) => [key, options[key]])),
+    ...common,
+    toolkit: toolkit.without(addedNames).with(added),
+    toolSources: declaration.tools ? [...sources, allowlistOf(declaration.tools)] : sources,
+    name: displayName,
+    agentId: name,
+    description,
+    model: declaration.model ?? options.model,
+    modelOptions: declaration.model === undefined ? options.modelOptions : undefined,
+    systemPrompt: joinSections(placed?.instructions ?? declaration.instructions, subagentContext),
+    ...(placed && {
+      filesystem: placed.files,
+      contextFiles: withoutPersona(options.contextFiles),
+    }),
+    maxIters,
+    budget,
+    permissions,
+    subagents: leaf ? false : (declaration.subagents ?? []),
+    // The parent's model can write to its workspace and must not declare agents there.
+    subagentFiles: false,
+  });
+}
+
+/** The options that every child has, whatever its declaration says. */
+function commonOptions({ options, store, clock, workspace, servers }: Harness) {
+  return {
+    store,
+    clock,
+    workspace: undefined,
+    filesystem: workspace ? workspace.files : (false as const),
+    wakeOnCompletion: false,
+    // Children use their parent's MCP servers.
+    mcp: false,
+    toolsFile: false,
+    toolSources: [...(options.toolSources ?? []), ...(servers ? [servers] : [])],
+    hooks: servers ? [servers.hook] : [],
+  } as const;
+}
+
+const inheritedKeys: readonly (keyof HarnessAgentOptions)[] = [
+  "execution",
+  "modelExecution",
+  "price",
+  "tracer",
+  "ids",
+  "references",
+  "rawReasoning",
+  "approvalTimeoutMs",
+  "isolation",
+  "limits",
+  "onWarning",
+];
+
+interface Allowlist extends ToolSource {
+  allows(name: string): boolean;
+  /** Returns a list that also allows these names. */
+  including(names: ReadonlySet<string>): Allowlist;
+}
+
+function allowlist(allows: (name: string) => boolean): Allowlist {
+  return {
+    refresh: () => Promise.resolve(),
+    tools: () => [],
+    allows,
+    including: (names) => allowlist((name) => names.has(name) || allows(name)),
+  };
+}
+
+function allowlistOf(entries: readonly (string | Tool)[]): Allowlist {
+  const added = new Set(entries.map((entry) => (typeof entry === "string" ? "" : entry.name)));
+  const globs = entries.filter((entry) => typeof entry === "string");
+  const isSelected = (name: string) => globs.some((glob) => matchesGlob(glob, name));
+  // The subagent tools are never inherited, so the list does not apply to them.
+  return allowlist((name) => added.has(name) || subagentToolNames.has(name) || isSelected(name));
+}
+
+/** The persona in the main workspace is the parent's, and so is a hook that replaces the files. */
+function withoutPersona(
+  files: HarnessAgentOptions["contextFiles"] = defaultContextFiles,
+): readonly string[] | false {
+  if (files === false) return false;
+  const paths = "name" in files ? defaultContextFiles : files;
+  return paths.filter((path) => path !== "AGENTS.md");
+}
+
+function joinSections(...sections: readonly (string | undefined)[]): string {
+  return sections.filter((text) => text !== undefined && text.trim() !== "").join("\n\n");
 }

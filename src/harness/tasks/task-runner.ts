@@ -1,9 +1,10 @@
-import { postAnswers } from "../../agent/answers.ts";
-import { cancelTask } from "../../agent/cancel.ts";
-import { Conversation } from "../../agent/conversation.ts";
-import { failConversation, resumeConversation } from "../../agent/resume-conversation.ts";
-import { type AgentSettings, settingsBehind } from "../../agent/settings.ts";
-import { waitingTasks } from "../../agent/waiting.ts";
+import { answerRows } from "../../agent/drive/answers.ts";
+import { unknownTask } from "../../agent/drive/cancel.ts";
+import { processOf } from "../../agent/drive/process.ts";
+import { refOf } from "../../agent/loop/ending.ts";
+import { type AgentSettings, settingsBehind } from "../../agent/loop/settings.ts";
+import { waitingTasks } from "../../agent/loop/waiting.ts";
+import { cancelTask } from "../../agent/stream/door.ts";
 import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
@@ -12,62 +13,69 @@ import type { Store, TaskRecord } from "../../protocol/store.ts";
 
 const batchSize = 100;
 
-/** What a task runner looks after. */
+/** Options of a task runner. */
 export interface TaskRunnerOptions {
-  /** The root agents; all of them on one store. */
+  /** The root agents; all must use the same store. */
   readonly agents: readonly Agent[];
-  /** What becomes of tasks whose process was lost: they go on where they were last written, or fail. */
+  /** Whether tasks of a lost process resume from their last commit (default) or fail. */
   readonly lostTasks?: "resume" | "fail";
-  /** How often it looks; every two seconds by default. */
+  /** The time between sweeps; defaults to two seconds. */
   readonly intervalMs?: number;
   readonly clock?: Clock;
-  /** Told of what it could not take up, and why. */
+  /** Called for each session that it could not take up. */
   readonly onProblem?: (sessionId: string, error: unknown) => void;
 }
 
-/** Looks after the conversations of a store that nobody drives. */
+/** Takes up the conversations of a store that have no owner. */
 export interface TaskRunner {
-  /** Looks once: takes up, or fails, what was lost, and denies what nobody has answered in time. Resolves to the sessions. */
+  /** Takes up or fails lost tasks and expires approvals, once; resolves to the affected sessions. */
   sweep(): Promise<readonly string[]>;
-  /** Looks again and again from now on. */
+  /** Sweeps at every interval. */
   start(): void;
-  /** Cancels a task with everything below it, wherever it runs or waits. */
+  /** Cancels a task and its descendants, in whatever process. */
   cancel(taskId: string, reason?: string): Promise<void>;
-  /**
-   * Ends the work of this process on the store: nothing new begins; what runs stops where it was last written, its
-   * lease released, and goes on in another process or after a restart.
-   */
+  /** Stops all work of this process on the store and releases its leases; another process can resume the tasks. */
   shutDown(): Promise<void>;
 }
 
-/** A task runner for these agents. */
+/** Creates a task runner for these agents. */
 export function taskRunner(options: TaskRunnerOptions): TaskRunner {
   const { agents, lostTasks = "resume", intervalMs = 2_000, clock = systemClock } = options;
   const settings = agents.map(settingsOf);
   const [first] = settings;
-  if (first === undefined) throw invalid("A task runner needs an agent.");
+  if (first === undefined) throw invalid("agents must not be empty.");
   const { store } = first;
   if (settings.some((one) => one.store !== store)) {
-    throw invalid("The agents of a task runner have different stores.");
+    throw invalid("agents must use the same store.");
   }
   const ownerOf = (root: TaskRecord) => settings.find(({ name }) => name === root.agentName);
+  const process = processOf(store);
   const stop = new AbortController();
   const working = new Map<string, Promise<void>>();
   let looking: Promise<unknown> = Promise.resolve();
 
   function takeUp(sessionId: string, owner: AgentSettings): void {
     if (working.has(sessionId)) return;
-    const work = lostTasks === "resume" ? resumeConversation : failConversation;
-    const done = work(owner, sessionId)
+    const done = work(sessionId, owner)
       .catch((error: unknown) => tell(sessionId, error))
       .finally(() => working.delete(sessionId));
     working.set(sessionId, done);
   }
 
-  /** Another process was faster, or this one is going down: neither is a problem. */
+  /** Starts what the conversation has left; resolves when this process has released it. */
+  async function work(sessionId: string, owner: AgentSettings): Promise<void> {
+    const conversation = await process.enter(sessionId, owner);
+    if (conversation === undefined) return;
+    for (const agent of settings) conversation.addAgent(agent);
+    if (lostTasks === "fail") await conversation.failLost();
+    await conversation.leave();
+    await conversation.closed;
+  }
+
+  /** Ignores errors of a takeover by another process and of a shutdown. */
   function tell(sessionId: string, error: unknown): void {
     const code = error instanceof RivuletError ? error.code : undefined;
-    if (code === "agent_busy" || code === "task_ended" || code === "shutting_down") return;
+    if (code === "agent_busy" || code === "shutting_down") return;
     options.onProblem?.(sessionId, error);
   }
 
@@ -95,23 +103,26 @@ export function taskRunner(options: TaskRunnerOptions): TaskRunner {
       };
       looking = look();
     },
-    async cancel(taskId, reason) {
+    async cancel(taskId, reason = "cancelled") {
       const record = await store.task(taskId);
       const root = record && (await store.task(record.rootTaskId));
       const owner = root && ownerOf(root);
       if (root && !owner) throw unknownAgent(root);
-      await cancelTask(owner ?? (first as AgentSettings), taskId, reason);
+      if (record === undefined || root === undefined || owner === undefined)
+        throw unknownTask(taskId);
+      const { sessionId: conversation } = root;
+      await cancelTask(process, owner, { ref: refOf(record), conversation, after: -1 }, reason);
     },
     async shutDown() {
       stop.abort();
       await looking;
-      await Conversation.shutDown(store);
+      await process.shutDown();
       await Promise.all(working.values());
     },
   };
 }
 
-/** Posts what stands for an answer where nobody has given one in time; resolves to the sessions that can go on. */
+/** Posts an answer to every expired approval; resolves to the sessions that can continue. */
 async function expireApprovals(
   store: Store,
   { ids }: Pick<AgentSettings, "ids">,
@@ -128,7 +139,7 @@ async function expireApprovals(
     const expired = waiting.flatMap(({ approvals }) => approvals);
     if (expired.length === 0) continue;
     const answers = expired.map((one) => ({ ...one.deny(), decision: "expire" as const }));
-    await postAnswers(store, ids, answers, waiting);
+    await store.post(answerRows(ids, answers, waiting));
     const root = await store.task(rootTaskId);
     if (root) sessions.add(root.sessionId);
   }
@@ -138,18 +149,18 @@ async function expireApprovals(
 function settingsOf(agent: Agent): AgentSettings {
   const settings = settingsBehind(agent);
   if (settings) return settings;
-  throw invalid(`${agent.name} does not run in this process.`);
+  throw invalid(`The agent ${agent.name} does not run in this process.`);
 }
 
 function unknownAgent(root: TaskRecord | undefined): RivuletError {
   const name = root?.agentName ?? "unknown";
   return new RivuletError("unknown_agent", `The task runner has no agent "${name}".`, {
-    hint: "Give it all the root agents that use the store.",
+    hint: "Pass all root agents that use the store.",
   });
 }
 
 function invalid(message: string): RivuletError {
   return new RivuletError("invalid_settings", message, {
-    hint: "taskRunner({ agents: [lead] }) with agents on one store.",
+    hint: "Pass agents with the same store: taskRunner({ agents: [lead] }).",
   });
 }

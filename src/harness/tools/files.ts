@@ -2,83 +2,89 @@ import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import { changed, fileError, shown } from "../filesystem/file-error.ts";
+import { changed, fileError, quotePath } from "../filesystem/file-error.ts";
 import type { CutBy, FileStat, Filesystem } from "../filesystem/filesystem.ts";
-import { type IsolationScope, namespaceOf } from "../filesystem/namespace.ts";
+import { type IsolationScope, namespaceOf } from "../filesystem/path.ts";
 import { type EditProblem, editText, exactText, linesOf } from "../filesystem/text.ts";
 
-/** The tools by which a model reads, writes and searches files. What is refused is a result that it can act on. */
+/** Creates the tools that read, write and search files. The model sees file errors as results. */
 export function fileTools(
   filesystem: Filesystem,
-  options: {
-    /** Among whom files are shared; absent: each user has their own. */
-    readonly scope?: IsolationScope;
-  } = {},
+  { scope = "user" }: { readonly scope?: IsolationScope } = {},
 ): readonly Tool[] {
-  const makers = [readFile, writeFile, editFile, grepFiles, globFiles, listFiles];
-  return makers.map((make) => make(filesystem, options.scope ?? "user"));
+  const tools = [readFile, writeFile, editFile, grepFiles, globFiles, listFiles];
+  return tools.map((create) => create(filesystem, scope));
 }
 
-/** The most that a result shows, well below what a transcript keeps of one. */
-const maxShown = 40_000;
-const maxLineShown = 2_000;
-const maxLinesShown = maxShown / 8; // each has its number, a tab and an end
+const maxCharacters = 40_000; // the maximum length of a result, well below the limit of a tool result
+const maxLine = 2_000;
+const maxLines = maxCharacters / 8; // the number, tab and newline of a line take 8 characters
 const defaultLines = 2_000;
-const editPatienceMs = 10_000;
-const editPatience = 50; // attempts, when a busy machine leaves time for few
+const minEditMs = 10_000;
+const minEditAttempts = 50; // on a busy machine few attempts fit into the time
 const maxEditPauseMs = 64;
+const globSyntax = "* and ? within a name, ** across directories, [a-z], {a,b}";
 
-const fileProperty = { type: "string", description: "The file, relative to the workspace." };
-const directoryProperty = {
-  type: "string",
-  description: "The directory, relative to the workspace; absent: all of it.",
+const texts = {
+  empty: "(the file is empty)",
+  pastEnd: (total: number) => `(the file has only ${total} lines)`,
+  page: (first: number, last: number, total: number) =>
+    `[lines ${first} to ${last} of ${total}; continue with offset ${last + 1}]`,
+  longLine: (rest: number) => `[${rest} more characters]`,
+  written: (created: boolean, path: string, bytes: number) =>
+    `${created ? "Created" : "Replaced"} ${path} (${bytes} bytes).`,
+  edited: (count: number, path: string) =>
+    `Replaced ${count} ${count === 1 ? "occurrence" : "occurrences"} in ${path}.`,
+  readAgain: "Read the file again.",
+  addContext: "Add more of the surrounding text, or set replace_all.",
+  tooLarge: (count: number) =>
+    `[${count} ${count === 1 ? "file was" : "files were"} too large to search]`,
+  part: (what: string, reasons: readonly string[]) =>
+    `[${what}: ${reasons.join("; ")}. Narrow the search.]`,
+  limit: "there are more",
+  time: "the search timed out",
 };
-const globSyntax = "* and ? within a name, ** across directories, [a-z], {one,other}";
+
+const text = (description: string) => ({ type: "string", description });
+const lineNumber = (description: string) => ({ type: "integer", minimum: 1, description });
+const flag = (description: string) => ({ type: "boolean", description });
+const file = text("The file, relative to the workspace.");
+const directory = text("The directory, relative to the workspace; defaults to all of it.");
 
 const readFile = fileTool<{ path: string; offset?: number; limit?: number }>({
   name: "read_file",
-  description: "Reads a text file. Every line has its number and a tab before it.",
+  description: "Reads a text file. Each line starts with its number and a tab.",
   properties: {
-    path: fileProperty,
-    offset: { type: "integer", minimum: 1, description: "The first line; 1 when absent." },
-    limit: {
-      type: "integer",
-      minimum: 1,
-      description: `How many lines; ${defaultLines} when absent.`,
-    },
+    path: file,
+    offset: lineNumber("The first line; defaults to 1."),
+    limit: lineNumber(`The number of lines; defaults to ${defaultLines}.`),
   },
   required: ["path"],
   async execute(files, { path, offset = 1, limit = defaultLines }) {
     const { data } = await files.read(path);
-    const found = linesOf(data, offset, Math.min(limit, maxLinesShown));
-    if (!found) throw fileError("not_text", `${shown(path)} is binary (${data.length} bytes).`);
+    const found = linesOf(data, offset, Math.min(limit, maxLines));
+    if (!found) throw fileError("not_text", `${quotePath(path)} is binary (${data.length} bytes).`);
     const { lines, total } = found;
-    if (total === 0) return "(the file is empty)";
-    if (offset > total) return `(the file has only ${total} lines)`;
-    const shownLines = fitting(
+    if (total === 0) return texts.empty;
+    if (offset > total) return texts.pastEnd(total);
+    const page = fittingLines(
       lines.map((line, index) => `${String(offset + index).padStart(6)}\t${cutLine(line)}`),
     );
-    const end = offset + shownLines.length;
-    if (end > total) return shownLines.join("\n");
-    const note = `[lines ${offset} to ${end - 1} of ${total}; go on with offset ${end}]`;
-    return [...shownLines, note].join("\n");
+    const last = offset + page.length - 1;
+    return [...page, ...(last < total ? [texts.page(offset, last, total)] : [])].join("\n");
   },
 });
 
 const writeFile = fileTool<{ path: string; content: string }>({
   name: "write_file",
   description:
-    "Writes a whole text file: creates it, with the directories above it, or replaces it. To change a part of a file, use edit_file.",
-  properties: {
-    path: fileProperty,
-    content: { type: "string", description: "Everything that the file is to contain." },
-  },
+    "Creates or replaces a whole text file, with missing directories. To change a part of a file, use edit_file.",
+  properties: { path: file, content: text("The whole content of the file.") },
   required: ["path", "content"],
   writes: true,
   async execute(files, { path, content }) {
     const written = await files.write(path, content);
-    const size = Buffer.byteLength(content);
-    return `${written.created ? "Created" : "Replaced"} ${written.path} (${size} bytes).`;
+    return texts.written(written.created, written.path, Buffer.byteLength(content));
   },
 });
 
@@ -90,29 +96,29 @@ const editFile = fileTool<{
 }>({
   name: "edit_file",
   description:
-    "Replaces a piece of a text file. old_string must be in the file exactly as given, spaces included, and only once unless replace_all is true.",
+    "Replaces text in a file. old_string must match exactly, including spaces, and occur only once unless replace_all is true.",
   properties: {
-    path: fileProperty,
-    old_string: { type: "string", minLength: 1, description: "What is there, without numbers." },
-    new_string: { type: "string", description: "What is to be there instead." },
-    replace_all: { type: "boolean", description: "Replace it everywhere; false when absent." },
+    path: file,
+    old_string: { ...text("The text to replace, without line numbers."), minLength: 1 },
+    new_string: text("The new text."),
+    replace_all: flag("Replace every occurrence; defaults to false."),
   },
   required: ["path", "old_string", "new_string"],
   writes: true,
   async execute(files, { path, old_string, new_string, replace_all = false }, signal) {
-    // Who loses against another writer looks again: an edit that still fits loses nobody's work.
-    const until = performance.now() + editPatienceMs;
-    for (let attempt = 1; attempt <= editPatience || performance.now() < until; attempt++) {
+    // After a conflict the edit is retried on the new content, which keeps the other writer's work.
+    const until = performance.now() + minEditMs;
+    for (let attempt = 1; attempt <= minEditAttempts || performance.now() < until; attempt++) {
       const { data, version } = await files.read(path);
       const edit = editText(exactText(data, path), old_string, new_string, { all: replace_all });
-      if ("problem" in edit) throw attempt > 1 ? changed(path) : cannotEdit(path, edit.problem);
+      if ("problem" in edit) throw attempt > 1 ? changed(path) : editError(path, edit.problem);
       try {
         const written = await files.write(path, edit.text, { ifVersion: version });
-        return `Replaced ${edit.count} ${edit.count === 1 ? "piece" : "pieces"} in ${written.path}.`;
+        return texts.edited(edit.count, written.path);
       } catch (error) {
         if (!(error instanceof RivuletError && error.code === "conflict")) throw error;
       }
-      // At random, and longer each time, so that two who collide do not go on in step.
+      // Random and growing, so that two writers do not collide again.
       await systemClock.sleep(Math.random() * Math.min(2 ** attempt, maxEditPauseMs), signal);
     }
     throw changed(path);
@@ -127,69 +133,62 @@ const grepFiles = fileTool<{
   ignore_case?: boolean;
 }>({
   name: "grep_files",
-  description: "Finds the lines of text files that match a pattern, as path:line: text.",
+  description: "Searches text files by line. Returns path:line: text.",
   properties: {
-    pattern: { type: "string", description: "A regular expression, matched within a line." },
-    path: { type: "string", description: "A directory or a file; absent: the whole workspace." },
-    glob: { type: "string", description: `Only in files that match, such as *.md: ${globSyntax}.` },
-    literal: { type: "boolean", description: "Take the pattern as plain text." },
-    ignore_case: { type: "boolean", description: "Take A and a for the same." },
+    pattern: text("A regular expression that is matched within a line."),
+    path: text("A directory or file; defaults to the whole workspace."),
+    glob: text(`Search only matching files, such as *.md: ${globSyntax}.`),
+    literal: flag("Treat the pattern as plain text."),
+    ignore_case: flag("Ignore case."),
   },
   required: ["pattern"],
   async execute(files, { pattern, path, glob, literal, ignore_case }, signal) {
     const query = { pattern, literal, ignoreCase: ignore_case };
     const { matches, tooLarge, cutBy } = await files.grep(query, { path, glob, signal });
     const lines = matches.map(({ path, line, text }) => `${path}:${line}: ${text}`);
-    const large = tooLarge === 1 ? "1 file was" : `${tooLarge} files were`;
-    const unread = tooLarge > 0 ? [`[${large} too large to be searched]`] : [];
-    return [listed(lines, "matches", cutBy), ...unread].join("\n");
+    const unread = tooLarge > 0 ? [texts.tooLarge(tooLarge)] : [];
+    return [formatList(lines, "matches", cutBy), ...unread].join("\n");
   },
 });
 
 const globFiles = fileTool<{ pattern: string; path?: string }>({
   name: "glob_files",
-  description: "Finds files by their path.",
-  properties: {
-    pattern: { type: "string", description: `Such as **/*.md: ${globSyntax}.` },
-    path: directoryProperty,
-  },
+  description: "Finds files by path.",
+  properties: { pattern: text(`A glob such as **/*.md: ${globSyntax}.`), path: directory },
   required: ["pattern"],
   async execute(files, { pattern, path }, signal) {
     const { paths, cutBy } = await files.glob(pattern, { path, signal });
-    return listed(paths, "files", cutBy);
+    return formatList(paths, "files", cutBy);
   },
 });
 
 const listFiles = fileTool<{ path?: string }>({
   name: "list_files",
-  description: "Lists a directory. Directories end with /.",
-  properties: { path: directoryProperty },
+  description: "Lists a directory. Names of directories end with /.",
+  properties: { path: directory },
   async execute(files, { path = "" }) {
     const { entries, cut } = await files.list(path);
-    return listed(entries.map(entryLine), "entries", cut ? "limit" : undefined);
+    return formatList(entries.map(entryLine), "entries", cut ? "limit" : undefined);
   },
 });
 
-/** A file tool before it is known whose files it works on. */
 interface FileTool<T> {
   readonly name: string;
   readonly description: string;
-  /** What the model sends; `T` must say the same. */
+  /** The JSON Schema of the properties; must match `T`. */
   readonly properties: Readonly<Record<string, object>>;
   readonly required?: readonly string[];
   readonly writes?: boolean;
   execute(files: Filesystem, input: T, signal: AbortSignal): Promise<string>;
 }
 
-function fileTool<T>(made: FileTool<T>): (filesystem: Filesystem, scope: IsolationScope) => Tool {
-  const { name, description, properties, required = [], writes = false } = made;
-  const input = jsonSchema<T>({
-    type: "object",
-    properties,
-    required,
-    additionalProperties: false,
-  });
-  // What writes is not repeated after a crash, and nothing of its batch runs beside it.
+function fileTool<T>(
+  options: FileTool<T>,
+): (filesystem: Filesystem, scope: IsolationScope) => Tool {
+  const { name, description, properties, required = [], writes = false } = options;
+  const schema = { type: "object", properties, required, additionalProperties: false } as const;
+  const input = jsonSchema<T>(schema);
+  // A write is not repeated after a crash, and runs alone in its batch.
   const policy = { idempotent: !writes, exclusive: writes };
   return (filesystem, scope) =>
     tool({
@@ -201,7 +200,7 @@ function fileTool<T>(made: FileTool<T>): (filesystem: Filesystem, scope: Isolati
         try {
           const namespace = namespaceOf(scope, { userId, sessionId, agentId });
           const files = namespace ? filesystem.within(namespace) : filesystem;
-          return await made.execute(files, input as T, signal);
+          return await options.execute(files, input as T, signal);
         } catch (error) {
           throw withHint(error);
         }
@@ -209,32 +208,21 @@ function fileTool<T>(made: FileTool<T>): (filesystem: Filesystem, scope: Isolati
     });
 }
 
-/** A model reads the message alone, so the hint goes into it. */
+/** The model reads only the message, so the hint is added to it. */
 function withHint(error: unknown): unknown {
   if (!(error instanceof RivuletError) || error.hint === undefined) return error;
   return new RivuletError(error.code, `${error.message} ${error.hint}`, { cause: error });
 }
 
-function cannotEdit(path: string, problem: EditProblem): Error {
+function editError(path: string, problem: EditProblem): Error {
+  const file = quotePath(path);
   switch (problem) {
     case "missing":
-      return fileError(
-        "edit_failed",
-        `old_string is not in ${shown(path)}.`,
-        "Read the file again.",
-      );
+      return fileError("edit_failed", `old_string is not in ${file}.`, texts.readAgain);
     case "several":
-      return fileError(
-        "edit_failed",
-        `old_string is in ${shown(path)} more than once.`,
-        "Give more of what is around it, or set replace_all.",
-      );
+      return fileError("edit_failed", `old_string is in ${file} more than once.`, texts.addContext);
     case "too long":
-      return fileError(
-        "too_large",
-        `${shown(path)} would become too large.`,
-        "Work with smaller files.",
-      );
+      return fileError("too_large", `${file} would become too large.`, "Work with smaller files.");
   }
 }
 
@@ -244,25 +232,18 @@ function entryLine({ path, type, size }: FileStat): string {
   return type === "file" ? `${name} (${size} bytes)` : `${name} (not a regular file)`;
 }
 
-const cutNotes: Readonly<Record<CutBy, string>> = {
-  limit: "there are more",
-  time: "the search took too long and was stopped",
-};
-
-/** A list as far as it fits, and what is missing from it. */
-function listed(lines: readonly string[], what: string, cutBy: CutBy | undefined): string {
-  const shownLines = fitting(lines);
-  const notes = [
-    ...(shownLines.length < lines.length ? [`${shownLines.length} of ${lines.length} shown`] : []),
-    ...(cutBy ? [cutNotes[cutBy]] : []),
+function formatList(lines: readonly string[], what: string, cutBy: CutBy | undefined): string {
+  const head = fittingLines(lines);
+  const reasons = [
+    ...(head.length < lines.length ? [`${head.length} of ${lines.length} shown`] : []),
+    ...(cutBy ? [texts[cutBy]] : []),
   ];
-  if (notes.length === 0) return lines.length > 0 ? lines.join("\n") : `(no ${what})`;
-  return [...shownLines, `[${what}: ${notes.join("; ")}. Narrow it down.]`].join("\n");
+  if (reasons.length === 0) return lines.length > 0 ? lines.join("\n") : `(no ${what})`;
+  return [...head, texts.part(what, reasons)].join("\n");
 }
 
-/** The first lines, as many as are shown. */
-function fitting(lines: readonly string[]): readonly string[] {
-  let room = maxShown;
+function fittingLines(lines: readonly string[]): readonly string[] {
+  let room = maxCharacters;
   const end = lines.findIndex((line) => {
     room -= line.length + 1;
     return room < 0;
@@ -271,7 +252,6 @@ function fitting(lines: readonly string[]): readonly string[] {
 }
 
 function cutLine(line: string): string {
-  if (line.length <= maxLineShown) return line;
-  const rest = line.length - maxLineShown;
-  return `${line.slice(0, maxLineShown).toWellFormed()} [${rest} more characters]`;
+  const rest = line.length - maxLine;
+  return rest <= 0 ? line : `${line.slice(0, maxLine).toWellFormed()} ${texts.longLine(rest)}`;
 }

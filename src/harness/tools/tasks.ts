@@ -1,13 +1,10 @@
-import { cancelTask } from "../../agent/cancel.ts";
-import { outcomeOf, standing } from "../../agent/child-outcome.ts";
-import { childReport } from "../../agent/child-report.ts";
-import { taskReached } from "../../agent/task-reached.ts";
-import type { TaskRun } from "../../agent/task-run.ts";
+import { taskReached } from "../../agent/drive/task-reached.ts";
+import { childReport, outcomeOf, standing } from "../../agent/loop/child-outcome.ts";
+import type { TaskRun } from "../../agent/loop/task-run.ts";
+import { taskBehind } from "../../agent/loop/tool-context.ts";
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, tool } from "../../agent/tool/tool.ts";
-import { ToolFailure } from "../../agent/tool/tool-failure.ts";
-import { taskBehind } from "../../agent/tool-context.ts";
+import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal, type TaskStatus } from "../../protocol/task.ts";
@@ -17,7 +14,7 @@ const maxListed = 100;
 
 const execution = { timeoutMs: null, maxAttempts: 1 };
 
-/** The tools by which an agent looks after the tasks that it has given to others. */
+/** Creates the tools that read, await, cancel and list the tasks of children. */
 export function taskTools(): readonly Tool[] {
   return [taskOutput, taskWait, taskCancel, taskList];
 }
@@ -27,17 +24,17 @@ const taskIdProperty = { type: "string", description: "The task_id that agent_sp
 const taskOutput = tool({
   name: "task_output",
   description:
-    "Reads the result of a background task. By default it waits until the task has ended, or asks for something.",
+    "Reads the result of a background task. By default it waits until the task ends or needs an answer.",
   input: jsonSchema<{ task_id: string; block?: boolean; timeout?: number }>({
     type: "object",
     properties: {
       task_id: taskIdProperty,
-      block: { type: "boolean", description: "Whether to wait; true when absent." },
+      block: { type: "boolean", description: "Whether to wait; defaults to true." },
       timeout: {
         type: "integer",
         minimum: 0,
         maximum: maxWaitMs,
-        description: "How many milliseconds to wait; 30000 when absent.",
+        description: "How many milliseconds to wait; defaults to 30000.",
       },
     },
     required: ["task_id"],
@@ -55,8 +52,7 @@ const taskOutput = tool({
 
 const taskWait = tool({
   name: "task_wait",
-  description:
-    "Waits until background tasks have ended, or ask for something, and returns their results.",
+  description: "Waits until background tasks end or need an answer, and returns their results.",
   input: jsonSchema<{ task_ids?: readonly string[]; timeout_seconds?: number }>({
     type: "object",
     properties: {
@@ -64,13 +60,13 @@ const taskWait = tool({
         type: "array",
         items: { type: "string" },
         description:
-          "Which; absent: all that have not ended, and all whose result you have not seen.",
+          "The tasks; defaults to all that have not ended or whose result you have not seen.",
       },
       timeout_seconds: {
         type: "integer",
         minimum: 0,
         maximum: maxWaitMs / 1_000,
-        description: "How many seconds to wait; 60 when absent.",
+        description: "How many seconds to wait; defaults to 60.",
       },
     },
     additionalProperties: false,
@@ -95,7 +91,7 @@ const taskWait = tool({
 
 const taskCancel = tool({
   name: "task_cancel",
-  description: "Stops a background task, and everything that it has started.",
+  description: "Stops a background task and all tasks that it has started.",
   input: jsonSchema<{ task_id: string }>({
     type: "object",
     properties: { task_id: taskIdProperty },
@@ -107,12 +103,8 @@ const taskCancel = tool({
   async execute({ task_id }, context) {
     const task = taskBehind(context);
     const { status } = await ownTask(task, task_id);
-    if (isTerminal(status)) return `task_id: ${task_id}\nstatus: ${status}\nIt had ended before.`;
-    await cancelTask(
-      task.conversation.settings,
-      task_id,
-      "Cancelled by the agent that started it.",
-    );
+    if (isTerminal(status)) return `task_id: ${task_id}\nstatus: ${status}\nIt had already ended.`;
+    await task.conversation.cancelTask(task_id, "Cancelled by the agent that started it.");
     const now = await ownTask(task, task_id);
     return `task_id: ${task_id}\nstatus: ${now.status}`;
   },
@@ -137,7 +129,8 @@ const taskList = tool({
       status_filter: {
         type: "string",
         enum: Object.keys(filters),
-        description: "Only those; running are queued and in progress. All when absent.",
+        description:
+          "Only tasks with this status; running means queued or in progress. Defaults to all.",
       },
     },
     additionalProperties: false,
@@ -157,7 +150,6 @@ const taskList = tool({
   },
 });
 
-/** One task in one line. */
 function lineOf({ taskId, agentId, label, status, mode }: TaskRecord): string {
   const named = label === undefined ? agentId : `${agentId} "${label}"`;
   return `${taskId} ${named}: ${status}${mode === "background" ? ", in the background" : ""}`;
@@ -168,11 +160,11 @@ async function ownTask(task: TaskRun, taskId: string): Promise<TaskRecord> {
   if (record?.parentSessionId === task.ref.sessionId) return record;
   throw new ToolFailure(
     "unknown_task",
-    `There is no task "${taskId}" of this session. task_list shows those that there are.`,
+    `There is no task "${taskId}" of this session. Use task_list to see the tasks.`,
   );
 }
 
-/** Background tasks that have not ended, and those whose end nobody has read yet. */
+/** Returns the background tasks that have not ended, or whose result the model has not seen. */
 async function undelivered({ conversation, ref }: TaskRun): Promise<readonly string[]> {
   const { store } = conversation;
   const records = await store.tasks({ parentSessionId: ref.sessionId });
@@ -218,7 +210,7 @@ async function waitFor(
   }
 }
 
-/** How a task stands, for the model; what it reads of the end of one, it need not be told again. */
+/** Reports the state of a task; reading its result also counts as its delivery. */
 async function report(
   task: TaskRun,
   record: TaskRecord,

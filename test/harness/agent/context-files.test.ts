@@ -7,7 +7,7 @@ import { agentWith, systemOf } from "./support/agent.ts";
 import { put, workspaceWith } from "./support/workspace.ts";
 
 describe("context files", () => {
-  it("stand in the system prompt behind the agent's own words, the persona first", async () => {
+  it("follow the system prompt, the persona first", async () => {
     const workspace = workspaceWith({
       "AGENTS.md": "You are a gardener.",
       "MEMORY.md": "Ann likes roses.",
@@ -28,7 +28,7 @@ describe("context files", () => {
     expect(system).not.toContain("Long ago");
   });
 
-  it("that are not there leave the prompt alone", async () => {
+  it("do not change the prompt when they are missing", async () => {
     const { agent, model } = agentWith(["hello"], {
       workspace: workspaceWith(),
       systemPrompt: "Be brief.",
@@ -37,7 +37,7 @@ describe("context files", () => {
     expect(systemOf(model.calls[0])).toBe("Be brief.");
   });
 
-  it("are read again when they change, also within one run", async () => {
+  it("are read again after a change, even within one run", async () => {
     const workspace = workspaceWith({ "AGENTS.md": "You are a cook." });
     const change = tool({
       name: "change",
@@ -55,7 +55,7 @@ describe("context files", () => {
     ]);
   });
 
-  it("are cut with a notice where the budget ends, and what has no room is named", async () => {
+  it("are cut with a notice at the token limit, and omitted files are named", async () => {
     const workspace = workspaceWith({
       "AGENTS.md": "You are a gardener.",
       "MEMORY.md": "A line of memory.\n".repeat(500),
@@ -71,11 +71,11 @@ describe("context files", () => {
     expect(shown).toBeGreaterThan(10);
     expect(Number(length)).toBe(500 * 18 - 1);
     expect(Number(missing)).toBe(Number(length) - (shown * 18 - 1));
-    expect(system).toMatch(/\[knowledge\/KNOWLEDGE\.md is left out: .* its 1599 characters/);
+    expect(system).toMatch(/\[knowledge\/KNOWLEDGE\.md is omitted: .* its 1599 characters/);
     expect(system.length / 4).toBeLessThan(400 + 50); // the last notice stands beyond the budget
   });
 
-  it("that cannot be read are named and stop nothing", async () => {
+  it("are named when they cannot be read", async () => {
     const workspace = workspaceWith({
       "AGENTS.md/inside": "it is a directory",
       "knowledge/KNOWLEDGE.md": new Uint8Array([1, 0, 2]),
@@ -90,7 +90,7 @@ describe("context files", () => {
     }
   });
 
-  it("may be others", async () => {
+  it("can be replaced by other paths", async () => {
     const workspace = workspaceWith({ "AGENTS.md": "persona", "rules/house.md": "No shoes." });
     const { agent, model } = agentWith(["hello"], { workspace, contextFiles: ["rules/house.md"] });
     await agent.call("Hi.");
@@ -98,7 +98,7 @@ describe("context files", () => {
     expect(systemOf(model.calls[0])).not.toContain("persona");
   });
 
-  it("hold for the summary at the end of a run as well", async () => {
+  it("are in the prompt of the final summary as well", async () => {
     const workspace = workspaceWith({ "AGENTS.md": "You are a cook." });
     const noop = tool({ name: "noop", description: "Nothing.", execute: () => "ok" });
     const { agent, model } = agentWith([{ call: "noop" }, "summed up"], {
@@ -110,7 +110,7 @@ describe("context files", () => {
     expect(systemOf(model.calls[1])).toContain("You are a cook.");
   });
 
-  it("are each user's own, except for what is the agent's", async () => {
+  it("are separate for each user, except the agent's files", async () => {
     const workspace = workspaceWith({ "AGENTS.md": "You are a cook." });
     const write = (content: string) => ({
       call: "write_file",

@@ -7,13 +7,13 @@ const returning = (value: unknown) =>
   tool({ name: "dump", description: "Returns a lot.", execute: () => value });
 const pathIn = (text = "") => /saved as (\S+):/.exec(text)?.[1] ?? "none";
 
-/** Lets a model read the whole file page by page, as the notes of read_file say. */
+/** Lets a model read the whole file page by page, as the notes of read_file tell it. */
 async function readBack(value: unknown, userId?: string) {
   const { agent, model } = agentWith(
     (request) => {
       const answers = toolTexts(request);
       if (answers.length === 0) return { call: "dump" };
-      const [, next] = /go on with offset (\d+)\]$/.exec(answers.at(-1) ?? "") ?? [];
+      const [, next] = /continue with offset (\d+)\]$/.exec(answers.at(-1) ?? "") ?? [];
       const offset = answers.length === 1 ? 1 : Number(next);
       if (Number.isNaN(offset)) return "read";
       return { call: "read_file", input: { path: pathIn(answers[0]), offset } };
@@ -30,7 +30,7 @@ async function readBack(value: unknown, userId?: string) {
 }
 
 describe("a tool result that is too long", () => {
-  it("is in a file that the model can read to its end", async () => {
+  it("is saved to a file that the model can read completely", async () => {
     const all = Array.from({ length: 9_000 }, (_, n) => `line ${n} of the result`);
     const { lines, preview } = await readBack(all.join("\n"));
     expect(lines).toEqual(all);
@@ -40,13 +40,13 @@ describe("a tool result that is too long", () => {
     expect(preview.length).toBeLessThan(9_000);
   });
 
-  it("can be read also when it is one line", async () => {
+  it("can be read even if it is one line", async () => {
     const value = Array.from({ length: 20_000 }, (_, n) => n * n);
     const { lines } = await readBack(value, "ann");
     expect(lines.join("")).toBe(JSON.stringify(value));
   });
 
-  it("is another user's result nowhere", async () => {
+  it("is hidden from other users", async () => {
     const workspace = workspaceWith();
     const tools = [returning("x".repeat(90_000))];
     const script = [{ call: "dump" }, "ok", { call: "glob_files", input: { pattern: "**" } }, "ok"];
@@ -56,7 +56,7 @@ describe("a tool result that is too long", () => {
     expect(toolTexts(model.calls[3]).at(-1)).toBe("(no files)");
   });
 
-  it("still looks like the same result when it comes again", async () => {
+  it("has the same file when the result repeats", async () => {
     const { agent } = agentWith(() => ({ call: "dump" }), {
       workspace: workspaceWith(),
       tools: [returning("x".repeat(90_000))],
@@ -65,7 +65,7 @@ describe("a tool result that is too long", () => {
     expect(generateReason).toBe("no_progress");
   });
 
-  it("is for people what it would have been", async () => {
+  it("keeps its display for people", async () => {
     const shownOf = async (value: unknown) => {
       const { agent } = agentWith([{ call: "dump" }, "ok"], {
         workspace: workspaceWith(),
@@ -95,7 +95,7 @@ describe("a tool result that is too long", () => {
     expect(JSON.stringify(model.calls[1]?.prompt.at(-1))).toContain("QUJD");
   });
 
-  it("goes there from the length on that was asked for, and not before", async () => {
+  it("is saved only from the configured length on", async () => {
     const { agent, model } = agentWith([{ call: "dump" }, "ok"], {
       workspace: workspaceWith(),
       tools: [returning("x".repeat(500))],
@@ -126,7 +126,7 @@ describe("a tool result that is too long", () => {
     expect(text.length).toBeLessThanOrEqual(80_000);
   });
 
-  it("is cut, with a word about it, when it cannot be saved", async () => {
+  it("is cut with a notice when it cannot be saved", async () => {
     const workspace = workspaceWith({ "tool-results": "a file where the directory should be" });
     const { agent, model } = agentWith([{ call: "dump" }, "ok"], {
       workspace,

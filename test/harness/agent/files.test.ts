@@ -12,7 +12,7 @@ const write = (path: string, content = "mine") => ({
 const read = (path: string) => ({ call: "read_file", input: { path } });
 
 describe("the files of a workspace", () => {
-  it("are each user's own", async () => {
+  it("are separate for each user", async () => {
     const workspace = workspaceWith();
     const { agent, model } = agentWith(
       [write("notes.md", "Ann's secret"), "ok", [read("notes.md"), read("/notes.md")], "ok"],
@@ -39,7 +39,7 @@ describe("the files of a workspace", () => {
     expect(toolTexts(model.calls[3]).join()).toContain(answer);
   });
 
-  it("that steer the agent cannot be written, however the model asks", async () => {
+  it("cannot be written by the agent if they configure it", async () => {
     const steering = {
       "tools.json": '{"deny":[]}',
       "subagents/helper.md": "the operator's",
@@ -76,7 +76,7 @@ describe("the files of a workspace", () => {
     expect(readdirSync(workspace).sort()).toEqual(["agents", "skills", "subagents", "tools.json"]);
   });
 
-  it("may be blobs of a store", async () => {
+  it("can be in a store", async () => {
     const store = memoryStore();
     const { agent, model } = agentWith([write("a.md", "kept"), read("a.md"), "ok"], {
       store,
@@ -86,7 +86,7 @@ describe("the files of a workspace", () => {
     expect(toolTexts(model.calls[2]).at(-1)).toContain("kept");
   });
 
-  it("come with their tools, and go with them", async () => {
+  it("have no tools when they are switched off", async () => {
     const { agent, model } = agentWith(["ok"], { filesystem: false });
     await agent.call("Hi @notes.md.");
     expect(toolNames(model.calls[0])).toEqual([]);

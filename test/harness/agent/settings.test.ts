@@ -4,7 +4,7 @@ import { localFilesystem, tool } from "../../../src/index.ts";
 import { agentWith, systemOf, toolNames } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 
-describe("settings that cannot work are errors when the agent is made", () => {
+describe("the constructor rejects", () => {
   const noFiles = { filesystem: false } as const;
   it.each<[string, Partial<HarnessAgentOptions>]>([
     ["a workspace and a filesystem", { workspace: "a", filesystem: localFilesystem("b") }],
@@ -22,7 +22,7 @@ describe("settings that cannot work are errors when the agent is made", () => {
     );
   });
 
-  it("an MCP server that is nowhere", () => {
+  it("an MCP server without command or url", () => {
     expect(() => agentWith([], { ...noFiles, mcp: { wiki: {} as never } })).toThrow(
       expect.objectContaining({ code: "invalid_mcp_server" }),
     );
@@ -36,7 +36,7 @@ describe("settings that cannot work are errors when the agent is made", () => {
   });
 });
 
-it("with every piece switched off it is a ReActAgent", async () => {
+it("is a ReActAgent with every piece switched off", async () => {
   const { agent, model } = agentWith(["ok"], {
     systemPrompt: "Be brief.",
     filesystem: false,
@@ -52,7 +52,7 @@ it("with every piece switched off it is a ReActAgent", async () => {
   expect(systemOf(model.calls[0])).toBe("Be brief.");
 });
 
-it("every piece can be replaced", async () => {
+it("accepts a replacement for every piece", async () => {
   const seen: string[] = [];
   const note = tool({ name: "note", description: "Notes.", execute: () => "noted" });
   const { agent } = agentWith([{ call: "note" }, "ok"], {

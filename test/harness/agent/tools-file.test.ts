@@ -19,7 +19,7 @@ function closed(agent: HarnessAgent): HarnessAgent {
 }
 
 describe("tools.json", () => {
-  it("brings the tools of MCP servers", async () => {
+  it("adds the tools of MCP servers", async () => {
     const workspace = workspaceOf({ mcpServers: { test: program } });
     const script = [{ call: "test_echo", input: { text: "hello" } }, "ok"];
     const { agent, model } = agentWith(script, { workspace });
@@ -29,7 +29,7 @@ describe("tools.json", () => {
     expect(toolTexts(model.calls[1])).toEqual(["hello"]);
   });
 
-  it("chooses among all tools", async () => {
+  it("allows and denies tools from all sources", async () => {
     const workspace = workspaceOf({
       mcpServers: { test: { ...program, prefix: "" } },
       allow: ["e*", "read_*"],
@@ -41,7 +41,7 @@ describe("tools.json", () => {
     expect(toolTexts(model.calls[1])[0]).toContain('There is no tool "write_file"');
   });
 
-  it("is read again when it changes, also within one run", async () => {
+  it("is read again after a change, even within one run", async () => {
     const workspace = workspaceOf({ deny: ["write_file"] });
     const change = tool({
       name: "change",
@@ -55,7 +55,7 @@ describe("tools.json", () => {
     expect(toolNames(model.calls[1])).not.toContain("grep_files");
   });
 
-  it("names a server that cannot be reached, and nothing stops", async () => {
+  it("tells the model about an unreachable server and continues", async () => {
     const workspace = workspaceOf({
       mcpServers: { gone: { command: "no-such-program" }, test: program },
     });
@@ -66,7 +66,7 @@ describe("tools.json", () => {
     expect(toolNames(model.calls[0])).toContain("test_echo");
   });
 
-  it("starts nothing when an agent is made, and nothing with mcp: false", async () => {
+  it("starts no server in the constructor or with mcp: false", async () => {
     const marker = join(workspaceWith(), "started");
     const touch = {
       command: process.execPath,
@@ -82,23 +82,27 @@ describe("tools.json", () => {
   });
 
   it.each([
-    ["no JSON", "{", /^tools\.json: .*JSON/],
+    ["invalid JSON", "{", /^tools\.json: .*JSON/],
     ["an unknown field", { mcp: {} }, /mcp/],
     ["a server without a command", { mcpServers: { a: {} } }, /mcpServers\.a\.command: /],
     ["a bad address", { mcpServers: { a: { url: "nowhere" } } }, /mcpServers\.a\.url: /],
     [
-      "an argument that is no text",
+      "an argument that is not a string",
       { mcpServers: { a: { command: "a", args: [1] } } },
       /a\.args\.0/,
     ],
-    ["a pattern that is no text", { deny: [7] }, /deny\.0: /],
+    ["a pattern that is not a string", { deny: [7] }, /deny\.0: /],
     [
-      "a variable that nobody has given",
+      "an unknown variable",
       { mcpServers: { a: { command: "a", env: { TOKEN: variable("HOME") } } } },
       /mcpServers\.a\.env\.TOKEN: there is no variable HOME/,
     ],
-    ["a server that is there in code", { mcpServers: { test: program } }, /mcpServers\.test is/],
-  ])("with %s is an error that says where", async (_, file, message) => {
+    [
+      "a server that is also defined in code",
+      { mcpServers: { test: program } },
+      /mcpServers\.test is/,
+    ],
+  ])("throws an error with the place of %s", async (_, file, message) => {
     const { agent, model } = agentWith(["ok"], {
       workspace: workspaceOf(file),
       mcp: { test: { command: "no-such-program" } },
@@ -113,7 +117,7 @@ describe("tools.json", () => {
     expect(model.calls).toEqual([]);
   });
 
-  it("gets its secrets from the operator, and from nowhere else", async () => {
+  it("gets secrets only from the variables option", async () => {
     const out = join(workspaceWith(), "token");
     const script = "fs.writeFileSync(process.env.OUT, process.env.TOKEN)";
     const env = { OUT: out, TOKEN: `Bearer ${variable("TOKEN")}` };
@@ -127,14 +131,14 @@ describe("tools.json", () => {
     expect(JSON.stringify(model.calls[0])).not.toContain("s3cret");
   });
 
-  it("is not read when it is switched off", async () => {
+  it("is not read with toolsFile: false", async () => {
     const workspace = workspaceOf("{");
     const { agent } = agentWith(["ok"], { workspace, toolsFile: false });
     expect((await agent.call("Go.")).text).toBe("ok");
   });
 });
 
-it("a call that waits is made by the next process, which has not seen the server yet", async () => {
+it("runs a suspended MCP call in a new process", async () => {
   const options = {
     workspace: workspaceOf({ mcpServers: { test: program } }),
     store: memoryStore(),
@@ -149,7 +153,7 @@ it("a call that waits is made by the next process, which has not seen the server
 });
 
 describe("servers in code", () => {
-  it("need no file, and start again after close", async () => {
+  it("work without a file and restart after close", async () => {
     const { agent, model } = agentWith([{ call: "test_pid" }, "ok", { call: "test_pid" }, "ok"], {
       filesystem: false,
       mcp: { test: program },

@@ -5,19 +5,19 @@ import { link, mkdir, readFile, symlink, truncate, writeFile } from "node:fs/pro
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { patient } from "../../../src/harness/filesystem/contract/fixture.ts";
-import type { FilesystemOptions } from "../../../src/harness/filesystem/fenced.ts";
+import type { FilesystemOptions } from "../../../src/harness/filesystem/filesystem.ts";
 import { localFilesystem } from "../../../src/harness/filesystem/local.ts";
 import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
 import { memoryStore } from "../../../src/store/index.ts";
+import { patient } from "../../../src/testing/filesystem-contract/fixture.ts";
 import { deep, temporaryDirectory } from "./support/temporary.ts";
 import { toolBox } from "./support/tool-box.ts";
 
 const mebibyte = 1024 * 1024;
 
 /**
- * Runs something and says what it cost this thread: its work, the longest piece of work for which all else had to wait,
- * and memory. Work is time on a processor, not on a clock, so that it is the same on a busy machine.
+ * Runs a function and measures the CPU time, the longest block of the event loop and the memory of this thread. CPU
+ * time does not depend on how busy the machine is.
  */
 async function measured<T>(work: () => Promise<T>) {
   const memory = process.memoryUsage().rss;
@@ -51,12 +51,12 @@ async function localTools(
   return { root, call: toolBox(filesystem) };
 }
 
-/** The programs that this process has started and that still run. */
+/** The running child processes of this process. */
 function childCount(): number {
   return process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;
 }
 
-describe("a pattern that takes for ever", () => {
+describe("a pattern with exponential cost", () => {
   const text = `${"a".repeat(60)}!\n`.repeat(2_000);
   const patterns = ["^(a+)+$", "(a|aa)+$", "^(a|a)*$", "([a-z]+)*\\d", "(?=(a+))\\1+b|^(a+)+$"];
 
@@ -68,7 +68,7 @@ describe("a pattern that takes for ever", () => {
     for (const pattern of patterns) {
       for (const grep of [call, inStore]) {
         const { result, longestTurnMs } = await measured(() => grep("grep_files", { pattern }));
-        expect(result, pattern).toMatch(/^\(no matches\)|took too long|match limit exceeded/);
+        expect(result, pattern).toMatch(/^\(no matches\)|search timed out|match limit exceeded/);
         expect(longestTurnMs, pattern).toBeLessThan(500);
       }
     }
@@ -77,13 +77,13 @@ describe("a pattern that takes for ever", () => {
 
   it("is stopped with ripgrep", () => tryPatterns({}));
 
-  // Here each one would last longer than anybody has, so it is the limit that ends it.
+  // Each pattern would run practically for ever, so only the limit can end it.
   it("is stopped without ripgrep", () =>
     tryPatterns({ ripgrep: false, limits: { grepMs: deep ? 2_000 : 200 } }));
 });
 
 describe("a glob", () => {
-  it("that seems to stand for very many things is quick or refused", async () => {
+  it("with many alternatives is fast or refused", async () => {
     const { root, call } = await localTools();
     const name = `${"a".repeat(200)}.txt`;
     await writeFile(join(root, name), "");
@@ -113,7 +113,7 @@ describe("a glob", () => {
     expect(await call("glob_files", { pattern: `${"*a".repeat(100)}*t` })).toBe(name);
   });
 
-  it("over 100,000 files ends, with a result that says what is missing", async () => {
+  it("over 100,000 files ends with a result that says what is missing", async () => {
     const { root, call } = await localTools({ limits: { grepMs: 500 } }, { inMemory: true });
     for (let directory = 0; directory < 100; directory++) {
       mkdirSync(join(root, `d${directory}`));
@@ -122,11 +122,13 @@ describe("a glob", () => {
       }
     }
     const all = await measured(() => call("glob_files", { pattern: "**/*.txt" }));
-    expect(all.result).toMatch(/\[files: \d+ of 10000 shown; there are more\. Narrow it down\.\]$/);
+    expect(all.result).toMatch(
+      /\[files: \d+ of 10000 shown; there are more\. Narrow the search\.\]$/,
+    );
     const rare = await measured(() => call("glob_files", { pattern: "**/f77.txt" }));
     expect(rare.result.split("\n")).toHaveLength(100);
     const grep = await measured(() => call("grep_files", { pattern: "x" }));
-    expect(grep.result).toMatch(/^\(no matches\)$|took too long/);
+    expect(grep.result).toMatch(/^\(no matches\)$|search timed out/);
     for (const { ms, longestTurnMs, grownBy } of [all, rare, grep]) {
       expect(ms).toBeLessThan(10_000);
       expect(longestTurnMs).toBeLessThan(500);
@@ -138,7 +140,7 @@ describe("a glob", () => {
 });
 
 describe("a file of 2 GB", () => {
-  it("is refused at once, and the rest is searched", async () => {
+  it("is refused at once, and other files are searched", async () => {
     const { root, call } = await localTools();
     await writeFile(join(root, "huge"), "");
     await truncate(join(root, "huge"), 2 * 1024 * mebibyte);
@@ -154,8 +156,8 @@ describe("a file of 2 GB", () => {
     expect(result).toEqual([
       expect.stringContaining('"huge" is larger than 10485760 bytes'),
       expect.stringContaining('"huge" is larger than 10485760 bytes'),
-      "small:1: find me\n[1 file was too large to be searched]",
-      "(no matches)\n[1 file was too large to be searched]",
+      "small:1: find me\n[1 file was too large to search]",
+      "(no matches)\n[1 file was too large to search]",
       "huge (2147483648 bytes)\nsmall (8 bytes)",
       "Replaced huge (9 bytes).",
     ]);
@@ -169,7 +171,7 @@ describe("a file of ten million lines", () => {
     const { root, call } = await localTools();
     await writeFile(join(root, "lines"), Buffer.alloc(10 * mebibyte, "\n"));
     const read = await measured(() => call("read_file", { path: "lines", limit: 1e9 }));
-    expect(read.result).toMatch(/\[lines 1 to \d+ of 10485760; go on with offset \d+\]$/);
+    expect(read.result).toMatch(/\[lines 1 to \d+ of 10485760; continue with offset \d+\]$/);
     expect(read.ms).toBeLessThan(1_000);
     expect(read.grownBy).toBeLessThan(100 * mebibyte);
     const edit = { path: "lines", old_string: "\n", replace_all: true };
@@ -182,8 +184,8 @@ describe("a file of ten million lines", () => {
   });
 });
 
-describe.skipIf(process.platform === "win32")("what is no regular file", () => {
-  it("is refused by every tool without waiting", async () => {
+describe.skipIf(process.platform === "win32")("an irregular file", () => {
+  it("is refused by every tool without blocking", async () => {
     const { root, call } = await localTools();
     await writeFile(join(root, "plain"), "find me\n");
     execFileSync("mkfifo", [join(root, "pipe")]);
@@ -195,7 +197,7 @@ describe.skipIf(process.platform === "win32")("what is no regular file", () => {
     const server = createServer().listen(join(root, "socket"));
     onTestFinished(() => void server.close());
     await once(server, "listening");
-    // Where devices are switched off, one cannot even be opened.
+    // Some machines do not allow opening a device.
     const refused = / is (?:not a regular file|a symbolic link)|permission denied/;
     for (const path of ["pipe", "zero", "link", "socket", ...(hasDevice ? ["device"] : [])]) {
       expect(await call("read_file", { path })).toMatch(refused);
@@ -213,20 +215,20 @@ describe.skipIf(process.platform === "win32")("what is no regular file", () => {
     expect(await call("list_files", {})).toContain("pipe (not a regular file)");
   });
 
-  it("does not share a write: the other name of a hard link keeps its content", async () => {
+  it("keeps the content of a hard link's other name on a write", async () => {
     const { root, call } = await localTools();
     const other = join(root, "..", "other");
     await writeFile(other, "outside\n");
     await link(other, join(root, "hard"));
     expect(await call("edit_file", { path: "hard", old_string: "out", new_string: "in" })).toBe(
-      "Replaced 1 piece in hard.",
+      "Replaced 1 occurrence in hard.",
     );
     expect(await readFile(other, "utf8")).toBe("outside\n");
     expect(await readFile(join(root, "hard"), "utf8")).toBe("inside\n");
   });
 });
 
-it("a deep tree is walked as far as a path could lead", async () => {
+it("walks a deep tree up to the maximum depth of a path", async () => {
   const { root, call } = await localTools();
   await mkdir(join(root, "d/".repeat(200)), { recursive: true });
   await writeFile(join(root, "d/".repeat(60), "in-reach"), "find me\n");

@@ -10,12 +10,12 @@ import { localWorld, secret, storeWorld, unguessable, type World } from "./suppo
 
 const count = deep ? 100_000 : 10_000; // on each filesystem
 const callers = [
-  ["somebody without a name", undefined],
+  ["a caller without a user id", undefined],
   ["a user", "ann"],
 ] as const;
 const each = count / callers.length;
 
-/** Every tool, with the hostile string as what names files; some take a part of the strings, since they cost more. */
+/** Calls of every tool with a hostile string as its path; expensive tools get only some of the strings. */
 const uses: readonly (readonly [name: string, inputOf: (text: string) => object, every: number])[] =
   [
     ["read_file", (path) => ({ path }), 1],
@@ -31,7 +31,7 @@ const calls = uses.reduce((sum, [, , every]) => sum + Math.ceil(each / every), 0
 const together = 10;
 const resetEvery = 250;
 
-/** Attacks as one caller, and resolves with the part of the calls that were not refused. */
+/** Attacks as one caller, and resolves to the share of accepted calls. */
 async function attackAs(userId: string | undefined, world: World): Promise<number> {
   const call = toolBox(world.filesystem);
   const random = seededRandom(seed);
@@ -75,14 +75,14 @@ describe.each([
     async (_, userId) => {
       const world = await createWorld();
       const answered = await attackAs(userId, world);
-      // Some strings are harmless, and then the tools must work: else nothing was tested.
+      // Some strings are harmless; if the tools refused them too, the test would prove nothing.
       expect(answered).toBeGreaterThan(0.05);
       expect(answered).toBeLessThan(0.5);
     },
   );
 });
 
-it("the secrets could be read by a tool that only looks at the letters of a path", async () => {
+it("the secrets can be reached by a tool that checks paths only as text", async () => {
   const { targets, filesystem } = await localWorld(await temporaryDirectory({ inMemory: true }));
   for (const path of ["link-file", "link-up/canary.txt", "link-chain/canary.txt"]) {
     expect(await readFile(join(targets.root, path), "utf8")).toContain(secret);

@@ -10,7 +10,7 @@ import { seed } from "../../support/seed.ts";
 import { filesAt, isLocal } from "./support/files-at.ts";
 import { deep, temporaryDirectory } from "./support/temporary.ts";
 
-/** A writer that is ready to begin. */
+/** A writer that is ready to start. */
 async function startWriter(...args: readonly string[]) {
   const program = join(import.meta.dirname, "support/writer.ts");
   const child = spawn(process.execPath, [program, ...args], { stdio: ["pipe", "pipe", "inherit"] });
@@ -21,7 +21,7 @@ async function startWriter(...args: readonly string[]) {
   return { child, nextLine, begin: () => child.stdin.write("begin\n") };
 }
 
-/** Runs writers at the same time, and resolves with what each of them has printed when all have ended well. */
+/** Runs writers in parallel, and resolves to their outputs when all have succeeded. */
 async function runTogether(...writers: readonly (readonly string[])[]) {
   const started = await Promise.all(writers.map((args) => startWriter(...args)));
   const ended = started.map(async ({ child, nextLine }) => {
@@ -33,7 +33,7 @@ async function runTogether(...writers: readonly (readonly string[])[]) {
   return Promise.all(ended);
 }
 
-/** A place that is closed and removed when the test has ended. */
+/** A place that is closed and removed after the test. */
 async function newPlace(placeIn: (directory: string) => string): Promise<string> {
   const where = placeIn(await temporaryDirectory({ inMemory: true }));
   if (!isLocal(where)) onTestFinished(() => openStore(where).close());
@@ -50,7 +50,7 @@ describe.each([
 ])("two processes on %s", (_, placeIn) => {
   const each = deep ? 5_000 : 500;
 
-  it(`lose none of ${2 * each} updates on condition, and are told of conflicts`, async () => {
+  it(`lose none of ${2 * each} conditional updates, and get conflicts`, async () => {
     const where = await newPlace(placeIn);
     await filesAt(where).write("count", "0");
     const writer = [where, "increment", "count", String(each)];
@@ -69,7 +69,7 @@ describe.each([
   });
 });
 
-it("a process that is killed while it writes leaves a whole file and no lock", async () => {
+it("leaves a complete file and no lock when a process is killed during a write", async () => {
   const random = seededRandom(seed);
   const root = await temporaryDirectory();
   const files = filesAt(root);

@@ -17,7 +17,7 @@ const isLinux = process.platform === "linux";
 if (!isLinux)
   console.info("not run: only Linux can hold directories, so only there no race is lost");
 
-/** A root in which a directory and a file become links to what is outside, again and again. */
+/** A root in which a directory and a file keep becoming links to the outside. */
 async function contestedRoot() {
   const outer = await temporaryDirectory({ inMemory: true });
   const root = join(outer, "root");
@@ -61,13 +61,13 @@ const moves: readonly (readonly [weight: number, name: string, input: (path: str
 const bag = moves.flatMap(([weight, ...move]) => Array.from({ length: weight }, () => move));
 
 it.skipIf(!isLinux)(
-  `no link that is put in the way meanwhile leads out: ${attempts} tries, 0 escapes`,
+  `follows no link that appears during an operation: ${attempts} tries, 0 escapes`,
   async () => {
     const { root, outside } = await contestedRoot();
     const before = await snapshot(outside);
     const swapper = await startSwapper(root, outside);
 
-    // Who follows a path is led astray, so the race is real.
+    // A naive reader follows the link, so the race is real.
     let lured = 0;
     for (let tries = 0; lured < 20 && tries < 1_000_000; tries++) {
       const text = await readFile(join(root, "dir/file.txt"), "utf8").catch(() => "");
@@ -94,7 +94,7 @@ it.skipIf(!isLinux)(
     expect(swapper.exitCode).toBeNull();
     expect(leaks, `seed ${seed}`).toEqual([]);
     expect(await snapshot(outside)).toEqual(before);
-    // Both happened often: that nothing was in the way, and that a link was.
+    // Both outcomes happened often.
     expect(answered).toBeGreaterThan(attempts / 20);
     expect(stopped).toBeGreaterThan(attempts / 100);
     console.info(

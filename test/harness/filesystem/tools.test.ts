@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { definitionOf } from "../../../src/agent/tool/tool.ts";
-import { patient } from "../../../src/harness/filesystem/contract/fixture.ts";
 import type { Filesystem } from "../../../src/harness/filesystem/filesystem.ts";
 import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
 import { fileTools } from "../../../src/harness/tools/files.ts";
 import { memoryStore } from "../../../src/store/index.ts";
+import { patient } from "../../../src/testing/filesystem-contract/fixture.ts";
 import { toolBox } from "./support/tool-box.ts";
 
 const files = () => storeFilesystem(memoryStore(), { limits: patient });
 
-it("there are six, and those that write are neither repeated nor run beside others", () => {
+it("creates six tools; those that write are exclusive and not idempotent", () => {
   const policies = fileTools(files()).map((made) => {
     const { name, idempotent, exclusive } = definitionOf(made);
     return [name, idempotent, exclusive];
@@ -32,7 +32,7 @@ describe("read_file", () => {
       "     1\tone\n     2\ttwo\n     3\t\n     4\tfour",
     );
     expect(await call("read_file", { path: "a.md", offset: 2, limit: 2 })).toBe(
-      "     2\ttwo\n     3\t\n[lines 2 to 3 of 4; go on with offset 4]",
+      "     2\ttwo\n     3\t\n[lines 2 to 3 of 4; continue with offset 4]",
     );
     expect(await call("read_file", { path: "a.md", offset: 4 })).toBe("     4\tfour");
     expect(await call("read_file", { path: "a.md", offset: 5 })).toBe(
@@ -40,7 +40,7 @@ describe("read_file", () => {
     );
   });
 
-  it("can be followed through a long file to its end", async () => {
+  it("pages through a long file", async () => {
     const filesystem = files();
     const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i + 1} ${"x".repeat(i % 90)}`);
     await filesystem.write("long", lines.join("\n"));
@@ -49,14 +49,14 @@ describe("read_file", () => {
     for (let offset = 1; offset > 0; ) {
       const said = await call("read_file", { path: "long", offset });
       expect(said.length).toBeLessThan(41_000);
-      const next = /\[lines .* go on with offset (\d+)\]$/.exec(said);
+      const next = /\[lines .* continue with offset (\d+)\]$/.exec(said);
       read.push(...said.split("\n").slice(0, next ? -1 : undefined));
       offset = Number(next?.[1] ?? 0);
     }
     expect(read.map((line) => line.slice(7))).toEqual(lines);
   });
 
-  it("says so when there is no text to read", async () => {
+  it("reports a missing, empty or binary file", async () => {
     const filesystem = files();
     await filesystem.write("empty", "");
     await filesystem.write("image", Uint8Array.of(0x89, 0x50, 0, 1));
@@ -66,25 +66,25 @@ describe("read_file", () => {
     expect(await call("read_file", { path: "image" })).toBe('Error: "image" is binary (4 bytes).');
     expect(await call("read_file", { path: "line" })).toMatch(/x{2000} \[98000 more characters\]$/);
     expect(await call("read_file", { path: "none" })).toBe(
-      'Error: There is no "none". list_files shows what there is.',
+      'Error: There is no "none". Use list_files to see the files.',
     );
   });
 });
 
 describe("write_file and edit_file", () => {
-  it("change what is there", async () => {
+  it("change files", async () => {
     const call = toolBox(files());
     expect(await call("write_file", { path: "a", content: "é" })).toBe("Created a (2 bytes).");
     expect(await call("write_file", { path: "./a", content: "x y x" })).toBe(
       "Replaced a (5 bytes).",
     );
     const edit = (input: object) => call("edit_file", { path: "a", ...input });
-    expect(await edit({ old_string: "y", new_string: "$&" })).toBe("Replaced 1 piece in a.");
+    expect(await edit({ old_string: "y", new_string: "$&" })).toBe("Replaced 1 occurrence in a.");
     expect(await edit({ old_string: "x", new_string: "z" })).toBe(
-      'Error: old_string is in "a" more than once. Give more of what is around it, or set replace_all.',
+      'Error: old_string is in "a" more than once. Add more of the surrounding text, or set replace_all.',
     );
     expect(await edit({ old_string: "x", new_string: "z", replace_all: true })).toBe(
-      "Replaced 2 pieces in a.",
+      "Replaced 2 occurrences in a.",
     );
     expect(await edit({ old_string: "y", new_string: "" })).toBe(
       'Error: old_string is not in "a". Read the file again.',
@@ -93,7 +93,7 @@ describe("write_file and edit_file", () => {
     expect(await call("read_file", { path: "a" })).toBe("     1\tz $& z");
   });
 
-  it("do not lose what somebody else has written meanwhile", async () => {
+  it("keep the changes of another writer", async () => {
     const filesystem = files();
     await filesystem.write("a", "one two");
     let others = 0;
@@ -106,11 +106,11 @@ describe("write_file and edit_file", () => {
       },
     };
     const input = { path: "a", old_string: "one", new_string: "1" };
-    expect(await toolBox(contested)("edit_file", input)).toBe("Replaced 1 piece in a.");
+    expect(await toolBox(contested)("edit_file", input)).toBe("Replaced 1 occurrence in a.");
     expect(await toolBox(filesystem)("read_file", { path: "a" })).toBe("     1\t1 two 8");
   });
 
-  it("say so when what was to be edited is gone meanwhile", async () => {
+  it("report a conflict when the text to edit is gone", async () => {
     const filesystem = files();
     await filesystem.write("a", "one two");
     const contested: Filesystem = {
@@ -122,10 +122,10 @@ describe("write_file and edit_file", () => {
       },
     };
     const input = { path: "a", old_string: "one", new_string: "1" };
-    expect(await toolBox(contested)("edit_file", input)).toMatch(/somebody else has written it/);
+    expect(await toolBox(contested)("edit_file", input)).toMatch(/another writer changed it/);
   });
 
-  it("give up a file that is contested for ever when they are told to", async () => {
+  it("stop retrying a contested file when the signal aborts", async () => {
     const filesystem = files();
     await filesystem.write("a", "one 0");
     const stop = new AbortController();
@@ -144,7 +144,7 @@ describe("write_file and edit_file", () => {
     expect([said, reads]).toEqual(["Error: enough", 3]);
   });
 
-  it("do not spoil what is no text", async () => {
+  it("refuse to edit binary files", async () => {
     const filesystem = files();
     await filesystem.write("a", Uint8Array.of(0x61, 0xff));
     const input = { path: "a", old_string: "a", new_string: "b" };
@@ -153,7 +153,7 @@ describe("write_file and edit_file", () => {
 });
 
 describe("grep_files, glob_files and list_files", () => {
-  it("show what they find", async () => {
+  it("show their results", async () => {
     const filesystem = files();
     await filesystem.write("src/a.ts", "let a;\nlet b;\n");
     await filesystem.write("b.md", "let\n");
@@ -174,19 +174,19 @@ describe("grep_files, glob_files and list_files", () => {
     expect(await call("list_files", { path: "src" })).toBe("a.ts (14 bytes)");
   });
 
-  it("show as much as is read, and say what is missing", async () => {
+  it("shorten long results and say what is missing", async () => {
     const filesystem = storeFilesystem(memoryStore(), {
       limits: { ...patient, grepMatches: 3_000 },
     });
     await filesystem.write("a", `${"find this line ".repeat(3)}\n`.repeat(4_000));
     const said = await toolBox(filesystem)("grep_files", { pattern: "find" });
     expect(said.length).toBeLessThan(41_000);
-    expect(said).toMatch(/\[matches: \d+ of 3000 shown; there are more\. Narrow it down\.\]$/);
+    expect(said).toMatch(/\[matches: \d+ of 3000 shown; there are more\. Narrow the search\.\]$/);
   });
 });
 
 describe("the scope", () => {
-  it("is the user, unless another is asked for", async () => {
+  it("defaults to the user", async () => {
     const filesystem = files();
     const call = toolBox(filesystem);
     const [ann, bob] = [{ userId: "ann" }, { userId: "bob" }];
@@ -199,20 +199,20 @@ describe("the scope", () => {
   it.each([
     ["session", { sessionId: "s2" }],
     ["agent", { agentId: "other" }],
-  ] as const)("may be the %s", async (scope, other) => {
+  ] as const)("can be the %s", async (scope, other) => {
     const call = toolBox(files(), scope);
     await call("write_file", { path: "a", content: "1" }, { userId: "ann" });
     expect(await call("list_files", {}, { userId: "bob" })).toBe("a (1 bytes)");
     expect(await call("list_files", {}, { userId: "ann", ...other })).toBe("(no entries)");
   });
 
-  it("may be nobody in particular", async () => {
+  it("can be global", async () => {
     const call = toolBox(files(), "global");
     await call("write_file", { path: "a", content: "1" }, { userId: "ann" });
     expect(await call("list_files", {}, { userId: "bob", sessionId: "s2" })).toBe("a (1 bytes)");
   });
 
-  it("refuses a user whose id cannot be one", async () => {
+  it("refuses an invalid user id", async () => {
     const call = toolBox(files());
     expect(await call("list_files", {}, { userId: "" })).toMatch(/^Error: A user id must have/);
   });

@@ -5,7 +5,7 @@ import { scriptedModel } from "../../../src/testing/index.ts";
 const make = (name: string, by: string) =>
   tool({ name, description: by, execute: () => `${name} of ${by}` });
 
-/** Which tools an agent three levels down is offered, and from whom it has them. */
+/** Returns the tools that an agent three levels down is offered, and who added them. */
 async function offered(
   middle: SubagentDeclaration["tools"],
   lowest: SubagentDeclaration["tools"],
@@ -42,13 +42,13 @@ async function offered(
   return seen.sort();
 }
 
-it("a tool that a child adds takes the place of its parent's with that name, at any depth", async () => {
+it("replaces an inherited tool by an added tool of the same name, at any depth", async () => {
   const middle = ["write", make("read", "outer")];
   expect(await offered(middle, undefined)).toEqual(["read outer", "write lead"]);
   expect(await offered(middle, ["*", make("read", "inner")])).toEqual(["read inner", "write lead"]);
 });
 
-it("a tool that a child adds is its own, whatever its parent has", async () => {
+it("offers an added tool even if the parent's list excludes it", async () => {
   expect(await offered(["read"], ["*", make("draw", "inner")])).toEqual([
     "draw inner",
     "read lead",
@@ -56,7 +56,7 @@ it("a tool that a child adds is its own, whatever its parent has", async () => {
   expect(await offered([], [make("write", "inner")])).toEqual(["write inner"]);
 });
 
-it("what its parent was not given, a child does not get", async () => {
+it("does not inherit a tool that the parent does not have", async () => {
   expect(await offered(["read"], undefined)).toEqual(["read lead"]);
   expect(await offered(["read"], ["*"])).toEqual(["read lead"]);
   expect(await offered(["read"], ["write"])).toEqual([]);

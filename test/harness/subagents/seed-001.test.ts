@@ -1,4 +1,4 @@
-// The timeline of a parent that waits for a child, as `stream` gives it: who says what, in which order.
+// The order of events in `stream()` when a parent waits for a child.
 import { describe, expect, it } from "vitest";
 import {
   type AgentEvent,
@@ -30,7 +30,7 @@ const finding: readonly ScriptedTurn[] = [
   { text: ["It was ", "found."] },
 ];
 
-/** A subagent that looks for something and says so. */
+/** A subagent that calls a tool and answers. */
 function researcher(script = finding): SubagentDeclaration {
   return {
     name: "researcher",
@@ -51,7 +51,7 @@ function parent(
   return new HarnessAgent({ name: "parent", model, store, filesystem: false, subagents, ...more });
 }
 
-/** Type and speaker of each event; what follows with the same of both is one entry, so chunks count once. */
+/** Returns the type and agent of each event; equal neighbours are merged, so chunks count once. */
 function timeline(events: readonly AgentEvent[]): readonly string[] {
   const entries: string[] = [];
   for (const { type, source } of events) {
@@ -77,7 +77,7 @@ const expected = [
 const stream = { sessionId: "sess-main-001" };
 
 describe("the timeline of a parent and a child", () => {
-  it("is the one of agent_spawn", async () => {
+  it("matches the seed for agent_spawn", async () => {
     const agent = parent([spawn("researcher"), { text: ["So it ", "is."] }], [researcher()]);
     const events = await collect(agent.stream("Find it.", stream));
     expect(timeline(events)).toEqual(expected);
@@ -87,7 +87,7 @@ describe("the timeline of a parent and a child", () => {
       ...["", "", "It was ", "found."].map((text) => `researcher: ${text}`),
       ...["So it ", "is."].map((text) => `parent: ${text}`),
     ]);
-    // An agent's part ends with its result, and each message with its last event.
+    // An agent's events end with its result, and each message with its last event.
     const ends = events.filter(({ type }) => type === "agent_result");
     expect(ends.map(({ text, last }) => [text, last])).toEqual([
       ["It was found.", true],
@@ -95,7 +95,7 @@ describe("the timeline of a parent and a child", () => {
     ]);
   });
 
-  it("is the same of agent_send", async () => {
+  it("is the same for agent_send", async () => {
     const send = { call: "agent_send", input: { label: "researcher", message: "Again." } };
     const script = [spawn("researcher"), [{ text: "Again." }, send], "So it is."];
     const agent = parent(script, [researcher([...finding, ...finding])]);
@@ -112,7 +112,7 @@ describe("the timeline of a parent and a child", () => {
     expect([keys.size, tasks.size]).toEqual([1, 2]);
   });
 
-  it("goes on after the parent's end while the child works in the background", async () => {
+  it("continues after the parent's end while a background child works", async () => {
     const done = Promise.withResolvers<void>();
     const slow = scriptedModel([
       async () => {
@@ -137,7 +137,7 @@ describe("the timeline of a parent and a child", () => {
     ]);
   });
 
-  it("goes on when the child fails: its error is the parent's tool result", async () => {
+  it("continues when the child fails: its error is the parent's tool result", async () => {
     const broken = scriptedModel(() => [{ error: new Error("no model today") }]);
     const child = { ...researcher(), model: broken } as SubagentDeclaration;
     const agent = parent([spawn("researcher"), "It failed."], [child], {
@@ -157,7 +157,7 @@ describe("the timeline of a parent and a child", () => {
 });
 
 describe("a source", () => {
-  it("is absent on the parent's events, and whole on the child's", async () => {
+  it("is absent on the parent's events and complete on the child's", async () => {
     const agent = parent([spawn("researcher"), "So it is."], [researcher()]);
     const events = await collect(agent.stream("Find it.", stream));
     const [source, ...others] = new Set(events.flatMap((event) => event.source ?? []));
@@ -174,7 +174,7 @@ describe("a source", () => {
     });
   });
 
-  it("has a level more for a grandchild, whose timeline stands in its parent's", async () => {
+  it("has another level for a grandchild, whose events are inside its parent's", async () => {
     const planner: SubagentDeclaration = {
       name: "planner",
       description: "Plans.",
@@ -203,7 +203,7 @@ describe("a source", () => {
     ]);
   });
 
-  it("does not matter to call: what comes back is the same", async () => {
+  it("does not change the reply of call()", async () => {
     const make = () => parent([spawn("researcher"), "So it is."], [researcher()]);
     const reply = await make().call("Find it.", stream);
     const events = await collect(make().stream("Find it.", stream));

@@ -1,4 +1,4 @@
-// The samples of the protocol's first form come out of real agents, event for event.
+// Real agents emit the events of seed 004's samples, event for event.
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { TaskEvent } from "../../../src/index.ts";
@@ -17,7 +17,7 @@ function samples(name: string): readonly PlainEvent[] {
 const isResult = (event: TaskEvent, type: string) =>
   event.type === type && "item" in event && event.item.type === "tool_result";
 
-/** What the samples show of a run: the item that holds the child, from its beginning to its end, with all in between. */
+/** Returns the part of a run that the samples show: the events of the item that holds the child. */
 function heldIn(events: readonly LogEvent[]): readonly LogEvent[] {
   const root = events[0]?.task_id;
   const own = (type: string) => (event: LogEvent) =>
@@ -26,19 +26,19 @@ function heldIn(events: readonly LogEvent[]): readonly LogEvent[] {
   return events.slice(first, events.findIndex(own("task.output_item.done")) + 1);
 }
 
-it("an agent's own stream", async () => {
+it("matches the sample of an agent's own stream", async () => {
   const events = (await collect(weatherAgent().run("Weather?"))) as readonly LogEvent[];
   expect(checkStream(events)).toEqual([]);
   expect(inFirstForm(events)).toEqual(corrected(samples("response")));
 });
 
-it("the same agent's stream as a child", async () => {
+it("matches the sample of the agent as a child", async () => {
   const events = (await collect(askingAgent().run("Weather?"))) as readonly LogEvent[];
   const own = events.filter(({ source }) => source !== undefined);
   expect(inFirstForm(own)).toEqual(corrected(samples("child")));
 });
 
-it("its stream inside its parent's", async () => {
+it("matches the sample of the child inside its parent", async () => {
   const events = (await collect(askingAgent().run("Weather?"))) as readonly LogEvent[];
   expect(checkStream(events)).toEqual([]);
   const shown = inFirstForm(heldIn(events));

@@ -16,7 +16,7 @@ beforeAll(() => {
 afterAll(() => removeFolder(folder));
 
 it.each(["sync", "background"] as const)(
-  "an approval of a grandchild is answered in a new process, when its process was killed (%s)",
+  "answers a grandchild's approval in a new process after a kill (%s)",
   async (mode) => {
     const own = join(folder, mode);
     mkdirSync(own);

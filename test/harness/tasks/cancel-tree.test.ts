@@ -1,6 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { cancelTask } from "../../../src/agent/cancel.ts";
-import { settingsBehind } from "../../../src/agent/settings.ts";
 import { memoryStore } from "../../../src/index.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
 import { ManualClock } from "../../../src/testing/index.ts";
@@ -31,8 +29,8 @@ describe.each(phases)("a tree of four levels with its workers %s", (phase) => {
     if (root === undefined) throw new Error("There is no root task.");
     if (where === "its own process") await run.cancel("enough");
     else {
-      const other = settingsBehind(cancelCast({ ...store }, clock, phase).lead);
-      if (other) await cancelTask(other, root.taskId, "enough");
+      const { lead } = cancelCast({ ...store }, clock, phase);
+      await lead.attach({ taskId: root.taskId }).cancel("enough");
     }
     const statuses = async () =>
       (await store.tasks({ rootTaskId: root.taskId })).map(({ status }) => status);
@@ -49,7 +47,7 @@ describe.each(phases)("a tree of four levels with its workers %s", (phase) => {
     expect(await cast.lead.approvals({ sessionId })).toEqual([]);
     await expectLawful(store, root.taskId);
 
-    // Nothing is left that could still do something.
+    // Nothing is left that could still run.
     await turns(20);
     expect({ requests: cast.requests(), busy: cast.busy(), timers: clock.pending }).toEqual({
       requests,

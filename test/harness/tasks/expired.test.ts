@@ -17,7 +17,7 @@ afterAll(() => removeFolder(folder));
 
 const year = 365 * 86_400_000;
 
-/** A lead that has a worker in the background, or waits for it; the worker's tool asks when it is told to. */
+/** A lead with a sync or background worker, whose tool may need an approval. */
 function leadOn(
   store: Store,
   name: string,
@@ -82,7 +82,7 @@ describe.each(["memory", "sqlite"])("conversations that lost their process (%s)"
   it.each([
     ["a moment", 0],
     ["a year", year],
-  ])("are found whoever they belong to, after %s more than their lease", async (_, downtime) => {
+  ])("are found for all users, %s after their lease", async (_, downtime) => {
     const clock = new ManualClock(1_000_000_000);
     const store = storeAt(clock);
     const sessions: string[] = [];
@@ -103,7 +103,7 @@ describe.each(["memory", "sqlite"])("conversations that lost their process (%s)"
     expect(await found()).toEqual([]);
     await clock.advance(1 + downtime);
     expect(await found()).toEqual([...sessions].sort());
-    // One who sees fewer at a time sees them all in the end.
+    // A smaller batch size finds all of them as well.
     expect(await store.expired(5)).toHaveLength(5);
 
     const agents = [leadOn(store, "lead").lead, leadOn(store, "other").lead];
@@ -120,7 +120,7 @@ describe.each(["memory", "sqlite"])("conversations that lost their process (%s)"
     await store.close();
   });
 
-  it("are told of when nobody knows their agent, and stay as they are", async () => {
+  it("are reported and unchanged when their agent is unknown", async () => {
     const clock = new ManualClock(1_000_000_000);
     const store = storeAt(clock);
     const { lead } = leadOn(losingStore(store, 4, "before"), "stranger");
@@ -138,7 +138,7 @@ describe.each(["memory", "sqlite"])("conversations that lost their process (%s)"
   it.each([
     ["of a grandchild", 600],
     ["of a background child's child, after the end of the root", 0],
-  ])("a question %s is denied when nobody answers in time", async (_, seconds) => {
+  ])("deny an approval %s that expires", async (_, seconds) => {
     const clock = new ManualClock(1_000_000_000);
     const store = storeAt(clock);
     const { lead, ran } = leadOn(store, "lead", { asks: true, seconds, clock });

@@ -34,7 +34,7 @@ function newFolder(name: string): string {
   return path;
 }
 
-/** Works on what a killed process has left, until all has ended, and has the lead hear of it. */
+/** Resumes the tasks of a killed process until all have ended, and delivers them to the lead. */
 async function goOn(store: Store, own: string, way: (typeof ways)[number]): Promise<void> {
   const lead = workCast(store, own);
   const isRunner = way !== "call";
@@ -43,7 +43,7 @@ async function goOn(store: Store, own: string, way: (typeof ways)[number]): Prom
   if (runner) runner.start();
   else await lead.call((await rootsOf(store)).some(isOpen) ? undefined : "And?", { sessionId });
   await expect.poll(() => unfinishedIn(store), { timeout: 60_000, interval: 20 }).toEqual([]);
-  // The last of them may still have to give the conversation back.
+  // The last process may still release the lease.
   await expect.poll(() => store.expired(1), { timeout: 60_000 }).toEqual([]);
   await lead.call("And?", { sessionId });
   if (runner) await runner.shutDown();
@@ -62,7 +62,7 @@ async function unfinishedIn(store: Store): Promise<readonly string[]> {
   return open.map(({ taskId, status }) => `${taskId} ${status}`);
 }
 
-/** The calls of a session that have a result. */
+/** Returns the calls of a session that have a result. */
 async function resultsIn(store: Store, session: string): Promise<readonly string[]> {
   const blocks = (await store.session(session)).flatMap(({ content }) => content);
   return blocks.flatMap((block) => (block.type === "tool_result" ? [block.id] : []));
@@ -72,7 +72,7 @@ describe("a process with twenty background tasks that is killed", () => {
   it.each(
     Array.from({ length: kills }, (_, kill) => [kill + 1, ways[kill % ways.length] as never]),
   )(
-    "leaves nothing that is not taken up or failed (%i, %s)",
+    "leaves only tasks that are resumed or failed (%i, %s)",
     async (kill, way: (typeof ways)[number]) => {
       const at = random.int(Math.floor(commits / 5), commits - 5);
       const when = random.pick(["before", "after"] as const);
@@ -92,7 +92,7 @@ describe("a process with twenty background tasks that is killed", () => {
       const roots = await rootsOf(store);
       for (const { taskId } of roots) await expectLawful(store, taskId, hint);
 
-      // What was recorded stays, in its place.
+      // Recorded results stay in their place.
       for (const [session, before] of recorded) {
         const after = await resultsIn(store, session);
         expect({ hint, results: after.slice(0, before.length) }).toEqual({ hint, results: before });
@@ -124,7 +124,7 @@ describe("a process with twenty background tasks that is killed", () => {
         expect({ hint, children: children.length }).toEqual({ hint, children: backgroundTasks });
       } else expect({ hint, after: executions.length }).toEqual({ hint, after: executed });
 
-      // The lead has heard of each once.
+      // The lead has received each result once.
       const blocks = (await store.session(sessionId)).flatMap(({ content }) => content);
       const told = blocks.flatMap((block) =>
         block.type === "hint" && block.metadata?.taskId !== undefined

@@ -8,7 +8,7 @@ import { expiringStore } from "../../agent/support/losing-store.ts";
 
 const sessionId = "session";
 
-/** A lead whose one worker has one tool; the lead waits for the worker. */
+/** A lead that waits for one worker with one tool. */
 function castOn(store: Store, turns: readonly ScriptedTurn[] = [spawn(), "Good."]) {
   const ran: string[] = [];
   const make = (name: string) =>
@@ -52,7 +52,7 @@ function spawn(task = "hang", label?: string): ScriptedPart {
   return { call: "agent_spawn", input: { ...input, ...(label !== undefined && { label }) } };
 }
 
-/** The store of a process that is killed right after a commit, or when it asks for the next: it never hears of either. */
+/** The store of a process that is killed right before or after a commit and gets no reply. */
 function killedAt(store: Store, when: "after" | "next", isIt: (commit: Commit) => boolean) {
   const dead = Promise.withResolvers<void>();
   const never = new Promise<never>(() => {});
@@ -86,7 +86,7 @@ const hasEvent = (type: string) => (commit: Commit) =>
   commit.events?.some((event) => event.type === type) ?? false;
 
 describe("a process that is lost", () => {
-  it("leaves a child that is cancelled with its parent, although nobody drives it", async () => {
+  it("leaves a child that is cancelled with its parent, without an owner", async () => {
     const { store, expire } = expiringStore();
     const first = killedAt(
       store,
@@ -106,7 +106,7 @@ describe("a process that is lost", () => {
     await expectLawful(store, await rootIn(store));
   });
 
-  it("does not lose a cancel that it had heard of", async () => {
+  it("does not lose a cancel that it had received", async () => {
     const { store, expire } = expiringStore();
     const first = killedAt(store, "after", hasEvent("task.cancelling"));
     const { lead, ran } = castOn(first.store);
@@ -114,7 +114,7 @@ describe("a process that is lost", () => {
     await expect.poll(() => ran.length).toBe(1);
     const taskId = await rootIn(store);
     const row = { kind: "cancel", sessionId, rootTaskId: taskId } as const;
-    await store.post({ id: `cancel:${taskId}`, ...row });
+    await store.post([{ id: `cancel:${taskId}`, ...row }]);
     await first.dead;
     expire();
     const reply = await castOn(store).lead.call(undefined, { sessionId });
@@ -124,7 +124,7 @@ describe("a process that is lost", () => {
     await expectLawful(store, taskId);
   });
 
-  it("does not lose a cancel that its own caller has asked for", async () => {
+  it("does not lose a cancel of its own caller", async () => {
     const { store, expire } = expiringStore();
     const hasCancel = ({ posts = [] }: Commit) => posts.some(({ kind }) => kind === "cancel");
     const first = killedAt(store, "after", hasCancel);
@@ -144,7 +144,7 @@ describe("a process that is lost", () => {
     await expectLawful(store, taskId);
   });
 
-  it("may have run what was allowed, so that nobody runs it again", async () => {
+  it("may have run an approved call, which is not run again", async () => {
     const { store, expire } = expiringStore();
     const sign = [spawn("sign"), "Good."];
     const asked = await castOn(store, sign).lead.call("Go.", { sessionId });
@@ -169,7 +169,7 @@ describe("a process that is lost", () => {
   });
 });
 
-it("a call finds its child again by itself, also when its label has been used since", async () => {
+it("finds a call's child again, even if its label was used since", async () => {
   const { store } = expiringStore();
   const turns: readonly ScriptedTurn[] = [
     [

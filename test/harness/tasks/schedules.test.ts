@@ -7,7 +7,7 @@ const count = deep ? 10_000 : 1_000;
 const most = 3;
 
 const title =
-  "tasks end truthfully, whoever works, cancels, sweeps, reads, crashes, stalls or lags";
+  "ends tasks correctly under any schedule of work, cancels, sweeps, reads, crashes and stalls";
 it(title, { timeout: deep ? 3_600_000 : 600_000 }, async () => {
   const seen: Record<string, number> = {};
   const failed: string[] = [];

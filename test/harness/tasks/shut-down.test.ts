@@ -15,7 +15,7 @@ afterAll(() => removeFolder(folder));
 
 const sessionId = "session";
 
-/** A lead with one worker in turn and one in the background; each has a tool that waits until it is let go. */
+/** A lead with a sync and a background worker, each with a tool that waits for its release. */
 function castOn(store: Store) {
   const ran: string[] = [];
   const gate = Promise.withResolvers<void>();
@@ -59,7 +59,7 @@ function castOn(store: Store) {
 }
 
 describe.each(["memory", "sqlite"])("a process that shuts down (%s)", (kind) => {
-  it("gives up what it works on at once, and another one goes on with it", async () => {
+  it("stops its work at once, and another process resumes it", async () => {
     const store = kind === "memory" ? memoryStore() : sqliteStore(join(folder, "store.db"));
     const first = castOn({ ...store });
     const run = first.lead.run("Go.", { sessionId });
@@ -69,9 +69,9 @@ describe.each(["memory", "sqlite"])("a process that shuts down (%s)", (kind) => 
     runner.start();
     await runner.shutDown();
     await ended;
-    await runner.shutDown(); // asked again, it has nothing to do
+    await runner.shutDown(); // a second call does nothing
 
-    // Its lease is released, not only due to end.
+    // Its lease is released and does not have to expire.
     expect(await store.expired(10)).toEqual([sessionId]);
     const refused = { code: "shutting_down", retryable: true };
     await expect(first.lead.call("And?", { sessionId })).rejects.toMatchObject(refused);
@@ -89,7 +89,7 @@ describe.each(["memory", "sqlite"])("a process that shuts down (%s)", (kind) => 
     expect(await next.sweep()).toEqual([sessionId]);
     await expect.poll(async () => (await statuses()).every(isTerminal)).toBe(true);
     expect(await statuses()).toEqual(["completed", "completed", "completed"]);
-    // What was recorded has stayed; what may be repeated was, and what may not was not.
+    // Recorded results stayed; only idempotent calls were repeated.
     expect(second.ran.map((call) => call.split(" ")[0])).toEqual(["look", "look"]);
     for (const call of second.ran) expect(first.ran).toContain(call);
     await expectLawful(store, root.taskId);

@@ -6,7 +6,7 @@ import {
   scriptedModel,
 } from "../../../../src/testing/index.ts";
 
-/** An agent that follows a script, without subagents and in memory unless told otherwise, and the model that it asks. */
+/** Creates an agent with a scripted model, by default without subagents and with a memory store. */
 export function agentWith(
   script: Script,
   options: Partial<HarnessAgentOptions> = {},
@@ -23,7 +23,7 @@ export function systemOf(request: ScriptedRequest | undefined): string {
   return first?.role === "system" ? first.content : "";
 }
 
-/** What the tools have answered so far, in the words of the prompt. */
+/** The tool results in a request. */
 export function toolTexts(request: ScriptedRequest | undefined): readonly string[] {
   return (request?.prompt ?? []).flatMap((message) =>
     message.role === "tool"
@@ -34,12 +34,12 @@ export function toolTexts(request: ScriptedRequest | undefined): readonly string
   );
 }
 
-/** The names of the tools on offer. */
+/** The names of the offered tools. */
 export function toolNames(request: ScriptedRequest | undefined): readonly string[] {
   return (request?.tools ?? []).map(({ name }) => name);
 }
 
-/** The parts of what the user said last. */
+/** The parts of the last user message. */
 export function userParts(request: ScriptedRequest | undefined): readonly unknown[] {
   const last = request?.prompt.findLast(({ role }) => role === "user");
   return Array.isArray(last?.content) ? last.content : [];

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** A workspace directory with these files, gone after the test. */
+/** Creates a workspace directory that is removed after the test. */
 export function workspaceWith(files: Readonly<Record<string, string | Uint8Array>> = {}): string {
   const root = mkdtempSync(join(tmpdir(), "rivulet-workspace-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
@@ -11,7 +11,7 @@ export function workspaceWith(files: Readonly<Record<string, string | Uint8Array
   return root;
 }
 
-/** Writes a file as its operator does, past the agent's filesystem. */
+/** Writes a file directly, as the operator does. */
 export function put(root: string, path: string, content: string | Uint8Array): void {
   mkdirSync(dirname(join(root, path)), { recursive: true });
   writeFileSync(join(root, path), content);

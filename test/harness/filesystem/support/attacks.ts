@@ -1,10 +1,10 @@
 import type { Random } from "../../../support/random.ts";
 
-/** Where an attacker would like to get. */
+/** The targets of an attacker. */
 export interface Targets {
   /** The absolute path of the root. */
   readonly root: string;
-  /** A name beside the root, and one in somebody else's namespace. */
+  /** A name beside the root, and one in another namespace. */
   readonly canary: string;
   readonly victim: string;
 }
@@ -121,7 +121,7 @@ const ends = [
   "\u200b",
 ];
 
-/** One hostile string: a way up or across and something to get there, with a change here and there. */
+/** Creates a hostile string: a way out of the root and a target, with random changes. */
 export function attack(random: Random, { root, canary, victim }: Targets): string {
   const goals = [
     canary,
@@ -168,7 +168,7 @@ export function attack(random: Random, { root, canary, victim }: Targets): strin
     "x".repeat(random.int(200, 5_000)),
     "a/".repeat(random.int(50, 3_000)),
   ];
-  // Many go straight to their goal, so that they get past the first look and reach the disk.
+  // Many go straight to their target, so that they pass the first check and reach the disk.
   const isStraight = random.chance(0.35);
   const way = Array.from(
     { length: isStraight ? 0 : random.int(0, 6) },

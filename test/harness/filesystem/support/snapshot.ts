@@ -1,7 +1,7 @@
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Everything in a directory, by path: what a file contains, where a link leads, that something is there. */
+/** Returns the content of all files and the targets of all links in a directory, by path. */
 export async function snapshot(
   directory: string,
   isLeftOut: (path: string) => boolean = () => false,

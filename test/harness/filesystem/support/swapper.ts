@@ -1,5 +1,5 @@
-// Run as a program with pairs of paths: puts a link to the second in the place of the first, and takes it away again, as
-// fast as it can. Whoever writes there meanwhile may leave something in the way, which is removed.
+// A program that gets pairs of paths: it keeps replacing the first with a link to the second and back, as fast as it can.
+// It removes files that a concurrent write leaves in the way.
 import { renameSync, rmSync, symlinkSync, unlinkSync, writeSync } from "node:fs";
 
 const [, , ...pairs] = process.argv;
@@ -11,7 +11,7 @@ function remove(path: string): void {
     try {
       rmSync(path, { recursive: true, force: true });
     } catch {
-      // Somebody writes into it just now; the next try will do.
+      // A concurrent write is in the way; the next attempt may succeed.
     }
   }
 }
@@ -28,7 +28,7 @@ function insist(work: () => void, inTheWay: string): void {
 }
 
 const parent = process.ppid;
-// Who started it may have been killed, and nobody would ever stop it.
+// The parent may have been killed, so the program ends by itself.
 for (let cycle = 1; process.ppid === parent; cycle++) {
   for (let i = 0; i < pairs.length; i += 2) {
     const [path, target] = pairs.slice(i, i + 2) as [string, string];

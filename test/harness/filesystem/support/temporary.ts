@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
-// Where it is there, memory spares the tests that write thousands of small files the wait for a disk.
+// A memory disk, if the system has one, is faster for tests that write thousands of small files.
 const memory = "/dev/shm";
 
-/** A directory that is there until the test has ended. */
+/** Creates a directory that is removed after the test. */
 export async function temporaryDirectory({ inMemory = false } = {}): Promise<string> {
   const parent = inMemory && existsSync(memory) ? memory : tmpdir();
   const directory = await realpath(await mkdtemp(join(parent, "rivulet-files-")));

@@ -2,23 +2,23 @@ import type { ToolContext } from "../../../../src/agent/tool/context.ts";
 import { readResult, reasonOf } from "../../../../src/agent/tool/result.ts";
 import { definitionOf } from "../../../../src/agent/tool/tool.ts";
 import type { Filesystem } from "../../../../src/harness/filesystem/filesystem.ts";
-import type { IsolationScope } from "../../../../src/harness/filesystem/namespace.ts";
+import type { IsolationScope } from "../../../../src/harness/filesystem/path.ts";
 import { fileTools } from "../../../../src/harness/tools/files.ts";
 import { textOf } from "../../../../src/protocol/message.ts";
 
-/** Who calls a tool. */
+/** The caller of a tool. */
 export interface Caller {
   readonly userId?: string;
   readonly sessionId?: string;
   readonly agentId?: string;
-  /** Tells the tool to stop. */
+  /** Aborts the call. */
   readonly signal?: AbortSignal;
 }
 
-/** Calls a file tool and resolves with what the model reads, whether it is a result or an error. */
+/** Calls a file tool and resolves to the result or error that the model reads. */
 export type ToolBox = (name: string, input: object, caller?: Caller) => Promise<string>;
 
-/** The file tools on a filesystem. */
+/** Creates the file tools of a filesystem. */
 export function toolBox(filesystem: Filesystem, scope: IsolationScope = "user"): ToolBox {
   const tools = new Map(
     fileTools(filesystem, { scope }).map((made) => [made.name, definitionOf(made)]),

@@ -8,19 +8,19 @@ import { memoryStore } from "../../../../src/store/index.ts";
 import type { Targets } from "./attacks.ts";
 import { snapshot } from "./snapshot.ts";
 
-/** A filesystem with everything around it that an attacker could be after. */
+/** A filesystem with the targets of an attacker around it. */
 export interface World {
   readonly filesystem: Filesystem;
   readonly targets: Targets;
-  /** Everything that the caller must not change, as it is now. */
+  /** Returns the current state of everything that the caller must not change. */
   protectedFrom(userId: string | undefined): Promise<Readonly<Record<string, string>>>;
-  /** Removes what the caller may have written, and puts the hostile things back. */
+  /** Removes the caller's files and restores the hostile ones. */
   reset(): Promise<void>;
 }
 
-/** In every file that nobody may read. */
+/** The content of every file that the caller must not read. */
 export const secret = "S3cr3t";
-/** A name that no attacker can guess, beside every such file. */
+/** An unguessable name beside every such file. */
 export const unguessable = "unguessable-7f3a";
 
 const others = {
@@ -49,7 +49,7 @@ function isOwn(path: string, userId: string | undefined): boolean {
   return !steering.test(path) || path === ann || path.startsWith(`${ann}/`);
 }
 
-/** A directory of the machine, with links and special files in every place that an agent may write to. */
+/** A local directory with links and special files in every writable place. */
 export async function localWorld(outer: string): Promise<World> {
   const root = join(outer, "root");
   const put = async (directory: string, texts: Readonly<Record<string, string>>) => {
@@ -90,7 +90,7 @@ export async function localWorld(outer: string): Promise<World> {
   };
 }
 
-/** A store with other files in it besides those of the workspace. */
+/** A store with other files besides those of the workspace. */
 export async function storeWorld(): Promise<World> {
   const { files } = memoryStore();
   const bytes = (text: string) => new TextEncoder().encode(text);

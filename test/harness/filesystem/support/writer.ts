@@ -1,5 +1,4 @@
-// Run as a program: works on one file, as one of several processes that do the same. It says when it is ready, and begins
-// when it is told to.
+// A program that edits one file concurrently with other processes. It reports when it is ready and starts on a signal.
 import { once } from "node:events";
 import { filesAt } from "./files-at.ts";
 import { toolBox } from "./tool-box.ts";
@@ -7,7 +6,7 @@ import { toolBox } from "./tool-box.ts";
 const [, , where = "", task = "", own = "", count = "0"] = process.argv;
 const files = filesAt(where);
 
-/** Adds one to a number in a file, as often as it is told to; prints how often somebody else came first. */
+/** Increments a number in a file repeatedly; prints the number of conflicts. */
 async function increment(): Promise<void> {
   let conflicts = 0;
   for (let left = Number(count); left > 0; ) {
@@ -24,7 +23,7 @@ async function increment(): Promise<void> {
   console.log(conflicts);
 }
 
-/** Replaces its own word in a file that others edit too, again and again. */
+/** Repeatedly replaces its own word in a file that other processes also edit. */
 async function edit(): Promise<void> {
   const call = toolBox(files);
   for (let number = 1; number <= Number(count); number++) {
@@ -38,7 +37,7 @@ async function edit(): Promise<void> {
   }
 }
 
-/** Writes one long text after the other until it is killed, or who started it is. */
+/** Writes long texts until it or its parent is killed. */
 async function writeOn(): Promise<void> {
   const parent = process.ppid;
   for (let number = 0; process.ppid === parent; number++) {

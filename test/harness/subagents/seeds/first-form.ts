@@ -1,7 +1,7 @@
-// The samples of the protocol's first form, and what a log of today is in that form. Neither side looks at the other.
+// The samples of seed 004's first protocol version, and the conversion of a current log to it; neither uses the other.
 import type { TaskEvent } from "../../../../src/protocol/event.ts";
 
-/** An event of either form, as plain data. */
+/** An event of either version, as plain data. */
 export interface PlainEvent {
   readonly type: string;
   readonly task_id: string;
@@ -32,7 +32,7 @@ const part = ["item_id", "output_index"];
 const block = [...part, "block_index", "item"];
 const summary = [...part, "summary_index"];
 
-/** The eleven types of the first form, and the fields that each has besides its type and its task. */
+/** The eleven event types of the first version, and their fields besides type and task. */
 const eventFields: Readonly<Record<string, readonly string[]>> = {
   "task.output_item.added": ["output_index", "item"],
   "task.output_item.done": ["output_index", "item"],
@@ -57,7 +57,7 @@ const itemFields: Readonly<Record<string, readonly string[]>> = {
   image: ["image_url", "id"],
 };
 
-/** It lacks what has come since: whole types, and fields of those it has. */
+/** Removes the types and fields that later versions added. */
 const dropWhatItLacks: Rule = (events) =>
   events
     .filter(({ type }) => type in eventFields)
@@ -67,7 +67,7 @@ const dropWhatItLacks: Rule = (events) =>
 
 function bare(item: PlainItem): PlainItem {
   const fields = ["type", ...(itemFields[item.type] ?? [])];
-  // Its one status: on the done of a result that holds a child, in place of what the child did.
+  // The first version has a status only on the done event of a result that holds a child.
   const isHolder = item.type === "tool_result" && item.child_task_id !== undefined;
   const kept = pick(item, isHolder ? [...fields, "status"] : fields);
   return {
@@ -81,7 +81,7 @@ function bareAnnotation(annotation: PlainAnnotation): PlainAnnotation {
   return pick(annotation, ["type", "reference_id", "start_index", "end_index"]);
 }
 
-/** The number to cite stands in a block's `id`. */
+/** The citation number is the block's `id`. */
 const numberInId: Rule = (events) => events.map((event) => mapItem(event, numbered));
 
 function numbered(item: PlainItem): PlainItem {
@@ -93,7 +93,7 @@ function numbered(item: PlainItem): PlainItem {
   };
 }
 
-/** How a text is cut into deltas is up to the sender: those of one part that follow each other are one. */
+/** Merges adjacent deltas of one part, because senders may split a text differently. */
 const foldDeltas: Rule = (events) => {
   const folded: PlainEvent[] = [];
   for (const event of events) {
@@ -109,8 +109,8 @@ const foldDeltas: Rule = (events) => {
 };
 
 /**
- * Ids by the order in which they appear: tasks by number, items by their prefix and number within their task. A call's
- * id is the task's that it has started, if that is another one than its own; else it is numbered within its task.
+ * Replaces ids by order of appearance: tasks by number, items by prefix and number within their task. A call that started
+ * another task has that task's id; other calls are numbered within their task.
  */
 const renameIds: Rule = (events) => {
   const tasks = new Set(events.map(({ task_id }) => task_id));
@@ -148,7 +148,7 @@ const renameIds: Rule = (events) => {
   });
 };
 
-/** Two ways to send an image stand in the samples one after the other, for one block: the last one counts (A5). */
+/** The samples send one image in two ways; the last one counts (A5). */
 const oneImageVariant: Rule = (events) =>
   events.filter((event, index) => {
     const isSame = (other: PlainEvent) =>
@@ -161,7 +161,7 @@ const oneImageVariant: Rule = (events) =>
     return !(event.type.startsWith("task.image.") && isOpenedAgain);
   });
 
-/** The samples' ranges are wrong, all of them: a citation is where its marker stands (A1). */
+/** All citation ranges in the samples are wrong; a range covers its marker (A1). */
 const rightIndexes: Rule = (events) => events.map((event) => mapItem(event, rightRange));
 
 function rightRange(item: PlainItem): PlainItem {
@@ -178,7 +178,7 @@ function rightRange(item: PlainItem): PlainItem {
   };
 }
 
-/** A message is not citable: its blocks have no number, though the samples give them one (A16). */
+/** A message is not citable, so its blocks have no number, unlike in the samples (A16). */
 const noNumbersInMessages: Rule = (events) =>
   events.map((event) => {
     const withoutId = ({ id: _, ...rest }: PlainItem): PlainItem => rest;
@@ -190,13 +190,13 @@ const noNumbersInMessages: Rule = (events) =>
     }));
   });
 
-/** A log, or a part of one, in the first form. */
+/** Converts a log, or a part of one, to the first version. */
 export function inFirstForm(events: readonly TaskEvent[]): readonly PlainEvent[] {
   const rules = [numberInId, dropWhatItLacks, foldDeltas, renameIds];
   return applied(rules, events as readonly unknown[] as readonly PlainEvent[]);
 }
 
-/** The samples without what is wrong in them. */
+/** The samples with their errors corrected. */
 export function corrected(samples: readonly PlainEvent[]): readonly PlainEvent[] {
   const rules = [oneImageVariant, rightIndexes, noNumbersInMessages, foldDeltas, renameIds];
   return applied(rules, samples);

@@ -14,7 +14,7 @@ const picture: Block = {
   source: { data: "iVBORw0KGgoAAAANSUhEUgAA...", mimeType: "image/png" },
 };
 
-/** Tells the weather: a text, then an image that is shown twice before it is final. */
+/** Returns the weather as text and an image that is updated twice before it is final. */
 const getWeather = tool({
   name: "get_weather",
   description: "Tells the weather of a place.",
@@ -36,7 +36,7 @@ const weatherScript: readonly ScriptedTurn[] = [
   { text: ["The weather in Paris is sunny ", "with a temperature of 15C.[^1]"] },
 ];
 
-/** The agent of the samples, which asks a tool and answers with what it cites. */
+/** The agent of the samples: it calls a tool and cites the result. */
 export function weatherAgent(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
   return new HarnessAgent({
     name: "WeatherAgent",
@@ -48,7 +48,7 @@ export function weatherAgent(more: Partial<HarnessAgentOptions> = {}): HarnessAg
   });
 }
 
-/** An agent that thinks, asks the weather agent for help, and passes on what it says. */
+/** An agent that thinks, delegates to the weather agent and passes on its answer. */
 export function askingAgent(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
   const weather: SubagentDeclaration = {
     name: "WeatherAgent",

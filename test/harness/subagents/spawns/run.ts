@@ -1,5 +1,5 @@
-// A session in which very many children are spawned, in a process of its own, where garbage can be collected on demand:
-// what of them is left, and how the heap has grown. Arguments: the store's path, root tasks, spawns for each.
+// Spawns very many children in one session, in its own process with manual garbage collection, and reports leaks and the
+// growth of the heap. Arguments: the path of the store, the number of root tasks, the spawns for each.
 import {
   type Clock,
   HarnessAgent,
@@ -11,16 +11,16 @@ import { systemClock } from "../../../../src/protocol/clock.ts";
 import { openStore } from "../../../../src/store/index.ts";
 import { scriptedModel, type TurnFunction } from "../../../../src/testing/index.ts";
 
-/** What is left when all is over. */
+/** The report at the end. */
 export interface SpawnReport {
   readonly spawned: number;
-  /** Things of ended children that something still holds, of as many as there were, while the last task still ran. */
+  /** Objects of ended children that were still reachable while the last task ran, and their total. */
   readonly held:
     | Readonly<Record<"agents" | "settings" | "tasks" | "calls", readonly [number, number]>>
     | undefined;
-  /** What a child more has cost, in bytes. */
+  /** The bytes that each additional child costs. */
   readonly heapPerSpawn: number;
-  /** What the model was told at the end. */
+  /** The last prompt of the model. */
   readonly agentList: string;
   readonly taskList: string;
 }
@@ -29,7 +29,7 @@ const [path = "", roots = "1", each = "1"] = process.argv.slice(2);
 const perTurn = 8;
 const turns = Number(each) / perTurn;
 
-/** Time that can be moved ahead. */
+/** A clock that can be advanced. */
 let ahead = 0;
 const clock: Clock = { ...systemClock, now: () => Date.now() + ahead };
 
@@ -38,7 +38,7 @@ const settings: WeakRef<object>[] = [];
 const tasks: WeakRef<object>[] = [];
 const calls: WeakRef<object>[] = [];
 
-/** A model that keeps nothing of what it was asked. */
+/** A model that keeps no prompts. */
 function forgetful(turn: TurnFunction) {
   const fresh = () => scriptedModel(turn);
   const { specificationVersion, provider, modelId, supportedUrls } = fresh();
@@ -51,7 +51,7 @@ function forgetful(turn: TurnFunction) {
   };
 }
 
-// A task, and with it its drive, holds the context of its hooks; a call holds the signal that its tool hears.
+// A task holds the context of its hooks; a call holds the signal of its tool.
 const look = tool({
   name: "look",
   description: "Looks.",
@@ -115,7 +115,7 @@ const lead = new HarnessAgent({
   subagents: [worker],
   model: forgetful(async () => {
     turn += 1;
-    // An idle child is let go after ten minutes, when the next one is asked for.
+    // An idle agent is dropped after ten minutes, when the next one is needed.
     ahead += 11 * 60_000;
     if (turn <= turns) {
       const input = { agent_id: "worker", task: "Look." };

@@ -9,27 +9,27 @@ import {
 import { turns } from "../../../agent/support/tools.ts";
 import { type CallPlan, childCalls, type Kind, markOf, type TaskPlan } from "./plan.ts";
 
-/** What a cast's model tells and is told. */
+/** Callbacks of a cast's model. */
 export interface CastModelOptions {
   readonly onAsked?: (asked: Asked) => void;
-  /** The id of a task that the prompt does not tell of. */
+  /** Returns the id of a task that is not in the prompt. */
   readonly recall?: (key: string) => string | undefined;
 }
 
-/** What a model was asked, and for which task. */
+/** A request of a model, and its task. */
 export interface Asked {
   readonly key: string;
   readonly prompt: ScriptedRequest["prompt"];
 }
 
-/** What tells a model its task. */
+/** The prompt of a task. */
 export function inputFor(key: string): string {
   return `Do ${key}.`;
 }
 
 /**
- * One model for all agents of a tree. It keeps no state: which task it is asked for, how far that is, and the ids of
- * tasks are all read from the prompt.
+ * One stateless model for all agents of a tree: it reads its task, its progress and the ids of other tasks from the
+ * prompt.
  */
 export function castModel(
   tasks: ReadonlyMap<string, TaskPlan>,
@@ -56,7 +56,7 @@ export function castModel(
       return [...said.slice(turn % 2), ...calls, usage];
     }
     if (task.end === "fail") return { error: new Error(`${mark} broke`) };
-    // Numbers are given in the order in which results come: only who has no children knows its own.
+    // Results are numbered as they arrive, so only an agent without children can know its numbers.
     const cites = childCalls(task).length === 0 ? " [^1]" : "";
     return [{ text: [`${mark} It is`, ` done.${cites}`] }, usage];
   });
@@ -75,7 +75,7 @@ function keyIn(message: PromptMessage | undefined): string | undefined {
 
 const seconds = { sync: 600, background: 0, promoted: 1 } as const;
 
-/** A planned call as the model makes it. */
+/** Converts a planned call to a model's call. */
 function callOf(call: CallPlan, taskId: (key: string) => string): ScriptedPart {
   const id = call.key;
   const number = numberOf(id);
@@ -125,18 +125,18 @@ function callOf(call: CallPlan, taskId: (key: string) => string): ScriptedPart {
   }
 }
 
-/** The place of a call in its task: no call is made twice with the same input, which would be stopped as a loop. */
+/** Makes the input of each call unique, because repeated calls would be stopped as a loop. */
 function numberOf(key: string): number {
   const [turn = 0, index = 0] = key.split(".").slice(-2).map(Number);
   return turn * 16 + index;
 }
 
-/** The task that makes a call. */
+/** Finds the task of a call. */
 function whoseCall(key: string): string {
   return key.split(".").slice(0, -2).join(".");
 }
 
-/** The id of a background task, as the result of the call that started it tells it. */
+/** Reads the id of a background task from the result of the call that started it. */
 function taskIdIn(prompt: readonly PromptMessage[], key: string): string | undefined {
   for (const message of prompt) {
     if (message.role !== "tool") continue;
@@ -149,19 +149,19 @@ function taskIdIn(prompt: readonly PromptMessage[], key: string): string | undef
   return undefined;
 }
 
-/** The task id that a result tells. */
+/** Reads the task id in a result. */
 export function toldTaskId(text: string): string | undefined {
   return /^task_id: (\S+)$/m.exec(text)?.[1];
 }
 
-/** How the tools of a tree behave that depend on where it is played. */
+/** The behaviour of tools that depends on the stage. */
 export interface CastTools {
   readonly onCall: (callId: string) => void;
-  /** Returns once the caller's time has run out. */
+  /** Resolves after the caller's timeout. */
   readonly hold: (context: ToolContext) => Promise<void>;
 }
 
-/** The tools of every agent of a tree; what they return tells whose call it was. */
+/** The tools of every agent of a tree; their results name the call. */
 export function castTools({ onCall, hold }: CastTools): readonly Tool[] {
   const input = z.object({ who: z.string(), n: z.number(), number: z.number() });
   type Given = z.infer<typeof input>;
@@ -201,12 +201,12 @@ export function castTools({ onCall, hold }: CastTools): readonly Tool[] {
   );
 }
 
-/** How often an agent of a kind may ask its model, where that is not the default. */
+/** The maxIters of an agent kind, if it is not the default. */
 export function maxItersOf(kind: TaskPlan["kind"]): number | undefined {
   return kind === "short" ? 1 : undefined;
 }
 
-/** Agents that can call on agents of the same names, down to the deepest level. */
+/** Agents with subagents of the same names, down to the deepest level. */
 export function declarations(level = 1): readonly SubagentDeclaration[] {
   const names: readonly Kind[] = ["alpha", "beta", "short"];
   return names.map((name) => {

@@ -3,7 +3,7 @@ import { textOf } from "../../../../src/protocol/message.ts";
 import type { TaskStatus } from "../../../../src/protocol/task.ts";
 import { callIdOf, resultOf, type TrueTask, type Truth } from "./truth.ts";
 
-/** What a model reads of how a child has ended. */
+/** The status that a model reads for each terminal state of a child. */
 export const endWords: Partial<Record<TaskStatus, string>> = {
   completed: "ok",
   failed: "error",
@@ -12,8 +12,8 @@ export const endWords: Partial<Record<TaskStatus, string>> = {
 };
 
 /**
- * What a parent tells of its children: when they start, end and are left to themselves, and that the result of the call
- * is the child's true outcome. A child's failure is that result and nothing more (law 5).
+ * Checks a parent's events about its children (start, end, promotion) and that the result of the call is the child's real
+ * outcome. A child's failure is only that result (law 5).
  */
 export function childProblems(truth: Truth): readonly string[] {
   const events = truth.logs.flat() as readonly LogEvent[];
@@ -31,7 +31,7 @@ export function childProblems(truth: Truth): readonly string[] {
     const own = told.get(record.taskId) ?? [];
     const problems: string[] = [];
     if (own.some((event) => event.task_id !== parent.record.taskId)) {
-      problems.push("is told of by somebody else");
+      problems.push("is reported by another task");
     }
     if (own.some((event) => event.call_id !== record.taskId)) problems.push("has another call");
     const [created] = starts.get(record.taskId) ?? [];
@@ -52,7 +52,7 @@ export function childProblems(truth: Truth): readonly string[] {
       return event.type === "task.child.finished" ? [`finished ${event.status}`] : [];
     });
     if (actual.join(", ") !== expected.join(", ")) {
-      problems.push(`is told of as ${actual.join(", ")}, not ${expected.join(", ")}`);
+      problems.push(`is reported as ${actual.join(", ")}, not ${expected.join(", ")}`);
     }
     if (created?.type === "task.created" && created.task.mode !== mode) {
       problems.push(`was created as ${created.task.mode}`);
@@ -62,7 +62,7 @@ export function childProblems(truth: Truth): readonly string[] {
   });
 }
 
-/** The result of the call that started a child, against how that one stands. */
+/** Compares the result of the call that started a child with the state of the child. */
 function resultProblems(child: TrueTask, parent: TrueTask, key: string): readonly string[] {
   const result = resultOf(parent, key);
   if (result === undefined) return [`has no result in ${callIdOf(parent, key)}`];

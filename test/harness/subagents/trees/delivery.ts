@@ -8,15 +8,15 @@ import type { Played } from "./play.ts";
 import { sessionId as rootSession } from "./stage.ts";
 import type { TrueTask, Truth } from "./truth.ts";
 
-/** What became of the end of a background task. */
+/** How the end of a background task was delivered. */
 interface Delivery {
   readonly endedAt: number;
   toldAt?: number;
 }
 
 /**
- * The end of every background task is told to its parent's model exactly once: in the very next reasoning, or by the
- * result of a call that asks for it before.
+ * Checks that the parent's model gets the end of every background task exactly once: with its next request, or earlier as
+ * the result of a call.
  */
 export async function deliveryProblems(played: Played, truth: Truth): Promise<readonly string[]> {
   const problems: string[] = [];
@@ -32,12 +32,12 @@ export async function deliveryProblems(played: Played, truth: Truth): Promise<re
       const task = truth.byTaskId.get(taskId);
       const delivery = deliveries.get(taskId);
       if (task === undefined || delivery === undefined) {
-        problems.push(`${taskId} is told, and has not ended`);
+        problems.push(`${taskId} is delivered before its end`);
         continue;
       }
-      if (delivery.toldAt !== undefined) problems.push(`${task.plan.key} is told twice`);
+      if (delivery.toldAt !== undefined) problems.push(`${task.plan.key} is delivered twice`);
       delivery.toldAt = at;
-      if (!isToldIn(commit, task)) problems.push(`${task.plan.key} is taken, and nobody is told`);
+      if (!isToldIn(commit, task)) problems.push(`${task.plan.key} is taken without a delivery`);
     }
     for (const key of readIn(commit, truth)) {
       const task = truth.byKey.get(key);
@@ -68,7 +68,7 @@ function endsIn({ tasks = [] }: Commit, taskId: string): boolean {
   return tasks.some((record) => record.taskId === taskId && isTerminal(record.status));
 }
 
-/** Whether a commit puts the end of a task before its parent's model, as it was. */
+/** Returns whether a commit delivers the real end of a task to its parent's model. */
 function isToldIn({ appends = [] }: Commit, { record, plan }: TrueTask): boolean {
   return appends.some(
     ({ sessionId, messages }) =>
@@ -90,7 +90,7 @@ function saidIn({ content }: Message): string {
     .join("\n");
 }
 
-/** The children whose end the results in a commit tell. */
+/** Returns the children whose end is in the results of a commit. */
 function readIn({ appends = [] }: Commit, truth: Truth): readonly string[] {
   return appends.flatMap(({ messages }) =>
     messages.flatMap((message) => {
@@ -121,7 +121,7 @@ function readBy(reader: TrueTask, result: ToolResultBlock): readonly string[] {
   return keys.filter((_, index) => words[index] !== undefined && ends.includes(words[index]));
 }
 
-/** Hints in transcripts are those that were told, each once, to the parent. */
+/** Checks that each hint is in the transcript of the parent exactly once. */
 function hintProblems(
   { byTaskId, sessions }: Truth,
   deliveries: ReadonlyMap<string, Delivery>,
@@ -142,7 +142,7 @@ function hintProblems(
   );
 }
 
-/** A model is asked only after its inbox was looked into: what had ended by then, it has read, and no more than once. */
+/** Checks that the inbox is read before each request, so that the prompt has every earlier end once. */
 function promptProblems(
   { asked, witness }: Played,
   { byKey, byTaskId }: Truth,

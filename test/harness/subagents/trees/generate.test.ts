@@ -7,12 +7,12 @@ const plans = Array.from({ length: 200 }, (_, seed) =>
 );
 const tasks = plans.flatMap((plan) => [...tasksOf(plan).values()]);
 
-it("makes the same tree of the same seed", () => {
+it("creates the same tree for the same seed", () => {
   const size = { turns: 4, calls: 4, depth: 3, tasks: 14 };
   expect(generateTree(7, size, features)).toEqual(plans[7]);
 });
 
-it("makes trees with everything in them", () => {
+it("creates trees with every feature", () => {
   const calls = tasks.flatMap(callsOf);
   expect(new Set(calls.map(({ type }) => type))).toEqual(
     new Set([
@@ -26,7 +26,7 @@ it("makes trees with everything in them", () => {
   expect(plans.some(({ roots }) => roots.length > 1)).toBe(true);
 });
 
-it("makes deep ones and wide ones, with the same agent many times over", () => {
+it("creates deep and wide trees, with many children of one agent", () => {
   const depth = ({ key }: TaskPlan) => (key.split(".").length - 1) / 2;
   expect(Math.max(...tasks.map(depth))).toBe(3);
   const crowds = tasks.flatMap(({ turns }) =>

@@ -3,29 +3,29 @@ import { type Random, seededRandom } from "../../../support/random.ts";
 import type { CallPlan, ChildCall, Kind, Plan, TaskPlan, TurnPlan, Wait } from "./plan.ts";
 import { outlineOf } from "./plan.ts";
 
-/** How large a tree may get. */
+/** The limits of a tree. */
 export interface TreeSize {
   readonly turns: number;
-  /** How many calls a turn has, besides crowds. */
+  /** Calls per turn, except crowds. */
   readonly calls: number;
   readonly depth: number;
-  /** How many tasks there are below the roots. */
+  /** Tasks below the roots. */
   readonly tasks: number;
 }
 
-/** What trees are made of besides plain calls and synchronous children; a failing tree loses what it does not need. */
+/** Optional features of a tree; shrinking removes those that a failure does not need. */
 export const features = [
   ...["background", "promoted", "fail", "short", "mirror", "ask", "stuck", "cancel", "root cancel"],
   ...["send", "output", "wait", "list", "crowd", "again", "tool error"],
 ] as const;
-/** Something that a tree can be made of. */
+/** A feature of a tree. */
 export type Feature = (typeof features)[number];
 
-/** A session has at most this many children, so that no limit comes in the way. */
+/** The maximum number of children of a session, below every limit. */
 const fanOut = 8;
 const maxDepth = 3;
 
-/** Trees for properties. A failing one is made smaller by its size and its features; its seed stays. */
+/** An arbitrary tree. Shrinking reduces its size and features and keeps its seed. */
 export function treeArbitrary(largest: TreeSize, without: readonly Feature[] = []) {
   const allowed = features.filter((feature) => !without.includes(feature));
   const whole = fc.record({
@@ -40,14 +40,14 @@ export function treeArbitrary(largest: TreeSize, without: readonly Feature[] = [
       { arbitrary: fc.constant(allowed), weight: 3 },
     ),
   });
-  // Without bias: small ones are found by shrinking, and rare things need room.
+  // Without bias to small values: shrinking finds small trees, and rare features need room.
   return fc.noBias(whole).map(({ seed, some, ...size }) => {
     const plan = generateTree(seed, size, some);
     return { ...plan, [fc.toStringMethod]: () => outlineOf(plan) };
   });
 }
 
-/** The tree of a seed. */
+/** Creates the tree of a seed. */
 export function generateTree(seed: number, size: TreeSize, some: readonly Feature[]): Plan {
   const random = seededRandom(seed);
   const world: World = {
@@ -74,21 +74,21 @@ export function generateTree(seed: number, size: TreeSize, some: readonly Featur
 interface World {
   readonly random: Random;
   readonly size: TreeSize;
-  /** With this chance, if the tree may have it at all. */
+  /** True with this probability, if the tree may have the feature. */
   has(feature: Feature, chance: number): boolean;
   tasksLeft: number;
   readonly parallel: boolean;
 }
 
-/** Where a task is planned. */
+/** The context in which a task is planned. */
 interface Place {
   readonly depth: number;
-  /** What all tasks of its session have started together. */
+  /** The children that all tasks of the session have started. */
   readonly session: { children: number };
   readonly known: Known[];
 }
 
-/** A child that a task can speak to. */
+/** A child that a task can message. */
 interface Known {
   readonly call: ChildCall;
   readonly place: Place;
@@ -106,7 +106,7 @@ function taskPlan(world: World, key: string, kind: TaskPlan["kind"], place: Plac
   const pause = () => (random.chance(0.6) ? 0 : random.pick([1, 3, 10, 40]));
   for (let turn = 0; turn < count; turn++) {
     const calls: CallPlan[] = [];
-    // Only what was there before this turn can be spoken to: calls of one turn run side by side.
+    // Only children of earlier turns can be messaged, because calls of one turn run in parallel.
     const known = [...place.known];
     const crowd = world.has("crowd", 0.2) ? random.int(3, fanOut) : 0;
     const crowdKind = kindOf(world, kind);
@@ -116,13 +116,13 @@ function taskPlan(world: World, key: string, kind: TaskPlan["kind"], place: Plac
       add((own) => spawnPlan(world, own, place, kind, crowdKind));
     }
     for (let i = random.int(1, size.calls); i > 0; i--) {
-      // One after the other, a message would wait for the one before it, and that for this to end before it goes on.
+      // With sequential calls a message would wait for the one before it, which waits for this call.
       const free = world.parallel ? known : known.filter((child) => !isSentTo(child, calls));
       add((own) => callPlan(world, own, place, kind, free));
     }
     turns.push({ pause: pause(), calls: calls.map((call) => withoutStuck(call, calls)) });
   }
-  // Whatever works until it is cancelled has to be cancelled.
+  // Children that work until they are cancelled must be cancelled.
   const left = place.known.filter((child) => child.isStuck && !child.isCancelled);
   if (left.length > 0) {
     const turn = turns.length;
@@ -143,7 +143,7 @@ function callPlan(
   if (canSpawn(world, place, kind) && random.chance(place.depth === 0 ? 0.6 : 0.4)) {
     return spawnPlan(world, key, place, kind, kindOf(world, kind));
   }
-  // A stuck child hears nothing before it is cancelled.
+  // A stuck child gets no message before it is cancelled.
   const free = known.filter((child) => !child.isStuck || child.isCancelled);
   const others = known.filter(({ call }) => call.wait !== "sync");
   if (free.length > 0 && place.session.children < fanOut && world.has("send", 0.2)) {
@@ -159,14 +159,14 @@ function callPlan(
     return { type: "wait", key, of: isAll && random.chance(0.5) ? "all" : some };
   }
   if (others.length > 0 && world.has("cancel", 0.25)) return cancelPlan(key, random.pick(others));
-  // To ask the same again and again would be stopped as a loop.
+  // Repeated equal calls would be stopped as a loop.
   if (key.endsWith(".0") && world.has("list", 0.2)) return { type: "list", key };
   if (world.has("ask", 0.25)) return { type: "ask", key, n: random.int(0, 5) };
   const n = world.has("tool error", 0.2) ? 4 : random.pick([0, 0, 1, 3, 25]);
   return { type: "work", key, n };
 }
 
-/** To wait for all would be to wait for one that is stuck, if that is spawned beside it. */
+/** Waiting for all tasks would include a stuck one that the same turn spawns. */
 function withoutStuck(call: CallPlan, beside: readonly CallPlan[]): CallPlan {
   const isStuck = (other: CallPlan) =>
     other.type === "spawn" && other.task.turns[0]?.calls[0]?.type === "stuck";
@@ -184,7 +184,7 @@ function canSpawn(world: World, { depth, session }: Place, kind: TaskPlan["kind"
 }
 
 function kindOf(world: World, parentKind: TaskPlan["kind"]): Kind {
-  // One like its parent would be cut off as soon as that.
+  // A mirror of its parent would have the same maxIters.
   if (parentKind !== "short" && world.has("mirror", 0.1)) return "general-purpose";
   if (world.has("short", 0.15)) return "short";
   return world.random.pick(["alpha", "beta"]);
@@ -200,7 +200,7 @@ function spawnPlan(
   world.tasksLeft -= 1;
   parent.session.children += 1;
   const place: Place = { depth: parent.depth + 1, session: { children: 0 }, known: [] };
-  // One that is cut off after its first turn could not cancel what it has left.
+  // After maxIters it could not cancel its stuck children.
   if (parentKind !== "short" && kind !== "short" && world.has("stuck", 0.1)) {
     const turns = [{ pause: 0, calls: [{ type: "stuck", key: `${key}.0.0` }] }] as const;
     const task: TaskPlan = { key, kind, turns, end: "say" };
@@ -244,7 +244,7 @@ function waitOf(world: World): Wait {
   return world.has("promoted", 0.25) ? "promoted" : "sync";
 }
 
-/** A task whose caller's time is to run out holds until it has. */
+/** A task whose call should time out holds until then. */
 function held(task: TaskPlan, wait: Wait): TaskPlan {
   if (wait !== "promoted") return task;
   const [first, ...rest] = task.turns;

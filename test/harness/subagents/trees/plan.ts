@@ -1,10 +1,10 @@
-/** The kinds of agents that a parent can call on. */
+/** The subagents of every agent. */
 export type Kind = "alpha" | "beta" | "short" | "general-purpose";
 
-/** How a parent waits for a child: to its end, not at all, or until its time runs out. */
+/** How a parent waits for a child: to its end, not at all, or until a timeout. */
 export type Wait = "sync" | "background" | "promoted";
 
-/** A call that a model will make; `key` is its own and tells it from every other call of the tree. */
+/** A planned call; `key` is unique in the tree. */
 export type CallPlan =
   | { readonly type: "work" | "ask"; readonly key: string; readonly n: number }
   | { readonly type: "hold" | "stuck" | "list"; readonly key: string }
@@ -24,13 +24,13 @@ export type CallPlan =
 /** A call that runs a child. */
 export type ChildCall = Extract<CallPlan, { type: "spawn" | "send" }>;
 
-/** One reply of a model: how many turns of the event loop it takes, and what it calls. */
+/** One model reply: its duration in turns of the event loop, and its calls. */
 export interface TurnPlan {
   readonly pause: number;
   readonly calls: readonly CallPlan[];
 }
 
-/** What an agent will do with one task. Its key is that of the call that starts it. */
+/** The plan of a task. Its key is that of the call that starts it. */
 export interface TaskPlan {
   readonly key: string;
   readonly kind: Kind | "lead";
@@ -38,19 +38,19 @@ export interface TaskPlan {
   readonly end: "say" | "fail";
 }
 
-/** A conversation: what its root is asked one after the other, and what people do meanwhile. Plain data. */
+/** The plan of a conversation: the root tasks in order, and the answers and cancels. Plain data. */
 export interface Plan {
   readonly seed: number;
   readonly roots: readonly TaskPlan[];
-  /** Whether the root's calls run side by side. */
+  /** Whether the root's calls run in parallel. */
   readonly parallel: boolean;
-  /** Whether questions are answered as soon as they are asked, or only once the root rests. */
+  /** Whether approvals are answered at once, or only when the root suspends. */
   readonly answers: "at once" | "at rest";
-  /** Whether all that waits is answered in one call. */
+  /** Whether one call answers all waiting approvals. */
   readonly together: boolean;
-  /** False: the root is asked again while background work goes on. */
+  /** False: the next root task starts while background tasks run. */
   readonly settles: boolean;
-  /** The first root task is cancelled when its log has this many events. */
+  /** Cancels the first root task when its log has this many events. */
   readonly cancelAt?: number;
 }
 
@@ -75,7 +75,7 @@ export function callsOf({ turns }: TaskPlan): readonly CallPlan[] {
   return turns.flatMap(({ calls }) => calls);
 }
 
-/** A child's own mark: everything it says has it, so that what is said tells who said it. */
+/** A mark in every text of a child that identifies the child. */
 export function markOf(key: string): string {
   return `⟨${key}⟩`;
 }
@@ -85,13 +85,13 @@ export function marksIn(text: string): ReadonlySet<string> {
   return new Set([...text.matchAll(/⟨([^⟩]*)⟩/g)].map(([, key = ""]) => key));
 }
 
-/** What a task comes to when nobody cancels it. */
+/** The outcome of a task that is not cancelled. */
 export function plannedStatus({ kind, turns, end }: TaskPlan) {
   if (kind === "short" && turns.length > 0) return "incomplete";
   return end === "fail" ? "failed" : "completed";
 }
 
-/** A plan as an outline, for the report of a failure. */
+/** Formats a plan for the report of a failure. */
 export function outlineOf(plan: Plan): string {
   const { roots, ...rest } = plan;
   const lines = [JSON.stringify(rest)];

@@ -1,5 +1,5 @@
-import { Conversation } from "../../../../src/agent/conversation.ts";
-import { unfinished } from "../../../../src/agent/drivers.ts";
+import { unfinished } from "../../../../src/agent/drive/plan.ts";
+import { processOf } from "../../../../src/agent/drive/process.ts";
 import type { AgentEvent, Answer, Approval, Reply, Run } from "../../../../src/index.ts";
 import { RivuletError } from "../../../../src/index.ts";
 import type { TaskEvent } from "../../../../src/protocol/event.ts";
@@ -8,26 +8,26 @@ import { inputFor } from "./cast.ts";
 import { marksIn, type Plan, type TaskPlan } from "./plan.ts";
 import { openStage, type Stage, sessionId } from "./stage.ts";
 
-/** By which door the root is first called. */
+/** The method that first calls the root. */
 export type Door = "run" | "call" | "stream";
 
-/** What a call on the root first came to: a reply, or what it failed with. */
+/** The reply or error of the first call of the root. */
 export type First = Pick<Reply, "text" | "generateReason" | "approvals" | "content"> | RivuletError;
 
-/** Everything that is left of a tree that was played to its end. */
+/** The result of a finished tree. */
 export interface Played extends Stage {
   readonly first: First;
-  /** What the runs have shown, by their task. */
+  /** The events of the runs, by task. */
   readonly shown: ReadonlyMap<string, readonly TaskEvent[]>;
   readonly streamed: readonly AgentEvent[];
-  /** When the first root and all below it had been cancelled. */
+  /** The moment when the first root and its descendants were cancelled. */
   readonly cancelledAt?: number;
 }
 
-/** How many turns of the event loop nothing is written before people look whether something waits for them. */
+/** The idle turns of the event loop after which the player looks for waiting approvals. */
 const idleTurns = 300;
 
-/** Plays a plan: the root is asked, people answer and cancel, until nothing is left to do. */
+/** Plays a plan: calls the root, answers approvals and cancels, until everything has ended. */
 export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
   const stage = openStage(plan);
   const people = new People(stage);
@@ -41,7 +41,7 @@ export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
     const { run } = opened;
     if (run) follows.push(follow(run, shown));
     const cancel = index === 0 && run ? cancelOf(stage, run) : undefined;
-    // Whoever is asked last has nothing to do but to hear what has ended by then.
+    // The last root task only receives the ends of background tasks.
     const settles = plan.settles || index >= stage.roots.length - 2;
     await people.attendTo(opened.first, settles);
     first ??= await opened.first;
@@ -64,7 +64,7 @@ export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
   };
 }
 
-/** Calls the root by a door. */
+/** Calls the root with one of the methods. */
 function open(
   { agent }: Stage,
   { key }: TaskPlan,
@@ -94,7 +94,7 @@ async function lastOf(events: AsyncIterable<AgentEvent>, streamed: AgentEvent[])
   return { ...last, content: last.message.content };
 }
 
-/** Keeps what a run shows; what it fails with is its result's to tell. */
+/** Collects the events of a run; errors are in its result. */
 async function follow(run: Run, shown: Map<string, TaskEvent[]>): Promise<void> {
   const { taskId } = await run.task;
   const events: TaskEvent[] = [];
@@ -106,7 +106,7 @@ async function follow(run: Run, shown: Map<string, TaskEvent[]>): Promise<void> 
   }
 }
 
-/** Cancels a run when its log is as long as planned; what it gives sees to it that it has happened. */
+/** Cancels a run when its log has the planned length; the returned function ensures the cancel. */
 function cancelOf(stage: Stage, run: Run): (() => Promise<void>) | undefined {
   const { cancelAt } = stage.plan;
   if (cancelAt === undefined) return undefined;
@@ -124,10 +124,10 @@ function cancelOf(stage: Stage, run: Run): (() => Promise<void>) | undefined {
   };
 }
 
-/** Notes what is left of a conversation that should have come to its end. */
+/** Records leftovers of a conversation that should have ended. */
 async function expectNothing(stage: Stage, when: string): Promise<void> {
   const { store, witness, clock, problems } = stage;
-  if (await Conversation.find(store, sessionId)) problems.push(`it is still driven ${when}`);
+  if (processOf(store).owned(sessionId)) problems.push(`it is still driven ${when}`);
   const lease = await store.acquire(sessionId, "somebody else", 1_000);
   if (lease) await store.release(lease);
   else problems.push(`its lease is held ${when}`);
@@ -137,7 +137,7 @@ async function expectNothing(stage: Stage, when: string): Promise<void> {
   if (open.length > 0) problems.push(`${open.length} tasks have not ended ${when}`);
 }
 
-/** Those who answer what the agents of a stage ask, at once or only once the root rests. */
+/** Answers approvals at once, or only when the root suspends. */
 class People {
   readonly #stage: Stage;
   readonly #answered = new Set<string>();
@@ -147,7 +147,7 @@ class People {
     this.#stage = stage;
   }
 
-  /** Answers until a root task has ended, and, when asked to, everything below it. */
+  /** Answers until a root task and, optionally, its descendants have ended. */
   async attendTo(first: Promise<First>, toTheEnd: boolean): Promise<void> {
     const { plan, store, witness } = this.#stage;
     let isResting = false;
@@ -167,7 +167,7 @@ class People {
     }
   }
 
-  /** Resolves when all who were answered have come to rest. */
+  /** Resolves when all answered tasks have ended or suspended. */
   async done(): Promise<void> {
     await Promise.all(this.#answers);
   }
@@ -187,7 +187,7 @@ class People {
   #answer(approvals: readonly Approval[]): void {
     const { agent, problems } = this.#stage;
     const answer = agent.call(approvals.map(answerTo), { sessionId }).catch((error: unknown) => {
-      // What was cancelled or has failed meanwhile is told elsewhere.
+      // A cancel or failure in between is checked elsewhere.
       if (!(error instanceof RivuletError)) throw error;
       if (error.code === "unknown_approval" || marksIn(error.message).size > 0) return;
       problems.push(`an answer was refused: ${error.code} ${error.message}`);
@@ -197,7 +197,7 @@ class People {
   }
 }
 
-/** What people say: it depends on the call alone. */
+/** The answer to an approval depends only on its call. */
 export function answerTo(approval: Approval): Answer {
   const input = approval.call.input as { readonly n: number };
   const { n } = input;

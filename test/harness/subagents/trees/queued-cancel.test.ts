@@ -10,7 +10,7 @@ const ask = tool({
   execute: () => "done as asked",
 });
 
-it("cancels a message that waits for its turn behind a child that waits for somebody", async () => {
+it("cancels a message that is queued behind a suspended child", async () => {
   const store = memoryStore();
   const spawn = { agent_id: "worker", task: "go", label: "w", timeout_seconds: 0 };
   const send = { label: "w", message: "And then?", timeout_seconds: 600 };

@@ -6,12 +6,12 @@ import { marksIn } from "./plan.ts";
 import type { Played } from "./play.ts";
 import type { TrueTask, Truth } from "./truth.ts";
 
-/** Tools by which an agent speaks with others: their results may hold what those have said. */
+/** Tools whose results may contain other agents' texts. */
 const betweenAgents = /^(agent|task)_/;
 
 /**
- * Law 6, against the ground truth: every event says who emitted it, it lies in the task of the call that started that
- * one, and what it holds was said by that one.
+ * Checks law 6 against the plan: the source of every event names its agent, its task belongs to the call that started the
+ * agent, and its text is from that agent.
  */
 export function sourceProblems(truth: Truth): readonly string[] {
   const problems: string[] = [];
@@ -36,7 +36,7 @@ function placeProblems(event: LogEvent, task: TrueTask): readonly string[] {
   return [`its source is ${JSON.stringify(event.source)}, not ${JSON.stringify(expected)}`];
 }
 
-/** In the log a source is whole on every event; the wire shortens it. */
+/** In the log every event has a complete source; the wire shortens it. */
 function sourceOf({ plan, record, parent }: TrueTask): Source | undefined {
   if (parent === undefined) return undefined;
   return {
@@ -55,7 +55,7 @@ function pathOf({ plan, parent, record }: TrueTask): string {
   return parent ? `${pathOf(parent)}/${plan.kind}` : record.sessionId;
 }
 
-/** What is said in an event, and the names of those who may have said it. */
+/** Returns the text of an event and the agents that may have written it. */
 function markProblems(
   event: LogEvent,
   task: TrueTask,
@@ -76,7 +76,7 @@ function markProblems(
     const others = marks.filter((key) => key !== task.plan.key);
     return others.length > 0 ? [`${task.plan.key} says what ${others} said`] : [];
   }
-  // What a child cites may be what its own children have said.
+  // A child may cite its own children's texts.
   const strangers = marks.filter((key) => !isBelow(truth.byKey.get(key), task.record.sessionId));
   return strangers.length > 0 ? [`${task.plan.key} was told what ${strangers} said`] : [];
 }
@@ -86,7 +86,7 @@ function isBelow(task: TrueTask | undefined, sessionId: string): boolean {
   return task.record.parentSessionId === sessionId || isBelow(task.parent, sessionId);
 }
 
-/** The same of agent events: what they say was said by whom their source names. */
+/** Checks that the text of an agent event is from the agent in its source. */
 export function streamProblems({ streamed }: Played, truth: Truth): readonly string[] {
   return streamed.flatMap((event, index) => {
     const said = event.type === "reasoning" || event.type === "summary" ? event.text : "";
@@ -101,7 +101,7 @@ export function streamProblems({ streamed }: Played, truth: Truth): readonly str
   });
 }
 
-/** What a run has shown, where it is not what its log holds. */
+/** Compares the events of a run with its log. */
 export function shownProblems({ shown }: Played, { logs }: Truth): readonly string[] {
   const problems: string[] = [];
   for (const [taskId, events] of shown) {

@@ -8,31 +8,31 @@ import { type Witness, watchedStore } from "./watched-store.ts";
 /** The root session of every tree. */
 export const sessionId = "s";
 
-/** The agents of a plan in a world of their own, and what is noted of what they do. */
+/** The agents of a plan with their store and clock, and the records of their actions. */
 export interface Stage {
   readonly plan: Plan;
-  /** What the root is asked: as planned, and at last something that only lets it hear what is left to be told. */
+  /** The planned root tasks, and a last one that only receives pending results. */
   readonly roots: readonly TaskPlan[];
   readonly tasks: ReadonlyMap<string, TaskPlan>;
   readonly agent: HarnessAgent;
   readonly store: Store;
   readonly clock: ManualClock;
   readonly witness: Witness;
-  /** What models were asked, with the moment. */
+  /** The requests of models, with their moment. */
   readonly asked: (Asked & { readonly at: number })[];
-  /** How often each call of the tree's own tools was executed. */
+  /** The number of executions of each call. */
   readonly executed: Map<string, number>;
-  /** What was not as it should be while it was played. */
+  /** Problems during the play. */
   readonly problems: string[];
-  /** How many events were written. */
+  /** The number of written events. */
   events: number;
-  /** True: somebody has asked people something since they last looked. */
+  /** Whether an approval was requested since the last look. */
   isAsked: boolean;
   /** Called after each write. */
   onWritten: () => void;
 }
 
-/** Sets a plan up. No time passes in it, unless a caller's time is to run out. */
+/** Creates the stage of a plan. Its clock stands still except for planned timeouts. */
 export function openStage(plan: Plan): Stage {
   const roots: readonly TaskPlan[] = [
     ...plan.roots,
@@ -72,7 +72,7 @@ export function openStage(plan: Plan): Stage {
   return stage;
 }
 
-/** Lets time pass until the caller of a task waits no longer; all others have far more time than ever passes. */
+/** Advances the clock past the timeout of a task's caller; all other timeouts are much longer. */
 async function untilPromoted(
   store: Store,
   clock: ManualClock,
@@ -83,5 +83,5 @@ async function untilPromoted(
     if ((await store.task(taskId))?.mode === "background") return;
     await clock.advance(1_000);
   }
-  throw new Error("Nobody was promoted.");
+  throw new Error("No task was promoted.");
 }

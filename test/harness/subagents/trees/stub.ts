@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { ToolFailure } from "../../../../src/agent/tool/tool-failure.ts";
-import { subagentToolNames } from "../../../../src/harness/subagents/tool-names.ts";
+import { ToolFailure } from "../../../../src/agent/tool/tool.ts";
+import { subagentToolNames } from "../../../../src/harness/subagents/roster.ts";
 import type { Store, Tool } from "../../../../src/index.ts";
 import { jsonSchema, memoryStore, ReActAgent, tool } from "../../../../src/index.ts";
 import type { LogEvent } from "../../../../src/protocol/event.ts";
@@ -15,8 +15,8 @@ import { answerTo } from "./play.ts";
 import { blocksOf, resultOf, type TrueTask, type Truth } from "./truth.ts";
 
 /**
- * Every parent that was not stopped, once more and alone: its calls of subagents only return what they had returned.
- * All that it says, does and tells of itself has to be the same.
+ * Plays every parent again that was not stopped, alone and with recorded results of its subagents: its events and messages
+ * must be the same.
  */
 export async function stubProblems(
   truth: Truth,
@@ -28,7 +28,7 @@ export async function stubProblems(
     const { plan, record, messages } = parent;
     const speaks = callsOf(plan).some(({ type }) => type !== "work" && type !== "ask");
     if (!speaks || record.status === "cancelled") continue;
-    // What an earlier task of its session was told, it knows.
+    // The earlier tasks of its session are in its transcript.
     const recall = (key: string) => {
       const earlier = [...truth.byTaskId.values()].filter(
         (other) => other.record.sessionId === record.sessionId && other !== parent,
@@ -53,7 +53,7 @@ export async function stubProblems(
   return problems;
 }
 
-/** Plays one task as a root, with tools in place of its subagents. */
+/** Plays one task as a root, with tools instead of subagents. */
 async function playAlone(
   parent: TrueTask,
   events: readonly LogEvent[],
@@ -87,7 +87,7 @@ async function playAlone(
   return { messages, events: (await readLog(store, root.taskId)) as readonly LogEvent[] };
 }
 
-/** Tools that give back what was recorded for the same call. */
+/** Tools that return the recorded result of the same call. */
 function stubs(parent: TrueTask, events: readonly LogEvent[]): readonly Tool[] {
   const errors = new Map(
     events.flatMap((event) => {
@@ -124,14 +124,14 @@ function stubs(parent: TrueTask, events: readonly LogEvent[]): readonly Tool[] {
   );
 }
 
-/** Names for the ids of calls that are the same in both plays. */
+/** Names for call ids that are equal in both plays. */
 function namesOf(messages: readonly Message[]): readonly (readonly [string, string])[] {
   return blocksOf(messages).flatMap((block) =>
     block.type === "tool_use" ? [[block.id, `call ${block.providerCallId}`] as const] : [],
   );
 }
 
-/** What is left of an event that is the parent's own: not when and with which number it came, nor what children did. */
+/** Removes the time, the numbers and the children's parts from an event. */
 const dropped = new Set([
   ...["task_id", "sequence_number", "task_seq", "created_at", "completed_at", "source", "item_id"],
   ...["id", "approval_id", "session_id", "agent_id", "parent_task_id", "parent_call_id", "where"],
@@ -140,8 +140,8 @@ const dropped = new Set([
 const childEvents = /^task\.(child\..*|suspended|resumed|custom|text\.annotation\.added)$/;
 
 /**
- * A parent's own events and messages, in parts that do not depend on who was faster: each item's events, what is said of
- * each approval, the rest; the results of a turn in the order of the calls.
+ * Groups a parent's events and messages so that they do not depend on timing: by item, by approval, and the rest; the
+ * results of a turn are in the order of the calls.
  */
 function viewOf(
   events: readonly LogEvent[],
@@ -168,7 +168,7 @@ function viewOf(
     } else if (!("output_index" in event)) add("rest", clean(event));
     else if (!between.has(event.output_index)) add(`item ${event.output_index}`, clean(event));
     else if (event.type === "task.output_item.done") {
-      // What people see of a child is the child itself.
+      // The display of a child is the child itself.
       const { block_list: _, ...item } = event.item as { block_list?: unknown };
       add(`item ${event.output_index}`, clean(item));
     }

@@ -19,17 +19,17 @@ const size = { turns: 4, calls: 4, depth: 3, tasks: deep ? 30 : 14 };
 const numRuns = deep ? 5_000 : 240;
 
 describe("any tree of agents", () => {
-  it("tells the truth about each of them, and each goes its way as if it were alone", async () => {
+  it("reports every agent truthfully, and each agent behaves as if it ran alone", async () => {
     const property = fc.asyncProperty(treeArbitrary(size), async (plan) => {
       expect(await problemsOf(await play(plan))).toEqual([]);
     });
     await fc.assert(property, { numRuns });
   });
 
-  it("comes to the same through all three doors (law 7)", async () => {
+  it("gives the same reply through call, stream and run (law 7)", async () => {
     const trees = treeArbitrary({ ...size, tasks: 8 }, ["root cancel"]);
     const property = fc.asyncProperty(trees, async (tree) => {
-      // Who is answered at once may not rest in between.
+      // With immediate answers the root may not suspend in between.
       const plan: Plan = { ...tree, answers: "at rest" };
       const called = await firstOf(plan, "call");
       expect(await firstOf(plan, "run")).toEqual(called);
@@ -39,7 +39,7 @@ describe("any tree of agents", () => {
   });
 });
 
-/** Everything that is not as it should be in a tree that was played to its end; laws 3, 4 and 12 are expected on the way. */
+/** Returns all problems of a finished tree; expects laws 3, 4 and 12. */
 async function problemsOf(played: Played): Promise<readonly string[]> {
   const { store, plan, tasks, executed, asked, cancelledAt = Infinity } = played;
   const truth = await truthOf(played);
@@ -60,7 +60,7 @@ async function problemsOf(played: Played): Promise<readonly string[]> {
   ];
 }
 
-/** What the root's first call comes to through a door; what background work asks meanwhile is not its own. */
+/** Returns the reply of the root's first call through a door, without approvals of background tasks. */
 async function firstOf(plan: Plan, door: Door) {
   const played = await play(plan, door);
   const { first, problems, streamed } = played;
@@ -78,7 +78,7 @@ async function firstOf(plan: Plan, door: Door) {
   return { text, generateReason, asked, kinds: content.map(({ type }) => type) };
 }
 
-/** The tasks that a task waits for in turn, and itself. */
+/** Returns a task and the sync descendants that it waits for. */
 function heldKeys(task: TaskPlan): readonly string[] {
   const waited = childCalls(task).filter(({ wait }) => wait === "sync");
   return [task.key, ...waited.flatMap((call) => heldKeys(call.task))];

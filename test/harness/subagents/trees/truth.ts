@@ -6,20 +6,20 @@ import { type ChildCall, callsOf, childCalls, plannedStatus, type TaskPlan } fro
 import type { Played } from "./play.ts";
 import { sessionId } from "./stage.ts";
 
-/** A task as it must have been: what was planned, and which record and transcript are its own by its call. */
+/** A planned task with its record and transcript, found by its call. */
 export interface TrueTask {
   readonly plan: TaskPlan;
   readonly record: TaskRecord;
-  /** Its own part of its session. */
+  /** Its messages in the session. */
   readonly messages: readonly Message[];
   readonly parent?: TrueTask;
   /** The call that started it. */
   readonly call?: ChildCall;
-  /** Whether somebody may have cancelled it, or a task above it. */
+  /** Whether it or an ancestor may have been cancelled. */
   readonly mayBeCancelled: boolean;
 }
 
-/** What must be true of a tree that was played, and where the records already say otherwise. */
+/** The expected state of a finished tree, and the deviations of the records. */
 export interface Truth {
   readonly byTaskId: ReadonlyMap<string, TrueTask>;
   readonly byKey: ReadonlyMap<string, TrueTask>;
@@ -30,7 +30,7 @@ export interface Truth {
   readonly problems: readonly string[];
 }
 
-/** Follows the calls of the plan from the roots down: the call that a model made tells which task its child is. */
+/** Follows the calls of the plan from the roots down to find the task of each child. */
 export async function truthOf(played: Played): Promise<Truth> {
   const { store, roots, plan } = played;
   const byTaskId = new Map<string, TrueTask>();
@@ -55,7 +55,7 @@ export async function truthOf(played: Played): Promise<Truth> {
       cancelled.has(task.key) || (task.key === "r" && plan.cancelAt !== undefined);
     const mayBeCancelled = isCancelled || (above.parent?.mayBeCancelled ?? false);
     const known: TrueTask = { plan: task, record, messages, ...above, mayBeCancelled };
-    if (byTaskId.has(record.taskId)) problems.push(`${task.key} has a task of somebody else`);
+    if (byTaskId.has(record.taskId)) problems.push(`${task.key} has the task of another call`);
     byTaskId.set(record.taskId, known);
     byKey.set(task.key, known);
     problems.push(...recordProblems(known, byKey).map((problem) => `${task.key}: ${problem}`));
@@ -74,13 +74,13 @@ export async function truthOf(played: Played): Promise<Truth> {
     if (record) await visit(root, record, {});
   }
   for (const { taskId, path } of await store.tasks({ conversation: sessionId })) {
-    if (!byTaskId.has(taskId)) problems.push(`nobody has called for ${path} ${taskId}`);
+    if (!byTaskId.has(taskId)) problems.push(`no call started ${path} ${taskId}`);
   }
   const logs = await Promise.all(rootRecords.map(({ taskId }) => readLog(store, taskId)));
   return { byTaskId, byKey, sessions, logs, problems };
 }
 
-/** The id that a planned call of a task got. */
+/** Returns the id of a planned call. */
 export function callIdOf({ messages }: TrueTask, key: string): string | undefined {
   for (const block of blocksOf(messages)) {
     if (block.type === "tool_use" && block.providerCallId === key) return block.id;
@@ -88,19 +88,19 @@ export function callIdOf({ messages }: TrueTask, key: string): string | undefine
   return undefined;
 }
 
-/** The result of a planned call of a task. */
+/** Returns the result of a planned call. */
 export function resultOf(task: TrueTask, key: string): ToolResultBlock | undefined {
   const id = callIdOf(task, key);
   const results = blocksOf(task.messages).filter((block) => block.type === "tool_result");
   return results.find((block) => block.id === id);
 }
 
-/** All blocks of messages, in order. */
+/** Returns all blocks of messages, in order. */
 export function blocksOf(messages: readonly Message[]): readonly Block[] {
   return messages.flatMap(({ content }) => content);
 }
 
-/** A call has no child when its task was stopped before the call could be made, or nobody is there to send to. */
+/** A call has no child if its task was stopped before the call, or if its addressee does not exist. */
 function mayLack(parent: TrueTask, call: ChildCall, byKey: ReadonlyMap<string, TrueTask>): boolean {
   if (parent.record.status === "cancelled") return true;
   const { key } = call;
@@ -139,9 +139,9 @@ function recordProblems(
       (other) =>
         other.record.sessionId === record.sessionId || other.record.agentKey === record.agentKey,
     );
-    if (isTaken) problems.push("its session or its key is somebody else's");
+    if (isTaken) problems.push("another task has its session or key");
   }
-  // One that was cancelled may have been so before its caller's time ran out.
+  // A cancelled task may have ended before its caller's timeout.
   if (call.wait !== "promoted" || record.status !== "cancelled") {
     same("mode", record.mode, call.wait === "sync" ? "sync" : "background");
   }

@@ -1,18 +1,18 @@
 import type { Commit, Store } from "../../../../src/protocol/store.ts";
 
-/** What happened in a store, in the order in which it did. */
+/** The operations of a store, in order. */
 export interface Witness {
-  /** Grows with everything that happens. */
+  /** Increases with every operation. */
   tick(): number;
   /** Commits, with the moment at which each was written. */
   readonly commits: { readonly at: number; readonly commit: Commit }[];
-  /** When the inbox of a session was looked at. */
+  /** When the inbox of a session was read. */
   readonly looks: { readonly at: number; readonly sessionId: string }[];
   /** How many watchers there are. */
   watchers: number;
 }
 
-/** A store that notes what is written and looked at; `onWritten` is called after each commit. */
+/** Records commits and inbox reads of a store; calls `onWritten` after each commit. */
 export function watchedStore(store: Store, onWritten: (commit: Commit) => void) {
   let time = 0;
   const witness: Witness = { tick: () => ++time, commits: [], looks: [], watchers: 0 };

@@ -4,10 +4,10 @@ import type { Store, TaskRecord } from "../../../../src/protocol/store.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
 import { expectLawful, readLog } from "../../../agent/support/laws.ts";
 
-/** What has happened in a conversation, and how often. */
+/** Counts of what happened in a conversation. */
 export type Seen = Readonly<Record<string, number>>;
 
-/** What is wrong with what a conversation has left when all of it should have ended. */
+/** Returns the problems of a conversation that should have ended. */
 export async function problemsIn(store: Store, sessionId: string): Promise<readonly string[]> {
   const problems: string[] = [];
   const records = await store.tasks({ conversation: sessionId });
@@ -21,7 +21,7 @@ export async function problemsIn(store: Store, sessionId: string): Promise<reado
   return problems;
 }
 
-/** What a task came to is kept, and read by the one who started it: once. */
+/** Checks that the outcome of a task is stored and delivered to its parent once. */
 async function resultProblems(store: Store, record: TaskRecord): Promise<readonly string[]> {
   const { taskId, status, mode, depth, parentSessionId = "", result, error } = record;
   if (!isTerminal(status)) return [];
@@ -51,7 +51,7 @@ function isHintOf(taskId: string, content: Message["content"]): boolean {
   return content.some((block) => block.type === "hint" && block.metadata?.taskId === taskId);
 }
 
-/** Counts what has happened, so that a test can tell whether it has tested anything. */
+/** Counts what happened, so that a test can check its own coverage. */
 export async function seenIn(store: Store, sessionId: string): Promise<Seen> {
   const seen: Record<string, number> = {};
   const count = (what: string) => {

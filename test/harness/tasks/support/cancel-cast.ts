@@ -7,7 +7,7 @@ import {
   scriptedModel,
 } from "../../../../src/testing/index.ts";
 
-/** Where the workers of a tree are when it is cancelled. */
+/** The states of the workers when the tree is cancelled. */
 export const phases = [
   "in a model call",
   "in a tool",
@@ -16,30 +16,30 @@ export const phases = [
   "promoted",
   "in the background after the end of their callers",
 ] as const;
-/** One of them. */
+/** One of these states. */
 export type Phase = (typeof phases)[number];
 
 /** A tree of agents: a lead, 2 heads, 4 managers, 14 workers. */
 export interface CancelCast {
   readonly lead: ReActAgent;
-  /** How its workers stand when it has reached its phase. */
+  /** The expected state of the workers in the phase. */
   readonly expected: WorkersStanding;
-  /** How many workers are where the phase has them, if that is a model call or a tool. */
+  /** The number of workers in a model call or a tool. */
   busy(): number;
-  /** How many requests of models have been made. */
+  /** The number of model requests. */
   requests(): number;
 }
 
-/** How many workers are busy, wait for somebody, and wait for their turn. */
+/** The numbers of busy, suspended and queued workers. */
 interface WorkersStanding {
   readonly busy: number;
   readonly suspended: number;
   readonly queued: number;
 }
 
-/** How many agents there are below the lead. */
+/** The number of agents below the lead. */
 export const descendants = 20;
-/** How many of them are at the bottom. */
+/** The number of workers. */
 export const workers = 14;
 const managers = 4;
 
@@ -49,7 +49,7 @@ function expectedIn(phase: Phase): WorkersStanding {
   return { busy: workers, suspended: 0, queued: 0 };
 }
 
-/** How the workers of a conversation stand, and how many tasks there are in it. */
+/** Returns the states of the workers and the number of tasks. */
 export async function workersIn(store: Store, conversation: string, { busy }: CancelCast) {
   const tasks = await store.tasks({ conversation });
   const own = tasks.filter(({ agentName }) => agentName === "worker");
@@ -58,13 +58,13 @@ export async function workersIn(store: Store, conversation: string, { busy }: Ca
   return { tasks: tasks.length, busy: busy(), ...waiting };
 }
 
-/** Makes the tree. It stays in its phase until it is cancelled. */
+/** Creates the tree. It stays in its phase until it is cancelled. */
 export function cancelCast(store: Store, clock: Clock, phase: Phase): CancelCast {
   let busy = 0;
   let requests = 0;
   const seconds = phase === "promoted" ? 1 : phase.includes("background") ? 0 : 600;
 
-  /** Counts as busy until the signal says stop. */
+  /** Counts as busy until the signal aborts. */
   function hold(signal: AbortSignal | undefined): void {
     busy += 1;
     signal?.addEventListener("abort", () => (busy -= 1), { once: true });
@@ -114,7 +114,7 @@ export function cancelCast(store: Store, clock: Clock, phase: Phase): CancelCast
     { tools: [stay, ask] },
   );
 
-  /** Starts one for each task in one turn, and ends with the next; what it is to do is what it is told. */
+  /** An agent that spawns one child for each task in its prompt, then ends. */
   const spawn = (agent_id: string, tasks: readonly string[]): ScriptedPart[] =>
     tasks.map((task) => ({
       call: "agent_spawn",
@@ -144,7 +144,7 @@ export function cancelCast(store: Store, clock: Clock, phase: Phase): CancelCast
   return { lead, expected: expectedIn(phase), busy: () => busy, requests: () => requests };
 }
 
-/** The first that a request's conversation was told. */
+/** Returns the first user message of a request. */
 function askedIn({ prompt }: ScriptedRequest): string {
   const asked = prompt.find(({ role }) => role === "user");
   const [part] = typeof asked?.content === "string" ? [] : (asked?.content ?? []);

@@ -1,7 +1,7 @@
 import type { Commit, Store, TaskRecord } from "../../../../src/protocol/store.ts";
 import { isTerminal, type TaskStatus } from "../../../../src/protocol/task.ts";
 
-/** Where a task may go from where it is. */
+/** The legal state changes of a task. */
 const edges: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
   queued: ["in_progress", "cancelled", "failed"],
   in_progress: ["completed", "failed", "cancelled", "incomplete", "suspended"],
@@ -12,14 +12,14 @@ const edges: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
   incomplete: [],
 };
 
-/** A store that looks at every commit that was written. */
+/** A store that checks every commit. */
 export interface CheckedStore {
   readonly store: Store;
-  /** What was wrong with them. */
+  /** The problems that it found. */
   readonly problems: readonly string[];
 }
 
-/** Lets everything through, and notes what no commit may do. */
+/** Passes all calls on and records illegal commits. */
 export function checkedStore(store: Store): CheckedStore {
   const problems: string[] = [];
   const statuses = new Map<string, TaskStatus>();
@@ -39,7 +39,7 @@ export function checkedStore(store: Store): CheckedStore {
       if (taken.has(id)) problems.push(`${id} is taken twice`);
       taken.add(id);
       if (id.startsWith("done:") && !isRead(id.slice("done:".length), commit)) {
-        problems.push(`${id} is taken, and nobody reads it`);
+        problems.push(`${id} is taken without a delivery`);
       }
     }
   }
@@ -48,6 +48,11 @@ export function checkedStore(store: Store): CheckedStore {
     problems,
     store: {
       ...store,
+      async enqueue(record, options) {
+        const stored = await store.enqueue(record, options);
+        if (!statuses.has(stored.taskId)) statuses.set(stored.taskId, "queued");
+        return stored;
+      },
       async commit(commit) {
         await store.commit(commit);
         look(commit);
@@ -56,7 +61,7 @@ export function checkedStore(store: Store): CheckedStore {
   };
 }
 
-/** The end of a task in the background is told in the commit that ends it, and of no other task. */
+/** The commit that ends a background task must post its end, and no other. */
 function tellingProblems(record: TaskRecord, { posts = [] }: Commit): readonly string[] {
   const { taskId, status, mode, depth } = record;
   const isTold = posts.some(({ id }) => id === `done:${taskId}`);
@@ -64,7 +69,7 @@ function tellingProblems(record: TaskRecord, { posts = [] }: Commit): readonly s
   return isTold === isDue ? [] : [`${taskId}: ${status} in ${mode}, and told: ${isTold}`];
 }
 
-/** Whether a model will read of a task in what the commit adds: as a hint, or as the result of a call. */
+/** Returns whether a commit adds the end of a task as a hint or as the result of a call. */
 function isRead(taskId: string, { appends = [] }: Commit): boolean {
   const blocks = appends.flatMap(({ messages }) => messages.flatMap(({ content }) => content));
   return blocks.some(

@@ -5,24 +5,24 @@ import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("./task-agent.ts", import.meta.url));
 
-/** How a process ended. */
+/** The end of a process. */
 export interface EndedProcess {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The number of its commits, when it came to rest. */
+  /** The number of its commits when it was idle. */
   readonly said: string;
   readonly problems: string;
 }
 
-/** A process on the conversation in a folder. */
+/** A process that works on the conversation in a folder. */
 export interface RunningProcess {
-  /** Resolves when it has come to rest, or has ended. */
+  /** Resolves when it is idle or has ended. */
   readonly rests: Promise<unknown>;
   readonly ended: Promise<EndedProcess>;
   kill(): void;
 }
 
-/** Starts a process; `args` as the program has them. */
+/** Starts a process with the arguments of the program. */
 export function startTaskAgent(
   folder: string,
   ...args: readonly (string | number)[]
@@ -30,7 +30,7 @@ export function startTaskAgent(
   const options = ["--disable-warning=ExperimentalWarning", program, folder, ...args.map(String)];
   const child = spawn(process.execPath, options, {
     stdio: ["ignore", "pipe", "pipe"],
-    // The first one that ends keeps what all of them load compiled for the others.
+    // The compile cache of the first process speeds up the others.
     env: { ...process.env, NODE_COMPILE_CACHE: join(folder, "..", "compiled") },
   });
   const output = [text(child.stdout), text(child.stderr)] as const;

@@ -9,25 +9,25 @@ import { turns } from "../../../agent/support/tools.ts";
 import type { Random } from "../../../support/random.ts";
 import type { SimulatedProcess } from "./simulated-process.ts";
 
-/** What the agents of a schedule will say: a plan for each task, by the number that the task is asked for. */
+/** The plans of a schedule, by the number in the prompt of a task. */
 export interface Plans {
-  /** Makes a plan for a root task, and for all that it will start; resolves to what to say to the lead. */
+  /** Plans a root task and its descendants; returns the prompt for the lead. */
   ask(): string;
   turnFor(request: ScriptedRequest): readonly ScriptedPart[];
 }
 
-/** What to say to a lead that has nothing to do but to listen. */
+/** The prompt for a lead that only receives pending results. */
 export const noPlan = "Do 9999.";
 
 type Turn = (request: ScriptedRequest) => readonly ScriptedPart[];
 
 const deepest = 2;
 
-/** Plans that are made as they are asked for, the same for the same seed. */
+/** Plans that are created on demand, the same for the same seed. */
 export function makePlans(random: Random): Plans {
   const plans: (readonly Turn[])[] = [];
 
-  /** A plan for a task at this depth. */
+  /** Plans a task at this depth. */
   function plan(depth: number): string {
     const number = plans.length;
     plans.push([]);
@@ -89,7 +89,7 @@ export function makePlans(random: Random): Plans {
   };
 }
 
-/** Which task a request belongs to, and how many replies of it there are. */
+/** Returns the task of a request and the number of its replies. */
 function standOf({ prompt }: ScriptedRequest): { number: number; turn: number } {
   for (let at = prompt.length - 1; at >= 0; at--) {
     const message = prompt[at];
@@ -103,16 +103,16 @@ function standOf({ prompt }: ScriptedRequest): { number: number; turn: number } 
   return { number: -1, turn: 0 };
 }
 
-/** A task that the prompt tells of. */
+/** A task in the prompt. */
 function taskIn({ prompt }: ScriptedRequest, at: number): string {
   const found = JSON.stringify(prompt).match(/task_id: (?:call|task)_\w+/g) ?? [];
   return found.length === 0 ? "none" : (found[at % found.length] ?? "").slice("task_id: ".length);
 }
 
-/** What tools have done, in all processes. */
+/** The executions of tools in all processes. */
 export type Executions = Map<string, { readonly name: string; times: number }>;
 
-/** The agents of one process; they say what the plans say. */
+/** The agents of one process, which follow the plans. */
 export function castOn(
   { store, clock }: SimulatedProcess,
   plans: Plans,

@@ -1,5 +1,3 @@
-import { cancelTask } from "../../../../src/agent/cancel.ts";
-import { settingsBehind } from "../../../../src/agent/settings.ts";
 import { taskRunner } from "../../../../src/harness/tasks/task-runner.ts";
 import type { ReActAgent } from "../../../../src/index.ts";
 import { userMessage } from "../../../../src/protocol/message.ts";
@@ -8,7 +6,7 @@ import { isTerminal } from "../../../../src/protocol/task.ts";
 import type { Random } from "../../../support/random.ts";
 import { type Actor, leaseMs, sessionId, type World } from "./schedule-world.ts";
 
-/** What can happen next in a schedule, to or by one of its processes. */
+/** The possible next events of a schedule. */
 type Move = (world: World, actor: Actor) => Promise<void> | void;
 
 const moves = {
@@ -33,17 +31,17 @@ const moves = {
   },
   async cancelTask(world, { lead }) {
     const task = await anyTask(world);
-    const settings = settingsBehind(lead);
-    if (!task || !settings) return;
-    world.watchOver("cancelTask", cancelTask(settings, task.taskId, "enough"));
+    if (!task) return;
+    const { taskId } = task;
+    world.watchOver("cancelTask", lead.attach({ taskId }).cancel("enough"));
   },
   async postCancel(world) {
     const task = await anyTask(world);
     if (task === undefined || isTerminal(task.status)) return;
     const { taskId, rootTaskId } = task;
-    const message = { ...userMessage("enough"), metadata: { taskId } };
-    const row = { id: `cancel:${taskId}`, kind: "cancel", rootTaskId, message } as const;
-    await world.store.post({ ...row, sessionId: task.sessionId });
+    const message = userMessage("enough");
+    const row = { id: `cancel:${taskId}`, kind: "cancel", rootTaskId, taskId, message } as const;
+    await world.store.post([{ ...row, sessionId: task.sessionId }]);
   },
   sweep(world, actor) {
     const lostTasks = world.random.chance(0.7) ? "resume" : "fail";
@@ -83,7 +81,7 @@ const moves = {
 /** The name of a move. */
 export type MoveName = keyof typeof moves;
 
-/** The moves, as often as each is to be picked. */
+/** The moves, repeated by their weight. */
 export const moveNames: readonly MoveName[] = [
   ...(["ask", "ask", "goOn", "answer", "answer"] as const),
   ...(["cancelRun", "cancelTask", "postCancel", "sweep", "sweep", "shutDown"] as const),
@@ -91,7 +89,7 @@ export const moveNames: readonly MoveName[] = [
   ...(["tick", "tick", "tick", "expire", "expire"] as const),
 ];
 
-/** Makes a move; what it starts goes on by itself. */
+/** Makes a move without waiting for the work that it starts. */
 export async function makeMove(name: MoveName, world: World, actor: Actor): Promise<void> {
   const move: Move = moves[name];
   await move(world, actor);
@@ -122,7 +120,7 @@ async function answerSome(lead: ReActAgent, random: Random): Promise<void> {
   if (answers.length > 0) await lead.call(answers, { sessionId });
 }
 
-/** Reads a task whenever there may be something new: once it has ended, it says the same for ever. */
+/** Reads a task repeatedly and checks that its final state never changes. */
 function keepReading({ store, blame }: World, taskId: string): void {
   let before: string | undefined;
   const read = async () => {

@@ -14,7 +14,7 @@ import { type SimulatedProcess, simulateProcess } from "./simulated-process.ts";
 /** The conversation that all processes of a schedule work on. */
 export const sessionId = "s";
 
-/** How long a process may be silent. */
+/** How long a lease lasts. */
 export const leaseMs = 10_000;
 
 /** A process with its agents. */
@@ -23,28 +23,28 @@ export interface Actor {
   readonly lead: ReActAgent;
 }
 
-/** What the processes of a schedule share, and what the test knows of them. */
+/** The shared state of the processes of a schedule. */
 export interface World {
   readonly random: Random;
-  /** The store as nobody's process has it. */
+  /** The store without the delays and failures of a process. */
   readonly store: Store;
   readonly storeClock: ManualClock;
   readonly plans: Plans;
   readonly executions: Executions;
   readonly actors: readonly Actor[];
   readonly runs: Run[];
-  /** What went wrong so far. */
+  /** The problems so far. */
   problems(): readonly string[];
   blame(problem: string): void;
   /** Starts another process. */
   begin(): Actor;
-  /** Nobody waits for this; it may fail only as a call may while others cancel, crash and take over. */
+  /** Runs work without waiting; it may fail only with errors of cancels, crashes and takeovers. */
   watchOver(what: string, work: Promise<unknown>): void;
 }
 
 const expected: ReadonlySet<string | undefined> = new Set([
-  ...["agent_busy", "fenced", "task_ended", "session_suspended", "unknown_approval"],
-  ...["cancelled", "executor_lost", "shutting_down", "nothing_new"],
+  ...["agent_busy", "session_suspended", "unknown_approval", "nothing_to_resume"],
+  ...["cancelled", "executor_lost", "shutting_down", "store_failed"],
 ]);
 
 /** A world without processes. */
@@ -64,7 +64,7 @@ export function openWorld(seed: number): World {
     begin() {
       const process = simulateProcess(checked.store, {
         name: `p${actors.length}`,
-        // Its clock may be an hour off in either direction.
+        // Its clock may be off by an hour in either direction.
         now: storeClock.now() + random.int(-3_600_000, 3_600_000),
         random: seededRandom(seed + 2 + actors.length),
       });

@@ -9,17 +9,17 @@ import { type Actor, leaseMs, openWorld, sessionId, type World } from "./schedul
 const unfinished = ["queued", "in_progress", "suspended"] as const;
 const maxRounds = 60;
 
-/** How a schedule went. */
+/** The result of a schedule. */
 export interface Played {
-  /** What went wrong; empty when all is well. */
+  /** The problems; empty on success. */
   readonly problems: readonly string[];
-  /** What was done, in order, for whoever reads a failure. */
+  /** The moves in order, for the report of a failure. */
   readonly story: readonly string[];
-  /** What has happened in it, and how often. */
+  /** Counts of what happened. */
   readonly seen: Seen;
 }
 
-/** Plays one schedule: what its processes do, who disturbs them and when depends on the seed alone. */
+/** Plays one schedule, which depends only on the seed. */
 export async function playSchedule(seed: number): Promise<Played> {
   const world = openWorld(seed);
   const { random, actors, store } = world;
@@ -46,7 +46,7 @@ export async function playSchedule(seed: number): Promise<Played> {
   return { problems, story, seen: await seenIn(store, sessionId) };
 }
 
-/** Whoever is still there gets time to end its work; then all are killed. */
+/** Gives the remaining processes time to finish, then kills them. */
 async function giveTime({ actors }: World): Promise<void> {
   for (const { process } of actors) process.goOn();
   for (let round = 0; round < 20; round++) {
@@ -58,7 +58,7 @@ async function giveTime({ actors }: World): Promise<void> {
   for (const { process } of actors) process.kill();
 }
 
-/** One process takes up all that is left, and answers everything; true when all has ended. */
+/** Lets one process resume the rest and answer all approvals; resolves to true when all tasks have ended. */
 async function endAll(world: World, last: Actor): Promise<boolean> {
   const { store, storeClock } = world;
   const { lead, process } = last;
@@ -85,7 +85,7 @@ async function answerAll(lead: ReActAgent): Promise<void> {
   if (answers.length > 0) await lead.call(answers, { sessionId });
 }
 
-/** The lead is asked once more, and so hears of what has ended in the background. */
+/** Calls the lead once more, so that it receives the results of background tasks. */
 async function hearOfAll({ watchOver, blame }: World, lead: ReActAgent): Promise<void> {
   const settled = lead.call(noPlan, { sessionId });
   watchOver("the last call", settled);

@@ -2,33 +2,33 @@ import { RivuletError, type Store } from "../../../../src/index.ts";
 import { ManualClock } from "../../../../src/testing/index.ts";
 import type { Random } from "../../../support/random.ts";
 
-/** A process on a shared store, in this one: it has its own clock and its own way to the store. */
+/** A simulated process with its own clock and its own connection to a shared store. */
 export interface SimulatedProcess {
   readonly name: string;
   readonly store: Store;
   readonly clock: ManualClock;
   readonly state: "alive" | "paused" | "dead";
-  /** From now on nothing that it asks of the store comes back, as if it were killed. */
+  /** Stops all replies of the store, as if the process were killed. */
   kill(): void;
-  /** From now on the store refuses it, and it knows. */
+  /** Makes the store refuse all its calls. */
   cutOff(): void;
-  /** What it asks of the store has to wait. */
+  /** Delays its calls of the store. */
   pause(): void;
   goOn(): void;
-  /** Ends what a killed process has left in this one. */
+  /** Ends the leftover work of a killed process. */
   bury(): void;
 }
 
-/** How a process differs from others. */
+/** Options of a process. */
 export interface ProcessOptions {
   readonly name: string;
-  /** What its clock shows. */
+  /** The initial time of its clock. */
   readonly now: number;
-  /** For how long each of its steps takes. */
+  /** Chooses the duration of each store call. */
   readonly random: Random;
 }
 
-/** Starts a process. Everything that it asks of the store takes a while, now more and now less. */
+/** Starts a process. Its store calls take a random time. */
 export function simulateProcess(shared: Store, options: ProcessOptions): SimulatedProcess {
   const { name, now, random } = options;
   let state: SimulatedProcess["state"] = "alive";
@@ -38,7 +38,7 @@ export function simulateProcess(shared: Store, options: ProcessOptions): Simulat
   const grave = Promise.withResolvers<never>();
   grave.promise.catch(() => {});
   const isDead = () => state === "dead";
-  const gone = () => new RivuletError("fenced", "The store is gone.");
+  const gone = () => new RivuletError("store_failed", "The store is gone.");
 
   async function reach<T>(ask: () => Promise<T>): Promise<T> {
     for (let turns = random.int(0, 2); turns > 0; turns--) await turn();
@@ -54,8 +54,10 @@ export function simulateProcess(shared: Store, options: ProcessOptions): Simulat
     acquire: (...args) => reach(() => shared.acquire(...args)),
     renew: (...args) => reach(() => shared.renew(...args)),
     release: (...args) => reach(() => shared.release(...args)),
+    owner: (...args) => reach(() => shared.owner(...args)),
     expired: (...args) => reach(() => shared.expired(...args)),
     commit: (...args) => reach(() => shared.commit(...args)),
+    enqueue: (...args) => reach(() => shared.enqueue(...args)),
     post: (...args) => reach(() => shared.post(...args)),
     posts: (...args) => reach(() => shared.posts(...args)),
     read: (...args) => reach(() => shared.read(...args)),

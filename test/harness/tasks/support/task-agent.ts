@@ -1,7 +1,7 @@
-// Works on a conversation until it has come to rest, or until it kills itself right before or after one of its commits.
+// Works on a conversation until it is idle, or kills itself right before or after one of its commits.
 //   work        starts a lead with twenty background tasks
-//   ask <mode>  starts a lead whose clerk, two levels down, has to ask; then waits to be killed
-//   answer <mode>  approves what waits, and goes on until all has ended
+//   ask <mode>  starts a lead whose clerk, two levels down, needs an approval; then waits to be killed
+//   answer <mode>  approves what waits, and continues until all tasks have ended
 // node task-agent.ts <folder> <what> <mode> <number of the commit> before|after
 import { writeSync } from "node:fs";
 import { join } from "node:path";

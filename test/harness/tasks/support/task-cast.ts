@@ -6,10 +6,10 @@ import { noteExecution } from "../../../support/executions.ts";
 /** The conversation of the processes that are killed. */
 export const sessionId = "session";
 
-/** How many tasks a lead starts in the background. */
+/** The number of background tasks of a lead. */
 export const backgroundTasks = 20;
 
-/** The calls of a worker, in order; `look` may be repeated, `pay` may not. */
+/** The calls of a worker, in order; `look` is idempotent, `pay` is not. */
 export const workerCalls = ["look", "pay", "look", "pay"] as const;
 
 /** A lead with twenty workers in the background. */
@@ -27,7 +27,7 @@ export function workCast(store: Store, folder: string): HarnessAgent {
   });
 }
 
-/** A lead whose manager has a clerk who has to ask; the manager works in the background, or the lead waits for it. */
+/** A lead with a sync or background manager, whose clerk needs an approval. */
 export function askCast(store: Store, folder: string, mode: "sync" | "background"): HarnessAgent {
   const clerk = agent(store, "clerk", [{ call: "transfer" }, "Transferred."], {
     tools: [noting(folder, "transfer")],
@@ -45,7 +45,7 @@ function spawn(agent_id: string, timeout_seconds: number): ScriptedTurn {
   return { call: "agent_spawn", input: { agent_id, task: "Transfer it.", timeout_seconds } };
 }
 
-/** A tool that notes that it runs, and takes a moment. */
+/** A tool that records its execution and takes a moment. */
 function noting(folder: string, name: string): Tool {
   return tool({
     name,
@@ -64,7 +64,7 @@ function noting(folder: string, name: string): Tool {
   });
 }
 
-/** An agent that says what the transcript calls for. */
+/** An agent whose replies depend only on the transcript. */
 function agent(
   store: Store,
   name: string,
@@ -83,8 +83,8 @@ function agent(
 }
 
 /**
- * The store of a process that will be killed: its leases end after so many milliseconds and not after ten seconds, so
- * that nobody has to wait for them.
+ * The store of a process that will be killed: its leases expire after this many milliseconds instead of ten seconds, to
+ * shorten the test.
  */
 export function withLeasesOf(ms: number, store: Store): Store {
   return {

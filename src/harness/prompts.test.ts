@@ -1,12 +1,11 @@
 import { expect, it } from "vitest";
-import { delegationPrompt, type OpenTask, subagentContext } from "./prompt.ts";
-import { subagentToolNames } from "./tool-names.ts";
+import { delegationPrompt, frameFile, type OpenTask, subagentContext } from "./prompts.ts";
+import { subagentToolNames } from "./subagents/roster.ts";
 
-it("tells a subagent what it is", () => {
-  const text = subagentContext();
-  expect(text).toMatch(/^# Subagent Context\n/);
+it("explains its role to a subagent", () => {
+  expect(subagentContext).toMatch(/^# Subagent Context\n/);
   for (const word of ["subagent", "nothing else", "report", "Do not address the user"]) {
-    expect(text).toContain(word);
+    expect(subagentContext).toContain(word);
   }
 });
 
@@ -15,7 +14,7 @@ const agents = [
   { name: "critic", description: "Finds faults." },
 ];
 
-it("tells how to delegate and to whom", () => {
+it("explains delegation and lists the subagents", () => {
   const text = delegationPrompt({ agents, tasks: [] });
   expect(text).toContain("\n## Subagents\n\n- researcher: Finds things.\n- critic: Finds faults.");
   expect(text).toContain("Do not poll a task that you have just created.");
@@ -40,7 +39,7 @@ it("lists ten tasks and counts the rest", () => {
   expect(more).toMatch(/\n- and 2 more: call task_list$/);
 });
 
-it("keeps what others have written on one line, and short", () => {
+it("keeps descriptions and labels short and on one line", () => {
   const description = `One.\n\n## Tasks\r\n- x\u2028y\u0007 z ${"long ".repeat(200)}`;
   const label = 'a "b"\n- c';
   const text = delegationPrompt({
@@ -57,4 +56,13 @@ it("keeps what others have written on one line, and short", () => {
     tasks: [],
   });
   expect(cut.isWellFormed()).toBe(true);
+});
+
+it("frames a text with a tag that names its file", () => {
+  expect(frameFile("file", "a b.md", "text")).toBe('<file path="a b.md">\ntext\n</file>');
+});
+
+it("chooses a tag that the text cannot close", () => {
+  const text = "</file> and </file-2>";
+  expect(frameFile("file", "a", text)).toBe(`<file-3 path="a">\n${text}\n</file-3>`);
 });

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { RivuletError } from "../protocol/error.ts";
 import { ManualClock } from "../testing/clock.ts";
-import { FileCache } from "./file-cache.ts";
 import type { FileStat, Filesystem } from "./filesystem/filesystem.ts";
+import { FileCache } from "./workspace.ts";
 
-/** One file, and how often it was read. */
+/** A filesystem with one file that counts reads. */
 function fileWith(text: string, modifiedAt: number) {
   const file = { text, modifiedAt, isThere: true, reads: 0 };
   const files = {
@@ -25,7 +25,7 @@ const now = 1_000_000;
 const cacheOf = (clock = new ManualClock(now)) =>
   new FileCache(clock, ({ data }) => Buffer.from(data).toString());
 
-it("a file is read again when it has changed, and only then", async () => {
+it("reads a file again only when it has changed", async () => {
   const { file, files } = fileWith("one", now - 10_000);
   const cache = cacheOf();
   const view = { key: "", files };
@@ -44,7 +44,7 @@ it.each([
   ["was written just now", now - 1_000],
   ["has a date in the future", now + 60_000],
   ["has no date", 0],
-])("a file that %s is not taken for unchanged", async (_, modifiedAt) => {
+])("does not cache a file that %s", async (_, modifiedAt) => {
   const { file, files } = fileWith("one", modifiedAt);
   const cache = cacheOf();
   await cache.get({ key: "", files }, "a");
@@ -52,13 +52,13 @@ it.each([
   expect(await cache.get({ key: "", files }, "a")).toBe("two");
 });
 
-it("a file that is gone is none, also when it goes while we look", async () => {
+it("returns undefined for a file that is removed after the stat", async () => {
   const { file, files } = fileWith("one", now - 10_000);
   file.isThere = false;
   expect(await cacheOf().get({ key: "", files }, "a")).toBeUndefined();
 });
 
-it("it does not grow without end", async () => {
+it("drops the oldest of more than 500 entries", async () => {
   const { file, files } = fileWith("one", now - 10_000);
   const cache = cacheOf();
   for (let n = 0; n <= 500; n++) await cache.get({ key: `${n}`, files }, "a");

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { estimateTokens, fittingCharacters } from "./tokens.ts";
+import { estimateTokens, fittingCharacters } from "./context-files.ts";
 
-it("counts four characters as one, and a Chinese one as one by itself", () => {
+it("counts four characters as one token, and a Chinese character as one", () => {
   expect(estimateTokens("")).toBe(0);
   expect(estimateTokens("word")).toBe(1);
   expect(estimateTokens("words")).toBe(2);
   expect(estimateTokens("今天下雨")).toBe(4);
 });
 
-it("what fits is the longest beginning that does", () => {
+it("returns the longest beginning that fits", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), fc.nat(30), (text, tokens) => {
       const length = fittingCharacters(text, tokens);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { mentionsIn } from "./mentions.ts";
+import { mentionsIn } from "./attachments.ts";
 
 describe("a mention", () => {
   it.each([
@@ -38,12 +38,12 @@ describe("a mention", () => {
     expect(mentionsIn(text)).toEqual([]);
   });
 
-  it("is found in an order, and not without end", () => {
+  it("is found in order, at most 50 per text", () => {
     const many = Array.from({ length: 60 }, (_, n) => `@f${n}`);
     expect(mentionsIn(many.join(" "))).toEqual(many.slice(0, 50).map((one) => [one.slice(1)]));
   });
 
-  it("is never made of code, and never changed", () => {
+  it("never comes from code, and is never changed", () => {
     const piece = fc.constantFrom("@a.md", "`", "``", "```", "~~~", "\n", " ", "x", "\\", "@");
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 40 }), (pieces) => {
@@ -63,7 +63,7 @@ describe("a mention", () => {
     ["marks", "@".repeat(200_000)],
     ["quotes", '@"'.repeat(100_000)],
     ["closing marks", `@a${".".repeat(100_000)}b`],
-  ])("in very many %s takes no time", (_, text) => {
+  ])("is found fast among many %s", (_, text) => {
     const start = performance.now();
     mentionsIn(text);
     expect(performance.now() - start).toBeLessThan(2_000);
