@@ -1,5 +1,6 @@
-// What the agent costs over its model: a turn of many chunks, and many iterations with a tool call, as ratios to a
-// bare `for await` over the same model's stream with one small JSON.stringify per chunk. Interleaved, in one run.
+// Measures the agent's cost on top of its model: one turn of many chunks, and many iterations with one tool call each.
+// The baseline is a bare `for await` over the same stream with one small JSON.stringify per chunk. Both run interleaved
+// in one process, and the limits are ratios.
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
 import { agentTool, jsonSchema, ReActAgent, tool } from "../src/index.ts";
 import type { ScriptedTurn } from "../src/testing/index.ts";
@@ -13,12 +14,12 @@ const long = (chunks: number): ScriptedTurn => ({
 });
 const prompt: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text", text: "go" }] }];
 
-/** Makes what is measured, as a program does once, and gives the part whose time is taken. */
+/** Sets up a measurement, as a program does once, and returns the part to time. */
 type Work = () => () => Promise<void>;
-/** The same for a turn of many chunks: it says when the first and the last of them came. */
+/** Like Work, for one turn: the timed part resolves with the times of the first and the last chunk. */
 type Turn = () => () => Promise<{ readonly first: number; readonly last: number }>;
 
-/** The least anybody can do with a model's stream and still send it on. */
+/** The baseline: reads a model's stream and serializes each chunk. */
 const bare =
   (chunks: number): Turn =>
   () => {
@@ -36,12 +37,12 @@ const bare =
         if (count === 1) first = performance.now();
         else if (count === chunks) last = performance.now();
       }
-      if (bytes < chunks) throw new Error("The model did not say it all.");
+      if (bytes < chunks) throw new Error(`The stream ended after ${count} of ${chunks} chunks.`);
       return { first, last };
     };
   };
 
-/** The same turn through an agent, every event read; at depth n through n agents around it. */
+/** The same turn through an agent with every event read, nested in `depth` other agents. */
 const agent =
   (chunks: number, depth: number): Turn =>
   () => {
@@ -61,8 +62,9 @@ const agent =
         if (count === 1) first = performance.now();
         else if (count === chunks) last = performance.now();
       }
-      // The chunks, and a last word of each agent around them.
-      if (count !== chunks + depth) throw new Error(`${count} deltas of ${chunks + depth}.`);
+      // Each outer agent adds one delta of its own.
+      if (count !== chunks + depth)
+        throw new Error(`Read ${count} deltas, expected ${chunks + depth}.`);
       return { first, last };
     };
   };
@@ -70,9 +72,9 @@ const agent =
 const iterationTurns = (count: number): ScriptedTurn[] =>
   Array.from({ length: count }, (_, index) => [{ call: "count", input: { index } }]);
 
-/** Many iterations: each calls a tool once. */
+/** Runs iterations that call a tool once each. */
 const iterations = (count: number) => () => {
-  const count_ = tool({
+  const counter = tool({
     name: "count",
     description: "Counts.",
     input: jsonSchema<{ index: number }>({
@@ -84,7 +86,7 @@ const iterations = (count: number) => () => {
   const worker = new ReActAgent({
     name: "worker",
     model: scriptedModel([...iterationTurns(count), "done"]),
-    tools: [count_],
+    tools: [counter],
     maxIters: count + 1,
   });
   return async () => {
@@ -92,7 +94,7 @@ const iterations = (count: number) => () => {
   };
 };
 
-/** The model's part of the same iterations, with prompts that grow in the same way. */
+/** The baseline: the model calls of the same iterations, with prompts that grow in the same way. */
 const bareIterations = (count: number) => () => {
   const model = scriptedModel(iterationTurns(count));
   return async () => {
@@ -114,7 +116,7 @@ const bareIterations = (count: number) => () => {
   };
 };
 
-/** Milliseconds of the best of several interleaved rounds. */
+/** Returns the shortest time of each work over several interleaved rounds, in milliseconds. */
 async function best(rounds: number, work: Record<string, Work>): Promise<Record<string, number>> {
   const times: Record<string, number> = {};
   for (let round = 0; round < rounds; round++) {
@@ -128,7 +130,7 @@ async function best(rounds: number, work: Record<string, Work>): Promise<Record<
   return times;
 }
 
-/** The same for turns: the time from the first chunk to the last, and of the whole run. */
+/** Returns the shortest time from first chunk to last, and of the whole run, for each turn. */
 async function bestTurns(rounds: number, turns: readonly Turn[]) {
   const times = turns.map((make) => ({ make, turn: Infinity, whole: Infinity }));
   for (let round = 0; round < rounds; round++) {
@@ -143,16 +145,16 @@ async function bestTurns(rounds: number, turns: readonly Turn[]) {
   return times;
 }
 
-/** What is measured is a process that has worked for a while: its code is compiled, for short turns and for long ones. */
+/** Runs every turn often enough for V8 to compile it, so that the figures are those of a long-running process. */
 async function warmUp(turns: readonly Turn[]): Promise<void> {
   for (let round = 0; round < 300; round++) for (const make of turns) await make()();
 }
 
-let held = true;
-const claim = (what: string, ratio: number, most: number) => {
+let isWithinLimits = true;
+const expectAtMost = (title: string, ratio: number, most: number) => {
   const ok = ratio <= most;
-  held &&= ok;
-  console.log(`  ${what}: ${ratio.toFixed(2)} (at most ${most}) ${ok ? "ok" : "TOO MUCH"}`);
+  isWithinLimits &&= ok;
+  console.log(`  ${title}: ${ratio.toFixed(2)} (limit ${most}) ${ok ? "ok" : "TOO HIGH"}`);
 };
 
 const depths = [0, 1, 2, 3];
@@ -160,34 +162,34 @@ await warmUp([bare(1), ...depths.map((depth) => agent(1, depth))]);
 const perChunk: number[] = [];
 for (const chunks of [20_000, 100_000]) {
   const turns = [bare(chunks), ...depths.map((depth) => agent(chunks, depth))];
-  const [alone, ...deep] = await bestTurns(3_000_000 / chunks, turns);
-  const each = (ms = 0) => (ms * 1_000) / chunks;
+  const [baseline, ...nested] = await bestTurns(3_000_000 / chunks, turns);
+  const microsPerChunk = (ms = 0) => (ms * 1_000) / chunks;
   console.log(`one turn of ${chunks.toLocaleString("en")} text chunks`);
-  console.log(`  bare: ${each(alone?.turn).toFixed(2)} µs per chunk`);
-  for (const [depth, { turn, whole }] of deep.entries()) {
-    const around = `${(whole - turn).toFixed(1)} ms before and after`;
-    console.log(`  depth ${depth}: ${each(turn).toFixed(2)} µs per chunk, ${around}`);
-    claim(`depth ${depth} over bare, first chunk to last`, turn / (alone?.turn ?? 1), limit);
-    claim(`depth ${depth} over bare, the whole run`, whole / (alone?.whole ?? 1), limit);
+  console.log(`  bare: ${microsPerChunk(baseline?.turn).toFixed(2)} µs per chunk`);
+  for (const [depth, { turn, whole }] of nested.entries()) {
+    const outside = `${(whole - turn).toFixed(1)} ms outside the turn`;
+    console.log(`  depth ${depth}: ${microsPerChunk(turn).toFixed(2)} µs per chunk, ${outside}`);
+    expectAtMost(`depth ${depth} / bare, first chunk to last`, turn / (baseline?.turn ?? 1), limit);
+    expectAtMost(`depth ${depth} / bare, whole run`, whole / (baseline?.whole ?? 1), limit);
   }
-  perChunk.push(each(deep[0]?.turn));
+  perChunk.push(microsPerChunk(nested[0]?.turn));
 }
-claim("per chunk, 100,000 over 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1), limit);
+expectAtMost("per chunk, 100,000 / 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1), limit);
 
-console.log("iterations with one tool call each");
+console.log("iterations, one tool call each");
 const perIteration: number[] = [];
 for (const count of [50, 200, 800]) {
   const times = await best(30, { bare: bareIterations(count), agent: iterations(count) });
-  const each = ((times.agent ?? 0) * 1_000) / count;
-  const over = (times.agent ?? 0) / (times.bare ?? 1);
-  perIteration.push(each - ((times.bare ?? 0) * 1_000) / count);
+  const microsPerIteration = ((times.agent ?? 0) * 1_000) / count;
+  const ratio = (times.agent ?? 0) / (times.bare ?? 1);
+  perIteration.push(microsPerIteration - ((times.bare ?? 0) * 1_000) / count);
   console.log(
-    `  ${count}: ${each.toFixed(0)} µs per iteration, ${over.toFixed(2)} times the model alone`,
+    `  ${count}: ${microsPerIteration.toFixed(0)} µs per iteration, ${ratio.toFixed(2)} times the model alone`,
   );
 }
-claim(
-  "the agent's own cost per iteration, 800 over 50",
+expectAtMost(
+  "the agent's own cost per iteration, 800 / 50",
   (perIteration[2] ?? 0) / (perIteration[0] ?? 1),
   limit,
 );
-process.exitCode = held ? 0 : 1;
+process.exitCode = isWithinLimits ? 0 : 1;

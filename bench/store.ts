@@ -1,18 +1,25 @@
-// What the SQLite store costs beside the least it could do: raw inserts into a database with the same settings, and
-// plain appends to a file with fdatasync. All figures of a row come from one run, in turns, and the claims are ratios.
+// Compares the SQLite store with raw inserts into a database with the same settings, and with plain file appends plus
+// fdatasync. The figures of a row come from one run, interleaved, and the limits are ratios.
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Commit, Lease, Store } from "../src/protocol/store.ts";
-import { acquire, delta, deltas, follow, numberOf, record } from "../src/store/contract/samples.ts";
 import { sqliteStore } from "../src/store/sqlite.ts";
+import {
+  acquire,
+  delta,
+  deltas,
+  follow,
+  numberOf,
+  record,
+} from "../src/testing/store-contract/samples.ts";
 
 const rounds = 3;
 const roundMs = 1_500;
 const liveLogs = [1, 64, 1_000] as const;
 const resumed = 50_000;
-/** Ratios that must hold on any machine, with room for a busy one. */
+/** Limits for ratios, with room for a busy machine. */
 const limits = { appendsOverRaw: 0.3, resumeOverRaw: 3, endOverStart: 2 };
 
 const folder = mkdtempSync(join(tmpdir(), "rivulet-bench-"));
@@ -27,15 +34,15 @@ function percentile(values: readonly number[], share: number): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
 }
 
-/** Calls `turn` until the round is over; returns how many of what it counts there were per second. */
-function perSecond(turn: () => number): number {
+/** Calls `work` until the round is over and returns the sum of its results per second. */
+function perSecond(work: () => number): number {
   const start = performance.now();
   let count = 0;
-  while (performance.now() - start < roundMs) count += turn();
+  while (performance.now() - start < roundMs) count += work();
   return (count * 1_000) / (performance.now() - start);
 }
 
-/** Appends of `logs` lines at a time to one file, each on the disk before the next. */
+/** Appends `logs` lines at a time to one file, each synced before the next; returns lines per second. */
 function plainAppends(logs: number): number {
   const file = openSync(join(folder, "plain.jsonl"), "a");
   const lines = `${encoded}\n`.repeat(logs);
@@ -48,7 +55,7 @@ function plainAppends(logs: number): number {
   return rate;
 }
 
-/** Inserts of one row for each of `logs` logs at a time, each transaction on the disk before the next. */
+/** Inserts one row for each log in one transaction, each synced before the next; returns rows per second. */
 function rawInserts(logs: number): number {
   const database = new DatabaseSync(join(folder, `raw-${logs}.db`));
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
@@ -70,11 +77,11 @@ function rawInserts(logs: number): number {
   return rate;
 }
 
-let held = true;
+let isWithinLimits = true;
 
-function claim(what: string, ratio: number, ok: boolean): string {
-  held &&= ok;
-  return `${what} ${ratio.toFixed(2)}${ok ? "" : " TOO FAR OFF"}`;
+function formatRatio(label: string, ratio: number, ok: boolean): string {
+  isWithinLimits &&= ok;
+  return `${label} ${ratio.toFixed(2)}${ok ? "" : " OUTSIDE THE LIMIT"}`;
 }
 
 interface LiveLog {
@@ -82,7 +89,7 @@ interface LiveLog {
   readonly log: string;
 }
 
-/** What a writer commits: a delta may be held back for its neighbours, a step with its record may not. */
+/** The commits of a writer. The store may batch deltas with others, but not a step with its record. */
 const kinds = {
   deltas: () => ({ events: [delta(text)] }),
   steps: ({ log, lease }) => ({
@@ -91,7 +98,7 @@ const kinds = {
   }),
 } satisfies Record<string, (live: LiveLog) => Partial<Commit>>;
 
-/** Every log has a writer that waits for each of its commits, and one of them a reader. */
+/** Writes to every log, each writer waiting for its commits, while a reader follows the first log. */
 async function storeAppends(store: Store, logs: readonly LiveLog[], kind: keyof typeof kinds) {
   const delays: number[] = [];
   const sent: number[] = [];
@@ -149,8 +156,8 @@ async function benchAppends(count: number, kind: keyof typeof kinds): Promise<vo
   }
   await store.close();
   const [own, raw, plain] = [median(rates.store), median(rates.raw), median(rates.plain)];
-  const isClaimed = kind === "deltas" && count === liveLogs.at(-1);
-  const overRaw = claim("ratio", own / raw, !isClaimed || own / raw >= limits.appendsOverRaw);
+  const isLimited = kind === "deltas" && count === liveLogs.at(-1);
+  const overRaw = formatRatio("ratio", own / raw, !isLimited || own / raw >= limits.appendsOverRaw);
   const millis = (share: number) => `${percentile(delays, share).toFixed(1)} ms`;
   console.log(`${format(count)} ${kind === "deltas" ? "logs" : "logs, steps"}`);
   console.log(`    store       ${format(own)}/s`);
@@ -163,7 +170,7 @@ async function benchAppends(count: number, kind: keyof typeof kinds): Promise<vo
   );
 }
 
-/** Reads on from `after` to the end of the log, a page at a time, as a reconnecting reader does. */
+/** Reads from `after` to the end of the log in pages, as a reconnecting reader does; returns the milliseconds. */
 async function resume(store: Store, log: string, after: number): Promise<number> {
   const start = performance.now();
   let cursor = after;
@@ -206,21 +213,21 @@ async function benchResume(perCommit: number): Promise<void> {
   const overRaw = median(own) / median(raw);
   const overStart = median(pages.end) / median(pages.start);
   const page = (times: readonly number[]) => `${median(times).toFixed(1)} ms`;
-  console.log(`${format(perCommit)} events a commit`);
+  console.log(`${format(perCommit)} events per commit`);
   console.log(`    store                   ${format(median(own))} ms`);
   console.log(
     `    raw rows and JSON.parse ${format(median(raw))} ms   ` +
-      claim("ratio", overRaw, overRaw <= limits.resumeOverRaw),
+      formatRatio("ratio", overRaw, overRaw <= limits.resumeOverRaw),
   );
   console.log(
     `    1,000 events at the start ${page(pages.start)}, in the middle ${page(pages.middle)},` +
       ` at the end ${page(pages.end)};   ` +
-      claim("end over start", overStart, overStart <= limits.endOverStart),
+      formatRatio("end over start", overStart, overStart <= limits.endOverStart),
   );
 }
 
 try {
-  console.log(`appends of one event each, every writer waits for its own (median of ${rounds})\n`);
+  console.log(`appends of one event each; every writer waits for its own (median of ${rounds})\n`);
   for (const count of liveLogs) await benchAppends(count, "deltas");
   for (const count of liveLogs) await benchAppends(count, "steps");
   const half = (resumed / 2).toLocaleString("en");
@@ -229,4 +236,4 @@ try {
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
-process.exitCode = held ? 0 : 1;
+process.exitCode = isWithinLimits ? 0 : 1;

@@ -1,20 +1,22 @@
-// `npm run check`: what can be said about the code without running it. One line per step, and the output of what fails.
+// `npm run check`: all static checks. Prints one line per step, and the output of the steps that fail.
 import { spawn } from "node:child_process";
 import { delimiter, resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { sizeProblems } from "./file-sizes.ts";
+import { cycleProblems } from "./import-cycles.ts";
 import { importProblems } from "./import-direction.ts";
 import { sourceFiles } from "./repository-files.ts";
 
-/** Resolves with the problems it found, as text; an empty text means that all is well. */
+/** `run` resolves with the problems it found; an empty text means that the step passed. */
 type Step = readonly [name: string, run: () => Promise<string>];
 
-const buildInfo = "node_modules/.cache/tsconfig.tsbuildinfo"; // so that the second check is quicker
-// Rows run side by side; the steps of a row one after another, up to its first failure.
+const buildInfo = "node_modules/.cache/tsconfig.tsbuildinfo"; // makes the second check faster
+// Rows run in parallel. The steps of a row run in order, up to the first failure.
 const rows: readonly (readonly Step[])[] = [
   [["types", command("tsc", "--noEmit", "--incremental", "--tsBuildInfoFile", buildInfo)]],
   [["style", command("biome", "check", "--error-on-warnings", ".")]],
   [["import direction", async () => sourceFiles().flatMap(importProblems).join("\n")]],
+  [["import cycles", async () => cycleProblems(sourceFiles()).join("\n")]],
   [["file sizes", async () => sizeProblems(sourceFiles()).join("\n")]],
   [["unused code", command("knip")]],
   [

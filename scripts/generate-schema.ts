@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { documents } from "../src/schema/documents.ts";
 
-// Writes the schemas for people who read the wire from another language; a test fails when they are stale.
+// Writes the schemas for readers in other languages. A test fails when they are stale.
 const folder = new URL("../docs/protocol/", import.meta.url);
 for (const [name, text] of Object.entries(documents)) {
   writeFileSync(new URL(name, folder), text);

@@ -3,29 +3,53 @@ import { posix } from "node:path";
 import ts from "typescript";
 import type { RepositoryFile } from "./repository-files.ts";
 
-/** A folder of src and the folders that it may import; the drawing in ARCHITECTURE.md as data. */
-export const layers: Readonly<Record<string, readonly string[]>> = {
+/** Each layer and the layers it may import, lowest layer first. */
+export type LayerTable = Readonly<Record<string, readonly string[]>>;
+
+/** The folders of src, as drawn in ARCHITECTURE.md. */
+export const layers: LayerTable = {
   protocol: [],
   schema: ["protocol"],
   store: ["protocol"],
   client: ["protocol"],
-  agent: ["protocol", "store"],
-  testing: ["protocol", "store", "agent"],
+  demo: ["protocol"],
+  agent: ["protocol", "store", "demo"],
   harness: ["protocol", "store", "client", "agent"],
+  testing: ["protocol", "store", "demo", "agent", "harness"],
   server: ["protocol", "schema", "store", "client", "agent", "harness"],
   cli: ["protocol", "schema", "store", "client", "agent", "harness", "server"],
 };
 
-/** What `src/index.ts` may put together. */
+/** The folders and top-level files of src/agent. */
+export const agentLayers: LayerTable = {
+  base: [],
+  tool: ["base"],
+  model: ["base", "tool"],
+  events: ["base", "tool", "model"],
+  loop: ["base", "tool", "model", "events"],
+  drive: ["base", "tool", "model", "events", "loop"],
+  stream: ["base", "tool", "model", "events", "loop", "drive"],
+  "react-agent.ts": ["base", "tool", "model", "events", "loop", "drive", "stream"],
+  "agent-tool.ts": ["base", "tool", "model", "events", "loop", "drive", "stream", "react-agent.ts"],
+  "index.ts": [
+    ...["base", "tool", "model", "events", "loop", "drive", "stream"],
+    ...["react-agent.ts", "agent-tool.ts"],
+  ],
+};
+
+/** The layers that `src/index.ts` may import. */
 const rootMayImport = ["protocol", "store", "agent", "harness"];
 
-/** An import, as it stands in a file. `name` is undefined when only the running program knows it. */
+/** An import in a source file. */
 export interface Import {
   readonly line: number;
+  /** Undefined when the module name is computed at run time. */
   readonly name: string | undefined;
+  /** True when the import is erased and does not load the module. */
+  readonly isTypeOnly: boolean;
 }
 
-/** Every import of a source text: static, re-exported, dynamic, `require` and in types. */
+/** Lists every import of a source text: static, re-exported, dynamic, `require` and in types. */
 export function importsOf(path: string, text: string): readonly Import[] {
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const imports: Import[] = [];
@@ -36,6 +60,7 @@ export function importsOf(path: string, text: string): readonly Import[] {
       imports.push({
         line: line + 1,
         name: ts.isStringLiteralLike(target) ? target.text : undefined,
+        isTypeOnly: isTypeOnly(node),
       });
     }
     ts.forEachChild(node, visit);
@@ -51,49 +76,86 @@ function importTarget(node: ts.Node): ts.Node | undefined {
     return ts.isLiteralTypeNode(node.argument) ? node.argument.literal : node.argument;
   if (!ts.isCallExpression(node)) return undefined;
   const { expression } = node;
-  const imports =
+  const isImportCall =
     expression.kind === ts.SyntaxKind.ImportKeyword ||
     (ts.isIdentifier(expression) && expression.text === "require");
-  return imports ? node.arguments[0] : undefined;
+  return isImportCall ? node.arguments[0] : undefined;
 }
 
-/** What is wrong with the imports of one file of src. */
+/** `import { type A } from "./a.ts"` is not type-only: with verbatimModuleSyntax it still loads the module. */
+function isTypeOnly(node: ts.Node): boolean {
+  if (ts.isImportDeclaration(node))
+    return node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword;
+  if (ts.isExportDeclaration(node)) return node.isTypeOnly;
+  if (ts.isExternalModuleReference(node)) return node.parent.isTypeOnly;
+  return ts.isImportTypeNode(node);
+}
+
+/** Resolves a relative import to a path of the repository; undefined for packages and built-ins. */
+export function resolveImport(path: string, name: string | undefined): string | undefined {
+  return name?.startsWith(".") ? posix.join(posix.dirname(path), name) : undefined;
+}
+
+/** Lists the imports of one file of src, values and types alike, that its layer does not allow. */
 export function importProblems({ path, text }: RepositoryFile): readonly string[] {
-  const layer = layerOf(path);
-  const mayImport = layer === undefined ? rootMayImport : layers[layer];
-  if (mayImport === undefined)
-    return [`${path}: src/${layer} is not a layer; scripts/import-direction.ts lists them`];
-  const problems: string[] = [];
-  for (const { line, name } of importsOf(path, text)) {
-    const problem = problemOf(path, layer, mayImport, name);
-    if (problem !== undefined) problems.push(`${path}:${line}: ${problem}`);
-  }
-  return problems;
+  const unlisted = unlistedLayer(path);
+  if (unlisted !== undefined)
+    return [`${path}: ${unlisted} is not a layer. List it in scripts/import-direction.ts.`];
+  return importsOf(path, text).flatMap(({ line, name }) => {
+    const problem = importProblem(path, name);
+    return problem === undefined ? [] : [`${path}:${line}: ${problem}`];
+  });
 }
 
-function problemOf(
-  path: string,
-  layer: string | undefined,
-  mayImport: readonly string[],
-  name: string | undefined,
-): string | undefined {
+function unlistedLayer(path: string): string | undefined {
+  const layer = layerOf(path);
+  if (layer !== undefined && layers[layer] === undefined) return `src/${layer}`;
+  const agentLayer = agentLayerOf(path);
+  if (agentLayer !== undefined && agentLayers[agentLayer] === undefined)
+    return `src/agent/${agentLayer}`;
+  return undefined;
+}
+
+function importProblem(path: string, name: string | undefined): string | undefined {
+  const layer = layerOf(path);
   if (name === undefined)
-    return layer === "protocol" ? "protocol imports something that has no fixed name" : undefined;
+    return layer === "protocol" ? "protocol imports a module with a computed name" : undefined;
   if (name === "rivulet" || name.startsWith("rivulet/"))
-    return `${name} is this package; import the file instead`;
-  if (!name.startsWith(".")) {
+    return `${name} is this package. Import the file instead.`;
+  const target = resolveImport(path, name);
+  if (target === undefined) {
     if (layer !== "protocol") return undefined;
     return `protocol imports ${isBuiltin(name) ? "the Node built-in" : "the package"} ${name}`;
   }
-  const target = posix.join(posix.dirname(path), name);
   if (!target.startsWith("src/")) return `${name} is outside src`;
-  const other = layerOf(target);
-  if (other === layer || (other !== undefined && mayImport.includes(other))) return undefined;
-  return `${layer ?? "src"} must not import ${other ?? target}`;
+  return layerProblem(path, target) ?? agentLayerProblem(path, target);
 }
 
-/** The folder of src that a file is in; undefined for files that are in none. */
+function layerProblem(path: string, target: string): string | undefined {
+  const layer = layerOf(path);
+  const targetLayer = layerOf(target);
+  const mayImport = layer === undefined ? rootMayImport : (layers[layer] ?? []);
+  if (targetLayer === layer || (targetLayer !== undefined && mayImport.includes(targetLayer)))
+    return undefined;
+  return `${layer ?? "src"} must not import ${targetLayer ?? target}`;
+}
+
+function agentLayerProblem(path: string, target: string): string | undefined {
+  const layer = agentLayerOf(path);
+  const targetLayer = agentLayerOf(target);
+  if (layer === undefined || targetLayer === undefined || targetLayer === layer) return undefined;
+  if (agentLayers[layer]?.includes(targetLayer)) return undefined;
+  return `agent/${layer} must not import agent/${targetLayer} (${target})`;
+}
+
+/** Returns the folder of src that contains a file, or undefined for files directly in src. */
 function layerOf(path: string): string | undefined {
   const parts = path.split("/");
   return parts.length > 2 ? parts[1] : undefined;
+}
+
+/** Returns the folder or top-level file of src/agent, or undefined outside src/agent. */
+function agentLayerOf(path: string): string | undefined {
+  const [, layer, name] = path.split("/");
+  return layer === "agent" ? name : undefined;
 }

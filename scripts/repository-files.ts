@@ -1,18 +1,18 @@
 import { globSync, readFileSync } from "node:fs";
 
-/** A text of the repository. */
+/** A text file of the repository. */
 export interface RepositoryFile {
-  /** From the repository's root, with forward slashes: `src/protocol/reduce.ts`. */
+  /** Relative to the repository root, with forward slashes: `src/protocol/reduce.ts`. */
   readonly path: string;
   readonly text: string;
 }
 
-/** The product's own files: what is in src and is not a test. */
+/** Reads the source files of src, without tests. */
 export function sourceFiles(): readonly RepositoryFile[] {
   return filesMatching(["src/**/*.{ts,tsx}"]).filter(({ path }) => !/\.test\.tsx?$/.test(path));
 }
 
-/** What is written for people: README and its neighbours, and everything in docs. */
+/** Reads the Markdown files in the repository root and in docs. */
 export function documents(): readonly RepositoryFile[] {
   return filesMatching(["*.md", "docs/**/*.md"]);
 }

@@ -1,5 +1,5 @@
-// Stands before `npm start`, `npm test` and the checks. It is plain JavaScript because it runs on
-// whatever Node the machine has (20 or newer), before the repository has a Node of its own.
+// Runs before `npm start`, `npm test` and the other scripts. It is plain JavaScript because it runs on the machine's
+// Node (20 or newer), before `npm ci` installs the repository's own Node.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { installSystemPackages } from "./system-packages.mjs";
 const repository = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * Why the dependencies of a folder have to be installed, or undefined when they are as its lockfile says.
+ * Returns why a folder needs `npm ci`, or undefined when its dependencies match its lockfile.
  * @param {string} root
  * @param {string} [nodeVersion] the Node that runs this script
  * @returns {string | undefined}
@@ -21,10 +21,10 @@ export function staleReason(root, nodeVersion = process.version) {
   if (installed === undefined) return "node_modules is missing";
   const wanted = lockedPackages(join(root, "package-lock.json")) ?? {};
   for (const [path, entry] of Object.entries(wanted)) {
-    const there = installed[path];
-    // An optional package may be meant for another platform.
-    if (path === "" || (there === undefined && entry.optional)) continue;
-    if (there?.version !== entry.version || there?.integrity !== entry.integrity)
+    const present = installed[path];
+    // An optional package may belong to another platform.
+    if (path === "" || (present === undefined && entry.optional)) continue;
+    if (present?.version !== entry.version || present?.integrity !== entry.integrity)
       return "node_modules does not match package-lock.json";
   }
   if (Object.keys(installed).some((path) => wanted[path] === undefined))
@@ -33,7 +33,7 @@ export function staleReason(root, nodeVersion = process.version) {
 }
 
 /**
- * npm scripts take `node` from node_modules/.bin first, then from the machine: one of them must be new enough.
+ * npm scripts look for `node` in node_modules/.bin first, then on the machine. One of them must be new enough.
  * @param {string} root
  * @param {string} nodeVersion
  */
@@ -46,7 +46,7 @@ function nodeReason(root, nodeVersion) {
     shell: process.platform === "win32",
   });
   if (own.status === 0 && atLeast(own.stdout, least)) return undefined;
-  return `there is no Node ${least} or newer in node_modules`;
+  return `node_modules has no Node ${least} or newer`;
 }
 
 /**
@@ -60,7 +60,7 @@ function atLeast(version, least) {
 }
 
 /**
- * @param {string} file a lockfile, the repository's or the one npm leaves in node_modules when it is done
+ * @param {string} file the repository's lockfile, or the one that npm writes into node_modules after an install
  * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean }> | undefined}
  */
 function lockedPackages(file) {
@@ -71,8 +71,8 @@ function lockedPackages(file) {
 function installDependencies(root) {
   const reason = staleReason(root);
   if (reason === undefined) return;
-  console.log(`rivulet: ${reason}; running npm ci, which takes a minute or less`);
-  // npm must not run on the Node that it is about to delete.
+  console.log(`rivulet: ${reason}; running npm ci (up to a minute)`);
+  // npm must not run on the Node that it deletes.
   const modules = join(root, "node_modules");
   const path = (process.env.PATH ?? "")
     .split(delimiter)
@@ -90,21 +90,23 @@ function installDependencies(root) {
   const problem = npm.status === 0 ? staleReason(root) : "npm ci failed";
   if (problem === undefined) return;
   console.error(`${npm.stdout ?? ""}${npm.stderr ?? ""}${npm.error?.message ?? ""}`);
-  console.error(`rivulet: set-up did not work: ${problem}.`);
-  console.error("It needs the npm registry, and install scripts must be allowed for `node`.");
+  console.error(`rivulet: set-up failed: ${problem}.`);
+  console.error(
+    "Check that the npm registry is reachable and that install scripts are allowed for `node`.",
+  );
   process.exit(1);
 }
 
 /**
- * One set-up of a folder at a time: a second one waits, then finds nothing left to do.
+ * Runs one set-up of a folder at a time. A second set-up waits, and then finds nothing to do.
  * @param {string} root
  * @param {() => void} work
  */
-function alone(root, work) {
+function runExclusively(root, work) {
   const name = createHash("sha256").update(root).digest("hex").slice(0, 16);
   const lock = join(tmpdir(), `rivulet-setup-${name}.lock`);
-  for (let waited = 0; !take(lock); waited++) {
-    if (waited === 5) console.log("rivulet: another set-up is at work; waiting for it");
+  for (let waited = 0; !takeLock(lock); waited++) {
+    if (waited === 5) console.log("rivulet: waiting for another set-up to finish");
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
   }
   process.once("exit", () => rmSync(lock, { force: true }));
@@ -112,23 +114,23 @@ function alone(root, work) {
 }
 
 /** @param {string} lock */
-function take(lock) {
+function takeLock(lock) {
   try {
     writeFileSync(lock, String(process.pid), { flag: "wx" });
     return true;
   } catch (error) {
     if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") throw error;
-    if (abandoned(lock)) rmSync(lock, { force: true });
+    if (isAbandoned(lock)) rmSync(lock, { force: true });
     return false;
   }
 }
 
 /** @param {string} lock */
-function abandoned(lock) {
+function isAbandoned(lock) {
   try {
     if (Date.now() - statSync(lock).mtimeMs > 15 * 60_000) return true;
     const owner = Number(readFileSync(lock, "utf8"));
-    if (owner > 0) process.kill(owner, 0); // throws ESRCH when nobody has this id
+    if (owner > 0) process.kill(owner, 0); // throws ESRCH when the process has ended
     return false;
   } catch (error) {
     return /** @type {NodeJS.ErrnoException} */ (error).code === "ESRCH";
@@ -136,8 +138,9 @@ function abandoned(lock) {
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  alone(repository, () => {
+  runExclusively(repository, () => {
     installDependencies(repository);
-    if (process.argv.includes("--for-tests")) installSystemPackages();
+    if (process.argv.includes("--for-tests")) installSystemPackages("test");
+    if (process.argv.includes("--for-deep-tests")) installSystemPackages("deep");
   });
 }

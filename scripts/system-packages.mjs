@@ -1,20 +1,29 @@
-// The one list of programs that tests use and npm cannot bring.
+// The programs that tests use and npm cannot install.
 import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
 /**
- * `install`: set-up installs the package where it may. It is true for what is small, and for what a test asks for;
- * a test in test/house keeps the second half true.
+ * `install` is the first suite that needs the package: "test" (`npm test`), "deep" (`npm run test:deep`) or "none".
+ * Set-up installs the packages of a suite before it runs. `also` lists packages that the program needs to work.
+ * @typedef {"test" | "deep" | "none"} Suite
  */
 export const systemPackages = /** @type {const} */ ([
-  { name: "strace", command: "strace", install: true, why: "kills a process at a chosen write" },
-  { name: "bubblewrap", command: "bwrap", install: true, why: "confines the shell tool" },
-  { name: "chromium", command: "chromium", install: false, why: "opens pages in a real browser" },
+  { name: "strace", command: "strace", install: "test", why: "kills a process at a chosen write" },
+  { name: "bubblewrap", command: "bwrap", install: "test", why: "confines the shell tool" },
+  { name: "spin", command: "spin", install: "deep", why: "checks the model of the driver" },
+  {
+    name: "gcc",
+    command: "gcc",
+    also: ["libc6-dev"],
+    install: "deep",
+    why: "compiles the model of the driver",
+  },
+  { name: "chromium", command: "chromium", install: "none", why: "opens pages in a real browser" },
 ]);
 
 /**
- * Whether a command can be run on this machine.
+ * Returns whether this machine has a command.
  * @param {string} command
  */
 export function isOnPath(command) {
@@ -28,16 +37,30 @@ export function isOnPath(command) {
   });
 }
 
-/** Installs what is missing, as root on Debian; elsewhere the tests that need a package say so. Must not throw. */
-export function installSystemPackages() {
-  const missing = systemPackages.filter(({ install, command }) => install && !isOnPath(command));
-  if (missing.length === 0 || process.getuid?.() !== 0 || !isOnPath("apt-get")) return;
-  const names = missing.map(({ name }) => name);
+/**
+ * Lists the Debian packages that a suite needs and the machine does not have.
+ * @param {Exclude<Suite, "none">} suite
+ */
+export function missingPackages(suite) {
+  const installed = suite === "deep" ? ["test", "deep"] : ["test"];
+  return systemPackages
+    .filter(({ install, command }) => installed.includes(install) && !isOnPath(command))
+    .flatMap((entry) => [entry.name, ...("also" in entry ? entry.also : [])]);
+}
+
+/**
+ * Installs the missing packages of a suite, as root on Debian. Elsewhere the tests that need a package print a warning.
+ * Does not throw.
+ * @param {Exclude<Suite, "none">} suite
+ */
+export function installSystemPackages(suite) {
+  const names = missingPackages(suite);
+  if (names.length === 0 || process.getuid?.() !== 0 || !isOnPath("apt-get")) return;
   console.log(`rivulet: installing ${names.join(", ")} for the tests`);
   const done =
     aptGet(["update"]) && aptGet(["install", "--yes", "--no-install-recommends", ...names]);
   if (!done)
-    console.warn(`rivulet: could not install ${names.join(", ")}; tests that need it say so`);
+    console.warn(`rivulet: could not install ${names.join(", ")}; tests that need it do not run`);
 }
 
 /** @param {readonly string[]} args */

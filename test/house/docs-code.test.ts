@@ -22,7 +22,7 @@ console.log(tree);
 \`\`\`
 `;
 
-it("finds the code of a document, and its context", () => {
+it("finds the code blocks of a document with their context", () => {
   expect(codeBlocks("a.md", markdown)).toEqual([
     {
       document: "a.md",
@@ -34,14 +34,14 @@ it("finds the code of a document, and its context", () => {
   ]);
 });
 
-it("names the line of the document that does not compile", () => {
+it("reports the document line that does not compile", () => {
   expect(codeProblems(codeBlocks("a.md", markdown))).toEqual([
     "a.md:9: Type 'number' is not assignable to type 'string'.",
     "a.md:17: Cannot find name 'tree'.",
   ]);
 });
 
-it("every sample in the documents compiles", () => {
+it("every code block of the documents compiles", () => {
   const blocks = documents().flatMap(({ path, text }) => codeBlocks(path, text));
   expect(blocks).not.toEqual([]);
   expect(codeProblems(blocks)).toEqual([]);

@@ -1,17 +1,18 @@
 import { resolve } from "node:path";
 import ts from "typescript";
 
-/** A piece of TypeScript in a document. */
+/** A TypeScript block of a document. */
 export interface DocsBlock {
-  /** The document's path and the line its code starts on. */
+  /** The path of the document. */
   readonly document: string;
+  /** The line where the code starts. */
   readonly line: number;
-  /** What the reader does not see: the lines of a `<!-- context … -->` comment right before the block. */
+  /** Declarations that readers do not see, from a `<!-- context … -->` comment before the block. */
   readonly context: string;
   readonly code: string;
 }
 
-/** The `ts` and `tsx` blocks of a Markdown text. */
+/** Finds the `ts` and `tsx` blocks of a Markdown text. */
 export function codeBlocks(document: string, markdown: string): readonly DocsBlock[] {
   const fence =
     /(?:^<!-- context\n(?<context>.*?)\n-->\n+)?^```(?:ts|tsx|typescript)\b[^\n]*\n(?<code>.*?)^```$/gms;
@@ -27,7 +28,10 @@ export function codeBlocks(document: string, markdown: string): readonly DocsBlo
   });
 }
 
-/** Compiles every block as a module of its own, in one program, with the repository's own settings. */
+/** Parsed files of src and of the libraries, which do not change between calls. */
+const parsedFiles = new Map<string, ts.SourceFile | undefined>();
+
+/** Compiles every block as a module, all in one program, with the repository's settings. */
 export function codeProblems(blocks: readonly DocsBlock[]): readonly string[] {
   const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, resolve("."));
@@ -39,9 +43,9 @@ export function codeProblems(blocks: readonly DocsBlock[]): readonly string[] {
   host.fileExists = (path) => modules.has(resolve(path)) || fileExists(path);
   host.getSourceFile = (path, target, ...rest) => {
     const block = modules.get(resolve(path));
-    return block === undefined
-      ? getSourceFile(path, target, ...rest)
-      : ts.createSourceFile(path, moduleText(block), target, true);
+    if (block !== undefined) return ts.createSourceFile(path, moduleText(block), target, true);
+    if (!parsedFiles.has(path)) parsedFiles.set(path, getSourceFile(path, target, ...rest));
+    return parsedFiles.get(path);
   };
   const program = ts.createProgram([...modules.keys()], options, host);
   return [...modules].flatMap(([path, block]) => {

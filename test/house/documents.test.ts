@@ -13,7 +13,7 @@ const manifest = JSON.parse(readFileSync("package.json", "utf8")) as {
 };
 const textOf = (path: string) => readFileSync(path, "utf8");
 
-it("links lead somewhere", () => {
+it("links of documents point to existing files", () => {
   const broken = documents().flatMap(({ path, text }) =>
     Array.from(text.matchAll(/\]\((?!https?:|#)([^)#]+)/g), ([, link = ""]) => link)
       .filter((link) => !existsSync(join(dirname(path), link)))
@@ -22,7 +22,7 @@ it("links lead somewhere", () => {
   expect(broken).toEqual([]);
 });
 
-it("npm scripts that are named exist", () => {
+it("documents name only existing npm scripts", () => {
   const unknown = documents().flatMap(({ path, text }) =>
     Array.from(
       text.matchAll(/\bnpm (?:run )?(start|test|(?<=run )[\w:-]+)/g),
@@ -34,13 +34,13 @@ it("npm scripts that are named exist", () => {
   expect(unknown).toEqual([]);
 });
 
-it("the Node that is named is the one of package.json", () => {
+it("documents name the Node version of package.json", () => {
   const least = manifest.engines.node.replace(">=", "");
   for (const path of ["README.md", "CONTRIBUTING.md"])
     expect(textOf(path).match(/Node >= ([\d.]+\d)/)?.[1], path).toBe(least);
 });
 
-it("README says of every export that it works, and of nothing else", () => {
+it("README lists every export as working, and nothing else", () => {
   const works = textOf("README.md")
     .split("\n")
     .filter((line) => line.endsWith("| works |"))
@@ -53,7 +53,7 @@ it("README says of every export that it works, and of nothing else", () => {
   expect(works.sort()).toEqual(exported.sort());
 });
 
-it("ARCHITECTURE.md has a row for every layer, with what it may import", () => {
+it("ARCHITECTURE.md has a row for every layer, with the layers it may import", () => {
   const rows = new Map(
     Array.from(textOf("ARCHITECTURE.md").matchAll(/^\| `(\w+)` \| (.*?) \| (.*?) \|$/gm), (row) => [
       row[1],

@@ -1,19 +1,25 @@
 import { describe, expect, it } from "vitest";
-import { importProblems, importsOf, layers } from "../../scripts/import-direction.ts";
+import { agentLayers, importProblems, importsOf, layers } from "../../scripts/import-direction.ts";
 import { sourceFiles } from "../../scripts/repository-files.ts";
 
-it("no file of src imports upwards or sideways", () => {
+it("no file of src imports a layer above or beside its own", () => {
   expect(sourceFiles().length).toBeGreaterThan(10);
   expect(sourceFiles().flatMap(importProblems)).toEqual([]);
 });
 
-it("every layer may import only what stands before it in the list", () => {
-  const names = Object.keys(layers);
-  for (const [name, below] of Object.entries(layers))
-    for (const other of below) expect(names.indexOf(other)).toBeLessThan(names.indexOf(name));
+it.each([
+  ["src", layers],
+  ["src/agent", agentLayers],
+])("a layer of %s may import only layers listed before it", (_, table) => {
+  const names = Object.keys(table);
+  for (const [name, below] of Object.entries(table))
+    for (const imported of below) {
+      expect(names).toContain(imported);
+      expect(names.indexOf(imported)).toBeLessThan(names.indexOf(name));
+    }
 });
 
-it("sees every way to import", () => {
+it("finds every form of import and tells types from values", () => {
   const text = `
 import a from "./a.ts";
 import type { B } from "./b.ts";
@@ -26,79 +32,120 @@ type G = import("./g.ts").G;
 import h = require("./h.ts");
 const i = require("./i.ts");
 const j = import(\`./\${local}.ts\`);
+import { type K } from "./k.ts";
+import type l = require("./l.ts");
+export type * from "./m.ts";
 // import "./comment.ts";
 const text = 'import "./text.ts"';
 `;
+  const value = { isTypeOnly: false };
+  const type = { isTypeOnly: true };
   expect(importsOf("src/agent/x.ts", text)).toEqual([
-    { line: 2, name: "./a.ts" },
-    { line: 3, name: "./b.ts" },
-    { line: 4, name: "./c.ts" },
-    { line: 5, name: "./d.ts" },
-    { line: 6, name: "./e.ts" },
-    { line: 8, name: "./f.ts" },
-    { line: 9, name: "./g.ts" },
-    { line: 10, name: "./h.ts" },
-    { line: 11, name: "./i.ts" },
-    { line: 12, name: undefined },
+    { line: 2, name: "./a.ts", ...value },
+    { line: 3, name: "./b.ts", ...type },
+    { line: 4, name: "./c.ts", ...value },
+    { line: 5, name: "./d.ts", ...value },
+    { line: 6, name: "./e.ts", ...type },
+    { line: 8, name: "./f.ts", ...value },
+    { line: 9, name: "./g.ts", ...type },
+    { line: 10, name: "./h.ts", ...value },
+    { line: 11, name: "./i.ts", ...value },
+    { line: 12, name: undefined, ...value },
+    { line: 13, name: "./k.ts", ...value },
+    { line: 14, name: "./l.ts", ...type },
+    { line: 15, name: "./m.ts", ...type },
   ]);
 });
 
-describe("an import is refused when it goes", () => {
-  const refused = [
-    ["up", "src/store/memory.ts", "../agent/loop.ts", "store must not import agent"],
+describe("rejects an import", () => {
+  const rejected = [
+    ["of a higher layer", "src/store/memory.ts", "../agent/loop.ts", "store must not import agent"],
     [
-      "up by its type",
+      "of a higher layer's type",
       "src/protocol/a.ts",
       "../schema/event.ts",
       "protocol must not import schema",
     ],
-    ["sideways", "src/store/memory.ts", "../client/reader.ts", "store must not import client"],
     [
-      "sideways, to testing",
+      "of a sibling layer",
+      "src/store/memory.ts",
+      "../client/reader.ts",
+      "store must not import client",
+    ],
+    [
+      "of testing from harness",
       "src/harness/a.ts",
       "../testing/b.ts",
       "harness must not import testing",
     ],
     [
-      "up from a subfolder",
+      "of a higher layer from a subfolder",
       "src/agent/tool/a.ts",
       "../../harness/b.ts",
       "agent must not import harness",
     ],
-    ["to the root's index", "src/agent/a.ts", "../index.ts", "agent must not import src/index.ts"],
-    ["out of src", "src/cli/main.ts", "../../test/b.ts", "../../test/b.ts is outside src"],
     [
-      "to the package itself",
-      "src/agent/a.ts",
+      "of src/index.ts",
+      "src/agent/base/a.ts",
+      "../../index.ts",
+      "agent must not import src/index.ts",
+    ],
+    ["from outside src", "src/cli/main.ts", "../../test/b.ts", "../../test/b.ts is outside src"],
+    [
+      "of the package itself",
+      "src/agent/base/a.ts",
       "rivulet/protocol",
       "rivulet/protocol is this package",
     ],
-    ["to a package, in protocol", "src/protocol/a.ts", "zod", "protocol imports the package zod"],
-    ["to Node, in protocol", "src/protocol/a.ts", "node:fs", "the Node built-in node:fs"],
-    ["to Node without its prefix", "src/protocol/a.ts", "crypto", "the Node built-in crypto"],
+    ["of a package in protocol", "src/protocol/a.ts", "zod", "protocol imports the package zod"],
+    ["of a Node built-in in protocol", "src/protocol/a.ts", "node:fs", "the Node built-in node:fs"],
+    ["of a built-in without its prefix", "src/protocol/a.ts", "crypto", "the Node built-in crypto"],
+    ["of cli from src/index.ts", "src/index.ts", "./cli/main.ts", "src must not import cli"],
     [
-      "to the command line, in the index",
-      "src/index.ts",
-      "./cli/main.ts",
-      "src must not import cli",
+      "of the drivers from the loop",
+      "src/agent/loop/loop.ts",
+      "../drive/child.ts",
+      "agent/loop must not import agent/drive (src/agent/drive/child.ts)",
+    ],
+    [
+      "of the models from a tool",
+      "src/agent/tool/a.ts",
+      "../model/model.ts",
+      "agent/tool must not import agent/model",
+    ],
+    [
+      "of react-agent.ts from a folder of agent",
+      "src/agent/stream/run.ts",
+      "../react-agent.ts",
+      "agent/stream must not import agent/react-agent.ts",
+    ],
+    [
+      "of agent's index from agent",
+      "src/agent/agent-tool.ts",
+      "./index.ts",
+      "agent/agent-tool.ts must not import agent/index.ts",
     ],
   ] as const;
-  it.each(refused)("%s", (_, path, name, problem) => {
-    const text = `export {};\nexport type A = import("${name}").A;`;
-    expect(importProblems({ path, text })).toEqual([expect.stringContaining(`${path}:2: `)]);
-    expect(importProblems({ path, text })[0]).toContain(problem);
+  it.each(rejected)("%s", (_, path, name, problem) => {
+    for (const statement of [`export type A = import("${name}").A;`, `export * from "${name}";`]) {
+      const text = `export {};\n${statement}`;
+      expect(importProblems({ path, text })).toEqual([expect.stringContaining(`${path}:2: `)]);
+      expect(importProblems({ path, text })[0]).toContain(problem);
+    }
   });
 
-  it("to something without a fixed name, in protocol", () => {
+  it("with a computed name, in protocol only", () => {
     const text = "export const load = (name: string) => import(name);";
     expect(importProblems({ path: "src/protocol/a.ts", text })).toHaveLength(1);
-    expect(importProblems({ path: "src/agent/a.ts", text })).toEqual([]);
+    expect(importProblems({ path: "src/agent/base/a.ts", text })).toEqual([]);
   });
 
-  it("from a folder that is no layer", () => {
-    expect(importProblems({ path: "src/utils/a.ts", text: "" })).toEqual([
-      expect.stringContaining("src/utils is not a layer"),
-    ]);
+  it.each([
+    ["src/utils/a.ts", "src/utils is not a layer"],
+    ["src/agent/utils/a.ts", "src/agent/utils is not a layer"],
+    ["src/agent/utils.ts", "src/agent/utils.ts is not a layer"],
+  ])("from %s, which no table lists", (path, problem) => {
+    expect(importProblems({ path, text: "" })).toEqual([expect.stringContaining(problem)]);
   });
 });
 
@@ -106,6 +153,10 @@ it.each([
   ["src/protocol/reduce.ts", "./task.ts"],
   ["src/harness/subagents/remote.ts", "../../client/remote-agent.ts"],
   ["src/agent/tool/tool.ts", "../../protocol/index.ts"],
+  ["src/agent/model/prompt.ts", "../tool/arguments.ts"],
+  ["src/agent/drive/drive.ts", "../loop/loop.ts"],
+  ["src/agent/index.ts", "./react-agent.ts"],
+  ["src/harness/a.ts", "../agent/loop/settings.ts"],
   ["src/index.ts", "./agent/react-agent.ts"],
   ["src/store/sqlite.ts", "node:sqlite"],
   ["src/schema/event.ts", "zod"],

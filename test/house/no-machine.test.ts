@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
-// Written in two halves, so that this file does not find itself.
+// Each pattern is split, so that it does not match this file.
 const patterns = [
   new RegExp(String.raw`(?<![\w.*/])/(?:ho${"me"}|Us${"ers"}|ro${"ot"}|wo${"rk"})/\w`),
   new RegExp(String.raw`\bregis${"try"}\.[a-z0-9-]+\.[a-z]|\bnpmm${"irror"}\.`),
@@ -18,11 +18,11 @@ function problemsIn(path: string, text: string): readonly string[] {
     );
 }
 
-/** Everything that may be committed. */
+/** Lists every file that may be committed. */
 function repositoryFiles(): readonly string[] {
-  const left = ["node_modules", "dist", ".git", "coverage", ".rivulet"];
+  const ignored = ["node_modules", "dist", ".git", "coverage", ".rivulet"];
   return readdirSync(".")
-    .filter((entry) => !left.includes(entry))
+    .filter((entry) => !ignored.includes(entry))
     .flatMap((entry) =>
       statSync(entry).isFile()
         ? [entry]
@@ -33,13 +33,13 @@ function repositoryFiles(): readonly string[] {
     .filter((path) => statSync(path).isFile());
 }
 
-it("finds what belongs to one machine", () => {
+it("finds paths of one machine and registry addresses", () => {
   const bad = [`"/ho${"me"}/ann/x"`, `(/wo${"rk"}/main)`, `https://regis${"try"}.npmjs.org/x`];
   const good = ["src/work/main", "https://example.com/home/ann", "the npm registry. And more"];
   expect(problemsIn("x", [...bad, ...good].join("\n"))).toHaveLength(bad.length);
 });
 
-it("the repository names no machine and no registry", () => {
+it("the repository contains no machine path and no registry address", () => {
   const files = repositoryFiles();
   expect(files).toEqual(expect.arrayContaining(["package-lock.json", ".ci/run", "README.md"]));
   expect(files.flatMap((path) => problemsIn(path, readFileSync(path, "utf8")))).toEqual([]);

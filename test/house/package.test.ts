@@ -8,7 +8,7 @@ const { name, exports } = JSON.parse(readFileSync("package.json", "utf8")) as {
   exports: Record<string, string>;
 };
 
-it("every export is built from the source that its name means here", () => {
+it("every export is built from the source that its name resolves to in the repository", () => {
   const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, resolve("."));
   for (const [key, file] of Object.entries(exports)) {
@@ -25,7 +25,7 @@ it("every export is built from the source that its name means here", () => {
   }
 });
 
-it("the lockfile has every platform's packages, or `npm ci` refuses it", () => {
+it("the lockfile lists the optional packages of every platform, which `npm ci` requires", () => {
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
     packages: Record<string, { optionalDependencies?: Record<string, string> }>;
   };

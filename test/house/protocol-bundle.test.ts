@@ -25,10 +25,10 @@ async function bundle(entry: string) {
   };
 }
 
-it("protocol is one script that needs nothing", async () => {
+it("protocol bundles into one browser script without imports", async () => {
   const { code, imports } = await bundle("src/protocol/index.ts");
   expect(imports).toEqual([]);
-  // Only what the language has, and the few globals that browsers share with Node.
+  // The language itself, and the few globals that browsers share with Node.
   const globals = { crypto, TextEncoder, TextDecoder, setTimeout, clearTimeout };
   const bundled: typeof protocol = runInNewContext(`${code}; bundled`, { ...globals });
   const events = readFileSync("examples/recorded-run.jsonl", "utf8").trim().split("\n");
@@ -41,7 +41,7 @@ it("protocol is one script that needs nothing", async () => {
   expect(bundled.createIds().next("task")).toMatch(/^task_/);
 });
 
-it("would notice an import", async () => {
+it("detects an import", async () => {
   const { imports } = await bundle("src/cli/replay.ts");
   expect(imports).toEqual(["node:fs"]);
 });

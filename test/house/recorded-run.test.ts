@@ -5,7 +5,7 @@ import { checkStream, emptyTree, materialize, reduce } from "../../src/protocol/
 
 const events = readRecording("examples/recorded-run.jsonl");
 
-it("the recorded run is a legal stream that folds without a rest", () => {
+it("the recorded run is a legal stream and folds completely", () => {
   expect(checkStream(events)).toEqual([]);
   const tree = reduce(emptyTree(), events);
   expect(tree).toMatchObject({ gaps: [], ahead: [], unknown: 0, ignored: 0 });
@@ -15,23 +15,21 @@ it("the recorded run is a legal stream that folds without a rest", () => {
 
 const replay = ["src/cli/main.ts", "--replay", "examples/recorded-run.jsonl"];
 
-it("`npm start -- --replay` shows it without a terminal", () => {
+it("`npm start -- --replay` prints the run without a terminal", () => {
   const output = execFileSync(process.execPath, replay, { encoding: "utf8" });
   expect(output).toContain("[sess-rivers/researcher/fact-checker] is completed\n");
-  expect(output).toContain("[sess-rivers] asks May I write rivers.md? → approve, says ann\n");
+  expect(output).toContain("[sess-rivers] asks May I write rivers.md? → approve by ann\n");
   expect(output).toMatch(/\n {2}sess-rivers\/researcher\/fact-checker in +893 {2}out +57\n/);
 });
 
-it("and with --json it prints its document", () => {
+it("`--json` prints the document of the run", () => {
   const output = execFileSync(process.execPath, [...replay, "--json"], { encoding: "utf8" });
   expect(JSON.parse(output)).toEqual(materialize(reduce(emptyTree(), events)));
 });
 
-it("a recording that is not there is a sentence, not a stack", () => {
+it("a missing recording prints one sentence, not a stack", () => {
   const args = ["src/cli/main.ts", "--replay", "nowhere.jsonl"];
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
   expect(status).toBe(1);
-  expect(stderr).toBe(
-    "rivulet: Cannot read nowhere.jsonl. A recording is a file with one event per line.\n",
-  );
+  expect(stderr).toBe("rivulet: Cannot read nowhere.jsonl. Pass a file with one event per line.\n");
 });

@@ -24,11 +24,11 @@ function ownNode(version: string): void {
   chmodSync(join(root, "node_modules/.bin/node"), 0o755);
 }
 
-it("a fresh clone is stale", () => {
+it("reports a fresh clone as stale", () => {
   expect(staleReason(root)).toBe("node_modules is missing");
 });
 
-it("what the lockfile names is enough", () => {
+it("accepts exactly the packages of the lockfile", () => {
   installed({ "node_modules/a": { version: "1.0.0" } });
   expect(staleReason(root, "v22.18.0")).toBeUndefined();
 });
@@ -38,15 +38,15 @@ it.each([
   ["another version", { "node_modules/a": { version: "1.0.1" } }],
   ["other bytes", { "node_modules/a": { version: "1.0.0", integrity: "sha512-other" } }],
   [
-    "one too many",
+    "an extra package",
     { "node_modules/a": { version: "1.0.0" }, "node_modules/b": { version: "1.0.0" } },
   ],
-])("%s is stale", (_, packages) => {
+])("reports %s as stale", (_, packages) => {
   installed(packages);
   expect(staleReason(root)).toBe("node_modules does not match package-lock.json");
 });
 
-it("a package for another platform may be missing", () => {
+it("accepts a missing package of another platform", () => {
   write("package-lock.json", {
     packages: { "node_modules/a": { version: "1.0.0", optional: true } },
   });
@@ -54,9 +54,9 @@ it("a package for another platform may be missing", () => {
   expect(staleReason(root)).toBeUndefined();
 });
 
-it("an old machine needs the repository's own Node", () => {
+it("requires the repository's own Node on a machine with an old one", () => {
   installed({ "node_modules/a": { version: "1.0.0" } });
-  const reason = "there is no Node 22.18 or newer in node_modules";
+  const reason = "node_modules has no Node 22.18 or newer";
   expect(staleReason(root, "v20.20.2")).toBe(reason);
   ownNode("v22.17.9");
   expect(staleReason(root, "v20.20.2")).toBe(reason);

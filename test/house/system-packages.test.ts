@@ -1,19 +1,28 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, it, vi } from "vitest";
-import { systemPackages } from "../../scripts/system-packages.mjs";
+import { missingPackages, systemPackages } from "../../scripts/system-packages.mjs";
 import { requires } from "../support/requires.ts";
 
-it("set-up installs every package that a test asks for", () => {
+it("set-up installs every package that a test requires", () => {
   const tests = globSync(["src/**/*.test.ts", "test/**/*.ts"]).map((path) =>
     readFileSync(path, "utf8"),
   );
-  const asked = systemPackages.filter(({ name }) =>
+  const required = systemPackages.filter(({ name }) =>
     tests.some((text) => text.includes(`requires("${name}")`)),
   );
-  expect(asked.filter(({ install }) => !install)).toEqual([]);
+  expect(required.map(({ name }) => name)).toContain("spin");
+  expect(required.filter(({ install }) => install === "none")).toEqual([]);
 });
 
-it("a test that cannot run says why", () => {
+it("set-up installs large packages for the deep suite only", () => {
+  vi.stubEnv("PATH", "");
+  const [test, deep] = [missingPackages("test"), missingPackages("deep")];
+  vi.unstubAllEnvs();
+  expect(test).toEqual(["strace", "bubblewrap"]);
+  expect(deep).toEqual(["strace", "bubblewrap", "spin", "gcc", "libc6-dev"]);
+});
+
+it("a test that cannot run prints why", () => {
   const warn = vi.spyOn(console, "warn").mockReturnValue();
   vi.stubEnv("PATH", "");
   const answer = requires(systemPackages[0].name);

@@ -1,0 +1,19 @@
+import { expect, it } from "vitest";
+import { sourceSize, walkHello } from "../../scripts/walk.ts";
+
+it("a hello runs at most 34 files of src/agent", () => {
+  const files = walkHello().map(({ file }) => file);
+  expect(files).toContain("react-agent.ts");
+  expect(new Set(files).size).toBe(files.length);
+  expect(files.length).toBeLessThanOrEqual(34);
+});
+
+it("src/agent has at most 75 files and 12,750 lines without tests", () => {
+  const { agentFiles, agentLines } = sourceSize();
+  expect(agentFiles).toBeLessThanOrEqual(75);
+  expect(agentLines).toBeLessThanOrEqual(12_750);
+});
+
+it("src has at most 30,500 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(30_500);
+});
