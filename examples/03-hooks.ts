@@ -1,5 +1,4 @@
-// Hooks: code at named points of the loop, which watches, edits or stops what happens there.
-// Run it with: npm run example 03
+// Hooks: observe, edit or stop each step of a run. Run it with: npm run example 03
 import assert from "node:assert/strict";
 import type { Block, Hook } from "rivulet";
 import { ReActAgent, tool, userMessage } from "rivulet";
@@ -12,75 +11,75 @@ const print = (line: string) => {
   console.log(line);
 };
 
-/** Watches. What belongs to one run is kept in `state`, never on the hook, which serves all runs at once. */
+/** Observes. It counts in `state`, which belongs to one run; the hook object serves all runs at once. */
 const journal: Hook = {
   name: "journal",
   priority: 0,
   preCall: ({ agent, state }) => {
     state.set("calls", 0);
-    print(`${agent} begins`);
+    print(`${agent} starts`);
   },
-  postActing: ({ state }, call, { state: outcome }) => {
+  postActing: ({ state }, call, result) => {
     state.set("calls", Number(state.get("calls")) + 1);
-    print(`${call.name}: ${outcome}`);
+    print(`${call.name}: ${result.state}`);
   },
   postCall: ({ agent, state }, reply) =>
     print(`${agent} says after ${state.get("calls")} tool calls: ${reply.text}`),
 };
 
-/** Changes one model call: its system prompt, its messages, its tools, its options. The transcript stays as it is. */
-const today: Hook = {
-  name: "today",
+/** Edits one model call; the transcript stays as it is. */
+const addDate: Hook = {
+  name: "add-date",
   preReasoning: (_, call) => ({ ...call, system: `${call.system}\nToday is 1 May 2030.` }),
 };
 
-/** Answers in a tool's place, so the tool never runs. */
+/** Returns a result, so the tool does not run. */
 const dryRun: Hook = {
   name: "dry-run",
   preActing: (_, call) =>
     call.name === "send_mail" ? { result: "Dry run: nothing was sent." } : undefined,
 };
 
-/** Edits a result before anybody sees it. */
-const discretion: Hook = {
-  name: "discretion",
-  postActing: (_, _call, result) => ({ ...result, output: result.output.map(masked) }),
+/** Edits a tool result before the model and people see it. */
+const redactNumbers: Hook = {
+  name: "redact-numbers",
+  postActing: (_, _call, result) => ({ ...result, output: result.output.map(redact) }),
 };
-function masked(block: Block): Block {
+function redact(block: Block): Block {
   if (block.type !== "text") return block;
   return { ...block, text: block.text.replaceAll(/\+\d+/g, "(a number)") };
 }
 
-/** Looks at what the model said, and sends it back, once, to think again. */
-const manners: Hook = {
-  name: "manners",
+/** Sends the model back once, with another message. */
+const requireSignature: Hook = {
+  name: "require-signature",
   postReasoning: ({ state }, message) => {
     const isAnswer = message.content.every((block) => block.type === "text");
-    if (!isAnswer || state.has("manners")) return;
-    state.set("manners", "asked");
+    if (!isAnswer || state.has("asked")) return;
+    state.set("asked", true);
     return { gotoReasoning: [userMessage("Sign it with your name.")] };
   },
 };
 
-const lookUp = tool({
-  name: "look_up",
+const findPerson = tool({
+  name: "find_person",
   description: "Finds a person.",
   input: z.object({ name: z.string() }),
   execute: ({ name }) => `${name}, ${name.toLowerCase()}@example.com, +4712345678`,
 });
-const mails: string[] = [];
+const sentMails: string[] = [];
 const sendMail = tool({
   name: "send_mail",
   description: "Sends a mail.",
   input: z.object({ to: z.string(), text: z.string() }),
   execute: ({ to }) => {
-    mails.push(to);
+    sentMails.push(to);
     return "Sent.";
   },
 });
 
 const model = scriptedModel([
-  { call: "look_up", input: { name: "Ann" } },
+  { call: "find_person", input: { name: "Ann" } },
   { call: "send_mail", input: { to: "ann@example.com", text: "Lunch?" } },
   "I have asked Ann.",
   "I have asked Ann. Yours, secretary",
@@ -89,19 +88,19 @@ const agent = new ReActAgent({
   name: "secretary",
   model,
   systemPrompt: "You keep the calendar.",
-  tools: [lookUp, sendMail],
-  hooks: [journal, today, dryRun, discretion, manners],
+  tools: [findPerson, sendMail],
+  hooks: [journal, addDate, dryRun, redactNumbers, requireSignature],
 });
 const reply = await agent.call("Ask Ann for lunch.");
 
 assert.deepEqual(lines, [
-  "secretary begins",
-  "look_up: success",
+  "secretary starts",
+  "find_person: success",
   "send_mail: success",
   "secretary says after 2 tool calls: I have asked Ann. Yours, secretary",
 ]);
-assert.deepEqual(mails, [], "the dry run kept the mail in");
+assert.deepEqual(sentMails, [], "the dry run sent no mail");
 assert.equal(reply.text, "I have asked Ann. Yours, secretary");
 const prompts = model.calls.map(({ prompt }) => JSON.stringify(prompt));
 assert.ok(prompts.every((prompt) => prompt.includes("Today is 1 May 2030.")));
-assert.ok(prompts[1]?.includes("ann@example.com, (a number)"), "the model read the edited result");
+assert.ok(prompts[1]?.includes("ann@example.com, (a number)"), "the model reads the edited result");

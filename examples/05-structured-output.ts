@@ -1,4 +1,4 @@
-// Structured output: the answer as data that fits a schema, typed. Run it with: npm run example 05
+// Structured output: the answer as typed data. Run it with: npm run example 05
 import assert from "node:assert/strict";
 import { ReActAgent, tool } from "rivulet";
 import { scriptedModel } from "rivulet/testing";
@@ -22,7 +22,7 @@ const lines = [
 ];
 const agent = new ReActAgent({
   name: "clerk",
-  // Where a provider keeps to a schema by itself, that is used. Any other model gets a tool to hand the answer in with.
+  // A model without a native response format answers through the tool `generate_response`.
   model: scriptedModel([
     { call: "read_mail" },
     { call: "generate_response", input: { number: "2030-17", total: "13 €", lines } },
@@ -32,11 +32,13 @@ const agent = new ReActAgent({
 });
 
 const reply = await agent.call("What do I owe?", { output: Invoice });
-const { number, total, lines: bought } = reply.structured;
-console.log(`Invoice ${number}: ${total.toFixed(2)} €`);
-for (const { text, euro } of bought) console.log(`  ${text.padEnd(8)} ${euro.toFixed(2)} €`);
+const invoice = reply.structured;
+console.log(`Invoice ${invoice.number}: ${invoice.total.toFixed(2)} €`);
+for (const { text, euro } of invoice.lines) {
+  console.log(`  ${text.padEnd(8)} ${euro.toFixed(2)} €`);
+}
 
-// The first try had a text where a number belongs: the model was told, and tried again.
-assert.deepEqual(reply.structured, { number: "2030-17", total: 13, lines });
+// The first answer had a string as its total: the model read the error and tried again.
+assert.deepEqual(invoice, { number: "2030-17", total: 13, lines });
 assert.equal(reply.generateReason, "structured_output");
-assert.deepEqual(JSON.parse(reply.text), reply.structured);
+assert.deepEqual(JSON.parse(reply.text), invoice);

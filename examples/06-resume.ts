@@ -1,4 +1,4 @@
-// Resume: a process dies in the middle of a run, and the next one goes on with the same session.
+// Resume: a process dies in the middle of a run, and another process resumes the session.
 // Run it with: npm run example 06
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -9,26 +9,27 @@ import { ReActAgent, sqliteStore, tool } from "rivulet";
 import { scriptedModel } from "rivulet/testing";
 import { z } from "zod";
 
+// The example starts itself a second time: the child process dies, this process resumes.
+const isChildProcess = process.env.EXAMPLE_DIRECTORY !== undefined;
 const directory = process.env.EXAMPLE_DIRECTORY ?? mkdtempSync(join(tmpdir(), "rivulet-"));
-const isFirst = process.env.EXAMPLE_DIRECTORY !== undefined;
-const paid = join(directory, "paid.txt");
+const paymentsFile = join(directory, "payments.txt");
 
 const pay = tool({
   name: "pay",
   description: "Pays a bill.",
   input: z.object({ bill: z.string() }),
   execute({ bill }) {
-    appendFileSync(paid, `${bill}\n`);
+    appendFileSync(paymentsFile, `${bill}\n`);
     return `Paid ${bill}.`;
   },
 });
-const post = tool({
+const postReceipt = tool({
   name: "post_receipt",
   description: "Posts a receipt.",
   input: z.object({ bill: z.string() }),
-  idempotent: true, // to do it twice is to do it once, so it may be done again after a crash
+  idempotent: true, // may run again after a crash
   execute({ bill }) {
-    if (isFirst) process.kill(process.pid, "SIGKILL"); // the lights go out
+    if (isChildProcess) process.kill(process.pid, "SIGKILL"); // simulates a crash
     return `Posted the receipt for ${bill}.`;
   },
 });
@@ -37,7 +38,7 @@ const store = sqliteStore(join(directory, "rivulet.db"));
 const agent = new ReActAgent({
   name: "clerk",
   store,
-  // What it says depends on the conversation alone, so it does not matter which process asks.
+  // `by: "prompt"` selects the turn by the conversation, so both processes continue the same script.
   model: scriptedModel(
     [
       { call: "pay", input: { bill: "electricity" } },
@@ -46,25 +47,25 @@ const agent = new ReActAgent({
     ],
     { by: "prompt" },
   ),
-  tools: [pay, post],
+  tools: [pay, postReceipt],
 });
 
 const sessionId = "bills";
-if (isFirst) {
-  await agent.call("Pay the electricity bill.", { sessionId }); // does not come back
+if (isChildProcess) {
+  await agent.call("Pay the electricity bill.", { sessionId }); // never returns
 } else {
   const { signal } = spawnSync(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
     env: { ...process.env, EXAMPLE_DIRECTORY: directory },
     stdio: "inherit",
   });
-  console.log(`the first process ended with ${signal}`);
+  console.log(`the child process ended with ${signal}`);
   assert.equal(signal, "SIGKILL");
 
-  // The session stays with the dead process until its lease has ended, so this takes some seconds.
+  // The dead process owns the session until its lease expires, so this takes a few seconds.
   const reply = await agent.call(undefined, { sessionId });
-  const payments = readFileSync(paid, "utf8").trim().split("\n");
-  console.log(`payments made: ${payments.join(", ")}`);
-  assert.deepEqual(payments, ["electricity"]);
+  const payments = readFileSync(paymentsFile, "utf8").trim().split("\n");
+  console.log(`payments: ${payments.join(", ")}`);
+  assert.deepEqual(payments, ["electricity"], "the payment did not run again");
   assert.equal(reply.generateReason, "model_stop");
   console.log(reply.text);
   await store.close();

@@ -1,51 +1,51 @@
-// Workspace: who the agent is, what it knows and what it writes are files. Run it with: npm run example 07
+// Workspace: instructions, knowledge and output of an agent are files. Run it with: npm run example 07
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { HarnessAgent } from "rivulet";
 import { type ScriptedRequest, scriptedModel } from "rivulet/testing";
 
-// The operator's part: a directory with a persona and some knowledge, for all users.
+// The operator prepares a directory with instructions and knowledge for all users.
 const workspace = mkdtempSync(join(tmpdir(), "rivulet-"));
-const put = (path: string, text: string) => {
-  mkdirSync(join(workspace, path, ".."), { recursive: true });
-  writeFileSync(join(workspace, path), text);
+const write = (path: string, text: string) => {
+  const file = join(workspace, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
 };
-put("AGENTS.md", "You are the librarian. You note every loan in loans.md.");
-put("knowledge/KNOWLEDGE.md", "A loan ends after two weeks.");
-put("knowledge/new-books.md", "- The Rose Garden\n- Rain in May\n");
+write("AGENTS.md", "You are the librarian. You note every loan in loans.md.");
+write("knowledge/KNOWLEDGE.md", "A loan ends after two weeks.");
+write("knowledge/new-books.md", "- The Rose Garden\n- Rain in May\n");
 
-/** Everything that the model reads. */
-const readBy = ({ prompt }: ScriptedRequest) => JSON.stringify(prompt);
+const promptOf = ({ prompt }: ScriptedRequest) => JSON.stringify(prompt);
 
 const agent = new HarnessAgent({
   name: "librarian",
   workspace,
-  store: "memory", // a database in .rivulet by default
+  store: "memory",
   model: scriptedModel([
-    // The persona tells it to note a loan; the mentioned file tells it which book is meant.
+    // AGENTS.md is in the prompt, and so is the attached file.
     (request) => {
-      assert.match(readBy(request), /You are the librarian/);
-      assert.match(readBy(request), /The Rose Garden/);
+      assert.match(promptOf(request), /You are the librarian/);
+      assert.match(promptOf(request), /The Rose Garden/);
       const content = "- Ann: The Rose Garden\n";
       return { call: "write_file", input: { path: "loans.md", content } };
     },
     "Noted. Bring it back in two weeks.",
-    // Bob asks: he has files of his own, and no loans.
+    // Bob has his own files, and no loans.md.
     { call: "read_file", input: { path: "loans.md" } },
     (request) => {
-      assert.doesNotMatch(readBy(request), /Ann/);
+      assert.doesNotMatch(promptOf(request), /Ann/);
       return "You have no loans.";
     },
-    // What steers the agent, the agent cannot write.
+    // The agent cannot edit its own configuration.
     { call: "write_file", input: { path: "tools.json", content: "{}" } },
     (request) => {
-      assert.match(readBy(request), /read-only/);
+      assert.match(promptOf(request), /read-only/);
       return "I may not do that.";
     },
-    // The persona has changed meanwhile, and holds from the next model call on.
-    (request) => (/You are the gardener/.test(readBy(request)) ? "Roses!" : "Books!"),
+    // A changed AGENTS.md takes effect at the next model call.
+    (request) => (/You are the gardener/.test(promptOf(request)) ? "Roses!" : "Books!"),
   ]),
 });
 
@@ -57,9 +57,9 @@ const ask = async (userId: string, text: string) => {
 await ask("ann", "I take the first book of @knowledge/new-books.md.");
 await ask("bob", "What have I borrowed?");
 await ask("bob", "Give yourself another tool.");
-put("AGENTS.md", "You are the gardener.");
-const last = await ask("ann", "What do you like?");
+write("AGENTS.md", "You are the gardener.");
+const lastReply = await ask("ann", "What do you like?");
 
-assert.equal(last, "Roses!");
+assert.equal(lastReply, "Roses!");
 rmSync(workspace, { recursive: true });
-console.log("The workspace made the difference.");
+console.log("All checks passed.");

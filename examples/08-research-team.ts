@@ -1,6 +1,5 @@
-// A research team: a lead gives two questions to two researchers, who work side by side. What each of them says is
-// shown while it says it, and every [^n] of the answer leads to what a researcher has read.
-// Run it with: npm run example 08
+// A research team: a lead gives two questions to two subagents, which work in parallel. Their output streams live, and
+// each [^n] of the answer points to a text that a subagent read. Run it with: npm run example 08
 import assert from "node:assert/strict";
 import { HarnessAgent, type SubagentDeclaration, tool } from "rivulet";
 import { emptyTree, reduce, rootTask, type SourceRef } from "rivulet/protocol";
@@ -13,17 +12,17 @@ const library = [
   "timetable: The bus to the tower leaves at nine.",
 ];
 
-/** `citable` gives each result a number, by which a model can cite it. */
+/** `citable` numbers each result, so a model can cite it. */
 const search = tool({
   name: "search_library",
-  description: "Texts of the library that have all the words.",
+  description: "Returns the texts of the library that contain all words.",
   input: z.object({ words: z.array(z.string()) }),
   citable: true,
   execute: ({ words }) =>
     library.filter((text) => words.every((word) => text.includes(word))).join("\n") || "Nothing.",
 });
 
-/** A subagent needs a name and a description; what it does not say, it has from the lead. This one plays a part. */
+/** A subagent needs a name and a description, and inherits the rest from the lead. These have a scripted model. */
 function researcher(
   name: string,
   words: readonly string[],
@@ -31,8 +30,8 @@ function researcher(
 ): SubagentDeclaration {
   return {
     name,
-    description: `Answers one question about the tower. It is a good ${name}.`,
-    instructions: "Search the library, and cite what you have found there.",
+    description: `Answers one question about the tower, as a good ${name}.`,
+    instructions: "Search the library and cite what you find.",
     tools: ["search_*"],
     model: scriptedModel([{ call: "search_library", input: { words } }, { text: report }]),
   };
@@ -43,7 +42,7 @@ const spawn = (agent_id: string, task: string) => ({
   input: { agent_id, task },
 });
 
-/** The researchers' reports. Each cites its own [^1]; here they have the numbers that the lead's model reads. */
+/** The reports as the lead's model reads them: each subagent cites [^1], which is renumbered for the lead. */
 function reportsIn({ prompt }: ScriptedRequest): readonly string[] {
   const reports = JSON.stringify(prompt).matchAll(/<\/referencable-item>\\n([^"]*)"/g);
   return Array.from(reports, ([, report]) => ` ${report}`);
@@ -68,35 +67,37 @@ const lead = new HarnessAgent({
   ]),
 });
 
-// One stream for the whole team. `source` says whose an event is; the lead's own events have none.
-const whoIn = ({ source }: { readonly source?: SourceRef }) => source?.path ?? "tower";
-const run = lead.run("When was the tower lit, and what is its lamp?", { sessionId: "tower" });
+// One stream for the whole team. Events of subagents have a source; those of the lead have none.
+const sessionId = "tower";
+const pathOf = ({ source }: { readonly source?: SourceRef }) => source?.path ?? sessionId;
+const run = lead.run("When was the tower lit, and what is its lamp?", { sessionId });
 const panels = new Map<string, string>();
-const order: string[] = [];
+const lifecycle: string[] = [];
 let tree = emptyTree();
 for await (const event of run) {
   tree = reduce(tree, event);
   if (event.type === "task.created" || event.type === "task.completed") {
-    order.push(`${event.type} ${whoIn(event)}`);
+    lifecycle.push(`${event.type} ${pathOf(event)}`);
   }
   if (event.type !== "task.text.delta") continue;
-  const who = whoIn(event);
-  panels.set(who, (panels.get(who) ?? "") + event.delta);
-  console.log(`${who.padEnd(15)} │ ${event.delta}`);
+  const path = pathOf(event);
+  panels.set(path, (panels.get(path) ?? "") + event.delta);
+  console.log(`${path.padEnd(15)} │ ${event.delta}`);
 }
 const reply = await run.result();
 console.log(`\n${reply.text}`);
 
-// A marker is an annotation of the answer. It names a block of an item of a task: here, of a researcher's.
+// Each marker is an annotation of the answer. Its target is a block of an item of a task: here, of a subagent's task.
 const answer = rootTask(tree)?.output.at(-1);
-const [said] = answer?.type === "message" ? answer.block_list : [];
-const annotations = said && "annotations" in said ? (said.annotations ?? []) : [];
+const [answerBlock] = answer?.type === "message" ? answer.block_list : [];
+const annotations =
+  answerBlock && "annotations" in answerBlock ? (answerBlock.annotations ?? []) : [];
 const sources = annotations.map(({ marker, target }) => {
   const task = tree.tasks[target?.task_id ?? ""];
   const item = task?.output.find(({ id }) => id === target?.item_id);
   const block = item?.type === "tool_result" && item.block_list[target?.block_index ?? 0];
   const text = block && "text" in block ? block.text : "";
-  console.log(`${marker} ${task?.source?.path} has read in the ${text}`);
+  console.log(`${marker} ${task?.source?.path}: ${text}`);
   return `${task?.source?.path} ${text}`;
 });
 
@@ -104,8 +105,9 @@ assert.deepEqual(sources, [`tower/historian ${library[0]}`, `tower/engineer ${li
 assert.equal(panels.get("tower/historian"), "It was lit first in 1878.[^1]");
 assert.equal(panels.get("tower/engineer"), "Its lamp is electric since 1921.[^1]");
 assert.ok(
-  order.indexOf("task.created tower/engineer") < order.indexOf("task.completed tower/historian"),
-  "they worked side by side",
+  lifecycle.indexOf("task.created tower/engineer") <
+    lifecycle.indexOf("task.completed tower/historian"),
+  "the subagents work in parallel",
 );
-assert.equal(new Set(annotations.map(({ marker }) => marker)).size, 2, "two numbers, not one");
-console.log("Every number leads to what a researcher has read.");
+assert.equal(new Set(annotations.map(({ marker }) => marker)).size, 2, "each source has a number");
+console.log("All checks passed.");

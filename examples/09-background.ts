@@ -1,5 +1,5 @@
-// Background: an agent starts work that takes long, and answers at once. It reads the result in its next call, or is
-// woken by it; and the work goes on when its process is restarted. Run it with: npm run example 09
+// Background tasks: an agent starts slow work and answers at once. The result is delivered to its next call, or wakes
+// the session; the work survives a restart. Run it with: npm run example 09
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -9,29 +9,30 @@ import { HarnessAgent, type HarnessAgentOptions, sqliteStore, taskRunner, tool }
 import { scriptedModel } from "rivulet/testing";
 import { z } from "zod";
 
+// The example starts itself a second time: the child process shuts down in the middle, this process resumes its work.
+const isChildProcess = process.env.EXAMPLE_DIRECTORY !== undefined;
 const directory = process.env.EXAMPLE_DIRECTORY ?? mkdtempSync(join(tmpdir(), "rivulet-"));
-const isFirst = process.env.EXAMPLE_DIRECTORY !== undefined;
-const counted = join(directory, "counted.txt");
+const countsFile = join(directory, "counts.txt");
 const store = sqliteStore(join(directory, "rivulet.db"));
-const isAtWork = Promise.withResolvers<void>();
+const southStarted = Promise.withResolvers<void>();
 
-const count = tool({
-  name: "count",
+const countShelf = tool({
+  name: "count_shelf",
   description: "Counts the books on a shelf.",
   input: z.object({ shelf: z.enum(["north", "south"]) }),
-  idempotent: true, // when it was stopped in the middle, it may be done again
+  idempotent: true, // may run again if it was interrupted
   async execute({ shelf }, { signal }) {
-    if (isFirst && shelf === "south") {
-      isAtWork.resolve();
-      await new Promise((_, reject) => signal.addEventListener("abort", reject)); // a long shelf
+    if (isChildProcess && shelf === "south") {
+      southStarted.resolve();
+      await new Promise((_, reject) => signal.addEventListener("abort", reject)); // slow work
     }
-    appendFileSync(counted, `${shelf}\n`);
+    appendFileSync(countsFile, `${shelf}\n`);
     return shelf === "north" ? 3 : 4;
   },
 });
 
-/** A librarian who has somebody count. What the models say depends on the conversation alone. */
-function librarian(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
+/** `by: "prompt"` selects the turn by the conversation, so both processes continue the same script. */
+function createLibrarian(options: Partial<HarnessAgentOptions> = {}): HarnessAgent {
   return new HarnessAgent({
     name: "librarian",
     store,
@@ -39,12 +40,12 @@ function librarian(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
     subagents: [
       {
         name: "counter",
-        description: "Counts all books. It takes its time.",
-        tools: [count],
+        description: "Counts all books. It is slow.",
+        tools: [countShelf],
         model: scriptedModel(
           [
-            { call: "count", input: { shelf: "north" } },
-            { call: "count", input: { shelf: "south" } },
+            { call: "count_shelf", input: { shelf: "north" } },
+            { call: "count_shelf", input: { shelf: "south" } },
             "There are 7 books.",
           ],
           { by: "prompt" },
@@ -53,59 +54,63 @@ function librarian(more: Partial<HarnessAgentOptions> = {}): HarnessAgent {
     ],
     model: scriptedModel(
       [
-        // With 0 it does not wait: it gets the id of a task, and goes on.
+        // With timeout 0 the call returns a task id at once.
         { call: "agent_spawn", input: { agent_id: "counter", task: "Go.", timeout_seconds: 0 } },
         "They are being counted.",
         ({ prompt }) => {
-          const isTold = JSON.stringify(prompt).includes("There are 7 books.");
-          return isTold ? "You have 7 books." : "I cannot say yet.";
+          const hasResult = JSON.stringify(prompt).includes("There are 7 books.");
+          return hasResult ? "You have 7 books." : "I cannot say yet.";
         },
       ],
       { by: "prompt" },
     ),
-    ...more,
+    ...options,
   });
 }
 const question = "How many books do I have?";
 
-if (isFirst) {
-  // The process that is stopped in the middle: on SIGTERM, say. It writes down where it is, and lets go of its work.
-  const agent = librarian();
+if (isChildProcess) {
+  // Shuts down in the middle of the work, as on SIGTERM: everything is committed, and the lease is released.
+  const agent = createLibrarian();
   await agent.call(question, { sessionId: "tuesday" });
-  await isAtWork.promise;
+  await southStarted.promise;
   await taskRunner({ agents: [agent] }).shutDown();
   await store.close();
 } else {
-  const agent = librarian();
+  const agent = createLibrarian();
   const run = agent.run(question, { sessionId: "monday" });
   console.log(`monday: ${(await run.result()).text}`);
-  await run.settled(); // the whole tree, not only the answer
-  const next = await agent.call("And?", { sessionId: "monday" });
-  console.log(`monday: ${next.text}`);
-  assert.equal(next.text, "You have 7 books.");
+  await run.settled(); // waits for the whole tree
+  const reply = await agent.call("And?", { sessionId: "monday" });
+  console.log(`monday: ${reply.text}`);
+  assert.equal(reply.text, "You have 7 books.");
 
   const { status } = spawnSync(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
     env: { ...process.env, EXAMPLE_DIRECTORY: directory },
     stdio: "inherit",
   });
   assert.equal(status, 0);
-  const linesOf = () => readFileSync(counted, "utf8").trim().split("\n");
-  assert.deepEqual(linesOf(), ["north", "south", "north"], "one shelf is left");
-  console.log("tuesday: the process was stopped, with one shelf to go");
+  const countedShelves = () => readFileSync(countsFile, "utf8").trim().split("\n");
+  assert.deepEqual(countedShelves(), ["north", "south", "north"], "one shelf is left");
+  console.log("tuesday: the process stopped with one shelf to go");
 
-  // This process takes the work up. Had the other one been killed, its lease would have to end first: ten seconds.
+  // This process resumes the work at once. After a kill it would first wait for the lease to expire.
   const woken = Promise.withResolvers<string>();
-  const eager = librarian({
+  const wakingAgent = createLibrarian({
     wakeOnCompletion: true,
-    hooks: [{ name: "mail", postCall: (_, reply) => woken.resolve(reply.text) }],
+    hooks: [{ name: "mail", postCall: (_, { text }) => woken.resolve(text) }],
   });
-  const runner = taskRunner({ agents: [eager] });
+  const runner = taskRunner({ agents: [wakingAgent] });
   runner.start();
-  const said = await woken.promise; // nobody has called it
+  const text = await woken.promise; // the session started without a call
   await runner.shutDown();
-  assert.equal(said, "You have 7 books.");
-  assert.deepEqual(linesOf(), ["north", "south", "north", "south"], "no shelf was counted twice");
-  console.log(`tuesday: ${said}`);
+  assert.equal(text, "You have 7 books.");
+  assert.deepEqual(
+    countedShelves(),
+    ["north", "south", "north", "south"],
+    "each shelf was counted once per session",
+  );
+  console.log(`tuesday: ${text}`);
   await store.close();
   rmSync(directory, { recursive: true });
 }

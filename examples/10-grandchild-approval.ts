@@ -1,5 +1,5 @@
-// Approval in the tree: an agent two levels down wants to do something that a person has to allow. The question comes
-// up at the root, those above wait, and the answer goes back down. Run it with: npm run example 10
+// Approvals from subagents: an agent two levels down needs approval. The approval appears at the root, and the answer
+// comes from another agent object on another store handle. Run it with: npm run example 10
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,22 +14,22 @@ const orders: string[] = [];
 const order = tool({
   name: "order",
   description: "Orders goods from a supplier.",
-  input: z.object({ what: z.string(), euro: z.number() }),
+  input: z.object({ item: z.string(), euro: z.number() }),
   needsApproval: ({ euro }) => euro > 50,
-  execute({ what }) {
-    orders.push(what);
-    return `Ordered ${what}.`;
+  execute({ item }) {
+    orders.push(item);
+    return `Ordered ${item}.`;
   },
 });
 
-/** Settings only: what has been said is in the store, so an agent that is made again can go on with it. */
-function shopOn(path: string) {
+/** An agent holds only settings. The conversation is in the store, so any agent with these settings can continue it. */
+function createHost(path: string) {
   const store = sqliteStore(path);
   const agent = new HarnessAgent({
     name: "host",
     store,
     filesystem: false,
-    // What the models say depends on the conversation alone, so it does not matter which agent object asks them.
+    // `by: "prompt"` selects the turn by the conversation, so both agents continue the same script.
     model: scriptedModel(
       [
         { call: "agent_spawn", input: { agent_id: "cook", task: "Prepare the party." } },
@@ -41,19 +41,19 @@ function shopOn(path: string) {
       {
         name: "cook",
         description: "Prepares meals.",
-        leaf: false, // it may have subagents itself
+        leaf: false, // may have subagents
         subagents: [
           {
             name: "buyer",
-            description: "Buys what is needed.",
+            description: "Buys ingredients.",
             tools: [order],
             model: scriptedModel(
               [
                 [
-                  { call: "order", input: { what: "bread", euro: 12 } },
-                  { call: "order", input: { what: "caviar", euro: 400 } },
+                  { call: "order", input: { item: "bread", euro: 12 } },
+                  { call: "order", input: { item: "caviar", euro: 400 } },
                 ],
-                "There is bread, and something from the sea.",
+                "Bread and fish are ordered.",
               ],
               { by: "prompt" },
             ),
@@ -61,7 +61,7 @@ function shopOn(path: string) {
         ],
         model: scriptedModel(
           [
-            { call: "agent_spawn", input: { agent_id: "buyer", task: "Bread, and caviar." } },
+            { call: "agent_spawn", input: { agent_id: "buyer", task: "Bread and caviar." } },
             "The meal is prepared.",
           ],
           { by: "prompt" },
@@ -73,26 +73,26 @@ function shopOn(path: string) {
 }
 
 const sessionId = "party";
-const path = join(directory, "rivulet.db");
-const first = shopOn(path);
+const databasePath = join(directory, "rivulet.db");
+const first = createHost(databasePath);
 for await (const event of first.agent.stream("Prepare the party.", { sessionId })) {
-  const who = event.source?.path ?? sessionId;
-  if (event.type === "approval") console.log(`${who} asks: ${event.approval.message}`);
-  if (event.type === "agent_result") console.log(`${who} is ${event.status}`);
+  const path = event.source?.path ?? sessionId;
+  if (event.type === "approval") console.log(`${path} asks: ${event.approval.message}`);
+  if (event.type === "agent_result") console.log(`${path} is ${event.status}`);
 }
-assert.deepEqual(orders, ["bread"], "what needs nobody's word was done meanwhile");
+assert.deepEqual(orders, ["bread"], "the call that needs no approval has run");
 await first.store.close();
 
-// Nothing is held while they wait: another agent object on another store handle goes on, as another process would.
-const { agent, store } = shopOn(path);
-const [asked] = await agent.approvals({ sessionId });
-assert.ok(asked);
-assert.equal(asked.path, "party/cook/buyer");
-const answer = asked.edit({ what: "herring", euro: 9 });
-console.log(`You say: ${answer.decision}`);
+// A suspended run holds no resources: another agent on another store handle continues it, as another process would.
+const { agent, store } = createHost(databasePath);
+const [approval] = await agent.approvals({ sessionId });
+assert.ok(approval);
+assert.equal(approval.path, "party/cook/buyer");
+const answer = approval.edit({ item: "herring", euro: 9 });
+console.log(`answer: ${answer.decision}`);
 const reply = await agent.call(answer, { sessionId });
 
-assert.deepEqual(orders, ["bread", "herring"], "the tool ran once, with the other input");
+assert.deepEqual(orders, ["bread", "herring"], "the tool ran once, with the edited input");
 assert.equal(reply.generateReason, "model_stop");
 assert.deepEqual(await agent.approvals({ sessionId }), []);
 const tasks = await store.tasks({ rootTaskId: reply.task.rootTaskId });

@@ -1,5 +1,4 @@
-// Lets a program of this repository import "rivulet" without a build: the names of package.json lead to the sources
-// that they are built from. Outside of the repository they lead to the published package, and this is not needed.
+// Resolves "rivulet" and its subpaths to the TypeScript sources, so that examples run without a build.
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 

@@ -1,4 +1,4 @@
-import { taskEventTypes } from "../../src/protocol/event.ts";
+import { taskEventTypes } from "../../src/protocol/grammar.ts";
 import type { Random } from "./random.ts";
 
 type Place = Record<string, unknown>;

@@ -25,7 +25,7 @@ describe("legalInterleaving", () => {
 });
 
 describe("withDuplicates", () => {
-  it("loses nothing, keeps the order of the first of each, and repeats some", () => {
+  it("keeps all events, in the order of their first delivery, and repeats some", () => {
     for (const [seed, events] of logs.entries()) {
       const doubled = withDuplicates(seededRandom(seed), events);
       expect([...new Set(doubled)]).toEqual(events);
@@ -35,7 +35,7 @@ describe("withDuplicates", () => {
 });
 
 describe("reconnects", () => {
-  it("overlaps, and never leaves a hole", () => {
+  it("overlaps and leaves no gap", () => {
     for (const [seed, events] of logs.entries()) {
       const connections = reconnects(seededRandom(seed), events);
       expect([...new Set(connections.flat())]).toEqual(events);
@@ -45,7 +45,7 @@ describe("reconnects", () => {
 });
 
 describe("lens", () => {
-  it("shows tasks down to a depth, whole, and so needs no hint at what is missing", () => {
+  it("shows complete tasks down to a depth, without a hint about missing events", () => {
     for (const events of logs) {
       expect(lens(events, { depth: 1 })).toEqual(
         events.filter(({ source }) => (source?.depth ?? 0) <= 1),
@@ -64,7 +64,7 @@ describe("lens", () => {
     expect(lens(events, { path: session ?? "" })).toEqual(events);
   });
 
-  it("leaves items out and says which event of the task came last", () => {
+  it("omits items and names the last event of the task", () => {
     for (const events of logs) {
       const seen = lens(events, { exclude: ["reasoning", "tool_call"] });
       expect(seen.some(({ type }) => type.startsWith("task.reasoning_"))).toBe(false);

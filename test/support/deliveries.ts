@@ -2,8 +2,8 @@ import type { LogEvent } from "../../src/protocol/event.ts";
 import type { Random } from "./random.ts";
 
 /**
- * The same events in another order that a network may bring about: every task's own order is kept, tasks are mixed
- * anew, so that a child may well come before its parent. No number changes.
+ * Returns the events in another legal order: each task keeps its own order, but tasks are interleaved at random, so that a
+ * child may precede its parent. No numbers change.
  */
 export function legalInterleaving(random: Random, events: readonly LogEvent[]): LogEvent[] {
   const queues = [...Map.groupBy(events, (event) => event.task_id).values()];
@@ -17,7 +17,7 @@ export function legalInterleaving(random: Random, events: readonly LogEvent[]): 
   return mixed;
 }
 
-/** The same events, some of them delivered again: at once, or any time later. */
+/** Returns the events with some delivered again, at once or later. */
 export function withDuplicates(random: Random, events: readonly LogEvent[]): LogEvent[] {
   const doubled: LogEvent[] = [];
   for (const event of events) {
@@ -28,7 +28,7 @@ export function withDuplicates(random: Random, events: readonly LogEvent[]): Log
   return doubled;
 }
 
-/** The connections of a reader that is cut off now and then and starts again at, or before, where it was. */
+/** Splits the events into connections of a reader that reconnects at or before its last position. */
 export function reconnects(random: Random, events: readonly LogEvent[]): LogEvent[][] {
   const connections: LogEvent[][] = [];
   for (let received = 0; received < events.length; ) {

@@ -1,15 +1,15 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** One execution of a tool, as the tool itself has noted it: the test's own memory, beside everything that is tested. */
+/** An execution of a tool, recorded by the tool itself, independently of the tested code. */
 export interface Execution {
   readonly name: string;
   readonly callId: string;
-  /** Whether the transcript had a result of this call already. */
+  /** Whether the transcript already had a result of this call. */
   readonly isRecorded: boolean;
 }
 
-/** What the tools have done so far, in all processes. */
+/** Returns the executions of all processes. */
 export function executionsIn(folder: string): readonly Execution[] {
   const path = join(folder, "executions.jsonl");
   if (!existsSync(path)) return [];
@@ -17,7 +17,7 @@ export function executionsIn(folder: string): readonly Execution[] {
   return lines.map((line) => JSON.parse(line) as Execution);
 }
 
-/** Notes one more; a process that is killed right after it has noted it all the same. */
+/** Records an execution synchronously, so that a kill right after it does not lose it. */
 export function noteExecution(folder: string, execution: Execution): void {
   appendFileSync(join(folder, "executions.jsonl"), `${JSON.stringify(execution)}\n`);
 }

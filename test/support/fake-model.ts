@@ -6,10 +6,10 @@ import type { TurnRequest, TurnSink } from "../../src/agent/model/turn.ts";
 import { createIds } from "../../src/protocol/id.ts";
 import { ManualClock } from "../../src/testing/clock.ts";
 
-/** Parts to stream; `Error`: the stream breaks there; "hang": nothing more comes, not even on an abort; a function is called. */
+/** Parts to stream. An `Error` breaks the stream, "hang" ends all output even on an abort, a function is called. */
 export type FakeReply = readonly (StreamPart | Error | "hang" | (() => unknown))[];
 
-/** A model made by hand for tests: each request gets the next reply, one that is an error refuses the request. */
+/** A model that answers each request with the next reply; an error rejects the request. */
 export function fakeModel(
   version: LanguageModel["specificationVersion"],
   replies: readonly (FakeReply | Error)[],
@@ -53,7 +53,7 @@ export function fakeModel(
   return model as unknown as ReturnType<typeof fakeModel>;
 }
 
-/** A sink that writes down what it is told, one line each. */
+/** A sink that records its calls, one line each. */
 export function recordingSink(): TurnSink & { readonly lines: string[] } {
   const lines: string[] = [];
   return {
@@ -68,7 +68,7 @@ export function recordingSink(): TurnSink & { readonly lines: string[] } {
   };
 }
 
-/** A request with nothing in it. */
+/** An empty request. */
 export function emptyRequest(fields: Partial<TurnRequest> = {}): TurnRequest {
   return {
     messages: [],
@@ -80,7 +80,7 @@ export function emptyRequest(fields: Partial<TurnRequest> = {}): TurnRequest {
   };
 }
 
-/** Surroundings that stand still, and a retry that does not wait. */
+/** A fixed clock and id source, and retries without delay. */
 export function stillDependencies(
   execution: TurnDependencies["execution"] = {},
 ): TurnDependencies & { readonly clock: ManualClock } {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkStream } from "../../src/protocol/check.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
-import { taskEventTypes } from "../../src/protocol/event.ts";
+import { taskEventTypes } from "../../src/protocol/grammar.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import type { GeneratedTree } from "./generate-tree.ts";
 import { generateTree, treeArbitrary } from "./generate-tree.ts";
@@ -17,7 +17,7 @@ function count(matches: (event: LogEvent, tree: GeneratedTree) => boolean): numb
 }
 
 describe("generateTree", () => {
-  it("gives the same tree for the same seed", () => {
+  it("returns the same tree for the same seed", () => {
     expect(generateTree(seededRandom(5))).toEqual(generateTree(seededRandom(5)));
     expect(generateTree(seededRandom(5))).not.toEqual(generateTree(seededRandom(6)));
   });
@@ -29,14 +29,14 @@ describe("generateTree", () => {
     }
   });
 
-  it("is legal, however large", () => {
+  it("is legal at any size", () => {
     const property = fc.property(treeArbitrary({ maxEvents: deep ? 500 : 100 }), ({ events }) => {
       expect(checkStream(events)).toEqual([]);
     });
     fc.assert(property, { numRuns: deep ? 100_000 : 1000 });
   });
 
-  it("folds to what its sender knows to be true", () => {
+  it("folds to the state of its sender", () => {
     for (const { events, truth } of trees) {
       const tree = reduce(emptyTree(), events);
       expect(tree.rootId).toBe(truth.rootId);
@@ -64,7 +64,7 @@ describe("generateTree", () => {
     expect([...seen].sort()).toEqual([...logTypes].sort());
   });
 
-  it("brings about every situation that a tree can be in", () => {
+  it("covers every situation of a tree", () => {
     const depth = (event: LogEvent) => event.source?.depth ?? 0;
     const endOf = (tree: GeneratedTree, taskId: string) =>
       tree.events.findIndex(

@@ -9,7 +9,7 @@ export function log(...events: readonly Entry[]): Fields[] {
   return numbered(events);
 }
 
-/** Numbers events that name their task in `task_id`, or belong to the root. */
+/** Numbers events; those without `task_id` belong to the root. */
 export function numbered(events: readonly Entry[]): Fields[] {
   const sent = new Map<unknown, number>();
   return events.map(([type, fields = {}], sequence_number) => {
@@ -46,7 +46,7 @@ const sourceOf = (taskId: string) => ({
   depth: 1,
   path: "sess-1/helper",
 });
-/** A synchronous child of the root, from the call's result to its end. */
+/** The events of a sync child of the root, from the call's result to its end. */
 export function withChild(id: string, links: Fields = {}): (readonly [string, Fields?])[] {
   const source = sourceOf(id);
   const result = { type: "tool_result", id: "fco_1", call_id: id };

@@ -3,12 +3,12 @@ import { TaskTree } from "../../src/protocol/reduce.ts";
 import type { Store, TaskRecord } from "../../src/protocol/store.ts";
 import type { Item, Task, WireBlock } from "../../src/protocol/task.ts";
 
-/** One thing that a model said, on either side, in a form that can be compared. */
+/** A part of a model's reply in a comparable form. */
 type Said = readonly [kind: string, ...facts: readonly string[]];
 
 /**
- * Where the log of a conversation and its transcripts disagree: for every task the items that were kept must be exactly
- * the blocks of its messages. Sees drift that no check of a log alone can see. Empty when all is well.
+ * Returns the differences between the log and the transcripts of a conversation: the kept items of every task must be
+ * exactly the blocks of its messages. No check of the log alone can find them.
  */
 export async function law12(store: Store, rootTaskId: string): Promise<readonly string[]> {
   const trimmed = await store.snapshot(rootTaskId);
@@ -47,10 +47,10 @@ function taskProblems(
   }
   const own = messages.filter((message) => message.metadata?.taskId === record.taskId);
   const blocks = own.flatMap((message) => message.content);
-  // What a hook has put in between is not what the model said.
+  // Messages from hooks are not replies of the model.
   const said = own.filter(({ role, metadata }) => role === "assistant" && !metadata?.goto);
   const isAtRest = record.status !== "in_progress" && record.status !== "queued";
-  // What a turn has shown is provisional until its message is written.
+  // The items of a turn are provisional until its message is written.
   const items = task.output.filter(
     (item, index) => item.type === "tool_result" || isAtRest || index < record.committedOutput,
   );
@@ -108,7 +108,7 @@ function transcriptBlock(block: Block): readonly Said[] {
   ];
 }
 
-/** Results stand in the order of the calls in the log, and in the order of their ends in the transcript. */
+/** The log orders results by call, the transcript by completion. */
 function resultProblems(
   output: readonly Item[],
   blocks: readonly Block[],
@@ -151,7 +151,7 @@ function stateOf(item: Item & { readonly type: "tool_result" }): string {
   return item.error?.code === "denied" ? "denied" : "error";
 }
 
-/** Arguments as one text for all that mean the same; as they are when they are not JSON. */
+/** Normalizes arguments if they are JSON. */
 function sortedJson(text: string): string {
   try {
     return JSON.stringify(sorted(JSON.parse(text.trim() === "" ? "{}" : text)));

@@ -1,19 +1,19 @@
 import type { LogEvent } from "../../src/protocol/event.ts";
 import type { Item } from "../../src/protocol/task.ts";
 
-/** What a reader wants to see of a log. */
+/** The part of a log that a reader selects. */
 export interface Lens {
-  /** Tasks down to this depth; the root's is 0. */
+  /** Tasks down to this depth; the root has 0. */
   readonly depth?: number;
-  /** The task at this path and everything below it; the root's path is its session id. */
+  /** The task at this path and its descendants; the root's path is its session id. */
   readonly path?: string;
-  /** Only items of these types; what is no item is always there. */
+  /** Only items of these types; events without an item are always included. */
   readonly include?: readonly Item["type"][];
   /** No items of these types. */
   readonly exclude?: readonly Item["type"][];
 }
 
-/** A log through a lens: an event before which others of its task were left out says which was let through last. */
+/** Filters a log; an event after omitted ones names the last included event of its task. */
 export function lens(events: readonly LogEvent[], through: Lens): LogEvent[] {
   const itemTypes = new Map<string, string>();
   const sent = new Map<string, number>();
@@ -47,7 +47,7 @@ function isWanted(
   return (include === undefined || include.includes(type)) && !exclude?.includes(type);
 }
 
-/** Whether an event is part of an item, and not only about one. */
+/** Returns whether an event is part of an item. */
 function isOfItem(event: LogEvent): event is Extract<LogEvent, { output_index: number }> {
   if (event.type.startsWith("task.child.") || event.type.startsWith("task.approval.")) return false;
   return "output_index" in event;

@@ -150,7 +150,7 @@ function say(text: string): CallToolResult {
   return { content: [{ type: "text", text }] };
 }
 
-/** One server for each session, as the older revisions have it. */
+/** Creates one server per session, as in the older revisions. */
 function serveSessions(): (request: Request) => Promise<Response> {
   const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
   const servers = new Set<Server>();
@@ -173,7 +173,7 @@ function serveSessions(): (request: Request) => Promise<Response> {
   };
 }
 
-/** The stateless revision: a server for each request. */
+/** Creates one server per request, as in the stateless revision. */
 function serveRequests(): (request: Request) => Promise<Response> {
   const handler = createMcpHandler(makeServer, { legacy: "reject" });
   announce = () => handler.notify.toolsChanged();
@@ -187,7 +187,7 @@ function listen(port: number, answer: (request: Request) => Promise<Response>): 
   createServer(async (incoming, outgoing) => {
     if (incoming.headers["x-token"] !== "secret") return void outgoing.writeHead(401).end();
     const body = incoming.method === "POST" ? await text(incoming) : undefined;
-    // A server need not answer a call that was cancelled: the stream just ends.
+    // A server need not answer a cancelled call: the stream just ends.
     if (body?.includes("notifications/cancelled")) for (const open of sending) open.end();
     const gone = new AbortController();
     outgoing.on("close", () => {

@@ -1,16 +1,16 @@
 import { framesOf, type ProviderKind, type ProviderTurn } from "./provider-frames.ts";
 
-/** Where a provider's reply is cut off, and how. */
+/** The position and kind of a cut in a provider's reply. */
 export interface Cut {
   readonly cutAfterBytes: number;
   readonly cutBy: "break" | "end";
-  /** For messages of tests. */
+  /** The description in test messages. */
   readonly where: string;
 }
 
 /**
- * The cuts of a turn: both ways within two bytes of every event's end, and at every `step`th byte in turn one way and
- * the other; both ways there, too, when `step` is 1.
+ * Returns the cuts of a turn: both kinds within two bytes of the end of every event, and alternating kinds at every
+ * `step`th byte, or both kinds if `step` is 1.
  */
 export function cutsOf(kind: ProviderKind, turn: ProviderTurn, step: number): readonly Cut[] {
   const frames = framesOf(kind, turn);

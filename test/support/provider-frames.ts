@@ -1,7 +1,7 @@
-/** Whose words a server speaks. */
+/** The provider whose API a server implements. */
 export type ProviderKind = "openai" | "anthropic" | "openai-compatible";
 
-/** What a model is to say, whatever words a provider has for it; each list is the deltas. */
+/** A provider-independent reply; each list holds deltas. */
 export interface ProviderTurn {
   readonly thinking?: readonly string[];
   readonly text?: readonly string[];
@@ -14,7 +14,7 @@ export interface ProviderTurn {
 
 const usage = { input: 11, output: 7 };
 
-/** A turn as the provider's server-sent events, one string each. */
+/** Converts a turn to the provider's server-sent events. */
 export function framesOf(kind: ProviderKind, turn: ProviderTurn): readonly string[] {
   return encoders[kind](turn);
 }

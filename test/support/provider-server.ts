@@ -7,24 +7,24 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { framesOf, type ProviderKind, type ProviderTurn } from "./provider-frames.ts";
 
-/** What a request is answered with: a turn, a refusal, or nothing at all. */
+/** The answer to a request: a turn, an error status or nothing. */
 export type ProviderReply =
   | ProviderTurn
   | { readonly status: number; readonly body: unknown; readonly headers?: Record<string, string> }
   | "hang";
 
-/** How a provider's server behaves. */
+/** Options of a provider's server. */
 export interface ProviderOptions {
   readonly kind: ProviderKind;
-  /** The reply to each request, the last one again for all that follow. */
+  /** The reply to each request; the last one repeats. */
   readonly script: readonly ProviderReply[] | ((request: ProviderRequest) => ProviderReply);
-  /** Ends the body of the first reply after so many bytes. */
+  /** Ends the body of the first reply after this many bytes. */
   readonly cutAfterBytes?: number;
-  /** How the body is cut: the connection breaks, or it ends as if all had been said. */
+  /** Whether the connection breaks at the cut, or the body ends normally. */
   readonly cutBy?: "break" | "end";
 }
 
-/** A request as the server got it. */
+/** A received request. */
 export interface ProviderRequest {
   readonly index: number;
   readonly path: string;
@@ -32,18 +32,18 @@ export interface ProviderRequest {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** A server on the loopback that speaks a provider's words. */
+/** A loopback server with a provider's API. */
 export interface ProviderServer {
   readonly baseURL: string;
   readonly requests: readonly ProviderRequest[];
-  /** The real adapter's model for this server. */
+  /** The model of the real adapter for this server. */
   model(settings?: { modelId?: string; apiKey?: string }): LanguageModelV4;
-  /** Begins again with other settings, as if newly started. */
+  /** Resets the server with other options. */
   restart(options: Partial<ProviderOptions>): void;
   close(): Promise<void>;
 }
 
-/** Starts a server that plays a script in a provider's words. */
+/** Starts a server that plays a script with a provider's API. */
 export async function startProvider(options: ProviderOptions): Promise<ProviderServer> {
   let current = options;
   let requests: ProviderRequest[] = [];

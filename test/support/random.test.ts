@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { seededRandom } from "./random.ts";
 
 describe("seededRandom", () => {
-  it("gives the same sequence for the same seed, and another one for another", () => {
+  it("returns the same sequence only for the same seed", () => {
     const sequence = (seed: number) => {
       const random = seededRandom(seed);
       return Array.from({ length: 20 }, () => random.next());
@@ -11,7 +11,7 @@ describe("seededRandom", () => {
     expect(sequence(7)).not.toEqual(sequence(8));
   });
 
-  it("stays within bounds and reaches both of them, evenly", () => {
+  it("stays within bounds, reaches both and is uniform", () => {
     const random = seededRandom(1);
     const counts = new Map<number, number>();
     for (let left = 60_000; left > 0; left--) {
@@ -22,7 +22,7 @@ describe("seededRandom", () => {
     for (const count of counts.values()) expect(Math.abs(count - 10_000)).toBeLessThan(500);
   });
 
-  it("picks and takes chances by the same dice", () => {
+  it("uses the sequence for pick and chance", () => {
     const random = seededRandom(2);
     expect(random.pick(["only"])).toBe("only");
     expect(random.chance(0)).toBe(false);

@@ -2,15 +2,15 @@
 export interface Random {
   /** From 0 up to, but not including, 1. */
   next(): number;
-  /** A whole number from `min` to `max`, both included. */
+  /** An integer from `min` to `max`, both included. */
   int(min: number, max: number): number;
   /** True with the given probability. */
   chance(probability: number): boolean;
-  /** One of a list that is not empty. */
+  /** An element of a non-empty list. */
   pick<T>(list: readonly T[]): T;
 }
 
-/** A generator with 32 bits of state that is stepped by a constant and mixed by multiplication. */
+/** Creates a generator with 32 bits of state. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   const next = (): number => {

@@ -1,7 +1,7 @@
 import { createParser } from "eventsource-parser";
 import { SseDecoder } from "../../src/protocol/sse.ts";
 
-/** What a reader makes of a stream. */
+/** The result of reading a stream. */
 interface Reading {
   readonly messages: { id?: string; event?: string; frame?: unknown; error?: string }[];
   readonly comments: number;
@@ -20,12 +20,12 @@ export function read(chunks: Iterable<Uint8Array>): Reading {
   return { messages, comments: decoder.comments, retry: decoder.retry };
 }
 
-/** The same by another hand. */
+/** Reads a stream with an independent parser. */
 export function readWithOracle(chunks: Iterable<Uint8Array>): Reading {
   const messages: Reading["messages"] = [];
   let comments = 0;
   let retry: number | undefined;
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // the parser takes the mark itself
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // the parser removes the byte order mark itself
   const parser = createParser({
     onEvent: ({ id, event, data }) => {
       const known = { ...(id !== undefined && { id }), ...(event !== undefined && { event }) };
@@ -51,7 +51,7 @@ function parseData(data: string): { frame: unknown } | { error: string } {
   }
 }
 
-/** Cuts bytes into pieces of these sizes, over and over. */
+/** Cuts bytes into pieces of these sizes, repeatedly. */
 export function* cut(bytes: Uint8Array, sizes: readonly number[]): Generator<Uint8Array> {
   for (let at = 0, i = 0; at < bytes.length; i++) {
     const size = sizes[i % sizes.length] ?? bytes.length;
@@ -60,7 +60,7 @@ export function* cut(bytes: Uint8Array, sizes: readonly number[]): Generator<Uin
   }
 }
 
-/** Every way to cut bytes into three; those with an empty piece are the ways to cut them into two. */
+/** Yields every way to cut bytes into three pieces, which may be empty. */
 export function* splitsInThree(bytes: Uint8Array): Generator<Uint8Array[]> {
   for (let i = 0; i <= bytes.length; i++) {
     for (let j = i; j <= bytes.length; j++) {

@@ -1,6 +1,6 @@
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What OpenAI's strict mode would refuse a schema for: the rules of its documentation, said once more. */
+/** Returns why OpenAI's strict mode would reject a schema, by the rules of its documentation. */
 export function strictProblem(schema: unknown): string | undefined {
   const root = schema as Fields;
   if (root.type !== "object" || "anyOf" in root) return "the root is no object";

@@ -2,18 +2,18 @@ import { expect } from "vitest";
 import type { LogEvent, StreamFrame, TaskEvent } from "../../src/protocol/index.ts";
 import { decodeSse, encodeSse } from "../../src/protocol/index.ts";
 
-/** How many bytes a text has on the wire. */
+/** The bytes of a text on the wire. */
 const bytes = (text: string) => new TextEncoder().encode(text).length;
 
-/** A piece of text with what costs more than a byte when it is sent. */
+/** Text with characters that cost more than one byte on the wire. */
 const chunk = 'words, "quoted", and 一 ';
 
-/** The chunks of a text of about `size` bytes. */
+/** Returns the chunks of a text of about `size` bytes. */
 export function chunksOf(size: number): readonly string[] {
   return Array.from({ length: Math.ceil(size / bytes(chunk)) }, () => chunk);
 }
 
-/** Expects of a run in which the agent at `depth` has said such a text that what an event costs has a limit. */
+/** Expects a limit of the cost per event in a run where the agent at `depth` streams such a text. */
 export function expectLinear(events: readonly TaskEvent[], depth: number, size: number): void {
   const deltas = events.filter(
     (event) => event.type === "task.text.delta" && (event.source?.depth ?? 0) === depth,
@@ -33,7 +33,7 @@ export function expectLinear(events: readonly TaskEvent[], depth: number, size: 
       if (source > most) expect.fail(`a source costs ${source} bytes: ${frame}`);
     }
   }
-  // The content once as deltas, then at most twice whole: with its block, with its item.
+  // The content is sent once as deltas and at most twice complete: with its block and with its item.
   const encoded = JSON.stringify(text).length;
   const bearing = events
     .map((event: StreamFrame) => encodeSse(event))

@@ -54,6 +54,11 @@ export const envelopeMutations: readonly Mutation[] = [
     apply: edit(["task.text.delta"], () => ({ delta: 7 })),
   },
   {
+    name: "a task with an unknown mode",
+    rule: "word",
+    apply: edit(["task.created"], ({ task }) => ({ task: { ...task, mode: "later" } }), isChild),
+  },
+  {
     name: "a child without a source",
     rule: "I15",
     apply: edit(
