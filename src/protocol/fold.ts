@@ -124,19 +124,26 @@ function isRepeated(source: SourceRef, before: SourceRef | undefined): boolean {
 }
 
 function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict {
-  // Deltas of text are the bulk of a stream, and reading one in full takes as long as folding it.
   if (event.type === "task.text.delta" && isPlain(event, event.block_index)) {
     return foldBlock(draft, event, options);
   }
   const rule = rules.get(event.type);
   if (rule === undefined) return "unknown";
-  const fitting = rule.read(event, options);
+  const fitting = isPlainDelta(event) ? event : rule.read(event, options);
   return fitting === undefined ? "ignored" : rule.fold(draft, fitting as never, options);
 }
 
-/** Whether a delta plainly fits the grammar. */
-function isPlain({ delta, output_index, item_id }: TextDelta, index: number): boolean {
-  return isText(delta) && isIndex(output_index) && isIndex(index) && isId(item_id);
+/** Whether an event is a delta that plainly fits the grammar: most events are, and reading one in full takes longer. */
+function isPlainDelta(event: LogEvent): boolean {
+  if (event.type === "task.tool_call_arguments.delta") return isPlain(event, 0);
+  if (event.type === "task.reasoning_text.delta") return isPlain(event, event.content_index);
+  return event.type === "task.reasoning_summary_text.delta" && isPlain(event, event.summary_index);
+}
+
+function isPlain(event: Pick<TextDelta, "delta" | "item_id" | "output_index">, index: number) {
+  return (
+    isText(event.delta) && isIndex(index) && isIndex(event.output_index) && isId(event.item_id)
+  );
 }
 
 function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptions): void {
