@@ -31,7 +31,7 @@ export interface View {
   readonly tools: readonly OfferedTool[];
 }
 
-/** What the demo model says and calls in one turn. */
+/** One turn of the demo model: its text and its calls. */
 export interface Move {
   readonly thinking?: string;
   readonly text?: string;

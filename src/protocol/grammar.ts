@@ -166,7 +166,7 @@ export const item = new Variants(
   [reasoningItem, toolCallItem, toolResultItem, messageItem, discardedItem, omittedItem],
   opaqueItem,
 );
-/** What closes an item; absent fields keep what was assembled. */
+/** The change that closes an item; absent fields keep the assembled value. */
 export const itemChange = new Variants(
   [
     partial(reasoningItem, "summary"),

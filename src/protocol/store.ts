@@ -91,7 +91,7 @@ export interface StoreMemory {
   logBytes(log: string): number;
 }
 
-/** What to watch for changes: a log, a session, a task or an inbox. */
+/** The target of a watch: a log, a session, a task or an inbox. */
 export type WatchKey =
   | { readonly log: string }
   | { readonly session: string }

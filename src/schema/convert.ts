@@ -5,7 +5,7 @@ import { isList, Variants } from "../protocol/shape.ts";
 import { words } from "../protocol/words.ts";
 import { definitions } from "./definitions.ts";
 
-/** What the generated documents say of a schema besides its shape. */
+/** The title and description of a schema in the generated documents. */
 interface Definition {
   readonly id?: string;
   readonly description?: string;

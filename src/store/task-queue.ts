@@ -6,7 +6,7 @@ import { conflict } from "./store-error.ts";
 /** The statuses of a task that has not ended. */
 export const unfinishedStatuses: readonly TaskStatus[] = ["queued", "in_progress", "suspended"];
 
-/** What the order of a session's tasks depends on. */
+/** The fields that order the tasks of a session. */
 export type TaskState = Pick<TaskRecord, "taskId" | "sessionId" | "status">;
 
 /** How a store looks up the states of tasks. */

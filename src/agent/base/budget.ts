@@ -11,7 +11,7 @@ export interface Money {
   readonly currency: string;
 }
 
-/** What model calls have used of a budget. */
+/** The part of a budget that model calls have used. */
 export interface Used {
   readonly tokens: number;
   readonly cost: number;
@@ -88,7 +88,7 @@ export class BudgetMeter {
   }
 }
 
-/** What a task and its descendants have used; `calls` counts the model calls per task. */
+/** The usage of a task and its descendants; `calls` counts the model calls per task. */
 export function usedBy(tree: Tree, taskId: string, calls: ReadonlyMap<string, number>): Used {
   const task = tree.tasks[taskId];
   const used = {

@@ -47,7 +47,7 @@ export interface Drive {
   readonly ended: Promise<void>;
 }
 
-/** What a drive's starter knows about the task. */
+/** Knowledge of a drive's starter about the task. */
 export interface DriveStart {
   /** The agent of a root. */
   readonly settings?: AgentSettings;
@@ -244,7 +244,7 @@ function budgetIn(rows: readonly Post[]): Budget | undefined {
   return rows.find(({ message }) => message?.metadata?.budget)?.message?.metadata?.budget as Budget;
 }
 
-/** What a hook does with an error must not hide the error. */
+/** An `onError` hook that throws must not hide the error. */
 async function tellError(task: TaskRun, error: Error): Promise<void> {
   const { hookContext } = task;
   await callHooks(hooksOf(task), "onError", undefined, (hook) =>

@@ -6,12 +6,12 @@ import { backgroundEnded } from "../base/prompts.ts";
 import type { ChildOutcome } from "../tool/context.ts";
 import type { TaskRun } from "./task-run.ts";
 
-/** The row that tells a parent of a background child's end. */
+/** The id of the row that delivers the end of a background child. */
 function deliveryId(taskId: string): string {
   return `done:${taskId}`;
 }
 
-/** Where a child stands that has not ended. */
+/** The state of a child that has not ended. */
 export function standing({
   taskId,
   sessionId,
@@ -26,8 +26,8 @@ export function standing({
 }
 
 /**
- * What a child that has ended came to, with what it cites taken into the parent's pool. Who reads it by a call need not
- * be told again: the row that tells of it is taken with that call's result.
+ * The outcome of an ended child; its citations move into the parent's pool. A call that reads the outcome also claims the
+ * row that would deliver it, so that the model reads it once.
  */
 export async function outcomeOf(
   parent: TaskRun,
@@ -65,7 +65,7 @@ export function referencesIn(messages: readonly Message[]): readonly ReferenceEn
   );
 }
 
-/** Marks the row as one that this call's result takes; of two calls that read the same, the first does. */
+/** Lets the result of this call take the delivery row; the first call that reads an outcome wins. */
 async function claim(parent: TaskRun, { taskId }: TaskRecord, callId: string): Promise<void> {
   const id = deliveryId(taskId);
   const { store } = parent.conversation;
@@ -74,7 +74,7 @@ async function claim(parent: TaskRun, { taskId }: TaskRecord, callId: string): P
   if (isThere && !parent.claims.has(id)) parent.claims.set(id, callId);
 }
 
-/** How a child stands, as a model reads it. */
+/** The status words that a model reads. */
 const words: Readonly<Record<TaskStatus, string>> = {
   queued: "accepted",
   in_progress: "accepted",
@@ -91,7 +91,7 @@ export interface ChildReport {
   readonly said: readonly Block[];
 }
 
-/** What the parent's model reads of a child: its true status, and its last message or what went wrong. */
+/** Reports a child to its parent's model: its true status, and its last message or its error. */
 export function childReport(outcome: ChildOutcome, status = words[outcome.status]): ChildReport {
   const { agentKey, agentId, sessionId, label, taskId, error, reply } = outcome;
   const lines = [
@@ -103,7 +103,7 @@ export function childReport(outcome: ChildOutcome, status = words[outcome.status
   ];
   if (isOpen(outcome.status))
     return { header: [...lines, `task_id: ${taskId}`].join("\n"), said: [] };
-  // Its thoughts and its calls are its own.
+  // The parent does not see the child's reasoning and calls.
   const said = (reply?.content ?? []).filter(
     (block) => (block.type === "text" && block.text !== "") || "source" in block,
   );
@@ -116,7 +116,7 @@ function isOpen(status: TaskStatus): boolean {
   return status === "queued" || status === "in_progress" || status === "suspended";
 }
 
-/** The row that tells a parent of the end of a background child: a pointer, read when the parent's model is next asked. */
+/** The row that delivers the end of a background child: a pointer, resolved before the parent's next model call. */
 export function deliveryOf(task: TaskRun, status: TerminalStatus): readonly Post[] {
   const { taskId, rootTaskId, mode, parentSessionId, agentId } = task.record;
   if (mode !== "background" || parentSessionId === undefined) return [];
@@ -131,8 +131,8 @@ export function deliveryOf(task: TaskRun, status: TerminalStatus): readonly Post
 }
 
 /**
- * What the parent's model reads of it: the child's result or error, with what it cites in the parent's numbers. Any
- * other row is read as it is.
+ * The message that a row becomes: for an ended child its result or error, with citations in the parent's numbers; for any
+ * other row its own message.
  */
 export async function delivered(task: TaskRun, post: Post): Promise<Message | undefined> {
   const { message } = post;

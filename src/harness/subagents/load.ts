@@ -115,7 +115,7 @@ async function readDeclaration(files: Filesystem, entry: FileStat, options: Plac
 const fileKeys = ["description", "workspace", "model", "maxIters", "steps", "tools"];
 const workspaceKeys = ["mode", "path"];
 
-/** What to do instead of using some keys. */
+/** Hints for keys that have another name here. */
 const advice: Readonly<Record<string, string>> = {
   name: "the file name is the name",
   url: "declare remote subagents in code",

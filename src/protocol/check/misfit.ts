@@ -36,7 +36,7 @@ for (const isText of [isId, isBlockId]) expectations.set(isText, "a string of 1 
 for (const isWhole of [isIndex, isTime, isOffset])
   expectations.set(isWhole, "a whole number from 0");
 
-/** What is wrong with a value, and where: `.item.block_list[0].text`. */
+/** A problem of a value and its place: `.item.block_list[0].text`. */
 export interface Misfit {
   readonly path: string;
   readonly problem: string;

@@ -15,7 +15,7 @@ export type CreateFilesystem = (
   options: FilesystemOptions,
 ) => FilesystemUnderTest | Promise<FilesystemUnderTest>;
 
-/** What a case may use. */
+/** The fixture of a case. */
 export interface FilesystemFixture {
   readonly files: Filesystem;
   readonly second: Filesystem;

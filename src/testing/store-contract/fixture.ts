@@ -37,7 +37,7 @@ export function stillClock(): StillClock {
   };
 }
 
-/** What a case may use; a field that the store does not offer throws `MissingAbility`. */
+/** The fixture of a case; a field that the store does not offer throws `MissingAbility`. */
 export interface StoreFixture {
   readonly store: Store;
   readonly clock: StillClock;
