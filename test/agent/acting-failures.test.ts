@@ -51,8 +51,8 @@ const h = (hook: object): Partial<ReActAgentOptions> => ({
   hooks: [{ name: "rude", ...hook } as Hook],
 });
 
-describe("what fails while tools run fails the task, and is no cancel:", () => {
-  it("a store that breaks while a call runs", async () => {
+describe("the task fails, without a cancel, when", () => {
+  it("the store fails during a call", async () => {
     const inner = memoryStore();
     let isBroken = false;
     const store: Store = {
@@ -77,7 +77,7 @@ describe("what fails while tools run fails the task, and is no cancel:", () => {
     expect(error).toMatchObject({ code: "internal", message: "out of order" });
   });
 
-  it("a tool source that breaks", async () => {
+  it("a tool source throws", async () => {
     let asked = 0;
     const source = {
       refresh: () => Promise.resolve(),
@@ -93,7 +93,7 @@ describe("what fails while tools run fails the task, and is no cancel:", () => {
     });
   });
 
-  it("a tool source that cannot be refreshed, or has what is no tool", async () => {
+  it("a tool source cannot be refreshed or returns an invalid tool", async () => {
     const refresh = () => Promise.reject(new Error("The line is dead."));
     const failing = { refresh, tools: () => [] };
     expect((await failure({ toolSources: [failing] })).code).toBe("tool_source_failed");
@@ -101,7 +101,7 @@ describe("what fails while tools run fails the task, and is no cancel:", () => {
     expect((await failure({ toolSources: [junk] })).code).toBe("invalid_tool");
   });
 
-  it("a hook of one call, while the others are stopped and have their results", async () => {
+  it("a hook of one call throws; the other calls stop and get results", async () => {
     const polite = tool({
       name: "polite",
       description: "Waits for its signal.",
@@ -120,7 +120,7 @@ describe("what fails while tools run fails the task, and is no cancel:", () => {
   });
 });
 
-describe("a hook that returns what its point does not take fails the run, with its name:", () => {
+describe("an invalid return value fails the run and names the hook:", () => {
   const text = (content: unknown) => ({ role: "assistant", content });
   const wrong: Readonly<Record<string, readonly unknown[]>> = {
     preReasoning: [
@@ -178,7 +178,7 @@ describe("a hook that returns what its point does not take fails the run, with i
     });
   });
 
-  it("null and undefined leave things as they are, at every point", async () => {
+  it("null and undefined change nothing, at every hook point", async () => {
     for (const nothing of [null, undefined]) {
       const answer = () => nothing as never;
       const hook: Hook = {
@@ -199,7 +199,7 @@ describe("a hook that returns what its point does not take fails the run, with i
     }
   });
 
-  it("only true stops", async () => {
+  it("stops only for `true`", async () => {
     const goOn = () => ({ stop: false }) as never;
     const hook: Hook = { name: "undecided", postReasoning: goOn, postActing: goOn };
     const { reply } = await runScript([[say("a")], "done"], { tools: [echo], hooks: [hook] });
@@ -207,8 +207,8 @@ describe("a hook that returns what its point does not take fails the run, with i
   });
 });
 
-describe("what is wrong is refused where it comes in:", () => {
-  it("an answer whose output is no blocks", async () => {
+describe("rejects invalid data at the boundary:", () => {
+  it("an answer whose output is not an array of blocks", async () => {
     const store = memoryStore();
     const outside = tool({ name: "outside", description: "Runs elsewhere." });
     const model = scriptedModel([[{ call: "outside" }], "done"]);
@@ -230,7 +230,7 @@ describe("what is wrong is refused where it comes in:", () => {
     expect(reply.text).toBe("done");
   });
 
-  it("a model's call without a name is a call of an unknown tool", async () => {
+  it("treats a model's call without a name as an unknown tool", async () => {
     for (const call of ["", undefined as never]) {
       const { reply, results } = await runScript([[{ call, input: {} }], "done"], {
         tools: [echo],

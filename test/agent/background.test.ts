@@ -65,8 +65,8 @@ async function expectLawful(store: Store, rootTaskId: string): Promise<void> {
   expect(await law12(store, rootTaskId)).toEqual([]);
 }
 
-describe("a child in the background", () => {
-  it("outlives its parent's task, streams in the same log, and is told of once", async () => {
+describe("a background child", () => {
+  it("outlives its parent's task, streams in the same log and is delivered once", async () => {
     const store = memoryStore();
     const { open, opened } = gate();
     const worker = workerBehind(opened, { text: ["The answer ", "is 42."] });
@@ -110,7 +110,7 @@ describe("a child in the background", () => {
     expect(await store.posts({ sessionId: "s" })).toEqual([]);
   });
 
-  it("is shown to the end by a stream until the tree", async () => {
+  it('streams to its end with until: "tree"', async () => {
     const { open, opened } = gate();
     const worker = workerBehind(opened, "Late.");
     const lead = new ReActAgent({
@@ -128,7 +128,7 @@ describe("a child in the background", () => {
     expect(said).toEqual(["lead: ", "lead: Early.", "s/worker: Late."]);
   });
 
-  it("asks while its parent has ended, and goes on alone when it is answered", async () => {
+  it("requests approval after its parent ended and resumes alone", async () => {
     const store = memoryStore();
     const worker = new ReActAgent({
       name: "worker",
@@ -163,7 +163,7 @@ describe("a child in the background", () => {
     expect(JSON.stringify(model.calls[2]?.prompt)).toContain("It is done.");
   });
 
-  it("is cancelled with its root, also after that has ended, running or waiting", async () => {
+  it("is cancelled with its root, running or suspended, also after the root ended", async () => {
     const store = memoryStore();
     const stuck = tool({
       name: "stuck",
@@ -207,7 +207,7 @@ describe("a child in the background", () => {
     await expectLawful(store, task.rootTaskId);
   });
 
-  it("wakes an idle parent when it is asked to", async () => {
+  it("wakes an idle parent with wakeOnCompletion", async () => {
     const store = memoryStore();
     const { open, opened } = gate();
     const worker = workerBehind(opened, "Found it.");
@@ -233,7 +233,7 @@ describe("a child in the background", () => {
       .toEqual(["completed", "completed"]);
   });
 
-  it("wakes its parent also when another process has taken it up", async () => {
+  it("wakes its parent after another process took it over", async () => {
     const memory = memoryStore();
     const start = (store: Store, isStuck: boolean) => {
       const begun = Promise.withResolvers<void>();
@@ -268,8 +268,8 @@ describe("a child in the background", () => {
   });
 });
 
-describe("a call that waits for its child", () => {
-  it("lets it go on in the background when its time is over", async () => {
+describe("a call with a synchronous child", () => {
+  it("promotes the child to the background at the timeout", async () => {
     const store = memoryStore();
     const { open, opened } = gate();
     const worker = workerBehind(opened, "At last.");
@@ -298,7 +298,7 @@ describe("a call that waits for its child", () => {
     expect(JSON.stringify(model.calls[2]?.prompt)).toContain("At last.");
   });
 
-  it("is never cut short while the child waits for somebody", async () => {
+  it("does not time out while the child waits for approval", async () => {
     const store = memoryStore();
     const worker = new ReActAgent({
       name: "worker",

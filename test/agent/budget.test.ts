@@ -15,7 +15,7 @@ const ask = tool({
 });
 const asksForEver: Script = ({ callIndex }) => [{ call: "ask", input: { n: callIndex } }];
 
-describe("a budget that could never be reached", () => {
+describe("an invalid budget", () => {
   const wrong = [
     { tokens: Number.NaN },
     { tokens: -1 },
@@ -29,7 +29,7 @@ describe("a budget that could never be reached", () => {
     [],
   ] as unknown as readonly Budget[];
 
-  it.each(wrong)("is refused when the agent is made, and when it is called: %j", async (budget) => {
+  it.each(wrong)("is rejected by the constructor and by call(): %j", async (budget) => {
     const refused = { code: "invalid_settings", hint: expect.any(String) };
     const model = scriptedModel(["Hi."]);
     expect(() => new ReActAgent({ name: "lead", model, budget })).toThrow(
@@ -43,7 +43,7 @@ describe("a budget that could never be reached", () => {
 });
 
 describe("a call's budget", () => {
-  it("holds for the whole task: who answers need not give it again", async () => {
+  it("applies to the whole task without being repeated with answers", async () => {
     const store = memoryStore();
     const made = () =>
       new ReActAgent({ name: "lead", model: scriptedModel(asksForEver), store, tools: [ask] });
@@ -54,7 +54,7 @@ describe("a call's budget", () => {
     await whatIsLeft(store, reply);
   });
 
-  it("may be changed by who answers, and what is not named stays", async () => {
+  it("can be changed with an answer, field by field", async () => {
     const agent = new ReActAgent({ name: "lead", model: scriptedModel(asksForEver), tools: [ask] });
     const next = (reply: { approvals: typeof first.approvals }, budget?: Budget) =>
       agent.call(
@@ -68,8 +68,8 @@ describe("a call's budget", () => {
   });
 });
 
-describe("a budget of time", () => {
-  it("counts the time that the task has worked, before a suspension and after it", async () => {
+describe("a wall-time budget", () => {
+  it("counts working time before and after a suspension", async () => {
     const clock = new ManualClock();
     const work = tool({
       name: "work",
@@ -91,7 +91,7 @@ describe("a budget of time", () => {
     await whatIsLeft(store, reply);
   });
 
-  it("ends a model that hangs, and keeps what it had said", async () => {
+  it("ends a hanging model and keeps its text", async () => {
     const clock = new ManualClock();
     const store = memoryStore();
     const model = scriptedModel([["Half a", { hang: true }]]);
@@ -107,7 +107,7 @@ describe("a budget of time", () => {
     });
   });
 
-  it("ends a tool that hears its signal at once, and one that does not within the grace", async () => {
+  it("ends a tool that honours its signal at once, and others within the grace period", async () => {
     const clock = new ManualClock();
     const entered = Promise.withResolvers<void>();
     const hears = tool({
@@ -147,7 +147,7 @@ describe("a budget of time", () => {
     ]);
   });
 
-  it("ends what it has started below it", async () => {
+  it("ends the task's children", async () => {
     const clock = new ManualClock();
     const entered = Promise.withResolvers<void>();
     const hangs: Script = () => {
@@ -176,7 +176,7 @@ describe("a budget of time", () => {
     await whatIsLeft(store, reply);
   });
 
-  it("leaves no timer behind", async () => {
+  it("leaves no timer", async () => {
     const clock = new ManualClock();
     const budget = { wallMs: 1_000 };
     const agent = new ReActAgent({ name: "lead", model: scriptedModel(["Hi."]), budget, clock });
@@ -185,7 +185,7 @@ describe("a budget of time", () => {
   });
 });
 
-it("arguments that were too long are not sent back in full", async () => {
+it("shortens oversized arguments in the next request", async () => {
   const store = memoryStore();
   const model = scriptedModel([
     [{ call: "ask", input: { text: "long ".repeat(600_000) } }],

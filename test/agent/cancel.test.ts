@@ -65,19 +65,19 @@ async function cancelled(scene: Scene) {
 }
 
 describe("a cancel ends", () => {
-  it("a model that has not said anything", async () => {
+  it("a model before its first chunk", async () => {
     const { reply, took } = await cancelled({ script: [{ hang: true }] });
     expect(reply).toMatchObject({ text: "", content: [] });
     expect(took).toBeLessThan(500);
   });
 
-  it("a model whose request never comes back", async () => {
+  it("a model request that never returns", async () => {
     const never = () => new Promise<never>(() => {});
     const { took } = await cancelled({ script: never });
     expect(took).toBeLessThan(500);
   });
 
-  it("a model between two chunks, and keeps what it has said", async () => {
+  it("a model between two chunks, and keeps the text", async () => {
     const script = [[{ thinking: "Hm." }, { text: ["half ", "a sen"] }, { hang: true }]] as const;
     const { reply, store } = await cancelled({ script });
     expect(reply.text).toBe("half a sen");
@@ -92,7 +92,7 @@ describe("a cancel ends", () => {
     });
   });
 
-  it("a model in the middle of a call, which is taken back and never run", async () => {
+  it("a model in the middle of a call, which is discarded and never runs", async () => {
     const half = { type: "tool-input-start", id: "c1", toolName: "polite" } as const;
     const script = [
       [
@@ -110,13 +110,13 @@ describe("a cancel ends", () => {
     expect(results).toEqual([]);
   });
 
-  it("a model that waits before it tries again", async () => {
+  it("a model that waits for a retry", async () => {
     const overloaded = Object.assign(new Error("busy"), { statusCode: 529 });
     const { took } = await cancelled({ script: () => ({ error: overloaded }) });
     expect(took).toBeLessThan(500);
   });
 
-  it("a tool that hears of it, and the calls that had not begun", async () => {
+  it("a tool that honours the signal, and calls that have not started", async () => {
     const calls = [{ call: "polite" }, { call: "polite" }, { call: "nobody" }];
     const { results, took } = await cancelled({
       script: [calls],
@@ -131,7 +131,7 @@ describe("a cancel ends", () => {
     expect(took).toBeLessThan(500);
   });
 
-  it("a tool that ignores it, after a grace of five seconds", async () => {
+  it("a tool that ignores the signal, after five seconds", async () => {
     const { results, took } = await cancelled({
       script: [[{ call: "stubborn" }]],
       tools: [stubborn],
@@ -141,7 +141,7 @@ describe("a cancel ends", () => {
     expect(took).toBeLessThan(5_500);
   });
 
-  it("a tool of a grandchild that ignores it, before its ancestors are given up", async () => {
+  it("a grandchild's tool that ignores the signal, before its ancestors time out", async () => {
     const options = { clock: new ManualClock() };
     const child = (name: string, script: Script, tools: readonly Tool[]) =>
       agentTool(new ReActAgent({ name, model: scriptedModel(script), tools, ...options }));
@@ -166,7 +166,7 @@ describe("a cancel ends", () => {
     await expectLawful(store, reply.task.rootTaskId);
   });
 
-  it("a tool that waits before it tries again", async () => {
+  it("a tool that waits for a retry", async () => {
     const flaky = tool({
       name: "flaky",
       description: "Fails.",
@@ -182,12 +182,12 @@ describe("a cancel ends", () => {
     expect(took).toBeLessThan(500);
   });
 
-  it("a run before it has begun", async () => {
+  it("a run before it starts", async () => {
     const { reply } = await cancelled({ script: ["never"], rounds: 0 });
     expect(reply.text).toBe("");
   });
 
-  it("a run whose signal had aborted before", async () => {
+  it("a run whose signal is already aborted", async () => {
     const model = scriptedModel(["never"]);
     const agent = new ReActAgent({ name: "lead", model });
     const { generateReason } = await agent.call("Go.", { signal: AbortSignal.abort() });
@@ -197,7 +197,7 @@ describe("a cancel ends", () => {
 });
 
 describe("a cancel", () => {
-  it("is written as a request and as its outcome, with the reason", async () => {
+  it("records the request and the outcome, with the reason", async () => {
     const agent = new ReActAgent({ name: "lead", model: scriptedModel([["a", { hang: true }]]) });
     const run = agent.run("Go.");
     const seen: unknown[] = [];
@@ -209,7 +209,7 @@ describe("a cancel", () => {
     expect(seen).toEqual(["The user left.", "The user left.", "interrupted"]);
   });
 
-  it("waits for the end, may be asked for again, and does nothing after it", async () => {
+  it("resolves at the end, can be repeated, and does nothing afterwards", async () => {
     const store = memoryStore();
     const model = scriptedModel([["a", { hang: true }], "b"]);
     const agent = new ReActAgent({ name: "lead", model, store });
@@ -223,7 +223,7 @@ describe("a cancel", () => {
     await expectLawful(store, task.rootTaskId);
   });
 
-  it("of a run that has ended leaves it as it is", async () => {
+  it("does not change a run that has ended", async () => {
     const store = memoryStore();
     const agent = new ReActAgent({ name: "lead", model: scriptedModel(["done"]), store });
     const run = agent.run("Go.");
@@ -233,7 +233,7 @@ describe("a cancel", () => {
     await expectLawful(store, task.rootTaskId);
   });
 
-  it("reaches a task that waits, and its children that wait", async () => {
+  it("reaches a suspended task and its suspended children", async () => {
     const store = memoryStore();
     const ask = tool({ name: "ask", description: "Asks.", needsApproval: true, execute: () => "" });
     const helper = new ReActAgent({
@@ -260,7 +260,7 @@ describe("a cancel", () => {
     expect((await agent.call("Next.", { sessionId: "s" })).text).toBe("b");
   });
 
-  it("leaves no timer and no listener behind, however often", async () => {
+  it("leaves no timer and no listener", async () => {
     const stop = new AbortController();
     const resources = process.getActiveResourcesInfo().length;
     const model = scriptedModel(() => [{ call: "polite" }]);

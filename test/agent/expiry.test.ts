@@ -17,7 +17,7 @@ function asking() {
   return { agent: new ReActAgent(options), clock, removed: () => removed };
 }
 
-it("an answer in time counts, and the question says how long it waits", async () => {
+it("accepts an answer before expiresAt, which the approval shows", async () => {
   const { agent, clock, removed } = asking();
   const asked = await agent.call("Clean up.", { sessionId: "s" });
   expect(asked.approvals[0]?.expiresAt).toBe(1_060_000);
@@ -27,7 +27,7 @@ it("an answer in time counts, and the question says how long it waits", async ()
   expect(removed()).toBe(1);
 });
 
-it("an answer that comes too late is a denial, and so is the next call without one", async () => {
+it("denies an expired approval on a late answer and on the next call", async () => {
   for (const isAnswered of [true, false]) {
     const { agent, clock, removed } = asking();
     const asked = await agent.call("Clean up.", { sessionId: "s" });

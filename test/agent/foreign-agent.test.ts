@@ -136,7 +136,7 @@ describe("an agent that is not of this package", () => {
     expect(task?.output).toMatchObject([{ status: "cancelled", block_list: [{ text: "Hel" }] }]);
   });
 
-  it("is not heard after its end, while its parent works on", async () => {
+  it("emits nothing after its end while its parent continues", async () => {
     const { open, opened } = gate();
     const fake = fakeAgent(async function* () {
       yield "Hel";

@@ -21,7 +21,7 @@ function world(options: Partial<ReActAgentOptions> = {}) {
 const session = { sessionId: "s" };
 const without = ["reset_equipped_tools"];
 
-it("a group is active once it was chosen", async () => {
+it("activates a group that the model selects", async () => {
   const { agent, ran, offered } = world();
   await agent.call("Go.", session);
   expect(offered().slice(0, 2)).toEqual([without, [...without, "remove"]]);
@@ -51,14 +51,17 @@ const refusals: Record<string, Hook> = {
   },
 };
 
-it.each(Object.entries(refusals))("not when a hook has %s", async (_, hook) => {
-  const { agent, ran, offered } = world({ hooks: [hook] });
-  await agent.call("Go.", session);
-  expect(offered()).toEqual([without, without, without]);
-  expect(ran).toEqual([]);
-});
+it.each(Object.entries(refusals))(
+  "does not activate a group when a hook has %s",
+  async (_, hook) => {
+    const { agent, ran, offered } = world({ hooks: [hook] });
+    await agent.call("Go.", session);
+    expect(offered()).toEqual([without, without, without]);
+    expect(ran).toEqual([]);
+  },
+);
 
-it("nor when a person has answered in its place, or edited it; but when they have approved it", async () => {
+it("activates a group when a person approves the call, not when they answer or edit it", async () => {
   const permissions = { ask: ["reset_equipped_tools"] };
   for (const [answer, isActive] of [
     ["answer", false],

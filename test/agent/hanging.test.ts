@@ -142,7 +142,7 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     expect(unhandled).toEqual([]);
   });
 
-  it("prepareInput that hangs: nothing has begun, so there is nothing but an error", async () => {
+  it("a hanging prepareInput, with an error and no task", async () => {
     const hanging = new Hanging();
     const clock = new ManualClock();
     const { store, run, stop } = start({ options: { prepareInput: hanging.hang } }, clock);
@@ -155,7 +155,7 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     expect(unhandled).toEqual([]);
   });
 
-  it("an onError hook that hangs, and hides nothing", async () => {
+  it("a hanging onError hook, without hiding the error", async () => {
     const hanging = new Hanging();
     const clock = new ManualClock();
     const refusal = Object.assign(new Error("no"), { statusCode: 401 });
@@ -166,7 +166,7 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     await expect(run.result()).rejects.toMatchObject({ code: "unauthorized" });
   });
 
-  it("a tool source that hangs when the task of a lost process is taken up", async () => {
+  it("a hanging tool source during a takeover", async () => {
     const { store, expire } = expiringStore();
     const model = scriptedModel(script);
     const losing = losingStore(store, 2, "after");
@@ -187,7 +187,7 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     expect(results).toMatchObject([{ state: "interrupted" }]);
   });
 
-  it("a hook that looks at the reply: what was said is kept", async () => {
+  it("a hanging postCall hook, and keeps the reply", async () => {
     const hanging = new Hanging();
     const clock = new ManualClock();
     const call = { call: "echo", input: { text: "a" } };
@@ -202,7 +202,7 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     expect(messages.at(-1)?.content).toMatchObject([{ type: "text" }]);
   });
 
-  it("a tool and all the hooks after it: they share the grace", async () => {
+  it("a tool and the hooks after it, which share the grace period", async () => {
     const clock = new ManualClock();
     const hanging = new Hanging();
     const later = new Hanging();
@@ -222,7 +222,7 @@ describe("a cancel ends, after a grace of five seconds,", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("a hook of a child that hangs", async () => {
+  it("a hanging hook of a child", async () => {
     const hanging = new Hanging();
     const clock = new ManualClock();
     const hooks = [{ name: "slow", preReasoning: hanging.hang }];
@@ -238,8 +238,8 @@ describe("a cancel ends, after a grace of five seconds,", () => {
   });
 });
 
-describe("what the user's code may do", () => {
-  it("take as long as it likes while nobody cancels", async () => {
+describe("user code", () => {
+  it("may take any time without a cancel", async () => {
     const clock = new ManualClock();
     const waits: Hook = { name: "slow", preActing: () => clock.sleep(86_400_000) };
     const { run } = start({ options: { hooks: [waits] } }, clock);
@@ -248,7 +248,7 @@ describe("what the user's code may do", () => {
     expect((await run.result()).text).toBe("summed up");
   });
 
-  it("come to an end within the grace: what it says is heard", async () => {
+  it("may finish within the grace period, and its result counts", async () => {
     const clock = new ManualClock();
     const began = Promise.withResolvers<void>();
     const { store, run, stop } = start(
@@ -277,7 +277,7 @@ describe("what the user's code may do", () => {
     expect(results).toMatchObject([{ state: "success", output: [{ text: "masked" }] }]);
   });
 
-  it("hear of the cancel itself and say so: that is no failure", async () => {
+  it("may throw the abort reason, which is not a failure", async () => {
     const stop = new AbortController();
     const began = Promise.withResolvers<void>();
     const hook: Hook = {
@@ -295,7 +295,7 @@ describe("what the user's code may do", () => {
     expect((await reply).generateReason).toBe("interrupted");
   });
 
-  it("hang in one call while another one fails the task: the failure is what is told", async () => {
+  it("may hang in one call while another fails the task; the failure is reported", async () => {
     const hanging = new Hanging();
     const clock = new ManualClock();
     const hook: Hook = {

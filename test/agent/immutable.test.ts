@@ -19,7 +19,7 @@ function agentOf(script: Script, more: Partial<ReActAgentOptions> = {}) {
 }
 
 describe("the transcript is not changed by", () => {
-  it("a hook that edits the messages of a model call in place: only that call sees it", async () => {
+  it("a hook that edits a model call's messages in place, except for that call", async () => {
     const hook: Hook = {
       name: "edits",
       preReasoning(_, call) {
@@ -43,7 +43,7 @@ describe("the transcript is not changed by", () => {
     }
   });
 
-  it("a hook that looks at the messages and leaves them: the model's view of them is the known one", async () => {
+  it("a hook that only reads messages, which stay cached", async () => {
     const hook: Hook = {
       name: "looks",
       preReasoning: (_, call) => ({ ...call, system: "Be short." }),
@@ -77,7 +77,7 @@ describe("the transcript is not changed by", () => {
     expect((await store.session("s"))[0]?.content).toEqual([{ type: "text", text: "First." }]);
   });
 
-  it("a hook that changes later what it has returned", async () => {
+  it("a hook that mutates its return value later", async () => {
     const edited = { ...userMessage("Edited."), role: "assistant" } as Message;
     const output = [{ type: "text" as const, text: "Made up." }];
     const hook: Hook = {
@@ -104,7 +104,7 @@ describe("the transcript is not changed by", () => {
     ]).toEqual([false, true, true]);
   });
 
-  it("a tool that changes its input, which is its own", async () => {
+  it("a tool that mutates its input", async () => {
     const sort = tool({
       name: "sort",
       description: "Sorts.",
@@ -121,7 +121,7 @@ describe("the transcript is not changed by", () => {
     expect(messages[1]?.content).toMatchObject([{ input: { list: [2, 1] } }]);
   });
 
-  it("a tool that changes the messages it is shown: that is its own failure", async () => {
+  it("a tool that mutates its messages, which throws in the tool", async () => {
     const forget = tool({
       name: "forget",
       description: "Forgets.",
@@ -136,7 +136,7 @@ describe("the transcript is not changed by", () => {
     expect(results.map(inShort)).toEqual([expect.stringMatching(/^error: Tool execution failed/)]);
   });
 
-  it("the caller, neither through what it sent nor through what it got", async () => {
+  it("a caller that mutates its input or the reply", async () => {
     const said = userMessage("First.");
     const answer = z.object({ list: z.array(z.number()) });
     const { agent, store } = agentOf([[{ call: "generate_response", input: { list: [1] } }]]);
@@ -152,7 +152,7 @@ describe("the transcript is not changed by", () => {
 });
 
 describe("an agent is not changed by", () => {
-  it("whoever keeps its options", async () => {
+  it("a caller that mutates the options", async () => {
     const deny = ["rm"];
     const context: Record<string, unknown> = { who: "Ann" };
     const budget = { iterations: 2 };
@@ -179,7 +179,7 @@ describe("an agent is not changed by", () => {
     expect([ran, reply.generateReason]).toEqual([[], "budget"]);
   });
 
-  it("a tool that changes what is preset for it", async () => {
+  it("a tool that mutates its presets", async () => {
     const preset = { list: [1] };
     const extra = { list: [1] };
     const input = jsonSchema<{ list: number[] }>({

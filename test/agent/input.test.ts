@@ -29,7 +29,7 @@ function agentOf(script: Script, more: Partial<ReActAgentOptions> = {}) {
   return { store, model, agent: new ReActAgent({ name: "lead", model, store, ...more }) };
 }
 
-describe("what nobody may say", () => {
+describe("forbidden input", () => {
   const always = {
     type: "answer",
     approvalId: "x",
@@ -71,7 +71,7 @@ describe("what nobody may say", () => {
     expect([ran.length, model.calls.length]).toEqual([0, 1]);
   });
 
-  it("is refused when it steers as well, and the run goes on", async () => {
+  it("is rejected by steer(), and the run continues", async () => {
     const { ran, rm: tool } = rm();
     const { agent, store } = agentOf([[{ call: "rm" }], "Hi."], { tools: [tool] });
     const run = agent.run("Go.", session);
@@ -86,7 +86,7 @@ describe("what nobody may say", () => {
     expect([reply.text, ran.length]).toEqual(["Hi.", 0]);
   });
 
-  it("is refused as an answer too", async () => {
+  it("is rejected in an answer", async () => {
     const { rm: tool } = rm();
     const { agent, store } = agentOf([[{ call: "rm" }], "Hi."], { tools: [tool] });
     const { approvals } = await agent.call("Go.", session);
@@ -99,7 +99,7 @@ describe("what nobody may say", () => {
   });
 });
 
-describe("results of outside calls", () => {
+describe("results of external calls", () => {
   const asks = () => {
     const outside = tool({ name: "outside", description: "Is elsewhere." });
     return agentOf([[{ call: "outside" }], "Thanks."], { tools: [outside] });
@@ -116,7 +116,7 @@ describe("results of outside calls", () => {
     expect(output.find(({ type }) => type === "tool_result")).toMatchObject({ status: "failed" });
   });
 
-  it("and the text beside them is heard", async () => {
+  it("are accepted with text beside them", async () => {
     const { agent, store, model } = asks();
     const { approvals } = await agent.call("Go.", session);
     const said = user(result(approvals[0]?.call.id ?? ""), { type: "text", text: "And hurry." });
@@ -135,7 +135,7 @@ describe("messages of an earlier conversation", () => {
     assistantMessage("Removed.", "lead"),
   ];
 
-  it("are read by the model, and are no work of the task", async () => {
+  it("reach the model but do not belong to the task", async () => {
     const { ran, rm: tool } = rm();
     const { agent, store, model } = agentOf(["As I said."], { tools: [tool], maxIters: 1 });
     const reply = await agent.call([...earlier, userMessage("Sure?")], session);
@@ -152,14 +152,14 @@ describe("messages of an earlier conversation", () => {
     expect(messages.every(({ metadata }, index) => index === 5 || metadata?.input)).toBe(true);
   });
 
-  it("ask the model, also when the last word is the agent's own", async () => {
+  it("start a model call, also when the last message is the agent's own", async () => {
     const { agent, store, model } = agentOf(["And more."]);
     const reply = await agent.call(earlier, session);
     expect([reply.text, model.calls.length]).toEqual(["And more.", 1]);
     await whatIsLeft(store, reply);
   });
 
-  it("are refused while a task of the session waits: they would hide its calls", async () => {
+  it("are rejected while a task of the session is suspended", async () => {
     const { rm: tool } = rm();
     const { agent, store } = agentOf([[{ call: "rm" }], "Hi."], { tools: [tool] });
     await agent.call("Go.", session);
@@ -187,8 +187,8 @@ describe("prepareInput", () => {
   });
 });
 
-describe("a steer that comes too late", () => {
-  it("stands before what the next call says", async () => {
+describe("a late steer()", () => {
+  it("comes before the input of the next call", async () => {
     const { agent, store, model } = agentOf(["One.", "Two."]);
     const run = agent.run("First.", session);
     await run.result();
@@ -203,7 +203,7 @@ describe("a steer that comes too late", () => {
   });
 });
 
-describe("a row that another process has posted", () => {
+describe("an inbox row of another process", () => {
   const rows: readonly (readonly ["answer" | "hint" | "input" | "cancel", unknown])[] = [
     ["input", user({ type: "text" })],
     ["input", { role: "user" }],
@@ -215,7 +215,7 @@ describe("a row that another process has posted", () => {
     ["answer", user({ type: "answer", approvalId: 7, callId: "c", decision: "approve" })],
   ];
 
-  it.each(rows)("of kind %s that cannot be read is put away: %j", async (kind, message) => {
+  it.each(rows)("of kind %s that is malformed is dropped: %j", async (kind, message) => {
     const { agent, store } = agentOf(["Hi.", "Ho."]);
     await store.post([{ id: "bad", kind, sessionId: "s", message: message as Message }]);
     const reply = await agent.call("Hello.", session);
@@ -228,7 +228,7 @@ describe("a row that another process has posted", () => {
     expect((await agent.call("Again.", session)).text).toBe("Ho.");
   });
 
-  it("to cancel needs no reason that can be read", async () => {
+  it("cancels with a malformed reason", async () => {
     const { agent, store } = agentOf(["Hi."]);
     const message = { role: "user", content: 7 } as unknown as Message;
     await store.post([{ id: "bad", kind: "cancel", sessionId: "s", message }]);
@@ -236,7 +236,7 @@ describe("a row that another process has posted", () => {
   });
 });
 
-describe("a task that waits", () => {
+describe("a suspended task", () => {
   const twoNames = () => {
     const store = memoryStore();
     const { ran, rm: tool } = rm();
@@ -245,7 +245,7 @@ describe("a task that waits", () => {
     return { store, ran, one: named("one", [[{ call: "rm" }], "done"]), other: named("other", []) };
   };
 
-  it("goes on with the agent whose calls it has open, and with no other", async () => {
+  it("resumes only with the agent that owns its open calls", async () => {
     const { store, one, other } = twoNames();
     const { approvals, task } = await one.call("Go.", session);
     const before = [await store.session("s"), await store.last(task.taskId)];
@@ -263,7 +263,7 @@ describe("a task that waits", () => {
     await whatIsLeft(store, reply);
   });
 
-  it("as a child ends when its agent has another name now", async () => {
+  it("fails as a child when its agent was renamed", async () => {
     const { rm: tool } = rm();
     const store = memoryStore();
     const lead = (helper: string) =>
@@ -294,7 +294,7 @@ describe("a task that waits", () => {
   });
 });
 
-describe("whatever goes wrong", () => {
+describe("any failure", () => {
   it("reaches the caller as an error with a code and its cause", async () => {
     const broken = memoryStore();
     const failure = new TypeError("The disk is gone.");
@@ -316,7 +316,7 @@ describe("whatever goes wrong", () => {
   });
 });
 
-it("blocks of every kind that may be said are stored as they are", async () => {
+it("stores allowed blocks of every kind unchanged", async () => {
   const source = { data: "AAAA", mimeType: "image/png" };
   const blocks: readonly Block[] = [
     text,

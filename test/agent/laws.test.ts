@@ -31,7 +31,7 @@ describe("any script", () => {
     expect([...takenBack]).toEqual(expect.arrayContaining(["provider_retry", "fallback"]));
   });
 
-  it("obeys them when models fail for good, and fails the same through all three doors", async () => {
+  it("obeys them when models fail permanently, with the same error through all three doors", async () => {
     let failures = 0;
     const property = fc.asyncProperty(planArbitrary({ ...size, mayGiveUp: true }), async (plan) => {
       const ends = await Promise.all(
@@ -67,7 +67,7 @@ describe("any script", () => {
     expect(failures).toBeGreaterThan(0);
   });
 
-  it("goes the same way every time, however the answers come", async () => {
+  it("takes the same steps however answers are delivered", async () => {
     const property = fc.asyncProperty(planArbitrary(size), async (plan) => {
       const stories = await Promise.all(
         [true, false].map(async (atOnce) => {
@@ -82,7 +82,7 @@ describe("any script", () => {
     await fc.assert(property, { numRuns });
   });
 
-  it("keeps a child's failure inside: the parent reads it and goes on (law 5)", async () => {
+  it("contains a child's failure: the parent reads it and continues (law 5)", async () => {
     const property = fc.asyncProperty(planArbitrary({ ...size, depth: 2 }), async (plan) => {
       const store = memoryStore();
       const broken = {

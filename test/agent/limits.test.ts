@@ -14,7 +14,7 @@ const forEver: Script = ({ tools, callIndex }) =>
   tools === undefined ? "That is all." : [{ call: "count", input: { n: callIndex } }];
 
 describe("maxIters", () => {
-  it("ends with a summary that is asked for without tools", async () => {
+  it("ends with a summary requested without tools", async () => {
     const { reply, model, output, tree, messages } = await runScript(forEver, {
       tools: [count],
       maxIters: 3,
@@ -34,7 +34,7 @@ describe("maxIters", () => {
     });
   });
 
-  it("tells the summary as such in the stream", async () => {
+  it("streams the summary with type summary", async () => {
     const model = scriptedModel(forEver);
     const agent = new ReActAgent({ name: "lead", model, tools: [count], maxIters: 1 });
     const seen: unknown[] = [];
@@ -47,13 +47,13 @@ describe("maxIters", () => {
     ]);
   });
 
-  it("counts per task: the next one starts anew", async () => {
+  it("counts per task", async () => {
     const { agent } = await runScript(forEver, { tools: [count], maxIters: 2 });
     const next = await agent.call("And now?", options);
     expect(next.generateReason).toBe("max_iterations");
   });
 
-  it("asks for one summary, also when a crash follows a summary without visible text", async () => {
+  it("requests one summary, also when a crash follows a summary without visible text", async () => {
     const blank = () => [{ thinking: "Hm." }];
     for (let at = 1; at < 8; at++) {
       const { store, expire } = expiringStore();
@@ -74,7 +74,7 @@ describe("maxIters", () => {
     }
   });
 
-  it("counts replies that nobody could see, each of which gets a reminder", async () => {
+  it("counts replies without visible content and sends a reminder for each", async () => {
     const blank = [{ thinking: "Hm." }];
     const { reply, model } = await runScript([blank, " ", [], "At last."], { maxIters: 10 });
     expect(reply).toMatchObject({ text: "At last.", generateReason: "model_stop" });
@@ -90,7 +90,7 @@ describe("maxIters", () => {
   });
 
   it.each(["image/png", "application/pdf", "audio/wav"])(
-    "takes a reply that is a file of type %s for an answer",
+    "accepts a file of type %s as an answer",
     async (mediaType) => {
       const { reply, model } = await runScript(
         [[{ file: { mediaType, data: { type: "data", data: "AAAA" } } }]],
@@ -103,12 +103,12 @@ describe("maxIters", () => {
     },
   );
 
-  it("does not take a reply with calls for a blank one", async () => {
+  it("does not treat a reply with calls as blank", async () => {
     const { model } = await runScript([[{ call: "same" }], "done"], { tools: [same] });
     expect(JSON.stringify(model.calls[1]?.prompt)).not.toContain("no visible text");
   });
 
-  it("refuses what is not a number of iterations", () => {
+  it("rejects an invalid number of iterations", () => {
     for (const maxIters of [0, -1, 1.5, Number.NaN]) {
       expect(() => new ReActAgent({ name: "a", model: scriptedModel([]), maxIters })).toThrow(
         expect.objectContaining({ code: "invalid_settings" }),
@@ -135,7 +135,7 @@ describe("a budget", () => {
     });
   });
 
-  it("of time, by the agent's clock", async () => {
+  it("of time uses the agent's clock", async () => {
     const clock = new ManualClock();
     const wait = tool({
       name: "wait",
@@ -153,7 +153,7 @@ describe("a budget", () => {
     expect(model.calls).toHaveLength(3);
   });
 
-  it("is shared by the whole subtree, and the call's beats the agent's", async () => {
+  it("is shared by the whole subtree; the call's overrides the agent's", async () => {
     const script: Script = ({ callIndex }) =>
       callIndex < 3 ? [{ call: "count", input: { n: callIndex } }] : "helped";
     const helper = new ReActAgent({ name: "helper", model: scriptedModel(script), tools: [count] });
@@ -199,8 +199,8 @@ describe("a budget", () => {
   });
 });
 
-describe("the breaker", () => {
-  it("tells the model at the third time, and ends the task at the fourth", async () => {
+describe("the repetition breaker", () => {
+  it("warns the model at the third repetition and ends the task at the fourth", async () => {
     const { reply, results, model, tree } = await runScript(() => [{ call: "same" }], {
       tools: [same],
     });
@@ -218,7 +218,7 @@ describe("the breaker", () => {
     });
   });
 
-  it("counts only what comes right after each other: another input, result or tool breaks the row", async () => {
+  it("counts consecutive repetitions only", async () => {
     const call = [{ call: "same" }];
     const other = [{ call: "count", input: { n: 1 } }];
     const script = [call, call, other, call, call, other, call, call, "done"];
@@ -230,7 +230,7 @@ describe("the breaker", () => {
     expect((await runScript([...grows, "done"], { tools: [growing] })).reply.text).toBe("done");
   });
 
-  it("counts within one task: what was asked in an earlier one is another question", async () => {
+  it("counts within one task", async () => {
     const script: Script = ({ callIndex }) => (callIndex % 2 === 0 ? [{ call: "same" }] : "fine");
     const { agent, store } = await runScript(script, { tools: [same] });
     for (let round = 0; round < 6; round++) {
@@ -244,7 +244,7 @@ describe("the breaker", () => {
 });
 
 describe("steer", () => {
-  it("puts a message before the model at the next reasoning, once", async () => {
+  it("delivers a message once, at the next reasoning", async () => {
     const store = memoryStore();
     const model = scriptedModel([[{ call: "wait" }], [{ call: "same" }], "done"]);
     const entered = Promise.withResolvers<void>();
@@ -273,7 +273,7 @@ describe("steer", () => {
     ]);
   });
 
-  it("is seen as a hint in the stream", async () => {
+  it("appears as a hint in the stream", async () => {
     const model = scriptedModel([[{ call: "steer" }], "done"]);
     const store = memoryStore();
     const steer = tool({
@@ -296,7 +296,7 @@ describe("steer", () => {
     expect(hints).toEqual(["Left."]);
   });
 
-  it("after the last reasoning is there for the next task", async () => {
+  it("after the last reasoning reaches the next task", async () => {
     const model = scriptedModel(["one", "two"]);
     const agent = new ReActAgent({ name: "lead", model });
     const run = agent.run("Go.", options);

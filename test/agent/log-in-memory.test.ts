@@ -98,8 +98,8 @@ async function expectTrimmed(store: Store, rootTaskId: string): Promise<void> {
   await expect(store.read(rootTaskId, -1, 1)).rejects.toMatchObject({ code: "cursor_expired" });
 }
 
-describe("a log in memory that is full", () => {
-  it("lets go of what a fast reader has read, who gets everything once and in order", async () => {
+describe("a full in-memory log", () => {
+  it("drops events that a fast reader has read, without loss", async () => {
     const { agent, store } = talker();
     const run = agent.run("Go.");
     const { rootTaskId } = await run.task;
@@ -117,7 +117,7 @@ describe("a log in memory that is full", () => {
     expect(most).toBeLessThan(maxLogBytes + underWay * 200);
   });
 
-  it("holds the model up for a reader that stops, until it reads on", async () => {
+  it("pauses the model while a reader is stopped", async () => {
     const { agent, store, count } = talker();
     const run = agent.run("Go.");
     const { rootTaskId } = await run.task;
@@ -137,7 +137,7 @@ describe("a log in memory that is full", () => {
     expect(await fast).toEqual(events);
   });
 
-  it("goes on when the reader that it waited for leaves", async () => {
+  it("continues when the stopped reader leaves", async () => {
     const { agent, store, count } = talker();
     const run = agent.run("Go.");
     const slow = await readSome(run, 10);
@@ -147,7 +147,7 @@ describe("a log in memory that is full", () => {
     await expectTrimmed(store, (await run.task).rootTaskId);
   });
 
-  it("goes on when a reader fails that it waited for", async () => {
+  it("continues when the stopped reader fails", async () => {
     const inner = memoryStore({ maxLogBytes });
     let isBroken = false;
     const read: Store["read"] = (...args) =>
@@ -162,7 +162,7 @@ describe("a log in memory that is full", () => {
     expect((await run.result()).text).toContain(`word ${chunks - 1}`);
   });
 
-  it("does not hold up a cancel", async () => {
+  it("does not delay a cancel", async () => {
     const { agent, store, count } = talker();
     const run = agent.run("Go.");
     const { rootTaskId } = await run.task;
@@ -181,7 +181,7 @@ describe("a log in memory that is full", () => {
     expect(await law12(store, rootTaskId)).toEqual([]);
   });
 
-  it("holds nobody up whom nobody reads", async () => {
+  it("does not pause a run without readers", async () => {
     const { agent, store } = talker();
     const run = agent.run("Go.");
     expect((await run.result()).text).toContain(`word ${chunks - 1}`);
@@ -191,7 +191,7 @@ describe("a log in memory that is full", () => {
     expect(await law12(store, rootTaskId)).toEqual([]);
   });
 
-  it("counts what children say, at any depth", async () => {
+  it("counts events of children at any depth", async () => {
     const leaf = talker();
     const parent = (name: string, child: ReActAgent) => {
       const turns = [{ call: child.name, input: { prompt: "Go." } }, "Done."];
@@ -213,7 +213,7 @@ describe("a log in memory that is full", () => {
     expect((await run.result()).text).toBe("Done.");
   });
 
-  it("counts what a child in the background says", async () => {
+  it("counts events of background children", async () => {
     const { root, store, count } = starter();
     const run = root.run("Go.", { until: "tree" });
     const slow = await readSome(run, 10);
@@ -225,7 +225,7 @@ describe("a log in memory that is full", () => {
     expect(checkStream(events)).toEqual([]);
   });
 
-  it("does not wait for a reader that has all it wants", async () => {
+  it("does not wait for a reader that has finished", async () => {
     const { root, count } = starter();
     const run = root.run("Go.");
     const reader = run[Symbol.asyncIterator]();
@@ -237,7 +237,7 @@ describe("a log in memory that is full", () => {
     expect(count.given).toBeGreaterThan(chunks);
   });
 
-  it("is none where the store is durable", async () => {
+  it("does not apply to a durable store", async () => {
     const folder = createFolder();
     const store = sqliteStore(join(folder, "store.db"));
     const { agent } = talker({ store });
@@ -252,7 +252,7 @@ describe("a log in memory that is full", () => {
   });
 });
 
-describe("a reader that comes when the beginning is gone", () => {
+describe("a reader after the log was trimmed", () => {
   const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
   const before: ScriptedTurn[] = [
     [{ thinking: "Hm." }, "I look. ", { call: "look", id: "call_1" }],
@@ -314,7 +314,7 @@ describe("a reader that comes when the beginning is gone", () => {
     expect(foldOf(frames)).toEqual(expected);
   });
 
-  it("begins with what is left when it comes while the beginning goes", async () => {
+  it("starts with the remaining events during a trim", async () => {
     const inner = memoryStore({ maxLogBytes: 512 * 1024 });
     const trims: PromiseWithResolvers<void>[] = [];
     const trim: Store["trim"] = async (...args) => {
@@ -335,7 +335,7 @@ describe("a reader that comes when the beginning is gone", () => {
     expect(rest.filter(({ type }) => type === "task.snapshot")).toEqual([]);
   });
 
-  it("sees the end of the root also when that is gone", async () => {
+  it("sees the root's end after it was trimmed", async () => {
     const { agent, store } = talker({ store: memoryStore({ maxLogBytes: 1 }) });
     const run = agent.run("Go.");
     await run.result();
@@ -345,7 +345,7 @@ describe("a reader that comes when the beginning is gone", () => {
     expect(frames).toMatchObject([{ type: "task.snapshot", task: { status: "completed" } }]);
   });
 
-  it("sees nothing of what others did after the end of the root", async () => {
+  it("sees nothing of other tasks after the root's end", async () => {
     const { root, store } = starter();
     const run = root.run("Go.");
     await run.settled();
@@ -368,7 +368,7 @@ describe("a reader that comes when the beginning is gone", () => {
     return { whole: all.filter(({ last }) => last), joined };
   }
 
-  it.for([alone, team])("gets every message whole from stream(): %o", async (cast) => {
+  it.for([alone, team])("gets every complete message from stream(): %o", async (cast) => {
     const all = cast(Number.POSITIVE_INFINITY);
     const expected = await said(all.agent.stream("Go.", { sessionId }));
     expect(expected.whole.length).toBeGreaterThan(3);
@@ -390,7 +390,7 @@ describe("a reader that comes when the beginning is gone", () => {
     execute: () => "as asked",
   });
 
-  it("hears from stream() what becomes of a call that was made before", async () => {
+  it("gets the result of an earlier call from stream()", async () => {
     const model = scriptedModel([[speech, { call: "ask" }], "Done."]);
     const store = memoryStore({ maxLogBytes });
     const agent = new ReActAgent({ name: "lead", model, store, tools: [ask] });
@@ -409,7 +409,7 @@ describe("a reader that comes when the beginning is gone", () => {
     expect(await law12(store, task.rootTaskId)).toEqual([]);
   });
 
-  it("gets each message once from the stream() of a task that goes on", async () => {
+  it("gets each message once from stream() of a resumed task", async () => {
     const { agent, count } = talker({ tools: [ask], before: [[{ call: "ask" }]] });
     const { approvals } = await agent.call("Go.", { sessionId });
     const answers = approvals.map((approval) => approval.approve());

@@ -15,7 +15,7 @@ async function connect(): Promise<McpConnection> {
 }
 
 describe("an agent with an MCP server", () => {
-  it("sees a tool that comes, and that one goes, at its next reasoning", async () => {
+  it("sees added and removed tools at the next reasoning", async () => {
     const offers: boolean[] = [];
     const turns = [
       [{ call: "grow" }],
@@ -39,7 +39,7 @@ describe("an agent with an MCP server", () => {
     ]);
   });
 
-  it("shows the progress of a call in its stream, before the call's end", async () => {
+  it("streams the progress of a running call", async () => {
     const play = [[{ call: "count" }], "done"];
     const { events, results } = await runScript(play, { toolSources: [await connect()] });
     const [result] = results;

@@ -17,8 +17,8 @@ function discardsOf(events: readonly TaskEvent[]) {
   );
 }
 
-describe("a model that breaks off", () => {
-  it("is asked again, and what it had shown is taken back", async () => {
+describe("a model stream that breaks", () => {
+  it("is retried, and its chunks are discarded", async () => {
     const broken = [{ thinking: "Hm." }, "Half a sen", { call: "same" }, { error: overloaded() }];
     const { reply, events, output, results } = await runScript([broken, "The whole sentence."], {
       tools: [same],
@@ -42,7 +42,7 @@ describe("a model that breaks off", () => {
     expect(discards).toBeLessThan(again); // nobody has the text twice, not for a moment
   });
 
-  it("for good fails the task, and nothing that it has shown is kept", async () => {
+  it("fails the task after the last attempt and keeps no chunk", async () => {
     const store = memoryStore();
     const model = scriptedModel(() => ["Half", { error: overloaded() }]);
     const agent = new ReActAgent({ name: "lead", model, store, modelExecution: quick });
@@ -54,7 +54,7 @@ describe("a model that breaks off", () => {
     expect(output.map(({ type }) => type)).toEqual(["discarded", "discarded", "discarded"]);
   });
 
-  it("is not asked again when that cannot help", async () => {
+  it("is not retried after a permanent error", async () => {
     const model = scriptedModel(() => ({ error: refused() }));
     const agent = new ReActAgent({ name: "lead", model });
     await expect(agent.call("Go.")).rejects.toMatchObject({ code: "unauthorized" });
@@ -79,11 +79,11 @@ describe("a model that breaks off", () => {
   );
 });
 
-describe("a list of models", () => {
+describe("a list of fallback models", () => {
   const models = (...scripts: Script[]) =>
     scripts.map((script, index) => scriptedModel(script, { modelId: `m${index}` }));
 
-  it("is gone through until one answers", async () => {
+  it("is tried in order until a model answers", async () => {
     const [one, two, three] = models(
       () => ({ error: refused() }),
       () => ["Half", { error: overloaded() }],
@@ -98,7 +98,7 @@ describe("a list of models", () => {
     expect(messages.at(-1)?.metadata).toMatchObject({ model: "scripted/m2", iteration: 1 });
   });
 
-  it("fails with the error of the last", async () => {
+  it("fails with the last model's error", async () => {
     const [one, two] = models(
       () => ({ error: overloaded() }),
       () => ({ error: refused() }),
@@ -110,7 +110,7 @@ describe("a list of models", () => {
   });
 });
 
-describe("how a reply ends", () => {
+describe("the end of a reply", () => {
   it.each([
     ["length", "max_output_tokens"],
     ["content-filter", "content_filter"],
@@ -137,7 +137,7 @@ describe("how a reply ends", () => {
     },
   );
 
-  it("with thinking alone: it is not sent back, signed or not, since providers refuse it alone", async () => {
+  it("with thinking only is not sent back, because providers reject it", async () => {
     const signed = { openai: { itemId: "rs_1" } };
     const thought = [
       { chunk: { type: "reasoning-start", id: "r", providerMetadata: signed } },
@@ -151,7 +151,7 @@ describe("how a reply ends", () => {
     expect(next.messages.at(-1)?.content).toMatchObject([{ type: "thinking" }, { type: "text" }]);
   });
 
-  it("by length in the middle of a call: the whole ones run, the half one was never there", async () => {
+  it("by length in the middle of a call runs the complete calls and drops the partial one", async () => {
     const half = { type: "tool-input-start", id: "half", toolName: "same" } as const;
     const script = [
       [
@@ -170,13 +170,13 @@ describe("how a reply ends", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("the model's own options are handed on", async () => {
+  it("passes model options on", async () => {
     const modelOptions = { maxOutputTokens: 100, temperature: 0.5 };
     const { model } = await runScript(["hi"], { modelOptions });
     expect(model.calls[0]).toMatchObject(modelOptions);
   });
 
-  it("arguments that end otherwise than they streamed: what counts is what is shown", async () => {
+  it("uses the final arguments when they differ from the deltas", async () => {
     const call = { call: "same", input: {}, deltas: ['{"sor', 'ry":'] };
     const { reply, output } = await runScript([[call], "done"], { tools: [same] });
     expect(reply.text).toBe("done");
@@ -185,8 +185,8 @@ describe("how a reply ends", () => {
   });
 });
 
-describe("what a model shows", () => {
-  it("blocks that overlap, files and sources come in the order in which they began", async () => {
+describe("model output", () => {
+  it("orders overlapping blocks, files and sources by their start", async () => {
     const chunk = (value: object) => ({ chunk: value });
     const script = [
       [
@@ -213,7 +213,7 @@ describe("what a model shows", () => {
     });
   });
 
-  it("what the model says its answer rests on is in the reply and in the transcript, all of it", async () => {
+  it("keeps all sources in the reply and the transcript", async () => {
     const sources = [
       { id: "s1", url: "https://example.com", title: "One" },
       { id: "s2", title: "Two", mediaType: "application/pdf" },
@@ -233,7 +233,7 @@ describe("what a model shows", () => {
     expect((await runScript(["None."])).reply.metadata).not.toHaveProperty("sources");
   });
 
-  it("thinking is a summary, and raw only when asked for", async () => {
+  it("shows thinking as a summary, and raw with rawReasoning", async () => {
     const script = [[{ thinking: ["Let me ", "see."] }, "Yes."]];
     const plain = await runScript(script);
     expect(plain.output[0]).toMatchObject({ summary: [{ type: "text", text: "Let me see." }] });
@@ -245,7 +245,7 @@ describe("what a model shows", () => {
     });
   });
 
-  it("chunks of the stream are deltas, or the text so far, or left out", async () => {
+  it("streams deltas, accumulated text or no chunks", async () => {
     const model = () => scriptedModel([[{ thinking: "Hm." }, { text: ["a", "b", "c"] }]]);
     const seen = async (more: object) => {
       const agent = new ReActAgent({ name: "lead", model: model() });
@@ -257,7 +257,7 @@ describe("what a model shows", () => {
     expect(await seen({ chunks: false })).toEqual(["abc."]);
   });
 
-  it("usage is counted per task and told as it grows", async () => {
+  it("counts usage per task and reports it as it grows", async () => {
     const usage = (inputTokens: number) => ({ usage: { inputTokens, outputTokens: 1 } });
     const { events, messages } = await runScript(
       [

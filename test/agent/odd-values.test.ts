@@ -18,38 +18,38 @@ async function playParts(...turns: readonly (readonly unknown[])[]) {
   return { reply, ...(await whatIsLeft(store, reply)) };
 }
 
-describe("what providers send that they should not", () => {
+describe("invalid provider data", () => {
   const text = [
     { type: "text-start", id: "1" },
     { type: "text-delta", id: "1", delta: "Hello." },
     { type: "text-end", id: "1" },
   ];
 
-  it("a finish without usage is one that nobody counted", async () => {
+  it("accepts a finish without usage", async () => {
     const { reply, tree } = await playParts([...text, stop]);
     expect(reply.text).toBe("Hello.");
     const nothing = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
     expect(tree.tasks[reply.task.taskId]?.usage).toEqual(nothing);
   });
 
-  it("a count that is no number was not counted", async () => {
+  it("ignores a count that is not a number", async () => {
     const odd = { inputTokens: { total: Number.NaN, cacheRead: -1 }, outputTokens: { total: 2 } };
     const { reply } = await playParts([...text, { ...stop, usage: odd }]);
     expect(reply.usage).toEqual({ input_tokens: 0, output_tokens: 2, total_tokens: 2 });
   });
 
-  it("a finish without a reason is a stream that was cut", async () => {
+  it("treats a finish without a reason as a cut stream", async () => {
     const played = playParts([...text, { type: "finish", usage }]);
     await expect(played).rejects.toMatchObject({ code: "stream_cut" });
   });
 
-  it("a delta without text says nothing", async () => {
+  it("ignores a delta without text", async () => {
     const odd = [{ type: "text-delta", id: "1" }, ...text, { ...stop, usage }];
     const { reply } = await playParts([{ type: "text-start", id: "1" }, ...odd]);
     expect(reply.text).toBe("Hello.");
   });
 
-  it.each(["", undefined])("a call named %j is a call of no tool", async (toolName) => {
+  it.each(["", undefined])("reports a call named %j as an unknown tool", async (toolName) => {
     const call = { type: "tool-call", toolCallId: "c", toolName, input: "{}" };
     const calls = { type: "finish", finishReason: { unified: "tool-calls", raw: "x" }, usage };
     const { reply, results } = await playParts([call, calls], [...text, { ...stop, usage }]);
@@ -60,23 +60,20 @@ describe("what providers send that they should not", () => {
   });
 });
 
-describe("what users give that they should not", () => {
+describe("invalid user data", () => {
   const model = () => scriptedModel(["done"]);
 
-  it("no model at all is an error at construction", () => {
+  it("rejects a missing model at construction", () => {
     const make = () => new ReActAgent({ name: "lead", model: [] });
     expect(make).toThrow(expect.objectContaining({ code: "invalid_settings" }));
   });
 
-  it.each(["a/b", "", "x".repeat(129)])(
-    "the agent id %j is an error at construction",
-    (agentId) => {
-      const make = () => new ReActAgent({ name: "lead", agentId, model: model() });
-      expect(make).toThrow(expect.objectContaining({ code: "invalid_agent_id" }));
-    },
-  );
+  it.each(["a/b", "", "x".repeat(129)])("rejects the agent id %j at construction", (agentId) => {
+    const make = () => new ReActAgent({ name: "lead", agentId, model: model() });
+    expect(make).toThrow(expect.objectContaining({ code: "invalid_agent_id" }));
+  });
 
-  it.each(["a/b", "", undefined])("a child with the id %j is a failed call", async (agentId) => {
+  it.each(["a/b", "", undefined])("fails the call of a child with the id %j", async (agentId) => {
     const child = new ReActAgent({ name: "kid", model: model() });
     const spawn = tool({
       name: "spawn",
@@ -95,7 +92,7 @@ describe("what users give that they should not", () => {
     expect(Object.keys(tree.tasks)).toHaveLength(1);
   });
 
-  it("progress that is no number is not told", async () => {
+  it("ignores progress that is not a number", async () => {
     const count = tool({
       name: "count",
       description: "Counts.",
@@ -113,7 +110,7 @@ describe("what users give that they should not", () => {
     expect(results.map(inShort)).toEqual(["success: ok"]);
   });
 
-  it("a hook's message with the id of an earlier call fails with the hook's name, and runs nothing", async () => {
+  it("rejects a hook's message that reuses a call id, and runs nothing", async () => {
     let runs = 0;
     const act = tool({ name: "act", description: "Acts.", execute: () => `${++runs}` });
     const content = [{ type: "tool_use", id: "first", name: "act", input: {} }] as const;
@@ -131,29 +128,26 @@ describe("what users give that they should not", () => {
   it.each([
     ["a BigInt", z.object({ n: z.number().transform(BigInt) }), "a BigInt at n"],
     ["a Map", z.object({ n: z.number().transform((n) => new Map([[n, n]])) }), "a Map at n"],
-  ])(
-    "an output schema that makes %s of the answer is told so, at once",
-    async (_, output, what) => {
-      const model = scriptedModel([[{ call: "generate_response", input: { n: 1 } }], "done"]);
-      const store = memoryStore();
-      const agent = new ReActAgent({ name: "lead", model, store });
-      const failed = agent.call("Go.", { output, sessionId: "s" });
-      await expect(failed).rejects.toMatchObject({
-        code: "structured_output_not_json",
-        message: expect.stringContaining(what),
-      });
-      expect(model.calls).toHaveLength(1);
-      const [root] = await store.tasks({ sessionId: "s" });
-      await whatIsLeft(store, { task: { taskId: "", rootTaskId: "", sessionId: "s", ...root } });
-    },
-  );
+  ])("rejects an output schema that produces %s", async (_, output, what) => {
+    const model = scriptedModel([[{ call: "generate_response", input: { n: 1 } }], "done"]);
+    const store = memoryStore();
+    const agent = new ReActAgent({ name: "lead", model, store });
+    const failed = agent.call("Go.", { output, sessionId: "s" });
+    await expect(failed).rejects.toMatchObject({
+      code: "structured_output_not_json",
+      message: expect.stringContaining(what),
+    });
+    expect(model.calls).toHaveLength(1);
+    const [root] = await store.tasks({ sessionId: "s" });
+    await whatIsLeft(store, { task: { taskId: "", rootTaskId: "", sessionId: "s", ...root } });
+  });
 });
 
-describe("an error of a task says where", () => {
+describe("an error names its place", () => {
   const broken = () =>
     scriptedModel([{ error: Object.assign(new Error("no"), { statusCode: 401 }) }]);
 
-  it("of the root: when it is thrown, in the record and on the wire", async () => {
+  it("for the root: in the exception, the record and the event", async () => {
     const store = memoryStore();
     const agent = new ReActAgent({ name: "lead", model: broken(), store });
     const run = agent.run("Go.", { sessionId: "s" });
@@ -166,7 +160,7 @@ describe("an error of a task says where", () => {
     expect((await readLog(store, taskId)).at(-1)).toMatchObject({ task: { error: { where } } });
   });
 
-  it("of a child: which one, with the path to it", async () => {
+  it("for a child: its path", async () => {
     const child = new ReActAgent({ name: "kid", model: broken() });
     const script = [[{ call: "kid", input: { prompt: "x" } }], "done"];
     const { reply, store, results } = await runScript(script, { tools: [agentTool(child)] });
@@ -176,7 +170,7 @@ describe("an error of a task says where", () => {
     expect(record?.error?.where).toEqual({ taskId: id, path: "s/kid" });
   });
 
-  it("of a hook, and one that has a place keeps it", async () => {
+  it("for a hook, unless the error already has a place", async () => {
     const where = { path: "elsewhere" };
     const thrown = new RivuletError("mine", "no", { where, hint: "Look there." });
     const agent = new ReActAgent({

@@ -10,7 +10,7 @@ const usd = (amount: number) => ({ amount, currency: "USD" });
 const look = tool({ name: "look", description: "Looks.", execute: (_, { callId }) => callId });
 const looksForEver: Script = () => [{ call: "look" }];
 
-describe("a price that nothing can be counted by fails the run", () => {
+describe("an invalid price fails the run:", () => {
   const prices: readonly [string, () => unknown][] = [
     ["no number", () => usd(Number.NaN)],
     ["text", () => ({ amount: "0.01", currency: "USD" })],
@@ -35,7 +35,7 @@ describe("a price that nothing can be counted by fails the run", () => {
     expect(task?.status).toBe("failed");
   });
 
-  it("one that throws, with what it threw", async () => {
+  it("a function that throws, with its error", async () => {
     const thrown = new Error("no such model");
     const price: Price = () => {
       throw thrown;
@@ -56,7 +56,7 @@ describe("a price that nothing can be counted by fails the run", () => {
     await expect(agent.call("Go.")).rejects.toMatchObject({ code: "price_failed" });
   });
 
-  it("but a cancel stays a cancel", async () => {
+  it("except after a cancel", async () => {
     const store = memoryStore();
     const price: Price = () => {
       throw new Error("no such model");
@@ -72,8 +72,8 @@ describe("a price that nothing can be counted by fails the run", () => {
   });
 });
 
-describe("what a task has cost", () => {
-  it("is a sum as people write it, and a budget of it is reached", async () => {
+describe("the cost of a task", () => {
+  it("is an exact decimal and counts against the budget", async () => {
     const amounts = [0.7, 0.1, 0.1];
     const model = scriptedModel(looksForEver);
     const options = { name: "lead", model, tools: [look], budget: { cost: 0.8 } };

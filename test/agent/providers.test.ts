@@ -82,7 +82,7 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])(
     }
     const all = ["clock", "weather Köln"];
 
-    it("asks again, runs each call once and whole, and answers", async () => {
+    it("retries, runs each complete call once, and answers", async () => {
       let retried = 0;
       const cuts = await eachCut(async ({ where }, provider) => {
         const { agent, store, executed } = workplace(provider, 2);
@@ -98,7 +98,7 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])(
       expect(retried).toBeGreaterThan(cuts / 2);
     });
 
-    it("fails when it may not ask again, with no call run, and its session goes on", async () => {
+    it("fails without retries, runs no call, and leaves the session usable", async () => {
       let failures = 0;
       const cuts = await eachCut(async ({ where }, provider) => {
         const { agent, store, executed } = workplace(provider, 1);

@@ -17,7 +17,7 @@ function annotationsOf(item: unknown): readonly Annotation[] {
 }
 
 describe("a citable result", () => {
-  it("has a number: between markers for the model, on its blocks for people", async () => {
+  it("has a number, in markers for the model and on blocks for people", async () => {
     const { results, output } = await runScript([[{ call: "sky" }, { call: "sea" }], "done"], {
       tools: [sky, sea],
     });
@@ -33,7 +33,7 @@ describe("a citable result", () => {
     ]);
   });
 
-  it("is cited while the answer streams, at the place of the marker, whatever the cuts", async () => {
+  it("is cited at the marker's place while streaming, for any chunking", async () => {
     const text = "Blue 🌊[^1], salty[^2], [^3] and [^1].";
     for (let cut = 1; cut < text.length; cut++) {
       const answer = { text: [text.slice(0, cut), text.slice(cut)] };
@@ -52,7 +52,7 @@ describe("a citable result", () => {
     }
   });
 
-  it("is every result when the agent says so, and no failed one", async () => {
+  it("is every successful result with references: true", async () => {
     const plain = tool({ name: "plain", description: "Is plain.", execute: () => "plain" });
     const fails = tool({
       name: "fails",
@@ -70,7 +70,7 @@ describe("a citable result", () => {
     expect(shown.map(({ block_list }) => block_list[0]?.reference_id)).toEqual([1, undefined]);
   });
 
-  it("that was streamed has its number on all of its blocks", async () => {
+  it("has its number on all streamed blocks", async () => {
     const streams = tool({
       name: "streams",
       description: "Streams.",
@@ -88,7 +88,7 @@ describe("a citable result", () => {
     expect(annotationsOf(output.at(-1))).toHaveLength(1);
   });
 
-  it("keeps its number in the tasks that follow", async () => {
+  it("keeps its number in later tasks", async () => {
     const { agent, store } = await runScript(
       [[{ call: "sky" }], "Blue[^1].", [{ call: "sea" }], "Both: [^1][^2]."],
       {
@@ -103,7 +103,7 @@ describe("a citable result", () => {
   });
 });
 
-describe("what a child cites", () => {
+describe("a child's citation", () => {
   const helper = (answer: string) =>
     agentTool(
       new ReActAgent({
@@ -117,7 +117,7 @@ describe("what a child cites", () => {
     );
   const ask = { call: "helper", input: { prompt: "x" } };
 
-  it("comes first in its parent's result, in the parent's numbers, and can be cited there", async () => {
+  it("comes first in the parent's result, renumbered and citable", async () => {
     const script = [[{ call: "sky" }], [ask], "Blue[^1] and blue[^2]."];
     const tools = [sky, helper("It is blue[^2].")];
     const { results, output, tree } = await runScript(script, { tools });
@@ -137,14 +137,14 @@ describe("what a child cites", () => {
     expect(cited.block_list[0]).toMatchObject({ text: "The sky is blue." });
   });
 
-  it("and does not cite stays with it", async () => {
+  it("does not include uncited results", async () => {
     const { results } = await runScript([[ask], "done"], { tools: [helper("Nothing to cite.")] });
     expect((results[0] as ToolResultBlock).output).toEqual([
       { type: "text", text: "Nothing to cite." },
     ]);
   });
 
-  it("reaches a grandparent, with the address of the block that brought it", async () => {
+  it("reaches a grandparent with the original block's address", async () => {
     const lead = (
       name: string,
       tools: Parameters<typeof runScript>[1],
@@ -167,7 +167,7 @@ describe("what a child cites", () => {
     expect(textOf((results[0] as ToolResultBlock).output)).toContain("The sea is salty.");
   });
 
-  it("is not lost when the process is, between the child's end and its parent's result", async () => {
+  it("survives a crash between the child's end and the parent's result", async () => {
     const { store: inner, expire } = expiringStore();
     let gone = false;
     const store = {

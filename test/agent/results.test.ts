@@ -32,8 +32,8 @@ async function result(act: Tool, more: Partial<ReActAgentOptions> = {}) {
 
 const png = (data: string): Block => ({ type: "image", source: { data, mimeType: "image/png" } });
 
-describe("a result has two audiences", () => {
-  it("one value serves both", async () => {
+describe("a tool result", () => {
+  it("shows one value to model and people", async () => {
     const { model, item } = await result(acting(() => "plain"));
     expect(model).toBe("success: plain");
     expect(item.block_list).toEqual([{ type: "text", text: "plain" }]);
@@ -42,19 +42,19 @@ describe("a result has two audiences", () => {
   it.each([
     ["content and display", { content: "for the model", display: "for people" }],
     ["the seed's names", { message_content: "for the model", block_list: "for people" }],
-  ])("two values serve one each: %s", async (_, returned) => {
+  ])("separates model and people: %s", async (_, returned) => {
     const { model, item, events } = await result(acting(() => returned));
     expect(model).toBe("success: for the model");
     expect(item.block_list).toEqual([{ type: "text", text: "for people" }]);
     expect(JSON.stringify(events)).not.toContain("for the model");
   });
 
-  it("an object with other fields is a value like any other", async () => {
+  it("treats an object with other fields as a plain value", async () => {
     const { model } = await result(acting(() => ({ content: "a", pages: 3 })));
     expect(model).toBe('success: {"content":"a","pages":3}');
   });
 
-  it("an edit that is for the model alone leaves people what they would have seen, whoever made the result", async () => {
+  it("keeps the display when a hook edits only the content", async () => {
     const postActing: Hook["postActing"] = (_, _call, given) => ({
       ...given,
       output: [{ type: "text", text: "short" }],
@@ -75,7 +75,7 @@ describe("a result has two audiences", () => {
     }
   });
 
-  it("the stream of agent events has people's view", async () => {
+  it("streams the display", async () => {
     const act = acting(() => ({ content: "for the model", display: "for people" }));
     const model = scriptedModel([[{ call: "act" }], "done"]);
     const agent = new ReActAgent({ name: "lead", model, tools: [act] });
@@ -85,7 +85,7 @@ describe("a result has two audiences", () => {
 });
 
 describe("a tool that emits", () => {
-  it("text streams it, and what it returns is for the model only", async () => {
+  it("text streams it and returns a string for the model only", async () => {
     const act = acting(async (_, { emit }) => {
       emit("One ");
       await turns(2);
@@ -102,7 +102,7 @@ describe("a tool that emits", () => {
     expect(deltas).toEqual(["One ", "two ", "🌊"]);
   });
 
-  it("text and returns something for people shows both", async () => {
+  it("text and returns a display shows both", async () => {
     const act = acting((_, { emit }) => {
       emit("Working. ");
       return { content: "for the model", display: "The table." };
@@ -112,13 +112,13 @@ describe("a tool that emits", () => {
     expect(item.block_list).toMatchObject([{ text: "Working. " }, { text: "The table." }]);
   });
 
-  it("text and returns nothing says so to the model", async () => {
+  it("text and returns nothing reports that to the model", async () => {
     const { model, item } = await result(acting((_, { emit }) => emit("Seen.")));
     expect(model).toBe("success: (no output)");
     expect(item.block_list).toEqual([{ type: "text", text: "Seen." }]);
   });
 
-  it("an image again and again: each is a better one", async () => {
+  it("an image repeatedly replaces the partial image", async () => {
     const act = acting((_, { emit }) => {
       emit("Look: ");
       emit(png("AA=="));
@@ -152,7 +152,7 @@ describe("a tool that emits", () => {
     ]);
   });
 
-  it("before it fails keeps what it has shown, and says why after it", async () => {
+  it("before it fails keeps the output and appends the error", async () => {
     const act = acting((_, { emit }) => {
       emit("So far. ");
       throw new Error("disk full");
@@ -163,7 +163,7 @@ describe("a tool that emits", () => {
     expect(item.block_list[0]).toMatchObject({ text: "So far. " });
   });
 
-  it("after its end is not heard any more", async () => {
+  it("after its end is ignored", async () => {
     let emitLater = () => {};
     const act = acting((_, { emit, progress }) => {
       emitLater = () => {
@@ -183,7 +183,7 @@ describe("a tool that emits", () => {
     expect(JSON.stringify(events)).not.toContain("late");
   });
 
-  it("progress tells the last, and only while it runs", async () => {
+  it("progress shows the latest value while it runs", async () => {
     const act = acting((_, { progress }) => {
       progress({ progress: 1, total: 2, message: "half" });
       progress({ progress: 2 });
@@ -195,7 +195,7 @@ describe("a tool that emits", () => {
     expect(item).not.toHaveProperty("progress");
   });
 
-  it("is heard by the toolkit's own callback, with its call", async () => {
+  it("calls the toolkit's onChunk with the call", async () => {
     const heard: unknown[] = [];
     const act = acting((_, { emit }) => {
       emit("a");
@@ -214,7 +214,7 @@ describe("a tool that emits", () => {
     ]);
   });
 
-  it("in two attempts shows the second: what the first has shown is taken back", async () => {
+  it("in two attempts shows only the second", async () => {
     const act = acting(
       (_, { emit, attempt }) => {
         emit(`Attempt ${attempt}. `);
@@ -230,7 +230,7 @@ describe("a tool that emits", () => {
   });
 });
 
-describe("what a tool finds in its context", () => {
+describe("the tool context", () => {
   class Database {
     readonly name: string;
     constructor(name: string) {
@@ -238,7 +238,7 @@ describe("what a tool finds in its context", () => {
     }
   }
 
-  it("the call's values before the agent's before the toolkit's", async () => {
+  it("prefers the call's values to the agent's and the toolkit's", async () => {
     const act = acting((_, context) => [
       context.get("who"),
       context.get("where"),
@@ -265,7 +265,7 @@ describe("what a tool finds in its context", () => {
     expect(item).toMatchObject({ item: { text: '["call","agent","kit","main","none"]' } });
   });
 
-  it("who and where it is", async () => {
+  it("has ids, names and paths", async () => {
     const act = acting((_, context) => ({
       agent: context.agent,
       user: context.userId,
@@ -286,7 +286,7 @@ describe("what a tool finds in its context", () => {
     });
   });
 
-  it("the caller's values reach the tools of children", async () => {
+  it("passes the caller's values to children's tools", async () => {
     const act = acting((_, context) => `for ${context.get("who")}`);
     const helper = new ReActAgent({
       name: "helper",
@@ -307,7 +307,7 @@ describe("an agent as a tool", () => {
     );
   const ask = { call: "helper", input: { prompt: "Help." } };
 
-  it("gives its last words to the model, and all it did to people", async () => {
+  it("returns its final message to the model and shows its work to people", async () => {
     const script = [[{ thinking: "Hm." }, "The answer."]];
     const { results, tree, output } = await runScript([[ask], "done"], { tools: [child(script)] });
     expect(results.map(inShort)).toEqual(["success: The answer."]);
@@ -320,7 +320,7 @@ describe("an agent as a tool", () => {
     ]);
   });
 
-  it("that runs out of iterations says so", async () => {
+  it("reports that it ran out of iterations", async () => {
     const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
     const helper = new ReActAgent({
       name: "helper",
@@ -332,7 +332,7 @@ describe("an agent as a tool", () => {
     expect(results.map(inShort)).toEqual(["success: status: incomplete\nSo far."]);
   });
 
-  it("that fails is an error to read, and the parent goes on", async () => {
+  it("that fails returns an error result; the parent continues", async () => {
     const error = Object.assign(new Error("no"), { statusCode: 401 });
     const { results, reply } = await runScript([[ask], "done"], { tools: [child([{ error }])] });
     expect(results.map(inShort)).toEqual([
@@ -341,7 +341,7 @@ describe("an agent as a tool", () => {
     expect(reply.text).toBe("done");
   });
 
-  it("twice in one batch is two children", async () => {
+  it("called twice in one batch runs two children", async () => {
     const script = ({ prompt }: { prompt: unknown }) =>
       `heard ${JSON.stringify(prompt).includes("one") ? 1 : 2}`;
     const asks = ["one", "two"].map((prompt) => ({ call: "helper", input: { prompt } }));
@@ -359,12 +359,12 @@ describe("an agent as a tool", () => {
     expect(Object.keys(tree.tasks)).toHaveLength(3);
   });
 
-  it("wants a prompt", async () => {
+  it("requires a prompt", async () => {
     const { results } = await runScript([[{ call: "helper" }], "done"], { tools: [child(["x"])] });
     expect(results.map(inShort)).toEqual([expect.stringMatching(/^error: .*prompt/s)]);
   });
 
-  it("in a tool that does more shows its own words beside the child's work", async () => {
+  it("inside a custom tool streams the tool's output beside the child's", async () => {
     const helper = new ReActAgent({ name: "helper", model: scriptedModel(["The answer."]) });
     const act = tool({
       name: "act",
@@ -385,7 +385,7 @@ describe("an agent as a tool", () => {
     });
   });
 
-  it("in a tool that runs again once its child was answered says it once", async () => {
+  it("inside a custom tool that runs again after an answer streams its output once", async () => {
     const approve = tool({
       name: "send",
       description: "Sends.",

@@ -20,7 +20,7 @@ async function endOf(plan: Plan, store: Store) {
   return { task, end: { text, generateReason, story: await storyOf(store, task.taskId) } };
 }
 
-describe("law 1: what comes next depends on the messages only", () => {
+describe("law 1: the next step depends only on the messages", () => {
   it("any prefix of a finished transcript resumes to the same end", async () => {
     const property = fc.asyncProperty(planArbitrary(size), async (plan) => {
       const store = memoryStore();
@@ -106,7 +106,7 @@ describe("stop and resume", () => {
   });
 });
 
-describe("a process that is lost", () => {
+describe("a lost process", () => {
   // Lost before the write, and lost after it with nobody told: both happen.
   it.each(["before", "after"] as const)("%s any commit leaves a lawful tree", async (when) => {
     const seeds = Array.from({ length: deep ? 200 : 4 }, (_, index) => index + 1);

@@ -185,7 +185,7 @@ describe("one session", () => {
     expect(new Set(replies.map(({ task }) => task.taskId)).size).toBe(3);
   });
 
-  it("fails at once with agent_busy when asked to", async () => {
+  it('throws agent_busy at once with onBusy: "fail"', async () => {
     const { agent, store, begun, release } = waitingAgent();
     const first = agent.call("one", { sessionId: "s" });
     await begun(1);
@@ -199,7 +199,7 @@ describe("one session", () => {
     expect((await Promise.all([first, other])).map(({ text }) => text)).toEqual(["ok", "ok"]);
   });
 
-  it("is free the moment the caller sees the end, however it ended", async () => {
+  it("is free as soon as the caller sees the end, after any outcome", async () => {
     const model = scriptedModel([
       "fine",
       { error: Object.assign(new Error("no"), { statusCode: 401 }) },
@@ -225,7 +225,7 @@ describe("one session", () => {
     expect((await last.result()).text).toBe("fine again");
   });
 
-  it("a call that is cancelled in the queue lets the others keep their order", async () => {
+  it("keeps the order of queued calls when one is cancelled", async () => {
     const { agent, started, begun, release } = waitingAgent();
     const stop = new AbortController();
     const first = agent.call("one", { sessionId: "s" });
@@ -245,7 +245,7 @@ describe("one session", () => {
     expect(started).toEqual(["one", "three"]);
   });
 
-  it("keeps what was said over several tasks, and numbers iterations per task", async () => {
+  it("keeps messages over several tasks and numbers iterations per task", async () => {
     const store = memoryStore();
     const model = scriptedModel(["one", "two"]);
     const agent = new ReActAgent({ name: "lead", model, store });
@@ -266,16 +266,16 @@ describe("one session", () => {
 describe("session ids", () => {
   const agent = new ReActAgent({ name: "lead", model: scriptedModel(() => "ok") });
 
-  it.each(["", "a/b", "x".repeat(129)])("refuses %j", async (sessionId) => {
+  it.each(["", "a/b", "x".repeat(129)])("rejects %j", async (sessionId) => {
     const code = "invalid_session_id";
     await expect(agent.call("hi", { sessionId })).rejects.toMatchObject({ code });
   });
 
-  it.each(["a", "x".repeat(128), "ä b:c", "__proto__"])("takes %j", async (sessionId) => {
+  it.each(["a", "x".repeat(128), "ä b:c", "__proto__"])("accepts %j", async (sessionId) => {
     expect((await agent.call("hi", { sessionId })).task.sessionId).toBe(sessionId);
   });
 
-  it("makes one when there is none", async () => {
+  it("are generated when missing", async () => {
     const [one, other] = await Promise.all([agent.call("hi"), agent.call("hi")]);
     expect(one.task.sessionId).toMatch(/^sess_[0-9A-Z]{26}$/);
     expect(other.task.sessionId).not.toBe(one.task.sessionId);

@@ -18,7 +18,7 @@ function refused(message: string, hint?: string) {
   });
 }
 
-describe("settings that cannot work are errors when the agent is made", () => {
+describe("the constructor rejects", () => {
   it.each(["1h", Number.NaN, 0, -1, 1.5, Number.POSITIVE_INFINITY, null])(
     "approvalTimeoutMs: %j",
     (approvalTimeoutMs) => {
@@ -51,7 +51,7 @@ describe("settings that cannot work are errors when the agent is made", () => {
     expect(() => make({ tools: {} })).toThrow(refused(message, "Pass `[search]`."));
   });
 
-  it("an option that nobody knows, with the one that was meant", () => {
+  it("an unknown option, with a suggestion", () => {
     expect(() => make({ maxIter: 4 })).toThrow(refused("no option `maxIter`", "mean maxIters?"));
     expect(() => make({ constructor: 4 })).toThrow(refused("no option `constructor`"));
     expect(() => make({ workspace: "files" })).toThrow(refused("no option `workspace`"));
@@ -67,7 +67,7 @@ describe("settings that cannot work are errors when the agent is made", () => {
     expect(() => make({ [name]: 1 })).toThrow(refused(`no option \`${name}\``, hint));
   });
 
-  it("an option that nobody knows, of an agent in a workspace", () => {
+  it("an unknown option of HarnessAgent", () => {
     const inWorkspace = (options: object) =>
       new HarnessAgent({ name: "lead", model, store: "memory", filesystem: false, ...options });
     expect(() => inWorkspace({ worksapce: "files" })).toThrow(refused("", "mean workspace?"));
@@ -76,7 +76,7 @@ describe("settings that cannot work are errors when the agent is made", () => {
   });
 });
 
-describe("how tools and models are called", () => {
+describe("execution settings", () => {
   const wrong = [
     { timeoutMs: "5s" },
     { timeoutMs: 0 },
@@ -93,7 +93,7 @@ describe("how tools and models are called", () => {
     { timeout: 5_000 },
   ];
   const described = { name: "look", description: "Looks." };
-  it.each(wrong)("%j is refused wherever it is said", (fields) => {
+  it.each(wrong)("reject %j at every level", (fields) => {
     const execution = fields as never;
     const [name] = Object.keys(fields) as [string];
     expect(() => make({ execution })).toThrow(refused(name));
@@ -102,11 +102,11 @@ describe("how tools and models are called", () => {
     expect(() => new Toolkit({ execution })).toThrow(refused(name));
   });
 
-  it.each([-1, "5s", 0, Number.NaN])("stallMs: %j is refused", (stallMs) => {
+  it.each([-1, "5s", 0, Number.NaN])("reject stallMs: %j", (stallMs) => {
     expect(() => make({ modelExecution: { stallMs } })).toThrow(refused("modelExecution.stallMs"));
   });
 
-  it("limits can be switched off", () => {
+  it("allow limits to be switched off", () => {
     const execution = { timeoutMs: null, jitter: 0, initialBackoffMs: 0, retryOn: undefined };
     expect(() =>
       make({ execution, modelExecution: { ...execution, stallMs: null } }),
@@ -144,13 +144,13 @@ describe("hooks", () => {
     expect(() => make({ hooks: [hook] })).toThrow(refused(message));
   });
 
-  it("a point that is misspelt is refused, with the one that was meant", () => {
+  it("reject a misspelled hook point with a suggestion", () => {
     const hook = { name: "one", preReasonning: preReasoning };
     const message = "The hook one has no option `preReasonning`.";
     expect(() => make({ hooks: [hook] })).toThrow(refused(message, "mean preReasoning"));
   });
 
-  it("data and methods of its own are its own matter", () => {
+  it("may have their own data and methods", () => {
     class Counting implements Hook {
       readonly name = "counting";
       readonly counts = new Map<string, number>();

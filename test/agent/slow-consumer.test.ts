@@ -27,8 +27,8 @@ function talker() {
   return { agent: new ReActAgent({ name: "lead", model, store }), store, commits, reads };
 }
 
-describe("a model without any delay", () => {
-  it("is written along the way, and a reader sees it long before the end", async () => {
+describe("a model without delays", () => {
+  it("is written while it streams, so that readers see it early", async () => {
     const { agent, store, commits } = talker();
     const run = agent.run("Go.");
     const { rootTaskId } = await run.task;
@@ -45,7 +45,7 @@ describe("a model without any delay", () => {
     expect(Math.max(...commits)).toBeLessThan(2_000);
   });
 
-  it("leaves the event loop to others, who may cancel it", async () => {
+  it("yields to the event loop, so that it can be cancelled", async () => {
     const { agent } = talker();
     const run = agent.run("Go.");
     let turns = 0;
@@ -66,7 +66,7 @@ describe("a model without any delay", () => {
 });
 
 describe("a reader", () => {
-  it("that never reads holds nobody up, and finds everything when it comes back", async () => {
+  it("that never reads delays nothing and finds everything later", async () => {
     const { agent } = talker();
     const run = agent.run("Go.");
     const idle = run[Symbol.asyncIterator]();
@@ -79,7 +79,7 @@ describe("a reader", () => {
     expect(rest.at(-1)?.type).toBe("task.completed");
   });
 
-  it("that stops in the middle holds one batch, however long it stops, and reads on from there", async () => {
+  it("that pauses holds one batch in memory and continues from there", async () => {
     const { agent, reads } = talker();
     const run = agent.run("Go.");
     const reader = run[Symbol.asyncIterator]();
@@ -102,7 +102,7 @@ describe("a reader", () => {
     expect(Math.max(...reads)).toBeLessThanOrEqual(1_000);
   });
 
-  it("that leaves does not cancel", async () => {
+  it("does not cancel the run by leaving", async () => {
     const { agent } = talker();
     const run = agent.run("Go.");
     for await (const event of run) if (event.type === "task.text.delta") break;
@@ -110,7 +110,7 @@ describe("a reader", () => {
     expect((await run.result()).generateReason).toBe("model_stop");
   });
 
-  it("may be one of many, each with its own place", async () => {
+  it("has its own position among many", async () => {
     const { agent, store } = talker();
     const run = agent.run("Go.");
     const readers = Array.from({ length: 5 }, (_, index) =>

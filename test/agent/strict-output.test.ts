@@ -37,7 +37,7 @@ const city = z.object({ name: z.string(), people: z.int() });
 const rome = { name: "Rome", people: 2_800_000 };
 const tree = { name: "a", parts: [{ name: "b", parts: [] }] };
 
-describe("a structured answer of OpenAI, which takes strict schemas only", () => {
+describe("structured output with OpenAI's strict schemas", () => {
   const started = startProvider({ kind: "openai", script: [] });
   afterAll(async () => (await started).close());
 

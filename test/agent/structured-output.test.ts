@@ -39,7 +39,7 @@ async function ask<S extends StandardSchema>(
   return { reply, model, agent, store, ...(await whatIsLeft(store, reply)) };
 }
 
-describe("a structured answer through a tool", () => {
+describe("structured output through a tool", () => {
   it("is validated, typed, and its JSON is the text", async () => {
     const { reply, model, tree } = await ask([[hand(rome)]], city);
     expect(reply.structured).toEqual(rome);
@@ -54,11 +54,11 @@ describe("a structured answer through a tool", () => {
   it.each([
     ["arktype", type({ name: "string", people: "number" })],
     ["zod", city],
-  ])("takes a schema of %s", async (_, schema) => {
+  ])("accepts a schema of %s", async (_, schema) => {
     expect((await ask([[hand(rome)]], schema as StandardSchema)).reply.structured).toEqual(rome);
   });
 
-  it("says how a schema that cannot be converted can be used all the same", async () => {
+  it("explains how to use a schema that cannot be converted", async () => {
     const schema = v.object({ name: v.string(), people: v.number() });
     await expect(ask([[hand(rome)]], schema)).rejects.toMatchObject({
       code: "schema_not_convertible",
@@ -66,7 +66,7 @@ describe("a structured answer through a tool", () => {
     });
   });
 
-  it("takes what is not an object as well", async () => {
+  it("accepts schemas that are not objects", async () => {
     const { reply } = await ask([[hand({ response: ["a", "b"] })]], z.array(z.string()));
     expect(reply.structured).toEqual(["a", "b"]);
     expect(reply.text).toBe('["a","b"]');
@@ -102,33 +102,30 @@ describe("a structured answer through a tool", () => {
     }
   });
 
-  it("may have null for a field that can be left out", async () => {
+  it("accepts null for an optional field", async () => {
     const schema = z.object({ name: z.string(), river: z.string().optional() });
     const { reply, model } = await ask([[hand({ name: "Rome", river: null })]], schema);
     expect(reply.structured).toEqual({ name: "Rome" });
     expect(model.calls).toHaveLength(1);
   });
 
-  it("gives what the schema makes of it", async () => {
+  it("returns the schema's output", async () => {
     const schema = z.object({ name: z.string().transform((name) => name.toUpperCase()) });
     expect((await ask([[hand({ name: "Rome" })]], schema)).reply.structured).toEqual({
       name: "ROME",
     });
   });
 
-  it.each([1, 2])(
-    "goes back to the model with what is wrong: %i wrong, then right",
-    async (wrong) => {
-      const bad = [hand({ name: "Rome", people: "many" })];
-      const { reply, model, results } = await ask([...Array(wrong).fill(bad), [hand(rome)]], city);
-      expect(reply.structured).toEqual(rome);
-      expect(model.calls).toHaveLength(wrong + 1);
-      expect(results.map(({ state }) => state)).toEqual([...Array(wrong).fill("error"), "success"]);
-      expect(JSON.stringify(model.calls[1]?.prompt)).toContain("people");
-    },
-  );
+  it.each([1, 2])("returns validation errors to the model: %i wrong, then right", async (wrong) => {
+    const bad = [hand({ name: "Rome", people: "many" })];
+    const { reply, model, results } = await ask([...Array(wrong).fill(bad), [hand(rome)]], city);
+    expect(reply.structured).toEqual(rome);
+    expect(model.calls).toHaveLength(wrong + 1);
+    expect(results.map(({ state }) => state)).toEqual([...Array(wrong).fill("error"), "success"]);
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("people");
+  });
 
-  it("goes back with what only the schema itself can see", async () => {
+  it("returns errors that only the schema's own validation finds", async () => {
     const schema = z
       .object({ from: z.number(), to: z.number() })
       .refine(({ from, to }) => from < to, {
@@ -142,7 +139,7 @@ describe("a structured answer through a tool", () => {
     expect(JSON.stringify(model.calls[1]?.prompt)).toContain("from must come before to");
   });
 
-  it("asks for the tool when the model only talks", async () => {
+  it("requests the tool when the model replies with text", async () => {
     const { reply, model } = await ask(["It is Rome.", [hand(rome)]], city);
     expect(reply.structured).toEqual(rome);
     expect(JSON.stringify(model.calls[1]?.prompt)).toContain("generate_response");
@@ -163,7 +160,7 @@ describe("a structured answer through a tool", () => {
     await whatIsLeft(store, { task: task as never });
   });
 
-  it("works together with other tools, also in one reply", async () => {
+  it("works with other tools, also in one reply", async () => {
     const look = tool({
       name: "look",
       description: "Looks.",
@@ -175,7 +172,7 @@ describe("a structured answer through a tool", () => {
     expect(results.map(({ name }) => name)).toEqual(["look", "look", "generate_response"]);
   });
 
-  it("survives an approval and another process, which has the schema from the record", async () => {
+  it("survives an approval and a restart, with the schema from the record", async () => {
     const buy = tool({
       name: "buy",
       description: "Buys.",
@@ -196,7 +193,7 @@ describe("a structured answer through a tool", () => {
     await whatIsLeft(store, second);
   });
 
-  it("does not count once a hook has sent it back, and the next one does", async () => {
+  it("ignores an answer that a hook sent back and takes the next", async () => {
     const hook = sentBack(({ content }) => {
       const results = content.flatMap((block) =>
         block.type === "tool_use"
@@ -211,7 +208,7 @@ describe("a structured answer through a tool", () => {
     expect(model.calls).toHaveLength(2);
   });
 
-  it("is what a hook made of the call, in this process and the next", async () => {
+  it("uses the call as a hook edited it, also after a restart", async () => {
     const hook: Hook = {
       name: "larger",
       preActing: (_, call) =>
@@ -225,7 +222,7 @@ describe("a structured answer through a tool", () => {
     expect(JSON.parse(last.text)).toEqual(last.structured);
   });
 
-  it("is not what a hook kept from being handed in, nor what it made another call of", async () => {
+  it("ignores a call that a hook blocked or turned into another call", async () => {
     const note = tool({ name: "note", description: "Takes notes.", execute: () => "noted" });
     let calls = 0;
     const hook: Hook = {
@@ -242,7 +239,7 @@ describe("a structured answer through a tool", () => {
     expect(model.calls).toHaveLength(3);
   });
 
-  it("has a name of its own, whatever the user's tools are called", async () => {
+  it("avoids the names of the user's tools", async () => {
     const ran: string[] = [];
     const make = (name: string) =>
       tool({ name, description: "The user's own.", execute: () => void ran.push(name) });
@@ -258,7 +255,7 @@ describe("a structured answer through a tool", () => {
     expect(offered).toEqual(["generate_response", "generate_response_2", "generate_response_3"]);
   });
 
-  it("goes before a tool of its name that comes from a source", async () => {
+  it("overrides a tool of the same name from a tool source", async () => {
     const mine = tool({ name: "generate_response", description: "The user's.", execute: () => "" });
     const source = { refresh: () => Promise.resolve(), tools: () => [mine] };
     const { reply, model } = await ask([[hand(rome)]], city, { toolSources: [source] });
@@ -266,7 +263,7 @@ describe("a structured answer through a tool", () => {
     expect(model.calls[0]?.tools).toHaveLength(1);
   });
 
-  it.each(["ask", "deny"] as const)("is no matter of rules: %s", async (list) => {
+  it.each(["ask", "deny"] as const)("ignores permission rules: %s", async (list) => {
     const { reply } = await ask([[hand(rome)]], city, { permissions: { [list]: ["*"] } });
     expect(reply.structured).toEqual(rome);
     const mine = tool({ name: "generate_response", description: "The user's.", execute: () => "" });
@@ -276,7 +273,7 @@ describe("a structured answer through a tool", () => {
     expect(results.map(({ state }) => state)).toEqual(["denied", "success"]);
   });
 
-  it("is no longer on offer in the next task", async () => {
+  it("is not offered in the next task", async () => {
     const { agent, model } = await ask([[hand(rome)], "Just talk."], city);
     expect((await agent.call("And?", options)).text).toBe("Just talk.");
     expect(model.calls[1]?.tools).toBeUndefined();
@@ -300,7 +297,7 @@ describe("a structured answer through a tool", () => {
 
 const native = (script: Script) => ({ ...scriptedModel(script), provider: "openai.responses" });
 
-describe("a task that goes on", () => {
+describe("a resumed task", () => {
   const buy = tool({
     name: "buy",
     description: "Buys.",
@@ -313,7 +310,7 @@ describe("a task that goes on", () => {
   it.each([
     ["another", city, river],
     ["one where there was none", undefined, city],
-  ])("refuses %s, whatever it goes on with, and nothing changes", async (_, output, other) => {
+  ])("rejects %s and changes nothing", async (_, output, other) => {
     const store = memoryStore();
     const model = scriptedModel([[{ call: "buy" }], output ? [hand(rome)] : "Rome."]);
     const agent = new ReActAgent({ name: "lead", model, store, tools: [buy] });
@@ -356,7 +353,7 @@ describe("an output schema that fails", () => {
     ["handed in", "gone", broken, scriptedModel(() => [hand(rome)])],
     ["handed in", "no connection", throwing, scriptedModel(() => [hand(rome)])],
     ["said", "no connection", throwing, native(() => JSON.stringify(rome))],
-  ])("is told to the caller, not to the model: %s, %s", async (_, why, schema, model) => {
+  ])("is reported to the caller, not to the model: %s, %s", async (_, why, schema, model) => {
     await expect(ask([], schema, { model: model as never })).rejects.toMatchObject({
       code: "output_schema_failed",
       message: expect.stringContaining(why),
@@ -365,8 +362,8 @@ describe("an output schema that fails", () => {
   });
 });
 
-describe("a structured answer of a model that can do it itself", () => {
-  it("is the text, asked for with the schema", async () => {
+describe("native structured output", () => {
+  it("is the reply's text, requested with the schema", async () => {
     const model = native([JSON.stringify(rome)]);
     const { reply } = await ask([], city, { model: model as never });
     expect(reply).toMatchObject({ structured: rome, text: JSON.stringify(rome) });
@@ -377,7 +374,7 @@ describe("a structured answer of a model that can do it itself", () => {
     expect(model.calls[0]?.tools).toBeUndefined();
   });
 
-  it("goes back when it is not JSON, or does not fit", async () => {
+  it("returns text that is not JSON or does not match to the model", async () => {
     const model = native(["Rome!", '{"name": "Rome"}', JSON.stringify(rome)]);
     const { reply } = await ask([], city, { model: model as never });
     expect(reply.structured).toEqual(rome);
@@ -385,7 +382,7 @@ describe("a structured answer of a model that can do it itself", () => {
     expect(JSON.stringify(model.calls[2]?.prompt)).toContain("people");
   });
 
-  it("does not count once a hook has sent it back, and the next one does", async () => {
+  it("ignores an answer that a hook sent back and takes the next", async () => {
     const model = native(['{"name": "Room", "people": 1}', JSON.stringify(rome)]);
     const hooks = [sentBack(() => [userMessage("Really?")])];
     const { reply } = await ask([], city, { model: model as never, hooks });
@@ -394,7 +391,7 @@ describe("a structured answer of a model that can do it itself", () => {
     expect(JSON.stringify(model.calls[1]?.prompt)).toContain("Really?");
   });
 
-  it("does not count once more was said at a stop", async () => {
+  it("ignores an answer when text was added at a stop", async () => {
     const model = native(['{"name": "Room", "people": 1}', JSON.stringify(rome)]);
     let replies = 0;
     const stop = () => (replies++ === 0 ? { stop: true as const } : undefined);

@@ -12,14 +12,14 @@ function make(script: Script, options: Partial<ReActAgentOptions>) {
   return { model, agent: new ReActAgent({ name: "lead", model, tools: [look], ...options }) };
 }
 
-describe("the choice of a tool", () => {
-  it("of the agent's options reaches the model", async () => {
+describe("toolChoice", () => {
+  it("passes from the agent's options to the model", async () => {
     const { agent, model } = make(["done"], { modelOptions: { toolChoice: "none" } });
     await agent.call("Go.");
     expect(model.calls[0]?.toolChoice).toEqual({ type: "none" });
   });
 
-  it("of a hook holds for the call that it edits", async () => {
+  it("applies to the model call that a hook edits", async () => {
     const { agent, model } = make([[{ call: "look" }], "done"], {
       hooks: [
         {
@@ -35,7 +35,7 @@ describe("the choice of a tool", () => {
     expect(model.calls.map(({ toolChoice }) => toolChoice?.type)).toEqual(["required", "auto"]);
   });
 
-  it("leaves a structured answer its way", async () => {
+  it("does not block structured output", async () => {
     const script: Script = [[{ call: "generate_response", input: { n: 1 } }]];
     const { agent, model } = make(script, { modelOptions: { toolChoice: "none" } });
     const reply = await agent.call("Go.", { output: z.object({ n: z.number() }) });
@@ -45,23 +45,23 @@ describe("the choice of a tool", () => {
   });
 });
 
-describe("tools of the provider", () => {
+describe("provider tools", () => {
   const modelOptions = { tools: [search], toolChoice: "auto" };
 
-  it("are on offer with the agent's own", async () => {
+  it("are offered with the agent's tools", async () => {
     const { agent, model } = make(["done"], { modelOptions });
     await agent.call("Go.");
     expect(model.calls[0]?.tools).toMatchObject([{ name: "look" }, search]);
   });
 
-  it("are not on offer to a summary", async () => {
+  it("are not offered for a summary", async () => {
     const { agent, model } = make([[{ call: "look" }], "so far"], { modelOptions, maxIters: 1 });
     expect((await agent.call("Go.")).generateReason).toBe("max_iterations");
     expect(model.calls[1]).not.toHaveProperty("tools");
     expect(model.calls[1]).not.toHaveProperty("toolChoice");
   });
 
-  it("are with a structured answer as well", async () => {
+  it("are offered with structured output", async () => {
     const script: Script = [[{ call: "generate_response", input: { n: 1 } }]];
     const { agent, model } = make(script, { modelOptions });
     const reply = await agent.call("Go.", { output: z.object({ n: z.number() }) });
@@ -70,7 +70,7 @@ describe("tools of the provider", () => {
     expect(names).toEqual(["look", "generate_response", "web_search"]);
   });
 
-  it("that are none are an error when the agent is made", () => {
+  it("are validated by the constructor", () => {
     const refused = expect.objectContaining({ code: "invalid_settings" });
     expect(() => make([], { modelOptions: { tools: { search } } })).toThrow(refused);
   });

@@ -36,8 +36,8 @@ function acting(execute: () => unknown, options: Partial<Parameters<typeof tool>
   return tool({ name: "act", description: "Acts.", execute, ...options });
 }
 
-describe("every outcome is a result that the model can read", () => {
-  it("a string, and what is not a string as JSON", async () => {
+describe("the model reads a result for", () => {
+  it("a string, and other values as JSON", async () => {
     const text = await outcomeOf({ call: "act" }, [acting(() => "yes")]);
     expect(text.result).toBe("success: yes");
     expect(text.item).toMatchObject({ status: "completed", block_list: [{ text: "yes" }] });
@@ -45,20 +45,20 @@ describe("every outcome is a result that the model can read", () => {
     expect(json.result).toBe('success: {"a":[1,null]}');
   });
 
-  it("a tool that is not there", async () => {
+  it("an unknown tool", async () => {
     const { result, item } = await outcomeOf({ call: "ecko", input: {} }, [echo]);
     expect(result).toMatch(/^error: There is no tool "ecko". Did you mean echo/);
     expect(item).toMatchObject({ status: "failed", error: { code: "unknown_tool" } });
   });
 
-  it("names of what every object has are no tools", async () => {
+  it("names of Object.prototype, as unknown tools", async () => {
     for (const name of ["constructor", "__proto__", "toString"]) {
       const { result } = await outcomeOf({ call: name }, [echo]);
       expect(result).toContain("There is no tool");
     }
   });
 
-  it("a tool of a group that is not active, also when it runs outside", async () => {
+  it("a tool of an inactive group, also an external tool", async () => {
     const inside = acting(() => "no");
     const outside = tool({ name: "outside", description: "Runs elsewhere." });
     const group = { description: "More.", tools: [inside, outside] };
@@ -71,7 +71,7 @@ describe("every outcome is a result that the model can read", () => {
     }
   });
 
-  it("arguments that do not fit: where, and what is wrong", async () => {
+  it("invalid arguments, with path and problem", async () => {
     const input = z.object({ to: z.object({ city: z.string() }), days: z.number().int() });
     const book = tool({ name: "book", description: "Books.", input, execute: () => "booked" });
     const wrong = { to: { city: 7 }, days: 1.5 };
@@ -83,7 +83,7 @@ describe("every outcome is a result that the model can read", () => {
     expect(external.result).toBe(result); // before anybody is asked to run it
   });
 
-  it("null for a field that may be left out is fine, for one that is unknown it is not", async () => {
+  it("null on an unknown field, but not on an optional field", async () => {
     const input = z.strictObject({ city: z.string(), days: z.number().optional() });
     const book = tool({ name: "book", description: "Books.", input, execute: (it) => it });
     const fine = { call: "book", input: { city: "Rome", days: null } };
@@ -100,7 +100,7 @@ describe("every outcome is a result that the model can read", () => {
     expect((await outcomeOf({ call: "echo", raw: "" }, [echo])).result).toBe("success: {}");
   });
 
-  it("arguments that reach for prototypes", async () => {
+  it("arguments with __proto__ or constructor", async () => {
     for (const raw of [
       '{"__proto__": {"admin": true}}',
       '{"a": [{"constructor": {"prototype": {"admin": true}}}]}',
@@ -112,7 +112,7 @@ describe("every outcome is a result that the model can read", () => {
     expect(({} as { admin?: unknown }).admin).toBeUndefined();
   });
 
-  it("arguments that are too deep: by a little, and by a lot", async () => {
+  it("arguments nested too deeply", async () => {
     const nested = (depth: number) => `{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`;
     expect((await outcomeOf({ call: "echo", raw: nested(63) }, [echo])).result).toMatch(/^success/);
     for (const depth of [64, 1_000, 100_000]) {
@@ -129,7 +129,7 @@ describe("every outcome is a result that the model can read", () => {
     expect((await outcomeOf({ call: "echo", input: many }, [echo])).result).toMatch(/^error/);
   });
 
-  it("presets and extra input: the model's arguments win over the one and lose to the other", async () => {
+  it("presets, which override the model's arguments, and extra input, which does not", async () => {
     const kept = tool({
       name: "echo",
       description: "Says it again.",
@@ -172,7 +172,7 @@ describe("every outcome is a result that the model can read", () => {
     expect(item).toMatchObject({ status: "failed", error: { code: "tool_failed" } });
   });
 
-  it("a tool that takes too long: the tool's limit over the toolkit's over the agent's", async () => {
+  it("a timeout; the tool's limit overrides the toolkit's and the agent's", async () => {
     const hanging = (timeoutMs?: number) =>
       acting(() => new Promise(() => {}), timeoutMs ? { execution: { timeoutMs } } : {});
     const { result, item } = await outcomeOf({ call: "act" }, [hanging(20)]);
@@ -191,7 +191,7 @@ describe("every outcome is a result that the model can read", () => {
     }
   });
 
-  it("a tool that returns what is not JSON", async () => {
+  it("a tool whose result is not JSON", async () => {
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
     for (const value of [cyclic, 10n, () => 1, Symbol("x"), new Map([[1, 2]])]) {
@@ -201,14 +201,14 @@ describe("every outcome is a result that the model can read", () => {
     }
   });
 
-  it("a tool that returns too much: head and tail", async () => {
+  it("a result that is too long, with head and tail", async () => {
     const long = `begin${"x".repeat(200_000)}end`;
     const { result } = await outcomeOf({ call: "act" }, [acting(() => long)]);
     expect(result?.length).toBeLessThan(80_100);
     expect(result).toMatch(/^success: begin.*characters left out.*end$/s);
   });
 
-  it("a question to a person that cannot be asked: the call fails, not the run", async () => {
+  it("an approval request that fails, without failing the run", async () => {
     const broken = acting(() => "no", {
       needsApproval: () => {
         throw new Error("who knows");
@@ -218,7 +218,7 @@ describe("every outcome is a result that the model can read", () => {
     expect(result).toMatch(/^error: .*who knows/);
   });
 
-  it("a rule that forbids it", async () => {
+  it("a deny rule", async () => {
     const permissions = { deny: [{ tool: "echo", input: { path: "/etc/*" } }] };
     const bad = { call: "echo", input: { path: "/etc/passwd" } };
     const { result, item } = await outcomeOf(bad, [echo], { permissions });
@@ -246,7 +246,7 @@ describe("a batch", () => {
   const tools = [stepping("slow"), stepping("fast"), stepping("alone", { exclusive: true })];
   const calls = [{ call: "slow" }, { call: "fast" }, { call: "alone" }, { call: "fast" }];
 
-  it("runs in parallel, and what is exclusive alone in its place", async () => {
+  it("runs in parallel, and exclusive calls alone in their place", async () => {
     steps.length = 0;
     const { results, events } = await runScript([calls, "done"], { tools });
     expect(steps).toEqual([
@@ -280,7 +280,7 @@ describe("a batch", () => {
     ]);
   });
 
-  it("runs in sequence when asked to", async () => {
+  it("runs in sequence with parallel: false", async () => {
     steps.length = 0;
     const { results } = await runScript([calls, "done"], { tools, parallel: false });
     expect(steps.filter((_, index) => index % 2 === 0).map((step) => step.split(" ")[0])).toEqual([
@@ -306,8 +306,8 @@ describe("a batch", () => {
   });
 });
 
-describe("a tool that may be tried again", () => {
-  it("has the same call id on every attempt, and counts them", async () => {
+describe("a retried tool", () => {
+  it("has the same call id on every attempt and counts attempts", async () => {
     const attempts: [string, number][] = [];
     const flaky = tool({
       name: "flaky",
@@ -330,7 +330,7 @@ describe("a tool that may be tried again", () => {
     expect(results.map(inShort)).toEqual(["success: at last"]);
   });
 
-  it("is not tried again when it does not say so", async () => {
+  it("is not retried by default", async () => {
     let count = 0;
     const once = acting(() => {
       count++;

@@ -36,8 +36,8 @@ function processes(script: Script, settings: Partial<ReActAgentOptions>) {
   return (store: Store) => new ReActAgent({ name: "lead", model, ...settings, store });
 }
 
-describe("a call that waits for a person", () => {
-  it("is asked and answered under one id, and runs once, after the answer", async () => {
+describe("a call that waits for approval", () => {
+  it("keeps one id and runs once, after the answer", async () => {
     const { tools, executed } = remover();
     const { agent, store, reply } = await runScript([[remove("a")], "done"], { tools });
     expect(executed).toEqual([]);
@@ -55,7 +55,7 @@ describe("a call that waits for a person", () => {
     ]);
   });
 
-  it("is neither run nor answered nor dropped by calls that say nothing to it", async () => {
+  it("stays pending through calls without an answer", async () => {
     const { tools, executed } = remover();
     const store = memoryStore();
     const make = processes([[remove("a"), remove("b")], "done"], { tools });
@@ -73,7 +73,7 @@ describe("a call that waits for a person", () => {
     expect(results.map(inShort)).toEqual(["success: removed b", "denied: No."]);
   });
 
-  it("runs with the arguments that a person gave it, or not at all, wherever its process is lost", async () => {
+  it("runs with the approved arguments or not at all, wherever a crash happens", async () => {
     let at = 0;
     for (let isOver = false; !isOver; at++) {
       const { tools, executed } = remover();
@@ -99,10 +99,10 @@ describe("a call that waits for a person", () => {
   });
 });
 
-describe("a run that was stopped between reasoning and acting", () => {
+describe("a run stopped between reasoning and acting", () => {
   const stop: Hook = { name: "stop", postReasoning: () => ({ stop: true }) };
 
-  it("acts when it is called without input, in another process as well", async () => {
+  it("continues with a call without input, also in another process", async () => {
     const { tools, executed } = remover();
     const store = memoryStore();
     const make = processes([[remove("a")], "done"], { tools, hooks: [stop] });
@@ -113,7 +113,7 @@ describe("a run that was stopped between reasoning and acting", () => {
     expect(executed).toEqual([]);
   });
 
-  it("has run none of the calls, and runs each of them once", async () => {
+  it("has run no call, and then runs each call once", async () => {
     const seen: string[] = [];
     const look = tool({
       name: "look",
@@ -130,7 +130,7 @@ describe("a run that was stopped between reasoning and acting", () => {
     expect(seen).toEqual(["a", "b", "c"]);
   });
 
-  it("takes results for some of the calls that run outside, and asks for the others", async () => {
+  it("accepts results for some external calls and keeps requesting the others", async () => {
     const call = (name: string) => ({ call: "outside", input: { path: name } });
     const { agent, store, reply } = await runScript([[call("a"), call("b")], "done"], {
       tools: [outside],
@@ -157,14 +157,14 @@ describe("a run that was stopped between reasoning and acting", () => {
   });
 });
 
-describe("a reply in which there is nothing to see", () => {
-  it("is asked for again, each time at the cost of an iteration, and has an end", async () => {
+describe("a blank reply", () => {
+  it("is requested again, costs an iteration each time, and ends", async () => {
     const { reply, model } = await runScript(() => [{ thinking: "Hm." }], { maxIters: 3 });
     expect(reply.generateReason).toBe("max_iterations");
     expect(model.calls).toHaveLength(4); // three and the summary
   });
 
-  it("is none when it has a call", async () => {
+  it("does not count as blank with a call", async () => {
     const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
     const { model, reply } = await runScript([[{ thinking: "Hm." }, { call: "look" }], "done"], {
       tools: [look],
@@ -181,7 +181,7 @@ describe("a summary at the limit", () => {
       ? "So far."
       : [0, 1, 2].map((n) => ({ call: "look", input: { path: `${callIndex} ${n}` } }));
 
-  it("leaves one result for each call, and a session that goes on", async () => {
+  it("leaves one result per call and a usable session", async () => {
     const { agent, store, results } = await runScript(talk, { tools: [look], maxIters: 1 });
     expect(results.map(({ id }) => id)).toHaveLength(new Set(results.map(({ id }) => id)).size);
     expect(results).toHaveLength(3);
@@ -190,7 +190,7 @@ describe("a summary at the limit", () => {
     expect((await whatIsLeft(store, next)).results).toHaveLength(6);
   });
 
-  it("never has a call that nobody would run, whatever the model does", async () => {
+  it("never contains a call", async () => {
     const stubborn: Script = ({ callIndex }) => [
       "I look. ",
       { call: "look", input: { path: `${callIndex}` } },
@@ -202,7 +202,7 @@ describe("a summary at the limit", () => {
     expect((await whatIsLeft(store, next)).results).toHaveLength(2);
   });
 
-  it("says which model it is from, and its hooks can read that", async () => {
+  it("names its model, also to hooks", async () => {
     const broken = scriptedModel(() => ({ error: new Error("no") }), { modelId: "first" });
     const model = [broken, scriptedModel(talk, { modelId: "second" })];
     const seen: unknown[] = [];
@@ -220,7 +220,7 @@ describe("a summary at the limit", () => {
 });
 
 describe("sessions of one agent", () => {
-  it("take their turns within a session, and do not wait for another session", async () => {
+  it("queue calls within a session and run in parallel across sessions", async () => {
     const order: string[] = [];
     const gate = Promise.withResolvers<void>();
     const wait = tool({
@@ -246,7 +246,7 @@ describe("sessions of one agent", () => {
     expect(order.slice(3)).toEqual(["s ends", "s begins", "s ends"]);
   });
 
-  it("keep what was said before a cancel, and go on from there", async () => {
+  it("keep messages before a cancel and continue from there", async () => {
     const store = memoryStore();
     const model = scriptedModel([["Half of it", { hang: true }], "And the rest."]);
     const agent = new ReActAgent({ name: "lead", model, store });
@@ -260,7 +260,7 @@ describe("sessions of one agent", () => {
     expect(JSON.stringify(model.calls[1]?.prompt)).toContain("Half of it");
   });
 
-  it("begin with the groups that are active from the start, and keep what was chosen", async () => {
+  it("start with the default groups and keep the selection", async () => {
     const extra = tool({ name: "extra", description: "Is extra.", execute: () => "extra" });
     const groups = { more: { description: "More.", tools: [extra], active: true } };
     const model = scriptedModel(
@@ -281,7 +281,7 @@ describe("sessions of one agent", () => {
   });
 });
 
-describe("a call for a tool that runs outside", () => {
+describe("a call of an external tool", () => {
   const resultOf = async (call: { call: string; input: object }, toolkit: Toolkit) => {
     const { reply, results, events } = await runScript([[call], "done"], { toolkit });
     expect(reply).toMatchObject({ text: "done", approvals: [] });
@@ -289,7 +289,7 @@ describe("a call for a tool that runs outside", () => {
     return results.map(inShort)[0];
   };
 
-  it("is checked before anybody is asked to run it", async () => {
+  it("is validated before it is requested", async () => {
     const wrong = { call: "outside", input: { path: 7 } };
     expect(await resultOf(wrong, new Toolkit({ tools: [outside] }))).toMatch(/^error: .*path/s);
     const groups = { more: { description: "More.", tools: [outside] } };
@@ -298,14 +298,14 @@ describe("a call for a tool that runs outside", () => {
   });
 });
 
-it("a tool that returns nothing has a result all the same", async () => {
+it("has a result when the tool returns nothing", async () => {
   const silent = tool({ name: "silent", description: "Says nothing.", execute: () => undefined });
   const { results, reply } = await runScript([[{ call: "silent" }], "done"], { tools: [silent] });
   expect(reply.text).toBe("done");
   expect(results.map(inShort)).toEqual([expect.stringMatching(/^success: ./)]);
 });
 
-describe("arguments with null in them", () => {
+describe("null arguments", () => {
   const input = z.strictObject({
     to: z.strictObject({ city: z.string(), zip: z.string().optional() }),
   });
@@ -316,18 +316,18 @@ describe("arguments with null in them", () => {
     return results.map(inShort)[0];
   };
 
-  it("are fine where the field may be left out, at any depth", async () => {
+  it("are accepted for optional fields at any depth", async () => {
     expect(await resultOf({ city: "Rome", zip: null })).toBe('success: {"to":{"city":"Rome"}}');
   });
 
-  it("are refused elsewhere, with the path", async () => {
+  it("are rejected elsewhere, with the path", async () => {
     expect(await resultOf({ city: null })).toMatch(/^error: .*to\.city/s);
     expect(await resultOf({ city: "Rome", street: null })).toMatch(/^error: .*street/s);
   });
 });
 
-describe("a callback that fails while a tool emits", () => {
-  it("breaks neither the tool nor another callback, be it the hook's or the toolkit's", async () => {
+describe("a failing chunk callback", () => {
+  it("breaks neither the tool nor other callbacks", async () => {
     const emitting = tool({
       name: "emitting",
       description: "Emits.",

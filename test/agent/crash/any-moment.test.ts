@@ -78,10 +78,10 @@ async function killMany(name: string, kills: number, startNext: typeof startDoom
   }
 }
 
-describe("a run goes on, process after process", () => {
+describe("a run resumes in the next process", () => {
   const timeout = deep ? 3_600_000 : 600_000;
 
-  it("whenever they are killed", () => killMany("moment", deep ? 100 : 10, startDoomed), timeout);
+  it("after a kill at any moment", () => killMany("moment", deep ? 100 : 10, startDoomed), timeout);
 
   it.runIf(requires("strace"))(
     "when they are killed inside a write",

@@ -46,7 +46,7 @@ async function crashAt(at: number, when: Boundary["when"], round: number): Promi
 }
 
 describe("a run of more than twenty steps", () => {
-  it("has every kind of call in it", () => {
+  it("covers every kind of call", () => {
     const count = (name: string) => whole.calls.filter((call) => call.name === name).length;
     expect(whole.calls.every(({ state }) => state === "success")).toBe(true);
     for (const name of ["look", "sign", "pay", "transfer", "outside", "helper", "clerk"]) {

@@ -21,7 +21,7 @@ async function trimAll(store: Store): Promise<void> {
 }
 
 describe("a conversation whose log is trimmed before it has ended", () => {
-  it("goes on to the same end when it waited", async () => {
+  it("reaches the same end after a suspension", async () => {
     let trims = 0;
     for (const seed of seeds) {
       const whole = memoryStore();
@@ -44,7 +44,7 @@ describe("a conversation whose log is trimmed before it has ended", () => {
     expect(trims).toBeGreaterThan(seeds.length / 2);
   });
 
-  it("goes on when its process was lost", async () => {
+  it("resumes after its process is lost", async () => {
     for (const seed of seeds) {
       const plan = planOf(seed);
       for (let at = seed % 5; ; at += 5) {

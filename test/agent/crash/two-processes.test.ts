@@ -19,7 +19,7 @@ beforeAll(() => {
 });
 afterAll(() => removeFolder(parent));
 
-it("two processes lose nothing that their agents write to one database and one workspace", async () => {
+it("two processes lose no write to one database and one workspace", async () => {
   const folder = newFolder(parent, "busy");
   const counts = join(folder, "workspace", "counts");
   mkdirSync(join(folder, "workspace"));
