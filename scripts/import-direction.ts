@@ -14,7 +14,8 @@ export const layers: LayerTable = {
   client: ["protocol"],
   demo: ["protocol"],
   agent: ["protocol", "store", "demo"],
-  harness: ["protocol", "store", "client", "agent"],
+  mcp: ["protocol", "agent"],
+  harness: ["protocol", "store", "client", "agent", "mcp"],
   testing: ["protocol", "store", "demo", "agent", "harness"],
   server: ["protocol", "schema", "store", "client", "agent", "harness"],
   cli: ["protocol", "schema", "store", "client", "agent", "harness", "server"],
@@ -38,7 +39,7 @@ export const agentLayers: LayerTable = {
 };
 
 /** The layers that `src/index.ts` may import. */
-const rootMayImport = ["protocol", "store", "agent", "harness"];
+const rootMayImport = ["protocol", "store", "agent", "mcp", "harness"];
 
 /** An import in a source file. */
 export interface Import {

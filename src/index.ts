@@ -7,11 +7,6 @@ export type {
   Hook,
   HookContext,
   LanguageModel,
-  McpAddress,
-  McpConnection,
-  McpOptions,
-  McpProgram,
-  McpServer,
   Model,
   ModelCall,
   Money,
@@ -34,7 +29,6 @@ export {
   agentTool,
   ContextStore,
   childResult,
-  connectMcp,
   jsonSchema,
   ReActAgent,
   Toolkit,
@@ -64,6 +58,8 @@ export {
   storeFilesystem,
   taskRunner,
 } from "./harness/index.ts";
+export type { McpAddress, McpConnection, McpOptions, McpProgram, McpServer } from "./mcp/index.ts";
+export { connectMcp } from "./mcp/index.ts";
 export type {
   Agent,
   AgentEvent,

@@ -14,7 +14,7 @@ import { fileTools } from "./tools/files.ts";
 import { taskTools } from "./tools/tasks.ts";
 
 /** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
-export class HarnessAgent extends ReActAgent {
+export class HarnessAgent extends ReActAgent implements AsyncDisposable {
   readonly #harness: Harness;
 
   constructor(options: HarnessAgentOptions) {
@@ -23,9 +23,14 @@ export class HarnessAgent extends ReActAgent {
     this.#harness = harness;
   }
 
-  /** Stops its MCP servers, which would keep the process alive. The store stays open. */
+  /** Stops its MCP servers; the next task starts them again. The store stays open. */
   async close(): Promise<void> {
     await this.#harness.servers?.close();
+  }
+
+  /** Closes the agent at the end of its block: `await using agent = new HarnessAgent(…)`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

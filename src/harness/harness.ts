@@ -14,8 +14,8 @@ import { agentFields } from "../agent/loop/check-options.ts";
 import type { Hook } from "../agent/loop/hooks.ts";
 import type { PrepareInput } from "../agent/loop/input.ts";
 import type { ReActAgentOptions } from "../agent/loop/settings.ts";
-import { checkServer } from "../agent/tool/mcp.ts";
 import { maxResultCharacters } from "../agent/tool/result.ts";
+import { checkServer } from "../mcp/index.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { type Clock, systemClock } from "../protocol/clock.ts";
 import type { Store } from "../protocol/store.ts";
@@ -89,8 +89,8 @@ export function openHarness(options: HarnessAgentOptions, create: Harness["creat
   const store = openStore(options.store ?? "sqlite:.rivulet/rivulet.db");
   const filesystem = options.filesystem ?? localFilesystem(options.workspace ?? defaultWorkspace);
   const workspace = filesystem ? openWorkspace(filesystem, isolation) : undefined;
-  const servers = serversOf(options, workspace, clock);
   const warn = options.onWarning ?? ((message) => process.emitWarning(message, "RivuletWarning"));
+  const servers = serversOf(options, workspace, clock, warn);
   return { options, store, clock, workspace, servers, warn, create };
 }
 
@@ -98,12 +98,13 @@ function serversOf(
   { mcp = {}, toolsFile = {} }: HarnessAgentOptions,
   workspace: Workspace | undefined,
   clock: Clock,
+  warn: Harness["warn"],
 ): McpServers | undefined {
   const files = toolsFile !== false && workspace ? workspace.files : undefined;
   if (!files && Object.keys(mcp || {}).length === 0) return undefined;
   const cache = new FileCache(clock, (content) => readToolsFile(content, toolsFile || {}));
   const readFile = async () => files && cache.get({ key: "", files }, toolsFileName);
-  return mcpServers(mcp, readFile, clock);
+  return mcpServers(mcp, readFile, clock, warn);
 }
 
 const scopes: readonly IsolationScope[] = ["session", "user", "agent", "global"];

@@ -9,8 +9,12 @@ const script = join(import.meta.dirname, "../../test/support/mcp-server.ts");
 const program = { command: process.execPath, args: [script, "stdio"] };
 const { signal } = new AbortController();
 
-function serversOf(file: { current?: ToolsFile }, clock = new ManualClock(0)) {
-  const servers = mcpServers({}, async () => file.current, clock);
+function serversOf(
+  file: { current?: ToolsFile },
+  clock = new ManualClock(0),
+  onWarning: (message: string) => void = () => {},
+) {
+  const servers = mcpServers({}, async () => file.current, clock, onWarning);
   onTestFinished(() => servers.close());
   return servers;
 }

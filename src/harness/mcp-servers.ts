@@ -1,10 +1,15 @@
 import { z } from "zod";
 import type { Hook } from "../agent/loop/hooks.ts";
-import { connectMcp, type McpConnection, type McpOptions } from "../agent/tool/mcp.ts";
-import type { McpAddress, McpProgram } from "../agent/tool/mcp-link.ts";
 import { matchesGlob } from "../agent/tool/permission.ts";
-import { reasonOf } from "../agent/tool/result.ts";
+import type { Tool } from "../agent/tool/tool.ts";
 import type { ToolSource } from "../agent/tool/toolkit.ts";
+import {
+  connectMcp,
+  type McpAddress,
+  type McpConnection,
+  type McpOptions,
+  type McpProgram,
+} from "../mcp/index.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent } from "./filesystem/filesystem.ts";
@@ -27,15 +32,17 @@ export interface McpServers extends ToolSource {
 interface Server {
   /** The options as JSON, to detect changes. */
   readonly settings: string;
+  readonly prefix: string;
   connecting: Promise<void>;
   connection?: McpConnection;
-  problem?: string;
-  failedAt: number;
+  /** When the last attempt failed; undefined while none has. */
+  failedAt: number | undefined;
   readonly end: AbortController;
 }
 
 const defaultConnectTimeoutMs = 10_000;
 const retryMs = 30_000;
+const maxWarnings = 1_000;
 
 /**
  * Connects to the servers when a task first needs them, and retries failed ones later. Of `tools.json` it always applies
@@ -45,27 +52,56 @@ export function mcpServers(
   servers: McpServersByName | false,
   readFile: () => Promise<ToolsFile | undefined>,
   clock: Clock,
+  onWarning: (message: string) => void,
 ): McpServers {
   const running = new Map<string, Server>();
+  const warned = new Set<string>();
   let file: ToolsFile | undefined;
 
+  function warnOnce(message: string): void {
+    if (warned.size < maxWarnings && !warned.has(message)) onWarning(message);
+    warned.add(message);
+  }
+
   function connect(name: string, server: Server, wanted: McpServerOptions): Promise<void> {
-    const { prefix = `${name}_`, execution, ...rest } = wanted;
-    const { connectTimeoutMs = defaultConnectTimeoutMs, ...place } = rest;
+    const { prefix: _, execution, connectTimeoutMs = defaultConnectTimeoutMs, ...place } = wanted;
     const { signal } = server.end;
     const limits = { connectTimeoutMs, signal, ...(execution && { execution }) };
-    server.connecting = connectMcp({ name, ...place }, { prefix, clock, ...limits }).then(
+    const options = { prefix: server.prefix, clock, onWarning, ...limits };
+    server.connecting = connectMcp({ name, ...place }, options).then(
       async (connection) => {
         if (signal.aborted) return connection.close();
-        delete server.problem;
+        server.failedAt = undefined;
         server.connection = connection;
       },
-      (error: unknown) => {
-        server.problem = reasonOf(error);
+      (error: RivuletError) => {
         server.failedAt = clock.now();
+        if (!signal.aborted) warnOnce(`${error.message} ${error.hint ?? ""}`.trim());
       },
     );
     return server.connecting;
+  }
+
+  /** A name belongs to the server with the longest matching prefix, so that no server can take a name of another. */
+  function owns(name: string, { prefix }: Server): boolean {
+    const others = [...running.values()].map((server) => server.prefix);
+    return !others.some((other) => other.length > prefix.length && name.startsWith(other));
+  }
+
+  function tools(): readonly Tool[] {
+    const found = new Map<string, Tool>();
+    for (const [serverName, server] of running) {
+      for (const tool of server.connection?.tools() ?? []) {
+        const { name } = tool;
+        if (owns(name, server) && !found.has(name)) found.set(name, tool);
+        else {
+          warnOnce(
+            `The tool ${name} of the MCP server ${serverName} is left out, because another server has that name. Give the server another \`prefix\`.`,
+          );
+        }
+      }
+    }
+    return [...found.values()];
   }
 
   async function stop(name: string, server: Server): Promise<void> {
@@ -86,12 +122,15 @@ export function mcpServers(
       const server = running.get(name);
       if (!server) {
         const settings = JSON.stringify(serverOptions);
-        const end = new AbortController();
-        const created = { settings, connecting: Promise.resolve(), failedAt: 0, end };
+        const prefix = (serverOptions.prefix ?? `${name}_`).replaceAll(/[^A-Za-z0-9_-]/g, "_");
+        const created: Server = {
+          ...{ settings, prefix, end: new AbortController() },
+          ...{ connecting: Promise.resolve(), failedAt: undefined },
+        };
         running.set(name, created);
         pending.push(connect(name, created, serverOptions));
-      } else if (!server.problem) {
-        pending.push(server.connecting);
+      } else if (server.failedAt === undefined) {
+        pending.push(server.connecting.then(() => server.connection?.refresh(signal)));
       } else if (clock.now() - server.failedAt > retryMs) {
         // A retry does not delay the task: the tools appear when the server is connected.
         server.failedAt = Number.POSITIVE_INFINITY;
@@ -103,7 +142,7 @@ export function mcpServers(
 
   return {
     refresh,
-    tools: () => [...running.values()].flatMap(({ connection }) => connection?.tools() ?? []),
+    tools,
     allows(name) {
       if (file?.deny.some((glob) => matchesGlob(glob, name))) return false;
       return file?.allow?.some((glob) => matchesGlob(glob, name)) ?? true;
@@ -111,9 +150,10 @@ export function mcpServers(
     hook: {
       name: "mcp-servers",
       preReasoning(_, call) {
-        const problems = [...running.values()].flatMap(({ problem }) => problem ?? []);
-        if (problems.length === 0) return;
-        const sections = [call.system, ...problems.map(notes.unreachable)];
+        // The name only: the text of an error comes from the server, and the system prompt is trusted.
+        const missing = [...running].filter(([, { failedAt }]) => failedAt !== undefined);
+        if (missing.length === 0) return;
+        const sections = [call.system, ...missing.map(([name]) => notes.unreachable(name))];
         call.system = sections.filter(Boolean).join("\n\n");
       },
     },

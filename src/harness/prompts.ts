@@ -98,7 +98,8 @@ export const notes = {
     `The result has ${length} characters, which is too long for the conversation. It was saved as ${path}: use read_file with offset and limit, or grep_files. Only its beginning and end follow.`,
   notSaved: (length: number, reason: string) =>
     `The result has ${length} characters, which is too long for the conversation. It could not be saved (${reason}). Only its beginning and end follow.`,
-  unreachable: (problem: string) => `[${problem} (its tools are not available)]`,
+  unreachable: (server: string) =>
+    `[The MCP server ${oneLine(server, maxLabel)} cannot be reached, so its tools are not available.]`,
 };
 
 /** Errors of the subagent tools. */

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Block, Message, ToolResultState } from "../../protocol/message.ts";
 import { readArguments } from "./arguments.ts";
 import type { ToolContext } from "./context.ts";
@@ -276,22 +276,19 @@ describe("a source", () => {
     expect(offered[3]).toBe(first);
   });
 
-  it("cannot share a tool name with another source", async () => {
-    const one = sourceOf(make("later"));
+  it("hides a tool of a later source with the same name, and warns once", async () => {
+    const warn = vi.spyOn(process, "emitWarning").mockReturnValue();
+    onTestFinished(() => warn.mockRestore());
+    const first = make("later");
+    const one = sourceOf(first);
     const other = sourceOf(make("search"), make("later"));
     const kit = toolkit.with([], [one.source, other.source]);
     await kit.refresh(signal);
-    expect(() => kit.active([], "lead")).toThrow(
-      expect.objectContaining({
-        code: "duplicate_tool",
-        message: expect.stringContaining("later"),
-        hint: expect.stringContaining("prefix"),
-      }),
-    );
-    // A tool that is not available does not conflict.
-    other.state.denied = "later";
-    expect(names(kit.active([], "lead"))).toEqual(["now", reset, "query", "search"]);
-    other.state.denied = "";
+    for (const offered of [kit.active([], "lead"), kit.active([], "lead")]) {
+      expect(names(offered)).toEqual(["now", reset, "query", "later", "search"]);
+      expect(offered).toContain(first);
+    }
+    expect(warn.mock.calls.map(String)).toEqual([expect.stringContaining("a tool later;")]);
     const mine = make("later");
     expect(kit.with([mine]).active([], "lead")).toContain(mine);
   });

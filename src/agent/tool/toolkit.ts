@@ -27,7 +27,7 @@ export interface ToolkitOptions {
   readonly tools?: readonly Tool[];
   /** Tools that are available while their group is active; the model selects groups with `reset_equipped_tools`. */
   readonly groups?: ToolGroups;
-  /** Tools that change at run time; a tool of the toolkit hides one with the same name, and two sources cannot share a name. */
+  /** Tools that change at run time; a tool of the toolkit, or of an earlier source, hides one with the same name. */
   readonly sources?: readonly ToolSource[];
   /** Called with every chunk that a tool emits; its errors are ignored. */
   readonly onChunk?: (
@@ -64,6 +64,7 @@ export class Toolkit {
   readonly #sources: readonly ToolSource[];
   readonly #always: readonly Tool[];
   readonly #byName: ReadonlyMap<string, Tool>;
+  readonly #hidden = new Set<string>();
 
   constructor(options: ToolkitOptions = {}) {
     const { tools = [], groups = {}, sources = [], extraInput = {} } = options;
@@ -141,14 +142,21 @@ export class Toolkit {
       for (const tool of this.#sources.flatMap((source) => source.tools())) {
         const { name } = definitionOf(tool);
         if (this.#byName.has(name) || !isAllowed(tool)) continue;
-        // The same source may be passed twice.
-        if ((found.get(name) ?? tool) !== tool) throw duplicate(name);
-        found.set(name, tool);
+        // A server chooses its names and must not be able to fail the agent. The same source may be passed twice.
+        if ((found.get(name) ?? tool) !== tool) this.#warnHidden(name);
+        else found.set(name, tool);
       }
       return [...equipped.filter(isAllowed), ...found.values()];
     } catch (error) {
       throw sourceFailure(error);
     }
+  }
+
+  #warnHidden(name: string): void {
+    if (this.#hidden.has(name)) return;
+    this.#hidden.add(name);
+    const message = `Two tool sources have a tool ${name}; only the first is offered. Give the MCP servers different prefixes.`;
+    process.emitWarning(message, "RivuletWarning");
   }
 
   #equipped(messages: readonly Message[], agentName: string): readonly Tool[] {
@@ -195,7 +203,7 @@ function sourceFailure(error: unknown): RivuletError {
 
 function duplicate(name: string): RivuletError {
   return new RivuletError("duplicate_tool", `Two tools have the name ${name}.`, {
-    hint: 'Rename one of them. For the tools of an MCP server, pass a prefix: connectMcp(server, { prefix: "wiki_" }).',
+    hint: "Rename one of them.",
   });
 }
 

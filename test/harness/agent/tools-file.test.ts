@@ -62,7 +62,7 @@ describe("tools.json", () => {
     const { agent, model } = agentWith(["ok"], { workspace });
     const { text } = await closed(agent).call("Go.");
     expect(text).toBe("ok");
-    expect(systemOf(model.calls[0])).toMatch(/\[The MCP server gone cannot be reached: .*\]/);
+    expect(systemOf(model.calls[0])).toMatch(/\[The MCP server gone cannot be reached, .*\]/);
     expect(toolNames(model.calls[0])).toContain("test_echo");
   });
 

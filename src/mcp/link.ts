@@ -1,33 +1,28 @@
-import type {
-  CallToolResult,
-  RequestOptions,
+import type { ChildProcess } from "node:child_process";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
+import {
+  type CallToolResult,
+  Client,
+  type Progress,
+  ProtocolError,
+  type RequestOptions,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
   StreamableHTTPClientTransport,
-  Tool,
-  Transport,
-  VersionNegotiationMode,
+  type Tool,
+  type Transport,
+  UnsupportedProtocolVersionError,
+  type VersionNegotiationMode,
 } from "@modelcontextprotocol/client";
-import { systemClock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { longestTimer } from "../base/time.ts";
-import type { ToolContext } from "./context.ts";
-import { reasonOf } from "./result.ts";
-
-/** An MCP server: a program to start, or a URL. */
-export type McpServer = McpProgram | McpAddress;
-/** A server that runs as a child process and talks over stdio; it inherits only harmless variables, and gets `env`. */
-export interface McpProgram {
-  readonly name: string;
-  readonly command: string;
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly cwd?: string;
-}
-/** A server with streamable HTTP; the headers are sent to its origin only. */
-export interface McpAddress {
-  readonly name: string;
-  readonly url: string | URL;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { longestTimer } from "../agent/base/time.ts";
+import type { ToolContext } from "../agent/tool/context.ts";
+import { systemClock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { McpAddress, McpProgram, McpServer } from "./index.ts";
+import { progressOf, safeText } from "./untrusted.ts";
 
 /** One connection to a server. */
 export interface Link {
@@ -66,8 +61,7 @@ export async function openLink(server: McpServer, options: LinkOptions): Promise
     // Negotiating the newest revision first would start the program twice.
     return await openOnce(server, "legacy", options);
   } catch (error) {
-    const { UnsupportedProtocolVersionError } = await import("@modelcontextprotocol/client");
-    if (!((error as Error).cause instanceof UnsupportedProtocolVersionError)) throw error;
+    if ((error as RivuletError).code !== "mcp_unsupported_version") throw error;
     return openOnce(server, "auto", options);
   }
 }
@@ -77,12 +71,11 @@ async function openOnce(
   mode: VersionNegotiationMode,
   { timeout, signal, onList }: LinkOptions,
 ): Promise<Link> {
-  const { Client } = await import("@modelcontextprotocol/client");
   let isAlive = true;
   const onLost = () => {
     isAlive = false;
   };
-  const wire = await ("url" in server ? httpWire(server, onLost) : stdioWire(server, onLost));
+  const wire = "url" in server ? httpWire(server, onLost) : stdioWire(server, onLost);
   let isChanged = false;
   let listing: Promise<void> | undefined;
   const list = async (within: RequestOptions) =>
@@ -101,51 +94,69 @@ async function openOnce(
   const tools = { autoRefresh: false, debounceMs: 0, onChanged };
   const client = new Client(
     { name: "rivulet", version: "1" },
-    { versionNegotiation: { mode }, listChanged: { tools } },
+    {
+      versionNegotiation: { mode },
+      listChanged: { tools },
+      // A schema of the server can take exponential time on a result of the server.
+      jsonSchemaValidator: { getValidator: () => acceptAnything },
+    },
   );
   const close = async () => {
     isAlive = false;
     await wire.close();
     await client.close().catch(() => {});
   };
+  const lastWords = () => safeText(server, wire.lastWords());
   try {
-    await client.connect(wire.transport, { timeout, signal });
-    await list({ timeout, signal });
+    await whileAlive(async () => {
+      await client.connect(wire.transport, { timeout, signal });
+      await list({ timeout, signal });
+    });
   } catch (error) {
     await close();
-    throw unavailable(server, error, wire.lastWords());
+    throw unavailable(server, error, lastWords());
   }
   // On the newest revision, changes of the list have a stream of their own.
   client.autoOpenedSubscription?.closed.then(onLost);
   return {
     isAlive: () => isAlive,
-    lastWords: wire.lastWords,
+    lastWords,
     async listed() {
-      await listing;
-      await listing; // the first may have started before the last change
+      if (listing === undefined) return;
+      await whileAlive(async () => {
+        await listing;
+        await listing; // the first may have started before the last change
+      });
     },
     close,
     async call(name, input, context) {
       try {
-        return await client.callTool(
-          { name, arguments: input },
-          {
-            signal: context.signal,
-            onprogress: ({ progress, total, message }) =>
-              context.progress({
-                progress,
-                ...(total !== undefined && { total }),
-                ...(message !== undefined && { message }),
-              }),
-            timeout: longestTimer, // the tool has its own time limit
-          },
-        );
+        const options = {
+          signal: context.signal,
+          onprogress: (report: Progress) => context.progress(progressOf(report)),
+          timeout: longestTimer, // the tool has its own time limit
+        };
+        return await whileAlive(() => client.callTool({ name, arguments: input }, options));
       } catch (error) {
-        if (!context.signal.aborted && (await isDisconnect(error))) isAlive = false;
+        if (!context.signal.aborted && isDisconnect(error)) isAlive = false;
         throw error;
       }
     },
   };
+}
+
+/** Keeps the process alive during some work, because an idle connection does not. */
+async function whileAlive<T>(work: () => Promise<T>): Promise<T> {
+  const timer = setInterval(() => {}, longestTimer);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+function acceptAnything(data: unknown) {
+  return { valid: true as const, data: data as never, errorMessage: undefined };
 }
 
 interface Wire {
@@ -155,25 +166,25 @@ interface Wire {
   close(): Promise<void>;
 }
 
-async function httpWire({ url, headers }: McpAddress, onLost: () => void): Promise<Wire> {
-  const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+function httpWire({ url, headers }: McpAddress, onLost: () => void): Wire {
   const transport = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers: { ...headers } },
   });
   transport.onclose = onLost;
   answerLostRequests(transport, onLost);
+  const ref = unrefSockets(new URL(url).origin);
   return {
     transport,
     lastWords: () => "",
     async close() {
+      ref();
       await within(terminateMs, transport.terminateSession());
       await within(closeMs, transport.close());
     },
   };
 }
 
-async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire> {
-  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+function stdioWire(program: McpProgram, onLost: () => void): Wire {
   const { command, args = [], env, cwd } = program;
   const transport = new StdioClientTransport({
     command,
@@ -191,6 +202,10 @@ async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire>
   const start = transport.start.bind(transport);
   transport.start = async () => {
     await start();
+    const child = Reflect.get(transport, "_process") as ChildProcess | undefined;
+    child?.unref();
+    // With pipes, these are sockets.
+    for (const pipe of child?.stdio ?? []) (pipe as Partial<Socket> | null)?.unref?.();
     ended = new Promise((resolve) => {
       const onclose = transport.onclose;
       transport.onclose = () => {
@@ -208,6 +223,21 @@ async function stdioWire(program: McpProgram, onLost: () => void): Promise<Wire>
       await within(closeMs, closing);
     },
   };
+}
+
+/** Lets the process exit while a stream of the server is open; the returned function stops this. */
+function unrefSockets(origin: string): () => void {
+  const channel = "undici:client:sendHeaders"; // the platform's `fetch` has no other access to a socket
+  const onSend = (message: unknown) => {
+    const { request, headers, socket } = message as {
+      readonly request: { readonly origin: string };
+      readonly headers: string;
+      readonly socket: Socket;
+    };
+    if (request.origin === origin && /^mcp-/im.test(headers)) socket.unref();
+  };
+  subscribe(channel, onSend);
+  return () => unsubscribe(channel, onSend);
 }
 
 /** Answers a request whose stream broke off with an error, because the client would wait forever. */
@@ -251,10 +281,7 @@ function answerLast(transport: Transport, onAnswer?: (id: unknown) => void): voi
 }
 
 /** Whether an error means that the server, or our session with it, is gone. */
-async function isDisconnect(error: unknown): Promise<boolean> {
-  const { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } = await import(
-    "@modelcontextprotocol/client"
-  );
+function isDisconnect(error: unknown): boolean {
   if (error instanceof SdkHttpError) return isUnknownSession(error);
   if (!(error instanceof SdkError)) return !(error instanceof ProtocolError);
   const { ConnectionClosed, NotConnected, SendFailed } = SdkErrorCode;
@@ -267,14 +294,17 @@ export function isUnknownSession(error: unknown): boolean {
   return status === 404 || (status === 400 && /session/i.test(String(message)));
 }
 
+/** Without the cause, which may contain secrets. */
 function unavailable(server: McpServer, error: unknown, lastWords: string): RivuletError {
-  const message = `The MCP server ${server.name} cannot be reached: ${reasonOf(error)}`;
+  const isOld = error instanceof UnsupportedProtocolVersionError;
+  const message = `The MCP server ${server.name} cannot be reached: ${safeText(server, error)}`;
   const advice =
     "url" in server
       ? `Check that a server is running at ${new URL(server.url).origin}.`
       : `Check that ${server.command} is installed.`;
   const hint = lastWords === "" ? advice : `Check the server's last output: ${lastWords}`;
-  return new RivuletError("mcp_unavailable", message, { retryable: true, cause: error, hint });
+  const code = isOld ? "mcp_unsupported_version" : "mcp_unavailable";
+  return new RivuletError(code, message, { retryable: true, hint });
 }
 
 async function within(ms: number, promise: Promise<unknown>): Promise<void> {

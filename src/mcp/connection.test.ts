@@ -5,17 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { systemClock } from "../../protocol/clock.ts";
-import { textOf } from "../../protocol/message.ts";
-import type { Progress } from "../../protocol/task.ts";
-import { toolExecution } from "../base/execution.ts";
-import type { ToolContext } from "./context.ts";
-import { executeTool, type ToolOutcome } from "./execute.ts";
-import { connectMcp, type McpConnection, type McpOptions } from "./mcp.ts";
-import type { McpServer } from "./mcp-link.ts";
-import { definitionOf } from "./tool.ts";
+import { toolExecution } from "../agent/base/execution.ts";
+import type { ToolContext } from "../agent/tool/context.ts";
+import { executeTool, type ToolOutcome } from "../agent/tool/execute.ts";
+import { definitionOf } from "../agent/tool/tool.ts";
+import { systemClock } from "../protocol/clock.ts";
+import { textOf } from "../protocol/message.ts";
+import type { Progress } from "../protocol/task.ts";
+import { connectMcp, type McpConnection, type McpOptions, type McpServer } from "./index.ts";
 
-const script = fileURLToPath(new URL("../../../test/support/mcp-server.ts", import.meta.url));
+const script = fileURLToPath(new URL("../../test/support/mcp-server.ts", import.meta.url));
 const patience = { timeout: 30_000, interval: 20 };
 const connections: McpConnection[] = [];
 const servers: ChildProcess[] = [];
@@ -26,7 +25,11 @@ afterEach(async () => {
 });
 
 async function connect(server: McpServer, options: McpOptions = {}): Promise<McpConnection> {
-  const connection = await connectMcp(server, { reconnect: { initialBackoffMs: 20 }, ...options });
+  const connection = await connectMcp(server, {
+    prefix: "",
+    reconnect: { initialBackoffMs: 20 },
+    ...options,
+  });
   connections.push(connection);
   return connection;
 }
@@ -100,12 +103,12 @@ describe.each(["stdio", "stdio-2026", "http", "http-2026"])("a server over %s", 
   const stops: (() => unknown)[] = [];
 
   beforeAll(async () => {
-    if (mode.startsWith("stdio")) connection = await connectMcp(program(mode));
+    if (mode.startsWith("stdio")) connection = await connectMcp(program(mode), { prefix: "" });
     else {
       const { url, process: server } = await serve(mode);
       servers.splice(servers.indexOf(server), 1);
       stops.push(() => server.kill("SIGKILL"));
-      connection = await connectMcp({ name: "test", url, headers });
+      connection = await connectMcp({ name: "test", url, headers }, { prefix: "" });
     }
     stops.unshift(() => connection.close());
   });

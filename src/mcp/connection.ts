@@ -1,0 +1,188 @@
+import type { Tool as ServerTool } from "@modelcontextprotocol/client";
+import { backoffMs } from "../agent/base/execution.ts";
+import type { ToolContext } from "../agent/tool/context.ts";
+import { type Tool, tool } from "../agent/tool/tool.ts";
+import { type Clock, systemClock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { Block } from "../protocol/message.ts";
+import type { McpConnection, McpOptions, McpServer } from "./index.ts";
+import { isUnknownSession, type Link, openLink } from "./link.ts";
+import { blocksOf, changesOf, inputOf, type ListedTool, readTools, safeText } from "./untrusted.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const reconnectDefaults = { maxAttempts: 3, initialBackoffMs: 200, maxBackoffMs: 2_000 };
+
+/** Opens the connection of `connectMcp`. */
+export async function openConnection(
+  server: McpServer,
+  options: McpOptions,
+): Promise<McpConnection> {
+  const { signal } = options;
+  const connection = new ServerConnection(server, options);
+  const onAbort = () => void connection.close();
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    await connection.open();
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+  }
+  return connection;
+}
+
+class ServerConnection implements McpConnection {
+  readonly #server: McpServer;
+  readonly #options: McpOptions;
+  readonly #clock: Clock;
+  readonly #listeners = new Set<(tools: readonly Tool[]) => void>();
+  readonly #closing = new AbortController();
+  #link: Link | undefined;
+  #reopening: Promise<Link> | undefined;
+  #listed: readonly ListedTool[] | undefined;
+  #tools: readonly Tool[] = [];
+
+  constructor(server: McpServer, options: McpOptions) {
+    this.#server = server;
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  tools(): readonly Tool[] {
+    return this.#tools;
+  }
+
+  async refresh(signal?: AbortSignal): Promise<void> {
+    if (!this.#link?.isAlive()) return;
+    const listed = this.#link.listed();
+    await (signal ? orAborted(listed, signal).catch(() => {}) : listed);
+  }
+
+  onChange(listener: (tools: readonly Tool[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#reopening?.catch(() => {});
+    await this.#link?.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async open(): Promise<Link> {
+    const { connectTimeoutMs: timeout = 30_000 } = this.#options;
+    const link = await openLink(this.#server, {
+      timeout,
+      signal: this.#closing.signal,
+      onList: (listed) => this.#list(listed),
+    });
+    this.#link = link;
+    return link;
+  }
+
+  /** The live connection, reopened if it is gone; concurrent callers share the attempts. */
+  async #reach(): Promise<Link> {
+    if (this.#closing.signal.aborted) throw closed(this.#server);
+    if (this.#link?.isAlive()) return this.#link;
+    this.#reopening ??= this.#reopen().finally(() => {
+      this.#reopening = undefined;
+    });
+    return this.#reopening.catch((error) => {
+      throw this.#closing.signal.aborted ? closed(this.#server) : error;
+    });
+  }
+
+  async #reopen(): Promise<Link> {
+    const { reconnect, random = Math.random } = this.#options;
+    const execution = { ...reconnectDefaults, ...reconnect };
+    await this.#link?.close();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.open();
+      } catch (error) {
+        if (!(attempt < execution.maxAttempts) || this.#closing.signal.aborted) throw error;
+      }
+      await this.#clock.sleep(backoffMs(execution, attempt, random), this.#closing.signal);
+    }
+  }
+
+  #list(sent: readonly ServerTool[]): void {
+    const { prefix = `${this.#server.name}_`, onWarning = warnProcess } = this.#options;
+    const warn = (problem: string) => onWarning(`The MCP server ${this.#server.name}: ${problem}.`);
+    const before = this.#listed;
+    this.#listed = readTools(this.#server, prefix, sent, before ? () => {} : warn);
+    if (JSON.stringify(before) === JSON.stringify(this.#listed)) return;
+    this.#tools = Object.freeze(this.#listed.map((listed) => this.#createTool(listed)));
+    if (before === undefined) return;
+    for (const change of changesOf(before, this.#listed)) warn(change);
+    for (const listener of this.#listeners) {
+      try {
+        listener(this.#tools);
+      } catch {
+        // A listener must not break the connection.
+      }
+    }
+  }
+
+  #createTool({ name, listed, description, document, isIdempotent: idempotent }: ListedTool): Tool {
+    const { execution = {} } = this.#options;
+    const options = { name, description, input: inputOf(document), idempotent, execution };
+    return tool({ ...options, execute: (input, context) => this.#call(listed, input, context) });
+  }
+
+  async #call(name: string, input: Fields, context: ToolContext): Promise<readonly Block[]> {
+    for (let isRetry = false; ; isRetry = true) {
+      const link = await orAborted(this.#reach(), context.signal);
+      try {
+        return blocksOf(await link.call(name, input, context));
+      } catch (error) {
+        if (context.signal.aborted) throw error;
+        if (link.isAlive()) throw failed(this.#server, error);
+        // A server that does not know the session has not run the call.
+        if (isRetry || !isUnknownSession(error)) throw disconnected(this.#server, error, link);
+      }
+    }
+  }
+}
+
+function disconnected(server: McpServer, error: unknown, link: Link): RivuletError {
+  const message = `The MCP server ${server.name} was lost during the call, whose effect is unknown: ${safeText(server, error)}`;
+  const hint = link.lastWords();
+  return new RivuletError("mcp_disconnected", message, {
+    retryable: true,
+    ...(hint !== "" && { hint: `Check the server's last output: ${hint}` }),
+  });
+}
+
+function warnProcess(message: string): void {
+  process.emitWarning(message, "RivuletWarning");
+}
+
+/** Without the cause, which may contain secrets. */
+function failed(server: McpServer, error: unknown): unknown {
+  if (error instanceof RivuletError) return error;
+  return new RivuletError("mcp_tool_error", safeText(server, error));
+}
+
+function closed({ name }: McpServer): RivuletError {
+  return new RivuletError("mcp_closed", `The connection to the MCP server ${name} was closed.`, {
+    hint: "Connect again with connectMcp().",
+  });
+}
+
+/** Waits for a promise, or rejects when the signal aborts first. */
+async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const over = new AbortController();
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { signal: over.signal });
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    over.abort();
+  }
+}

@@ -1,0 +1,81 @@
+import type { Execution } from "../agent/base/execution.ts";
+import type { Tool } from "../agent/tool/tool.ts";
+import type { ToolSource } from "../agent/tool/toolkit.ts";
+import type { Clock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+
+/** An MCP server: a program to start, or a URL. */
+export type McpServer = McpProgram | McpAddress;
+/** A server that runs as a child process and talks over stdio; it inherits only harmless variables, and gets `env`. */
+export interface McpProgram {
+  readonly name: string;
+  readonly command: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+/** A server with streamable HTTP; the headers are sent to its origin only. */
+export interface McpAddress {
+  readonly name: string;
+  readonly url: string | URL;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The options of `connectMcp`. */
+export interface McpOptions {
+  /** Precedes the name of every tool; defaults to the name of the server and `_`. */
+  readonly prefix?: string;
+  /** The execution settings of its tools. */
+  readonly execution?: Execution;
+  readonly connectTimeoutMs?: number;
+  /** Aborts the connection attempt; has no effect later. */
+  readonly signal?: AbortSignal;
+  /** How a call reconnects to a server that is gone. */
+  readonly reconnect?: Execution;
+  /** Called when the server changes a tool or exceeds a limit; defaults to a process warning. */
+  readonly onWarning?: (message: string) => void;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+/** A connection to a server; as one of `toolSources`, an agent has the tools that the server lists. */
+export interface McpConnection extends ToolSource, AsyncDisposable {
+  /** Waits until all announced changes are listed; returns at once when there are none. */
+  refresh(signal?: AbortSignal): Promise<void>;
+  /** Calls the listener after each change of the list, until the returned function is called. */
+  onChange(listener: (tools: readonly Tool[]) => void): () => void;
+  /** Closes the connection and ends the server's process. An idle connection does not keep the process alive. */
+  close(): Promise<void>;
+}
+
+const clientPackage = "@modelcontextprotocol/client";
+
+/** Connects to a server and lists its tools; a later call reconnects if the server is gone. */
+export async function connectMcp(
+  server: McpServer,
+  options: McpOptions = {},
+): Promise<McpConnection> {
+  checkServer(server);
+  options.signal?.throwIfAborted();
+  const { openConnection } = await import("./connection.ts").catch((cause: unknown) => {
+    throw String((cause as Error).message).includes(clientPackage) ? notInstalled(cause) : cause;
+  });
+  return openConnection(server, options);
+}
+
+/** Throws if a server does not have either a command or a valid URL. */
+export function checkServer({ name, command, url }: Partial<McpProgram & McpAddress>): void {
+  const hasCommand = typeof command === "string" && command !== "";
+  const isInvalid = url !== undefined && !URL.canParse(String(url));
+  if (!isInvalid && hasCommand !== (url !== undefined)) return;
+  const problem = isInvalid ? "has an invalid `url`" : "requires either a command or a url";
+  throw new RivuletError("invalid_mcp_server", `The MCP server ${name} ${problem}.`, {
+    hint: 'Pass `command: "my-mcp-server"` or `url: "https://example.com/mcp"`.',
+  });
+}
+
+function notInstalled(cause: unknown): RivuletError {
+  const message = `MCP servers require the package ${clientPackage}, which is not installed.`;
+  const hint = `Run \`npm i ${clientPackage}\`.`;
+  return new RivuletError("mcp_not_installed", message, { hint, cause });
+}
