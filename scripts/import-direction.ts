@@ -15,6 +15,7 @@ export const layers: LayerTable = {
   demo: ["protocol"],
   agent: ["protocol", "store", "demo"],
   mcp: ["protocol", "agent"],
+  ai: ["protocol", "agent"],
   harness: ["protocol", "store", "client", "agent", "mcp"],
   testing: ["protocol", "store", "demo", "agent", "harness"],
   server: ["protocol", "schema", "store", "client", "agent", "harness"],
@@ -39,7 +40,7 @@ export const agentLayers: LayerTable = {
 };
 
 /** The layers that `src/index.ts` may import. */
-const rootMayImport = ["protocol", "store", "agent", "mcp", "harness"];
+const rootMayImport = ["protocol", "store", "agent", "mcp", "ai", "harness"];
 
 /** An import in a source file. */
 export interface Import {

@@ -35,6 +35,14 @@ export {
   tool,
 } from "./agent/index.ts";
 export type {
+  AiMessage,
+  AiModelMessage,
+  AiTool,
+  AiToolOptions,
+  AiUiMessage,
+} from "./ai/index.ts";
+export { fromAiMessages, fromAiTools, toModelMessages, toUiMessages } from "./ai/index.ts";
+export type {
   Filesystem,
   HarnessAgentOptions,
   IsolationScope,
@@ -69,6 +77,7 @@ export type {
   Budget,
   Clock,
   Input,
+  InputMessage,
   Message,
   Reply,
   Run,

@@ -82,8 +82,19 @@ export interface Approval {
   answer(output: string | readonly Block[]): Answer;
 }
 
+/** A message from outside; its content may be a text, and its id may be missing. */
+export interface InputMessage extends Pick<Message, "role" | "name" | "metadata"> {
+  readonly id?: string;
+  readonly content: string | readonly Block[];
+}
 /** What `call`, `stream` and `run` take. */
-export type Input = string | Message | readonly Message[] | Answer | readonly Answer[] | undefined;
+export type Input =
+  | string
+  | InputMessage
+  | readonly InputMessage[]
+  | Answer
+  | readonly Answer[]
+  | undefined;
 
 /** Where and how to run. */
 export interface RunOptions<S extends StandardSchema | undefined = undefined> {

@@ -8,6 +8,7 @@ export type {
   Class,
   ContextLookup,
   Input,
+  InputMessage,
   OutputOf,
   Run,
   RunOptions,

@@ -2,7 +2,7 @@ import type { Answer, Awaitable, Input } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, Decision, Message, ToolResultBlock } from "../../protocol/message.ts";
-import { userMessage } from "../../protocol/message.ts";
+import { asBlocks, userMessage } from "../../protocol/message.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { copyJson, freezePlain, isRecord } from "../base/plain.ts";
 import { isCancel, untilCancelled } from "../base/time.ts";
@@ -162,7 +162,9 @@ function withoutResults(
 }
 
 function readMessage(entry: unknown, place: string, ids: IdSource): Message {
-  const copy = copied(entry, place);
+  const plain = copied(entry, place);
+  const isText = isRecord(plain) && typeof plain.content === "string";
+  const copy = isText ? { ...plain, content: asBlocks(plain.content as string) } : plain;
   const problem = messageProblem(copy, place);
   if (problem !== undefined) throw invalid(problem);
   const { id, content, metadata, ...rest } = copy as Message;
