@@ -166,11 +166,19 @@ async function ripgrepSearch(
   };
 }
 
-async function packagedRipgrep(): Promise<string | undefined> {
-  return import("@vscode/ripgrep").then(
+let packaged: Promise<string | undefined> | undefined;
+
+/** Looks for the optional package once, so that its absence is reported once. */
+function packagedRipgrep(): Promise<string | undefined> {
+  packaged ??= import("@vscode/ripgrep").then(
     ({ rgPath }) => rgPath,
-    () => undefined, // the package has no binary for this machine
+    () => {
+      const message = "Searches in files are faster with ripgrep. Run `npm i @vscode/ripgrep`.";
+      process.emitWarning(message, "RivuletWarning");
+      return undefined;
+    },
   );
+  return packaged;
 }
 
 async function spawnRipgrep(

@@ -1,0 +1,130 @@
+import { execFile } from "node:child_process";
+import {
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const run = promisify(execFile);
+const directory = mkdtempSync(join(tmpdir(), "rivulet-install-"));
+const project = join(directory, "project");
+let files: readonly string[] = [];
+
+/** Whether the build of `npm run check` is newer than the sources, so that it need not be repeated. */
+function isBuilt(): boolean {
+  const changedAt = (pattern: string) =>
+    Math.max(0, ...globSync(pattern).map((path) => statSync(path).mtimeMs));
+  return changedAt("dist/index.js") > changedAt("{src/**/*.ts,package.json,tsdown.config.ts}");
+}
+
+beforeAll(async () => {
+  const pack = ["pack", "--json", "--pack-destination", directory];
+  const { stdout } = await run("npm", isBuilt() ? [...pack, "--ignore-scripts"] : pack);
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf("["))) as {
+    filename: string;
+    files: { path: string }[];
+  }[];
+  files = packed?.files.map(({ path }) => path) ?? [];
+  mkdirSync(project);
+  writeFileSync(join(project, "package.json"), '{ "type": "module", "private": true }');
+  const omit = ["dev", "optional", "peer"].map((kind) => `--omit=${kind}`);
+  const quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
+  const tarball = join(directory, packed?.filename ?? "");
+  await run("npm", ["install", tarball, "zod", ...omit, ...quiet], { cwd: project });
+  writeFileSync(join(project, "program.mjs"), program);
+}, 10 * 60_000);
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Uses each entry, files, SQLite, a subagent, and the two optional packages. */
+const program = `
+import { existsSync } from "node:fs";
+import { connectMcp, HarnessAgent, tool } from "rivulet";
+import { checkStream, emptyTree, materialize, reduce } from "rivulet/protocol";
+import { taskEventSchema } from "rivulet/schema";
+import { scriptedModel } from "rivulet/testing";
+import { z } from "zod";
+
+process.on("warning", ({ message }) => /ripgrep/.test(message) && console.log(message));
+const add = tool({
+  name: "add",
+  description: "Adds.",
+  input: z.object({ a: z.number(), b: z.number() }),
+  execute: ({ a, b }) => a + b,
+});
+const agent = new HarnessAgent({
+  name: "lead",
+  workspace: "./workspace",
+  store: "sqlite:./store.db",
+  tools: [add],
+  subagents: [{ name: "helper", description: "Helps." }],
+  model: scriptedModel(({ tools, assistantCount }) => {
+    if (!tools?.some(({ name }) => name === "agent_spawn")) return "Helped.";
+    return [
+      [{ call: "write_file", input: { path: "notes.md", content: "a river" } }],
+      [{ call: "grep_files", input: { pattern: "riv.r" } }, { call: "grep_files", input: { pattern: "sea" } }],
+      [{ call: "add", input: { a: 2, b: 2 } }, { call: "agent_spawn", input: { agent_id: "helper", task: "Help." } }],
+      "Done.",
+    ][assistantCount];
+  }),
+});
+const events = [];
+const run = agent.run("Go.", { sessionId: "s" });
+for await (const event of run) events.push(taskEventSchema.parse(event));
+const tree = events.reduce(reduce, emptyTree());
+const document = JSON.stringify(materialize(tree));
+const { text } = await run.result();
+console.log(text, checkStream(events).length, existsSync("store.db"));
+console.log(/a river/.test(document), /Helped\\./.test(document));
+await connectMcp({ name: "x", command: "x" }).catch(({ code, hint }) => console.log(code, hint));
+`;
+const printed = `Searches in files are faster with ripgrep. Run \`npm i @vscode/ripgrep\`.
+Done. 0 true
+true true
+mcp_not_installed Run \`npm i @modelcontextprotocol/client\`.
+`;
+
+it("`npm pack` builds the package first", () => {
+  const { scripts } = JSON.parse(readFileSync("package.json", "utf8"));
+  expect(scripts.prepack).toMatch(/tsdown$/);
+  expect(files).toContain("dist/index.js");
+  expect(files).toContain("dist/index.d.ts");
+  expect(
+    files.filter((path) => !/^(dist\/.*|package\.json|README\.md|LICENSE)$/.test(path)),
+  ).toEqual([]);
+});
+
+it("without providers the package installs at most 15 packages and 15 MB", () => {
+  const lock = JSON.parse(readFileSync(join(project, "node_modules/.package-lock.json"), "utf8"));
+  const packages = Object.keys(lock.packages);
+  const paths = globSync("node_modules/**", { cwd: project });
+  const bytes = paths
+    .map((path) => statSync(join(project, path)))
+    .reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
+  console.log(`installed: ${packages.length} packages, ${(bytes / 1e6).toFixed(1)} MB`);
+  expect(packages.length).toBeLessThanOrEqual(15);
+  expect(bytes).toBeLessThanOrEqual(15e6);
+});
+
+describe.each([
+  ["Node", "node", []],
+  ["Bun", "bun", ["run"]],
+  ["Deno", "deno", ["run", "--allow-all"]],
+])("the installed package on %s", (_, command, args) => {
+  it("runs an agent with files, SQLite and a subagent, and the program ends", async () => {
+    for (const path of ["workspace", "store.db"]) {
+      rmSync(join(project, path), { recursive: true, force: true });
+    }
+    const executable = resolve("node_modules/.bin", command);
+    const options = { cwd: project, timeout: 100_000 };
+    const { stdout } = await run(executable, [...args, "program.mjs"], options);
+    expect(stdout).toBe(printed);
+  });
+});
