@@ -30,7 +30,11 @@ function command(program: string, ...args: readonly string[]): () => Promise<str
   return async () => {
     const bin = resolve("node_modules", ".bin");
     const child = spawn(program, args, {
-      env: { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` },
+      env: {
+        ...process.env,
+        PATH: `${bin}${delimiter}${process.env.PATH}`,
+        npm_config_ignore_scripts: "true", // the package is built already when a step packs it
+      },
       shell: process.platform === "win32",
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -50,6 +50,15 @@ it.concurrent.each(Object.entries(endings))(
   },
 );
 
+it.concurrent("runs all examples that a number begins, each in its own process", async () => {
+  const { status, stdout, stderr } = await node("examples/run.ts", "1");
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect(stdout.match(/^── .* ──$/gm)).toEqual([
+    "── 10-grandchild-approval.ts ──",
+    "── 11-attach.ts ──",
+  ]);
+});
+
 it.concurrent("lists the examples when a number does not exist", async () => {
   const { status, stderr } = await node("examples/run.ts", "99");
   expect(status).toBe(1);
@@ -120,7 +129,9 @@ const patterns = blocksOf("docs/guide/streaming.md").filter(({ code }) => /\blea
 const readSse = `
 import { decodeSse } from "rivulet/protocol";
 server.listen(0, async () => {
-  const response = await fetch(\`http://localhost:\${server.address().port}/?message=Plan.\`);
+  const place = \`http://localhost:\${server.address().port}\`;
+  const started = await fetch(place, { method: "POST", body: "Plan." });
+  const response = await fetch(place + started.headers.get("location"));
   for await (const { type, source } of decodeSse(response.body)) {
     if (type === "task.created" || type === "task.completed") {
       console.log(type, source?.agentId ?? "lead", source?.agentKey?.slice(0, 17) ?? "");

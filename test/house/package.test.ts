@@ -25,6 +25,25 @@ it("every export is built from the source that its name resolves to in the repos
   }
 });
 
+it("every export has documentation", () => {
+  const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
+  const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, resolve("."));
+  const entries = Object.values(exports)
+    .filter((file) => file.startsWith("./dist/"))
+    .map((file) => resolve(file.replace("./dist/", "src/").replace(/\.js$/, ".ts")));
+  const program = ts.createProgram(entries, options);
+  const checker = program.getTypeChecker();
+  const undocumented = entries.flatMap((entry) => {
+    const module = checker.getSymbolAtLocation(program.getSourceFile(entry) as ts.SourceFile);
+    return checker.getExportsOfModule(module as ts.Symbol).flatMap((symbol) => {
+      const isAlias = (symbol.flags & ts.SymbolFlags.Alias) !== 0;
+      const target = isAlias ? checker.getAliasedSymbol(symbol) : symbol;
+      return target.getDocumentationComment(checker).length > 0 ? [] : [symbol.name];
+    });
+  });
+  expect(undocumented).toEqual([]);
+});
+
 it("the lockfile lists the optional packages of every platform, which `npm ci` requires", () => {
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
     packages: Record<string, { optionalDependencies?: Record<string, string> }>;
