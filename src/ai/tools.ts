@@ -39,7 +39,10 @@ export function fromAiTools(
   if (!isRecord(tools)) throw invalid("`tools` must be an object", "Pass `{ weather }`.");
   return Object.entries(tools).map(([name, value]) => {
     if (!isRecord(value) || (value as Partial<AiTool>).inputSchema === undefined) {
-      throw invalid(`The tool ${name} has no \`inputSchema\``, "Pass `tool({ inputSchema, … })`.");
+      throw invalid(
+        `The tool ${name} has no \`inputSchema\``,
+        "Pass `tool({ inputSchema, … })` of `ai` 5 or newer.",
+      );
     }
     return convert(name, value as unknown as Definition, toolsContext[name]);
   });

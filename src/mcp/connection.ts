@@ -137,7 +137,7 @@ class ServerConnection implements McpConnection {
     for (let isRetry = false; ; isRetry = true) {
       const link = await orAborted(this.#reach(), context.signal);
       try {
-        return blocksOf(await link.call(name, input, context));
+        return blocksOf(this.#server, await link.call(name, input, context));
       } catch (error) {
         if (context.signal.aborted) throw error;
         if (link.isAlive()) throw failed(this.#server, error);

@@ -7,15 +7,19 @@ const anything = { type: "object" } as const;
 
 it("bounds the media, blocks, errors and labels of a result", () => {
   const image = { type: "image", mimeType: "image/png", data: "A".repeat(9_000_000) } as const;
-  const blocks = blocksOf({ content: [image, image, image, { type: "text", text: "end" }] });
+  const blocks = blocksOf(server, {
+    content: [image, image, image, { type: "text", text: "end" }],
+  });
   expect(blocks.map(({ type }) => type)).toEqual(["image", "image", "text", "text"]);
   expect(blocks[2]).toEqual({ type: "text", text: "[image: too large]" });
   const text = { type: "text", text: "x" } as const;
-  expect(blocksOf({ content: Array.from({ length: 5_000 }, () => text) })).toHaveLength(1_000);
+  expect(blocksOf(server, { content: Array.from({ length: 5_000 }, () => text) })).toHaveLength(
+    1_000,
+  );
   const error = { content: [{ type: "text" as const, text: "x".repeat(100_000) }], isError: true };
-  expect(() => blocksOf(error)).toThrow(/^x{1999}…$/);
+  expect(() => blocksOf(server, error)).toThrow(/^x{1999}…$/);
   const link = { type: "resource_link", uri: "u".repeat(9_000), name: "n\n".repeat(900) } as const;
-  const [labelled] = blocksOf({ content: [link] });
+  const [labelled] = blocksOf(server, { content: [link] });
   expect(JSON.stringify(labelled).length).toBeLessThan(2_600);
   expect(progressOf({ progress: 1, message: "m".repeat(9_000) }).message).toHaveLength(500);
 });
@@ -73,4 +77,9 @@ it("hides the secrets of a server in any spelling", () => {
   for (const secret of ["pa%20ss", "abc-def", "t0ken", "k3y-of"])
     expect(safe).not.toContain(secret);
   expect(safeText(server, new Error("a\nb"))).toBe("a b");
+  const refused = {
+    content: [{ type: "text" as const, text: "abc-def-ghi\nis wrong" }],
+    isError: true,
+  };
+  expect(() => blocksOf({ name: "wiki", url, headers }, refused)).toThrow("[hidden]\nis wrong");
 });

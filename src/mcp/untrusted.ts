@@ -139,11 +139,8 @@ function checkable(schema: unknown, depth: number): Fields {
 }
 
 /** The blocks for the model; throws the error of a failed call, so that it becomes an error result. */
-export function blocksOf({
-  content,
-  structuredContent,
-  isError,
-}: CallToolResult): readonly Block[] {
+export function blocksOf(server: McpServer, result: CallToolResult): readonly Block[] {
+  const { content, structuredContent, isError } = result;
   let left = maxMedia;
   const blocks = content.slice(0, maxBlocks).map((entry) => {
     const block = blockOf(entry);
@@ -157,7 +154,7 @@ export function blocksOf({
     blocks.push({ type: "text", text: JSON.stringify(structuredContent) });
   }
   if (!isError) return blocks;
-  const text = cut(textOf(blocks), maxError);
+  const text = cut(hideSecrets(server, textOf(blocks)), maxError);
   throw new RivuletError("mcp_tool_error", text || toolErrors.silentMcpServer);
 }
 
@@ -202,9 +199,11 @@ const shortestSecret = 6;
 
 /** The text of an error or of a server, on one line, without the secrets of the server's settings. */
 export function safeText(server: McpServer, text: unknown): string {
-  let safe = typeof text === "string" ? text : reasonOf(text);
-  for (const secret of secretsOf(server)) safe = safe.replaceAll(secret, "[hidden]");
-  return oneLine(safe, maxError);
+  return oneLine(hideSecrets(server, typeof text === "string" ? text : reasonOf(text)), maxError);
+}
+
+function hideSecrets(server: McpServer, text: string): string {
+  return secretsOf(server).reduce((safe, secret) => safe.replaceAll(secret, "[hidden]"), text);
 }
 
 /** The values of headers, variables and of the URL after its host, longest first, whole and word by word. */
