@@ -194,6 +194,16 @@ describe("messages of the AI SDK", () => {
     ]);
   });
 
+  it("shows a file with an invalid URL as text", () => {
+    const image = { type: "image", source: { url: "b.png" } } as const;
+    const messages: Message[] = [{ id: "1", role: "user", content: [image] }];
+    const text = "[image: b.png]";
+    expect(toModelMessages(messages)).toEqual([
+      { role: "user", content: [{ type: "text", text }] },
+    ]);
+    expect(toUiMessages(messages)[0]?.parts).toEqual([{ type: "text", text, state: "done" }]);
+  });
+
   it.each([
     [[7], "messages[0]"],
     [[{ role: "robot", content: "x" }], "messages[0].role"],

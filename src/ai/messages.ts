@@ -236,7 +236,9 @@ export function toUiMessages(messages: readonly Message[]): AiUiMessage[] {
 
 function uiPart(block: Block, results: ReadonlyMap<string, ToolResultBlock>): AiUiPart[] {
   if ("source" in block) {
-    const { mediaType, data } = fileOf(block);
+    const file = fileOf(block);
+    if (file.type === "text") return [{ ...file, state: "done" }];
+    const { mediaType, data } = file;
     const url = data.type === "url" ? data.url.href : `data:${mediaType};base64,${data.data}`;
     return [{ type: "file", mediaType, url }];
   }

@@ -1,4 +1,5 @@
 import { isRecord } from "../agent/base/plain.ts";
+import { placeholders } from "../agent/base/prompts.ts";
 import { jsonOf } from "../agent/tool/result.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type {
@@ -130,15 +131,17 @@ function sourceOf(data: unknown, mimeType: string, place: string): MediaSource {
   return mimeType.endsWith("/*") ? { url: data } : { url: data, mimeType };
 }
 
-/** The file of a media block; a URL without a type gets the type of its block. */
-export function fileOf({ type, source }: MediaBlock): AiFile {
+/** The file of a media block, or text if its URL is invalid; a URL without a type gets the type of its block. */
+export function fileOf({ type, source }: MediaBlock): AiContent {
   const mediaType = source.mimeType ?? (type === "file" ? "application/octet-stream" : `${type}/*`);
   if ("data" in source) {
     return { type: "file", mediaType, data: { type: "data", data: source.data } };
   }
   const inline = sourceOf(source.url, mediaType, "source");
-  if ("data" in inline) return fileOf({ type, source: inline });
-  return { type: "file", mediaType, data: { type: "url", url: new URL(source.url) } };
+  if ("data" in inline && URL.canParse(source.url)) return fileOf({ type, source: inline });
+  const url = URL.parse(source.url);
+  if (url === null) return { type: "text", text: placeholders.media(type, source.url) };
+  return { type: "file", mediaType, data: { type: "url", url } };
 }
 
 /** The provider's metadata of a block, which we keep as its signature. */

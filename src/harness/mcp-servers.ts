@@ -76,7 +76,8 @@ export function mcpServers(
       },
       (error: RivuletError) => {
         server.failedAt = clock.now();
-        if (!signal.aborted) warnOnce(`${error.message} ${error.hint ?? ""}`.trim());
+        const message = error.message.replace(/\.?$/, ".");
+        if (!signal.aborted) warnOnce(error.hint ? `${message} ${error.hint}` : message);
       },
     );
     return server.connecting;
