@@ -165,15 +165,15 @@ describe("checkStream", () => {
 
   it("reports links to itself, cycles and unknown parents", () => {
     expect(found(log(...withChild("call_1", { parent_task_id: "call_1" })))).toContainEqual([
-      4,
+      6,
       "link",
     ]);
     expect(found(log(...withChild("call_1", { parent_task_id: "task_x" })))).toContainEqual([
-      4,
+      6,
       "link",
     ]);
     expect(found(log(...withChild("call_1", { parent_call_id: "call_2" })))).toContainEqual([
-      4,
+      6,
       "link",
     ]);
     const lonely = (id: string, parent: string) => ({
@@ -192,11 +192,11 @@ describe("checkStream", () => {
 
 describe("checkStream's options", () => {
   it("partial: accepts open tasks and items at the end", () => {
-    const events = log(...withChild("call_1")).slice(0, 6);
+    const events = log(...withChild("call_1")).slice(0, 8);
     expect(checkStream(events, { partial: true })).toEqual([]);
     expect(found(events)).toEqual([
-      [3, "L3"],
       [5, "L3"],
+      [7, "L3"],
     ]);
   });
 

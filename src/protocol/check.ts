@@ -1,16 +1,18 @@
-import { checkApproval, checkChild, checkInside } from "./check/children.ts";
+import { checkApproval } from "./check/calls.ts";
+import { checkChild, checkInside } from "./check/children.ts";
 import { checkEnd } from "./check/end.ts";
 import { checkNumbers, checkSource } from "./check/envelope.ts";
 import { checkControl, isControl, shapeOf } from "./check/frame.ts";
 import { checkItem } from "./check/items.ts";
-import { checkBegun, checkLifecycle, checkUsage } from "./check/lifecycle.ts";
+import { checkBegun, checkLifecycle, checkUsage, checkWorks } from "./check/lifecycle.ts";
 import { describeMisfit, type Misfit, misfitOf } from "./check/misfit.ts";
 import type { Problem } from "./check/rule.ts";
-import { takeSnapshot } from "./check/snapshot.ts";
+import { checkSnapshot } from "./check/snapshot.ts";
 import type { Check, CheckOptions, Frame, TaskState } from "./check/state.ts";
 import { report, show, taskState } from "./check/state.ts";
-import type { ControlFrame, LogEvent, TaskSnapshot } from "./event.ts";
+import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
 import { logEvents } from "./grammar.ts";
+import { TaskTree } from "./reduce.ts";
 import { isId, isObject, readerOf } from "./shape.ts";
 import { words } from "./words.ts";
 
@@ -31,11 +33,18 @@ export function checkStream(
     index: -1,
     lenient: options.filtered ?? false,
     lastSequence: -1,
+    replayedTo: undefined,
     rootId: undefined,
+    openedRootId: undefined,
+    oldestSequence: 0,
+    snapshotSequence: undefined,
+    tree: new TaskTree(options),
+    unfolded: [],
     closed: false,
     tasks: new Map(),
     children: new Map(),
     approvals: new Map(),
+    sessionIds: new Set(),
     callIds: new Set(),
     results: new Map(),
   };
@@ -75,8 +84,10 @@ function checkFrame(check: Check, frame: unknown): void {
   }
   if (type === "task.snapshot") {
     if (!readable) return;
-    checkSource(check, takeSnapshot(check, event as unknown as TaskSnapshot), event);
+    checkSnapshot(check, event as unknown as TaskSnapshot);
   } else if (type !== "error") {
+    check.snapshotSequence = undefined;
+    check.unfolded.push(event as unknown as StreamFrame);
     checkTask(check, taskState(check, id), event, readable !== undefined);
   }
 }
@@ -105,6 +116,7 @@ function checkTask(check: Check, task: TaskState, event: Frame, isReadable: bool
       return;
     }
     checkBegun(check, task, type);
+    checkWorks(check, task, type);
   }
   if (isReadable && Object.hasOwn(logEvents, type))
     checkEvent(check, task, event as unknown as LogEvent);
@@ -134,7 +146,7 @@ function checkEvent(check: Check, task: TaskState, event: LogEvent): void {
       checkApproval(check, task, event);
       return;
     case "task.usage":
-      checkUsage(check, task, event.usage.total_tokens);
+      checkUsage(check, task, event.usage);
       return;
     case "task.cancelling":
     case "task.custom":

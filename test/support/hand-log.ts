@@ -46,11 +46,14 @@ const sourceOf = (taskId: string) => ({
   depth: 1,
   path: "sess-1/helper",
 });
-/** The events of a sync child of the root, from the call's result to its end. */
+/** The events of a root and its sync child, from the call to the end. */
 export function withChild(id: string, links: Fields = {}): (readonly [string, Fields?])[] {
   const source = sourceOf(id);
+  const call = { type: "tool_call", id: "fc_1", call_id: id, name: "agent_spawn" };
   const result = { type: "tool_result", id: "fco_1", call_id: id };
-  const child = { child_task_id: id, call_id: id, item_id: "fco_1", output_index: 0 };
+  const child = { child_task_id: id, call_id: id, item_id: "fco_1", output_index: 1 };
+  const item = (type: string, output_index: number, fields: Fields) =>
+    [`output_item.${type}`, { output_index, item: fields }] as const;
   const own = (status: string) => ({
     task_id: id,
     source,
@@ -64,19 +67,15 @@ export function withChild(id: string, links: Fields = {}): (readonly [string, Fi
   };
   return [
     ...begin,
-    [
-      "output_item.added",
-      { output_index: 0, item: { ...result, status: "in_progress", block_list: [] } },
-    ],
+    item("added", 0, { ...call, status: "in_progress", arguments: "" }),
+    item("done", 0, { ...call, status: "completed", arguments: "{}" }),
+    item("added", 1, { ...result, status: "in_progress", block_list: [] }),
     ["child.started", { ...child, mode: "sync", agent: { id: "helper", key: "agent:helper:1" } }],
     ["created", own("queued")],
     ["in_progress", own("in_progress")],
     ["completed", own("completed")],
     ["child.finished", { ...child, status: "completed" }],
-    [
-      "output_item.done",
-      { output_index: 0, item: { ...result, status: "completed", child_task_id: id } },
-    ],
+    item("done", 1, { ...result, status: "completed", child_task_id: id }),
     end,
   ];
 }

@@ -23,13 +23,16 @@ function openResult() {
     task: { ...task, status: "queued", agent_id: "a", session_id: "s", created_at: 0 },
   });
   emitter.emit({ type: "task.in_progress", task: { ...task, status: "in_progress" } });
+  const call = { type: "tool_call", id: "f", call_id: "c", name: "n" } as const;
+  const called = emitter.addItem({ ...call, status: "in_progress", arguments: "" });
+  emitter.closeItem(called, { ...call, status: "completed", arguments: "{}" });
   const item = { type: "tool_result", id: "r", status: "in_progress", call_id: "c" } as const;
   const place = emitter.addItem({ ...item, block_list: [] });
   const result = (): ToolResultItem => {
     expect(checkStream(events, { partial: true })).toEqual([]);
     const tree = new TaskTree();
     tree.apply(events);
-    return tree.tree.tasks.t?.output[0] as ToolResultItem;
+    return tree.tree.tasks.t?.output[place.index] as ToolResultItem;
   };
   const emit = (at: ItemPlace = place, reserve?: () => number) =>
     new ResultEmitter(emitter, at, "c", reserve);

@@ -49,6 +49,7 @@ export async function suspendCall(
     call_id: call.id,
     name,
     arguments: (isAsSent && call.raw) || JSON.stringify(input ?? {}),
+    ...((isEdited || !isAsSent) && { edited: true }),
     message: reason,
     options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
     ...(expiresAt && { expires_at: expiresAt }),

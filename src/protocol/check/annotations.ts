@@ -1,7 +1,7 @@
 import type { TextAnnotationAdded } from "../event.ts";
 import type { Annotation } from "../task.ts";
 import type { Check, PartState, SentBlock, TaskState } from "./state.ts";
-import { report, show } from "./state.ts";
+import { isSame, report, show } from "./state.ts";
 
 /** Checks an annotation of an open text; its range is checked when the text is complete. */
 export function checkAdded(
@@ -20,6 +20,9 @@ export function checkAdded(
       `annotation_index must be ${part.annotations.length}, got ${event.annotation_index}`,
     );
   }
+  if (event.annotation.end_index > part.text.length) {
+    report(check, "A1", `the text so far ends at ${part.text.length}, before the citation`);
+  }
   part.annotations.push({ annotation: event.annotation, index: check.index });
 }
 
@@ -37,22 +40,13 @@ export function checkAnnotations(
     checkRange(check, text, annotation, check.index);
     checkTarget(check, task, annotation);
     const before = added[at]?.annotation;
-    if (before !== undefined && !sameAnnotation(before, annotation)) {
+    if (before !== undefined && !isSame(before, annotation)) {
       report(check, "A20", `the annotation at ${at} differs from the one that was added`);
     }
   }
   if (annotations.length < added.length) {
     report(check, "A20", `done has ${annotations.length} annotations, ${added.length} were added`);
   }
-}
-
-/** Whether two annotations are the same. */
-export function sameAnnotation(left: Annotation, right: Annotation): boolean {
-  return (
-    left.reference_id === right.reference_id &&
-    left.start_index === right.start_index &&
-    left.end_index === right.end_index
-  );
 }
 
 function checkRange(check: Check, text: string, annotation: Annotation, index: number): void {
@@ -69,7 +63,8 @@ function checkTarget(check: Check, task: TaskState, annotation: Annotation): voi
   if (target === undefined || cited === undefined) return;
   const item = cited.itemById.get(target.item_id);
   if (item === undefined) {
-    if (!check.lenient) report(check, "A17", `the target ${show(target.item_id)} does not exist`);
+    if (!check.options.filtered)
+      report(check, "A17", `the target ${show(target.item_id)} does not exist`);
     return;
   }
   if (item.state === "discarded") {
@@ -81,12 +76,8 @@ function checkTarget(check: Check, task: TaskState, annotation: Annotation): voi
     report(check, "A17", `${show(item.id)} has no block ${target.block_index}`);
     return;
   }
-  if (cited !== task || block.referenceId === undefined) return;
-  if (block.referenceId !== annotation.reference_id) {
-    report(
-      check,
-      "A17",
-      `the target has the number ${block.referenceId}, not ${annotation.reference_id}`,
-    );
-  }
+  // The first form sends the number to cite as `id`.
+  const number = block.block?.reference_id ?? block.block?.id;
+  if (cited !== task || typeof number !== "number" || number === annotation.reference_id) return;
+  report(check, "A17", `the target has the number ${number}, not ${annotation.reference_id}`);
 }

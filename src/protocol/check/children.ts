@@ -1,12 +1,7 @@
-import type {
-  ApprovalRequested,
-  ApprovalResolved,
-  ChildFinished,
-  ChildPromoted,
-  ChildStarted,
-} from "../event.ts";
+import type { ChildFinished, ChildPromoted, ChildStarted } from "../event.ts";
+import { checkParentSource } from "./envelope.ts";
 import type { Check, ChildState, ItemState, TaskState } from "./state.ts";
-import { report, show } from "./state.ts";
+import { isSame, report, show } from "./state.ts";
 
 /** Checks a parent's event about a child. */
 export function checkChild(
@@ -31,8 +26,9 @@ export function checkChild(
     report(check, "link", `${show(id)} was started by ${show(link.parentId)}`);
     return;
   }
-  if (link.itemId !== event.item_id) {
-    report(check, "I3", `${show(link.itemId)} holds the child, not ${show(event.item_id)}`);
+  const itemId = task.itemAt.get(event.output_index)?.id ?? event.item_id;
+  if (link.itemId !== event.item_id || link.itemId !== itemId) {
+    report(check, "I3", `${show(link.itemId)} holds the child, not ${show(itemId)}`);
   }
   if (link.mode === "background" || link.finished) {
     const state = link.finished ? "has finished" : "is in the background";
@@ -42,6 +38,9 @@ export function checkChild(
   const child = check.tasks.get(id);
   if (event.type === "task.child.promoted") {
     link.mode = "background";
+    if (event.reason !== "sync_timeout") {
+      report(check, "reason", `${show(event.reason)} is not a reason to promote a child`);
+    }
     if (child?.ended) report(check, "child", `${show(id)} is promoted after its end`);
     if (child !== undefined) child.mode = "background";
     return;
@@ -51,6 +50,9 @@ export function checkChild(
     report(check, "child", `${show(id)} has not ended`);
   } else if (child !== undefined && child.status !== event.status) {
     report(check, "child", `${show(id)} is ${child.status}, not ${event.status}`);
+  }
+  if (child?.ended && event.usage && child.usage && !isSame(event.usage, child.usage)) {
+    report(check, "usage", `the usage differs from the one at the end of ${show(id)}`);
   }
 }
 
@@ -82,6 +84,7 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
     parentId: task.id,
     itemId,
     index: check.index,
+    agent: event.agent,
     mode: event.mode,
     finished: false,
   });
@@ -91,10 +94,11 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
     report(check, "link", `${show(id)} names ${show(child.parentId)} as its parent`);
   } else if (child?.mode !== undefined && child.mode !== event.mode) {
     report(check, "link", `the mode of ${show(id)} is ${child.mode}, not ${event.mode}`);
-  }
+  } else if (child?.source !== undefined) checkParentSource(check, child, child.source);
   const item = task.itemAt.get(event.output_index);
   if (item === undefined) {
-    if (!check.lenient) report(check, "I3", `no item at output_index ${event.output_index}`);
+    if (!check.options.filtered)
+      report(check, "I3", `no item at output_index ${event.output_index}`);
     return;
   }
   if (item.id !== itemId || item.type !== "tool_result" || item.callId !== event.call_id) {
@@ -140,37 +144,4 @@ export function checkOutlived(check: Check, item: ItemState): void {
   if (child === undefined || child.ended || child.outsideReported) return;
   child.outsideReported = true;
   report(check, "I14", `${show(item.id)} is closed before its child ${show(child.id)} has ended`);
-}
-
-/** An approval is requested once and resolved once. */
-export function checkApproval(
-  check: Check,
-  task: TaskState,
-  event: ApprovalRequested | ApprovalResolved,
-): void {
-  const id = event.approval_id;
-  const known = check.approvals.get(id);
-  if (event.type === "task.approval.requested") {
-    if (known !== undefined) report(check, "approval", `${show(id)} was already requested`);
-    else check.approvals.set(id, { taskId: task.id, resolved: false });
-    checkAskedItem(check, task, event);
-  } else if (known === undefined) {
-    if (!check.lenient) report(check, "approval", `${show(id)} was never requested`);
-  } else if (known.taskId !== task.id) {
-    report(check, "approval", `${show(id)} was requested by ${show(known.taskId)}`);
-  } else if (known.resolved) {
-    report(check, "approval", `${show(id)} was already resolved`);
-  } else {
-    known.resolved = true;
-  }
-}
-
-/** An approval may name its item. */
-function checkAskedItem(check: Check, task: TaskState, event: ApprovalRequested): void {
-  if (event.output_index === undefined) return;
-  const item = task.itemAt.get(event.output_index);
-  if (item === undefined && check.lenient) return;
-  if (item?.id !== event.item_id) {
-    report(check, "I3", `${show(event.item_id)} is not the item at ${show(event.output_index)}`);
-  }
 }

@@ -1,3 +1,4 @@
+import { checkCalls } from "./calls.ts";
 import type { Check, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
@@ -8,6 +9,8 @@ export function checkEnd(check: Check): void {
   for (const task of check.tasks.values()) {
     if (check.options.legacy) checkItemsClosed(check, task);
     else if (!task.ended) report(check, "L3", `${show(task.id)} never ended`, task.lastIndex);
+    if (check.options.legacy) checkCalls(check, task, true);
+    checkHolder(check, task);
     if (task.parentId === undefined || check.lenient || check.children.has(task.id)) continue;
     report(check, "link", `no task.child.started names ${show(task.id)}`, task.linkedAt);
   }
@@ -16,6 +19,15 @@ export function checkEnd(check: Check): void {
     if (!check.tasks.has(id))
       report(check, "link", `${show(id)} was started and has no events`, index);
   }
+}
+
+/** The item that a child names is the result of its call. */
+function checkHolder(check: Check, task: TaskState): void {
+  const parent = check.tasks.get(task.parentId ?? "");
+  if (parent === undefined || check.options.filtered) return;
+  const item = parent.itemById.get(task.parentItemId ?? "");
+  if (item?.callId === task.id || item?.state === "discarded") return;
+  report(check, "link", `${show(task.parentItemId)} does not hold ${show(task.id)}`, task.linkedAt);
 }
 
 /** A producer without a lifecycle closes its items as well. */

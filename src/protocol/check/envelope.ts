@@ -3,7 +3,7 @@ import { isCursor, isIndex, readerOf } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
 import { describeMisfit, misfitOf } from "./misfit.ts";
 import type { Check, Frame, TaskState } from "./state.ts";
-import { report, show } from "./state.ts";
+import { isSame, report, show } from "./state.ts";
 
 /** Checks the numbers of a log event; returns false for a repeated event, which needs no further checks. */
 export function checkNumbers(check: Check, task: TaskState, event: Frame): boolean {
@@ -13,22 +13,29 @@ export function checkNumbers(check: Check, task: TaskState, event: Frame): boole
   if (misfit !== undefined) report(check, "shape", describeMisfit(type, misfit));
 
   const before = isIndex(seq) ? task.seen.get(seq) : undefined;
-  if (before !== undefined && before.type === type && before.sequence === sequence) {
-    report(check, "duplicate", `${type} ${show(sequence)} was already there`);
+  if (before !== undefined && before.type === type && before.sequence_number === sequence) {
+    const isReplayed = check.replayedTo !== undefined && Number(sequence) > check.replayedTo;
+    if (!isSame({ ...before, prev_task_seq: event.prev_task_seq }, event)) {
+      report(check, "task_seq", `${type} ${show(sequence)} differs from the one sent before`);
+    } else if (isReplayed) check.replayedTo = Number(sequence);
+    else report(check, "duplicate", `${type} ${show(sequence)} was already there`);
     return false;
   }
   if (isIndex(sequence)) checkSequence(check, sequence);
   if (isIndex(seq)) {
     const previous = event.prev_task_seq;
     checkTaskSeq(check, task, seq, isCursor(previous) ? previous : undefined);
-    task.seen.set(seq, { type, sequence });
+    task.seen.set(seq, event);
   }
   return true;
 }
 
 function checkSequence(check: Check, sequence: number): void {
   const last = check.lastSequence;
-  if (sequence <= last) {
+  if (sequence < check.oldestSequence) {
+    const oldest = `the log begins at ${check.oldestSequence}`;
+    report(check, "sequence", `sequence_number ${sequence}, but ${oldest}`);
+  } else if (sequence <= last) {
     report(check, "sequence", `sequence_number ${sequence} does not come after ${last}`);
   } else if (sequence !== last + 1 && !check.options.filtered) {
     report(check, "sequence", `sequence_number ${sequence} follows ${last}: events are missing`);
@@ -68,7 +75,8 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
     return;
   }
   if (readerOf(sourceRef)(source, {}) === undefined) return; // The rule `shape` has reported it.
-  const { agentId, depth, path, taskId } = source as SourceRef;
+  const sent = source as SourceRef;
+  const { agentId, depth, path, taskId } = sent;
   const segments = path.split("/");
   if (depth !== segments.length - 1) {
     report(check, "I15", `source.depth is ${depth}, but source.path is ${show(path)}`);
@@ -81,31 +89,58 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
   }
   if (event.type === "task.created") {
     for (const name of ["agentKey", "sessionId", "parentSessionId", "taskId"] as const) {
-      if ((source as SourceRef)[name] === undefined)
+      if (sent[name] === undefined)
         report(check, "I15", `the source of task.created has no ${name}`);
     }
   }
   const first = task.source;
+  const changed =
+    first && namesOf(first).find((name) => (sent[name] ?? first[name]) !== first[name]);
   if (first === undefined) {
-    task.source = { agentId, depth, path };
-    checkPrefix(check, task);
-  } else if (first.agentId !== agentId || first.depth !== depth || first.path !== path) {
-    report(check, "L6", `source.path ${show(path)} was ${show(first.path)} before`);
-  }
-}
-
-/** The path of a child is the path of its parent and its own agent id. */
-function checkPrefix(check: Check, task: TaskState): void {
-  const parentId = task.parentId ?? check.children.get(task.id)?.parentId;
-  const parent = parentId === undefined ? undefined : check.tasks.get(parentId);
-  if (parent === undefined || task.source === undefined) return;
-  const parentPath = parent.source?.path ?? parent.sessionId;
-  const { agentId, path } = task.source;
-  if (parentPath !== undefined && path !== `${parentPath}/${agentId}`) {
+    task.source = sent;
+    checkParentSource(check, task, sent);
+  } else if (changed) {
     report(
       check,
       "L6",
-      `source.path ${show(path)} does not extend the parent's ${show(parentPath)}`,
+      `source.${changed} ${show(sent[changed])} was ${show(first[changed])} before`,
     );
   }
+}
+
+function namesOf(source: SourceRef): readonly (keyof SourceRef)[] {
+  return Object.keys(source) as (keyof SourceRef)[];
+}
+
+/** The source agrees with the task, with its parent and with what the parent says about the child. */
+export function checkParentSource(check: Check, task: TaskState, source: SourceRef): void {
+  const link = check.children.get(task.id);
+  const parent = check.tasks.get(task.parentId ?? link?.parentId ?? "");
+  const agent = link?.agent;
+  const parentPath = parent && (parent.source?.path ?? parent.sent.session_id);
+  const expected = [
+    ["agentId", task.sent.agent_id],
+    ["sessionId", task.sent.session_id],
+    ["parentSessionId", parentSession(check, parent, source)],
+    ["agentId", agent?.id],
+    ["agentKey", agent?.key],
+    ["agentName", agent?.name],
+    ["path", parentPath && `${parentPath}/${source.agentId}`],
+  ] as const;
+  for (const [name, value] of expected) {
+    const sent = source[name];
+    if (sent === undefined || value === undefined || sent === value) continue;
+    report(check, "L6", `source.${name} is ${show(sent)}, but task and parent say ${show(value)}`);
+  }
+}
+
+/**
+ * The session of the parent. A forwarded agent has another one where its events are made, and its children name that
+ * one: all of them the same, and no session of another task.
+ */
+function parentSession(check: Check, parent: TaskState | undefined, source: SourceRef) {
+  if (parent === undefined || source.parentSessionId === undefined) return undefined;
+  const isKnown = check.sessionIds.has(source.parentSessionId);
+  parent.childSessionId ??= isKnown ? parent.sent.session_id : source.parentSessionId;
+  return parent.childSessionId;
 }

@@ -5,13 +5,13 @@ import type {
   ToolResultProgress,
 } from "../event.ts";
 import { kindOf } from "../shape.ts";
-import type { Annotation } from "../task.ts";
-import { checkAnnotations, sameAnnotation } from "./annotations.ts";
+import { checkAnnotations } from "./annotations.ts";
+import { checkResult } from "./calls.ts";
 import { checkOutlived } from "./children.ts";
 import type { PartEvent } from "./parts.ts";
 import { checkForm, checkPart, checkTaskBlock, partOf, valueIn } from "./parts.ts";
 import type { Check, ItemState, PartState, SentBlock, SentItem, TaskState } from "./state.ts";
-import { addItem, newPart, report, show } from "./state.ts";
+import { addItem, isSame, newPart, report, show } from "./state.ts";
 
 type ItemEvent =
   | OutputItemAdded
@@ -30,7 +30,6 @@ const itemTypes = [
 
 /** Checks the events of items and their parts. */
 export function checkItem(check: Check, task: TaskState, event: ItemEvent): void {
-  if (task.status === "queued") report(check, "edge", "a queued task must not have output");
   if (event.type === "task.output_item.added") {
     checkItemAdded(check, task, event);
     return;
@@ -49,6 +48,8 @@ export function checkItem(check: Check, task: TaskState, event: ItemEvent): void
     item.state = "discarded";
     // A discarded call may be sent again, with the same call id.
     if (item.type === "tool_call") check.callIds.delete(item.callId ?? "");
+    const kept = item.type === "tool_call" ? task.calls : task.results;
+    if (kept.get(item.callId ?? "") === item) kept.delete(item.callId ?? "");
     return;
   }
   if (item.state !== "open") {
@@ -90,6 +91,8 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
       report(check, "A23", `an item must open as in_progress, got ${show(sent.status)}`);
     checkIds(check, task, sent);
   }
+  if (sent.type === "tool_result") checkResult(check, task, sent);
+  checkShell(check, sent);
   const item = rememberItem(check, task, at, sent);
   if (item.type === "tool_result" && item.callId !== undefined && !check.results.has(item.callId)) {
     check.results.set(item.callId, { task, item });
@@ -98,13 +101,11 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
 
 /** Adds an item and its parts to the state. */
 export function rememberItem(check: Check, task: TaskState, at: number, sent: SentItem): ItemState {
-  const item = addItem(check, task, at, {
-    id: sent.id,
-    type: sent.type,
-    callId: sent.call_id,
-    name: sent.name,
-  });
-  if (item.callId !== undefined && item.type === "tool_call") check.callIds.add(item.callId);
+  const item = addItem(check, task, at, sent);
+  if (item.callId !== undefined && item.type === "tool_call") {
+    check.callIds.add(item.callId);
+    task.calls.set(item.callId, item);
+  } else if (item.callId !== undefined) task.results.set(item.callId, item);
   for (const block of sent.block_list ?? []) item.blocks.push(partOf(block, check.index));
   for (const entry of sent.summary ?? []) item.summary.push(partOf(entry, check.index));
   if (item.type === "reasoning") {
@@ -115,6 +116,18 @@ export function rememberItem(check: Check, task: TaskState, at: number, sent: Se
     item.arguments.push(newPart("text", sent.arguments_status === undefined, sent.arguments));
   }
   return item;
+}
+
+/** An item opens empty. */
+function checkShell(check: Check, sent: SentItem): void {
+  const { block_list = [], summary = [], content = [] } = sent;
+  const isEmpty = [block_list, summary, content, sent.arguments ?? ""].every(
+    (list) => !list.length,
+  );
+  const { error, child_task_id, encrypted_content } = sent;
+  if (!isEmpty || (error ?? child_task_id ?? encrypted_content) !== undefined) {
+    report(check, "I4", `${show(sent.id)} opens with contents that belong to later events`);
+  }
 }
 
 function checkIds(check: Check, task: TaskState, sent: SentItem): void {
@@ -141,15 +154,15 @@ function checkItemDone(
 ): void {
   const sent: SentItem = event.item;
   item.state = "done";
+  item.isCompleted = (sent.status ?? "completed") === "completed";
   if (sent.type !== item.type) {
     report(check, "I3", `${show(item.id)} is a ${show(item.type)}, not ${show(sent.type)}`);
     return;
   }
-  if (sent.call_id !== item.callId) {
-    report(check, "I3", `the call of ${show(item.id)} is ${show(item.callId)}`);
-  }
-  if (sent.name !== undefined && sent.name !== item.name) {
-    report(check, "I3", `${show(item.id)} calls ${show(item.name)}, not ${show(sent.name)}`);
+  for (const name of ["call_id", "name", "provider_call_id", "purpose"] as const) {
+    const [before, now] = [item.sent[name], sent[name]];
+    if (now !== undefined && now !== before)
+      report(check, "I3", `${name} of ${show(item.id)} is ${show(before)}, not ${show(now)}`);
   }
   checkProjection(check, sent);
   if (!check.options.legacy && (sent.status === undefined || sent.status === "in_progress")) {
@@ -160,11 +173,19 @@ function checkItemDone(
     );
   }
   checkOutlived(check, item);
-  const finished = sent.status === undefined || sent.status === "completed";
+  const finished = item.isCompleted;
+  if ((sent.status === "failed" && !sent.error) || (finished && sent.error)) {
+    report(
+      check,
+      "L3",
+      `${show(item.id)} is ${sent.status} and has ${sent.error ? "an" : "no"} error`,
+    );
+  }
   if (sent.type === "tool_call") {
     const text =
       sent.arguments === undefined ? undefined : [{ type: "text", text: sent.arguments }];
     checkWhole(check, "arguments", item.arguments, text, finished);
+    if (text) item.arguments[0] = newPart("text", false, text[0]?.text ?? "");
   } else if (sent.type === "reasoning") {
     checkWhole(check, "summary", item.summary, sent.summary, finished);
     if (item.content.length > 0) {
@@ -172,6 +193,7 @@ function checkItemDone(
     }
   } else if (sent.type === "tool_result" || sent.type === "message") {
     checkContainer(check, item, sent);
+    if (sent.progress !== undefined) report(check, "I6", "done repeats the progress");
     const holdsChild = item.childId !== undefined || holdsUnlinked(check, task, item);
     if (sent.block_list !== undefined || !holdsChild) {
       checkWhole(check, "block_list", item.blocks, sent.block_list, finished);
@@ -229,14 +251,19 @@ function checkWhole(
 /** A part that was interrupted closes with its item, which must repeat its deltas. */
 function agrees(part: PartState, block: SentBlock): boolean {
   if (part.open) return part.deltas === 0 || valueIn(block) === part.text;
-  const { annotations = [] } = block;
+  const { reference_id: before, id, annotations = [], ...first } = part.block ?? { ...block };
+  const { reference_id: now, annotations: cited = [], ...last } = block;
+  // A result that fails loses the number of its blocks, and one that is cited may get it at its end.
+  const isNumbered = (before ?? now) === (now ?? before);
+  const isOpaque = valueIn(block) === part.text && kindOf(block.type) === part.kind;
+  // The first form sends that number as the id.
+  const ids = typeof id === "number" ? {} : { id };
+  const lastIds = typeof last.id === "number" ? { id: undefined } : {};
   return (
-    kindOf(block.type) === part.kind &&
-    valueIn(block) === part.text &&
-    annotations.length === part.annotations.length &&
-    part.annotations.every((known, at) =>
-      sameAnnotation(known.annotation, annotations[at] as Annotation),
-    )
+    isNumbered &&
+    isOpaque &&
+    isSame(annotations, cited) &&
+    isSame({ ...first, ...ids, type: part.kind }, { ...last, ...lastIds, type: part.kind })
   );
 }
 
@@ -250,7 +277,7 @@ function checkBlocks(
   for (const [at, block] of blocks.entries()) {
     const part = item.blocks[at];
     checkForm(check, block);
-    checkTaskBlock(check, task, block);
+    checkTaskBlock(check, task, item, block);
     checkAnnotations(check, task, block, part?.open ? part.annotations : []);
     item.blocks[at] = partOf(block, check.index);
   }

@@ -1,6 +1,7 @@
-import type { LogEvent, TaskCreated } from "../event.ts";
-import type { TaskStatus } from "../task.ts";
+import type { LogEvent, TaskCreated, TaskSuspended } from "../event.ts";
+import type { TaskObject, TaskStatus, Usage } from "../task.ts";
 import { isTerminal } from "../task.ts";
+import { checkCalls } from "./calls.ts";
 import type { Check, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
@@ -13,6 +14,24 @@ const comesFrom: Readonly<Record<Exclude<TaskStatus, "queued">, readonly TaskSta
   failed: ["queued", "in_progress", "suspended"],
   cancelled: ["queued", "in_progress", "suspended"],
 };
+
+/** Why a task resumes. */
+const resumeReasons = ["approval_resolved", "stop_answered", "continued", "cancelled", "recovered"];
+/** The reasons that a reply in each state may give; an incomplete task names its own. */
+const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> = {
+  suspended: [
+    "approval_required",
+    "tool_suspended",
+    "reasoning_stop_requested",
+    "acting_stop_requested",
+  ],
+  completed: ["model_stop", "structured_output"],
+  failed: ["failed"],
+  cancelled: ["interrupted"],
+};
+/** What a task does only while it works; a suspended task may still close items and be answered. */
+const work =
+  /^task\.(text|image|block|reasoning|tool_call|tool_result|child\.(started|promoted))|\.requested$|item\.added$/;
 
 type LifecycleEvent = Extract<
   LogEvent,
@@ -31,6 +50,7 @@ type LifecycleEvent = Extract<
 
 /** Checks the lifecycle of a task. */
 export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEvent): void {
+  if ("task" in event) checkIdentity(check, task, event.task);
   switch (event.type) {
     case "task.created":
       checkCreated(check, task, event);
@@ -39,44 +59,85 @@ export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEv
       move(check, task, "in_progress");
       return;
     case "task.resumed":
+      if (!resumeReasons.includes(event.reason)) {
+        report(check, "reason", `${show(event.reason)} is not a reason to resume`);
+      }
       if (task.status !== "suspended" && event.reason !== "recovered") {
         report(check, "edge", `task.resumed on a task that is ${task.status}`);
       }
       task.status = "in_progress";
       return;
     case "task.suspended":
-      checkWaits(check, event.approval_ids ?? [], event.waiting_on ?? []);
+      checkReason(check, "suspended", event.generate_reason);
+      checkWaits(check, task, event);
       move(check, task, "suspended");
       return;
     default:
-      checkUsage(check, task, event.task.usage?.total_tokens);
-      checkCause(check, event);
-      checkAllClosed(check, task);
+      checkUsage(check, task, event.task.usage);
+      checkCause(check, event.task);
+      checkEnded(check, task, event.task.status);
       move(check, task, event.task.status);
       return;
   }
 }
 
-/** A task that fails or is incomplete gives the reason. */
-function checkCause(
-  check: Check,
-  { type, task }: LifecycleEvent & { readonly task: object },
-): void {
-  if (type === "task.failed" && task.error === undefined) {
-    report(check, "L3", "task.failed has no task.error");
-  } else if (type === "task.incomplete" && task.incomplete_details === undefined) {
-    report(check, "L3", "task.incomplete has no task.incomplete_details");
+/** A task that fails or is incomplete gives the reason, and no other task does. */
+function checkCause(check: Check, task: TaskObject): void {
+  const { status, error, incomplete_details: details, generate_reason } = task;
+  if ((status === "failed") !== (error !== undefined)) {
+    report(check, "L3", `task.${status} ${error ? "has a" : "has no"} task.error`);
   }
+  if ((status === "incomplete") !== (details !== undefined)) {
+    report(check, "L3", `task.${status} ${details ? "has" : "has no"} task.incomplete_details`);
+  }
+  const { reason } = details ?? {};
+  const isNamed = generate_reason === (reason === "timeout" ? "interrupted" : reason);
+  if (reason !== undefined && generate_reason !== undefined && !isNamed) {
+    report(check, "reason", `the reason is ${reason}, but generate_reason is ${generate_reason}`);
+  }
+  checkReason(check, status, generate_reason);
+}
+
+function checkReason(check: Check, status: TaskStatus, reason: string | undefined): void {
+  const fitting = generateReasons[status];
+  if (reason === undefined || fitting === undefined || fitting.includes(reason)) return;
+  report(check, "reason", `generate_reason ${reason} does not fit a task that is ${status}`);
 }
 
 /** Usage only grows. */
-export function checkUsage(check: Check, task: TaskState, total: number | undefined): void {
-  if (total === undefined) return;
-  if (total < task.totalTokens) {
-    report(check, "usage", `total_tokens ${total} is less than ${task.totalTokens} before`);
+export function checkUsage(check: Check, task: TaskState, usage: Usage | undefined): void {
+  if (usage === undefined) return;
+  for (const name of ["input_tokens", "output_tokens", "total_tokens"] as const) {
+    const before = task.usage?.[name] ?? 0;
+    if (usage[name] < before)
+      report(check, "usage", `${name} ${usage[name]} is less than ${before} before`);
   }
-  task.totalTokens = total;
+  task.usage = usage;
 }
+
+/** A task works only while it is in progress. */
+export function checkWorks(check: Check, task: TaskState, type: string): void {
+  if ((task.status === "queued" || task.status === "suspended") && work.test(type)) {
+    report(check, "edge", `${show(type)} while the task is ${task.status}`);
+  }
+}
+
+/** Later events do not change what a task is. */
+function checkIdentity(check: Check, task: TaskState, sent: TaskObject): void {
+  for (const name of identity) {
+    const [before, now] = [task.sent[name], sent[name]];
+    if (before !== undefined && now !== undefined && before !== now) {
+      report(check, "link", `task.${name} is ${show(now)}, but was ${show(before)}`);
+    }
+  }
+}
+const identity = [
+  "agent_id",
+  "session_id",
+  "parent_task_id",
+  "parent_call_id",
+  "parent_item_id",
+] as const;
 
 /** The first event of a task is `task.created`. */
 export function checkBegun(check: Check, task: TaskState, type: string): void {
@@ -90,9 +151,10 @@ function checkCreated(check: Check, task: TaskState, event: TaskCreated): void {
     report(check, "edge", `${show(task.id)} was already created`);
     return;
   }
-  const { parent_task_id, parent_call_id, parent_item_id, mode, session_id } = event.task;
+  const { parent_task_id, parent_call_id, parent_item_id, mode } = event.task;
   task.status = "queued";
-  task.sessionId = session_id;
+  task.sent = event.task;
+  check.sessionIds.add(event.task.session_id ?? "");
   task.linkedAt = check.index;
   if (parent_task_id === undefined) {
     checkRoot(check, task);
@@ -124,34 +186,62 @@ function checkCreated(check: Check, task: TaskState, event: TaskCreated): void {
   }
 }
 
-function checkRoot(check: Check, task: TaskState): void {
+/** There is one root, the one that `stream.opened` names. */
+export function checkRoot(check: Check, task: TaskState): void {
+  const rootId = check.rootId ?? check.openedRootId ?? task.id;
   if (check.children.has(task.id)) {
     report(check, "link", `the child ${show(task.id)} does not name its parent`);
-  } else if (check.rootId !== undefined && !check.lenient) {
-    report(check, "link", `${show(task.id)} has no parent, but the root is ${show(check.rootId)}`);
-  } else {
+  } else if (rootId === task.id) {
     check.rootId = task.id;
+  } else {
+    const rule = check.rootId === undefined ? "frame" : "link";
+    report(check, rule, `${show(task.id)} has no parent, but the root is ${show(rootId)}`);
   }
 }
 
-/** A suspended task waits for approvals and tasks of this stream. */
-function checkWaits(check: Check, approvals: readonly string[], tasks: readonly string[]): void {
-  if (check.lenient) return;
+/** A suspended task waits for approvals that have no decision and for its children. */
+function checkWaits(check: Check, task: TaskState, event: TaskSuspended): void {
+  const { reason, approval_ids: approvals = [], waiting_on: tasks = [] } = event;
+  if (approvals.length + tasks.length === 0 && reason !== "stop_requested") {
+    report(check, "approval", `the task is suspended for ${reason}, but waits for nothing`);
+  }
+  if (reason === "approval" && approvals.length === 0) {
+    report(check, "approval", "the task is suspended for an approval, but names none");
+  }
   for (const id of approvals) {
-    if (!check.approvals.has(id)) {
+    const known = check.approvals.get(id);
+    if (known === undefined && !check.lenient) {
       report(check, "approval", `the approval ${show(id)} was not requested`);
+    } else if (known?.resolved) {
+      report(check, "approval", `the approval ${show(id)} was already resolved`);
     }
   }
   for (const id of tasks) {
-    if (!check.tasks.has(id)) report(check, "link", `the task ${show(id)} is unknown`);
+    const child = check.tasks.get(id);
+    const parentId = check.children.get(id)?.parentId ?? child?.parentId;
+    if (child === undefined && !check.lenient) {
+      report(check, "link", `the task ${show(id)} is unknown`);
+    } else if (child?.ended || (parentId ?? task.id) !== task.id) {
+      report(
+        check,
+        "link",
+        `the task waits for ${show(id)}, which ${child?.ended ? "has ended" : "is not its child"}`,
+      );
+    }
   }
 }
 
-function checkAllClosed(check: Check, task: TaskState): void {
+/** At its end a task has no open item, no call without a result and no approval without a decision. */
+export function checkEnded(check: Check, task: TaskState, status: TaskStatus): void {
   const open = [...task.itemAt.values()].filter((item) => item.state === "open");
-  if (open.length === 0) return;
   const more = open.length > 1 ? ` and ${open.length - 1} more` : "";
-  report(check, "L3", `the task ends while ${show(open[0]?.id)}${more} is open`);
+  if (open.length > 0) {
+    report(check, "L3", `the task ends while ${show(open[0]?.id)}${more} is open`);
+  }
+  for (const id of task.pending) {
+    report(check, "approval", `the task ends, but ${show(id)} has no decision`);
+  }
+  checkCalls(check, task, status === "completed" || status === "incomplete");
 }
 
 function move(check: Check, task: TaskState, to: Exclude<TaskStatus, "queued">): void {

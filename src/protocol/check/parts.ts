@@ -54,7 +54,7 @@ export function checkPart(check: Check, task: TaskState, item: ItemState, event:
       closePart(check, item.arguments, 0, "text", event.arguments);
       return;
     default:
-      checkBlock(check, task, item.blocks, event);
+      checkBlock(check, task, item, event);
       return;
   }
 }
@@ -62,15 +62,16 @@ export function checkPart(check: Check, task: TaskState, item: ItemState, event:
 function checkBlock(
   check: Check,
   task: TaskState,
-  blocks: PartState[],
+  holder: ItemState,
   event: Extract<PartEvent, { readonly block_index: number }>,
 ): void {
   const at = event.block_index;
+  const { blocks } = holder;
   switch (event.type) {
     case "task.text.added":
     case "task.image.added":
       checkForm(check, event.item);
-      openPart(check, blocks, at, newPart(kindOf(event.item.type), true, valueIn(event.item)));
+      openPart(check, blocks, at, { ...partOf(event.item, check.index), open: true });
       return;
     case "task.text.delta":
       append(check, blocks, at, event.delta);
@@ -86,7 +87,7 @@ function checkBlock(
       const { item } = event;
       const added = blocks[at]?.annotations ?? [];
       checkForm(check, item);
-      checkTaskBlock(check, task, item);
+      checkTaskBlock(check, task, holder, item);
       const kind = kindOf(item.type);
       if (kind === "image" && valueIn(item) === "") report(check, "I9", "the image has no url");
       closePart(check, blocks, at, kind, valueIn(item), item);
@@ -109,13 +110,18 @@ export function checkForm(check: Check, block: SentBlock): void {
   }
 }
 
-/** A `task` block must name a child of this task. */
-export function checkTaskBlock(check: Check, task: TaskState, block: SentBlock): void {
+/** A `task` block must name a child of this task; in a tool result, the child of its call. */
+export function checkTaskBlock(
+  check: Check,
+  task: TaskState,
+  item: ItemState,
+  block: SentBlock,
+): void {
   if (block.type !== "task" || check.lenient) return;
   const id = block.task_id ?? "";
   const parentId = check.children.get(id)?.parentId ?? check.tasks.get(id)?.parentId;
-  if (parentId !== task.id) {
-    report(check, "I12", `${show(id)} is not a child of this task`);
+  if (parentId !== task.id || (item.callId ?? id) !== id) {
+    report(check, "I12", `${show(id)} is not a child of this ${item.callId ? "call" : "task"}`);
   }
 }
 
@@ -192,6 +198,9 @@ function closePart(
   block?: SentBlock,
 ): void {
   const known = parts[at];
+  if (block?.status !== undefined || block?.partial_image_index !== undefined) {
+    report(check, "I4", `the part at ${at} is done, but its block says that it is not`);
+  }
   if (at > parts.length) {
     report(check, "I2", `index ${at}, but ${parts.length} is next`);
     return;
@@ -204,14 +213,17 @@ function closePart(
   } else if (known.deltas > 0 && known.text !== text) {
     report(check, "I5", `the deltas make ${show(known.text)}, done says ${show(text)}`);
   }
+  for (const name of ["id", "reference_id"] as const) {
+    const [before, now] = [known.block?.[name], block?.[name]];
+    if (known.open && before !== undefined && before !== now)
+      report(check, "I4", `${name} of the part at ${at} is ${show(before)}, not ${show(now)}`);
+  }
 }
 
 /** The state of a block that is at the given index of the stream. */
 export function partOf(block: SentBlock, index: number): PartState {
-  const part = newPart(kindOf(block.type), block.status === "in_progress", valueIn(block));
-  // The first form sends the number to cite as `id`.
-  const number = block.reference_id ?? block.id;
-  if (typeof number === "number") part.referenceId = number;
+  const isOpen = block.status === "in_progress";
+  const part = newPart(kindOf(block.type), isOpen, valueIn(block), block);
   part.lastPartial = block.partial_image_index ?? -1;
   part.annotations = (block.annotations ?? []).map((annotation) => ({ annotation, index }));
   return part;

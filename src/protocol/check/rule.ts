@@ -31,7 +31,10 @@ export type Rule =
   | "edge"
   | "link"
   | "child"
+  | "call"
   | "approval"
+  | "reason"
+  | "snapshot"
   | "surrogate"
   | "usage"
   | "frame";

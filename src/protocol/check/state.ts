@@ -1,5 +1,8 @@
+import type { ChildStarted, StreamFrame } from "../event.ts";
+import type { TaskTree } from "../reduce.ts";
+import { isObject } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
-import type { Annotation, TaskMode, TaskStatus } from "../task.ts";
+import type { Annotation, TaskMode, TaskObject, TaskStatus, Usage } from "../task.ts";
 import type { Problem, Rule } from "./rule.ts";
 
 /** A frame whose type is a string. */
@@ -30,6 +33,11 @@ export interface SentItem {
   readonly summary?: readonly SentBlock[];
   readonly content?: readonly SentBlock[];
   readonly child_task_id?: string;
+  readonly error?: unknown;
+  readonly progress?: unknown;
+  readonly encrypted_content?: string;
+  readonly provider_call_id?: string;
+  readonly purpose?: string;
 }
 
 /** Options for `checkStream`. */
@@ -51,13 +59,26 @@ export interface Check {
   /** Whether events may name tasks and items that the stream does not have: if it is filtered, or after a snapshot. */
   lenient: boolean;
   lastSequence: number;
+  /** The last number of a connection that sends events again; undefined if none may be repeated. */
+  replayedTo: number | undefined;
   rootId: string | undefined;
+  /** The root that `stream.opened` names. */
+  openedRootId: string | undefined;
+  /** The range of the log that `stream.opened` names begins here. */
+  oldestSequence: number;
+  /** The number of the snapshots that precede this frame. */
+  snapshotSequence: number | undefined;
+  /** The fold of the frames so far, to compare with snapshots; `unfolded` are those it does not have yet. */
+  readonly tree: TaskTree;
+  unfolded: StreamFrame[];
   /** Whether the last control frame was `stream.closed`. */
   closed: boolean;
   readonly tasks: Map<string, TaskState>;
   /** The children that parents have named, by id. */
   readonly children: Map<string, ChildState>;
   readonly approvals: Map<string, ApprovalState>;
+  /** The sessions of all tasks so far. */
+  readonly sessionIds: Set<string>;
   /** The call ids of all tool calls so far. */
   readonly callIds: Set<string>;
   /** The first tool result of each call id, for producers that send no links. */
@@ -72,10 +93,13 @@ export interface TaskState {
   status: TaskStatus | undefined;
   ended: boolean;
   lastSeq: number;
-  /** Type and sequence number of every `task_seq` so far. */
-  readonly seen: Map<number, { readonly type: string; readonly sequence: unknown }>;
+  /** The event of every `task_seq` so far. */
+  readonly seen: Map<number, Frame>;
   source: SourceRef | undefined;
-  sessionId: string | undefined;
+  /** What `task.created` or a snapshot says about the task. */
+  sent: Partial<TaskObject>;
+  /** The session that its children name as their parent's. */
+  childSessionId: string | undefined;
   parentId: string | undefined;
   parentItemId: string | undefined;
   /** The index of the event that named the parent. */
@@ -87,7 +111,12 @@ export interface TaskState {
   nextIndex: number;
   readonly itemAt: Map<number, ItemState>;
   readonly itemById: Map<string, ItemState>;
-  totalTokens: number;
+  /** The calls and the results that were not discarded, by call id. */
+  readonly calls: Map<string, ItemState>;
+  readonly results: Map<string, ItemState>;
+  /** The approvals that have no decision yet. */
+  readonly pending: Set<string>;
+  usage: Usage | undefined;
 }
 
 /** The link from a parent to a child. */
@@ -95,6 +124,7 @@ export interface ChildState {
   readonly parentId: string;
   readonly itemId: string;
   readonly index: number;
+  readonly agent?: ChildStarted["agent"];
   mode: TaskMode;
   finished: boolean;
 }
@@ -111,9 +141,12 @@ export interface ItemState {
   readonly type: string;
   readonly callId: string | undefined;
   readonly name: string | undefined;
+  /** The item as it was opened. */
+  readonly sent: SentItem;
   /** The index of the event that opened it. */
   readonly openedAt: number;
   state: "open" | "done" | "discarded";
+  isCompleted: boolean;
   childId: string | undefined;
   readonly blocks: PartState[];
   readonly summary: PartState[];
@@ -125,6 +158,8 @@ export interface ItemState {
 /** The state of a block, a paragraph of a summary, a raw text or the arguments of a call. */
 export interface PartState {
   readonly kind: string;
+  /** The part as it was opened or closed. */
+  readonly block: SentBlock | undefined;
   open: boolean;
   /** The text so far; for an image, its url. */
   text: string;
@@ -132,7 +167,6 @@ export interface PartState {
   /** Whether the text so far ends in the first half of a surrogate pair. */
   endsInHalf: boolean;
   lastPartial: number;
-  referenceId: number | undefined;
   annotations: { readonly annotation: Annotation; readonly index: number }[];
 }
 
@@ -150,6 +184,16 @@ export function show(value: unknown): string {
   return Array.isArray(value) ? "an array" : "an object";
 }
 
+/** Whether two values are the same JSON; null is absent. */
+export function isSame(left: unknown, right: unknown): boolean {
+  if (left === right || (left ?? right ?? null) === null) return true;
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((entry, at) => isSame(entry, right[at]));
+  }
+  if (!isObject(left) || !isObject(right)) return false;
+  return Object.keys({ ...left, ...right }).every((key) => isSame(left[key], right[key]));
+}
+
 /** The state of a task; created with its first event or snapshot. */
 export function taskState(check: Check, id: string): TaskState {
   const existing = check.tasks.get(id);
@@ -162,7 +206,8 @@ export function taskState(check: Check, id: string): TaskState {
     lastSeq: -1,
     seen: new Map(),
     source: undefined,
-    sessionId: undefined,
+    sent: {},
+    childSessionId: undefined,
     parentId: undefined,
     parentItemId: undefined,
     linkedAt: check.index,
@@ -171,23 +216,26 @@ export function taskState(check: Check, id: string): TaskState {
     nextIndex: 0,
     itemAt: new Map(),
     itemById: new Map(),
-    totalTokens: 0,
+    calls: new Map(),
+    results: new Map(),
+    pending: new Set(),
+    usage: undefined,
   };
   check.tasks.set(id, task);
   return task;
 }
 
 /** Adds an item to a task. */
-export function addItem(
-  check: Check,
-  task: TaskState,
-  at: number,
-  of: Pick<ItemState, "id" | "type" | "callId" | "name">,
-): ItemState {
+export function addItem(check: Check, task: TaskState, at: number, sent: SentItem): ItemState {
   const item: ItemState = {
-    ...of,
+    id: sent.id,
+    type: sent.type,
+    callId: sent.call_id,
+    name: sent.name,
+    sent,
     openedAt: check.index,
     state: "open",
+    isCompleted: false,
     childId: undefined,
     blocks: [],
     summary: [],
@@ -201,15 +249,15 @@ export function addItem(
 }
 
 /** Creates a part of an item. */
-export function newPart(kind: string, open: boolean, text: string): PartState {
+export function newPart(kind: string, open: boolean, text: string, block?: SentBlock): PartState {
   return {
     kind,
+    block,
     open,
     text,
     deltas: 0,
     endsInHalf: endsInHalf(text),
     lastPartial: -1,
-    referenceId: undefined,
     annotations: [],
   };
 }

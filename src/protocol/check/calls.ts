@@ -1,0 +1,98 @@
+import type { ApprovalRequested, ApprovalResolved } from "../event.ts";
+import type { Check, ItemState, SentItem, TaskState } from "./state.ts";
+import { isSame, report, show } from "./state.ts";
+
+/** A result belongs to one call of its task, and a call has one result. */
+export function checkResult(
+  check: Check,
+  task: TaskState,
+  { call_id: callId = "" }: SentItem,
+): void {
+  if (!task.calls.has(callId) && !check.options.filtered) {
+    report(check, "call", `the task has no call ${show(callId)}`);
+  } else if (task.results.has(callId)) {
+    report(check, "call", `the call ${show(callId)} has a result already`);
+  }
+}
+
+/** At its end a task has a call for every result, and, if it was not interrupted, a result for every call. */
+export function checkCalls(check: Check, task: TaskState, isFinished: boolean): void {
+  if (check.options.filtered) return;
+  for (const [callId, { id, isCompleted }] of task.calls) {
+    if (isFinished && isCompleted && !task.results.has(callId)) {
+      report(check, "call", `the call ${show(id)} has no result`);
+    }
+  }
+  for (const [callId, { id }] of task.results) {
+    if (!task.calls.has(callId)) report(check, "call", `the result ${show(id)} has no call`);
+  }
+}
+
+/** An approval is requested once, for a call that has no result yet, and resolved once. */
+export function checkApproval(
+  check: Check,
+  task: TaskState,
+  event: ApprovalRequested | ApprovalResolved,
+): void {
+  const id = event.approval_id;
+  const known = check.approvals.get(id);
+  if (event.type === "task.approval.requested") {
+    if (known !== undefined) report(check, "approval", `${show(id)} was already requested`);
+    else check.approvals.set(id, { taskId: task.id, resolved: false });
+    task.pending.add(id);
+    checkAsked(check, task, event);
+  } else if (known === undefined) {
+    if (!check.options.filtered) report(check, "approval", `${show(id)} was never requested`);
+  } else if (known.taskId !== task.id) {
+    report(check, "approval", `${show(id)} was requested by ${show(known.taskId)}`);
+  } else if (known.resolved) {
+    report(check, "approval", `${show(id)} was already resolved`);
+  } else {
+    known.resolved = true;
+    task.pending.delete(id);
+  }
+}
+
+/** An approval shows the call that waits; only a stop is about no single call. */
+function checkAsked(check: Check, task: TaskState, event: ApprovalRequested): void {
+  const { kind, call_id: callId, output_index: at, item_id: itemId } = event;
+  if ((kind as string) === "stop") return;
+  const call = task.calls.get(callId);
+  const item = at === undefined ? undefined : task.itemAt.get(at);
+  if (item?.id !== itemId && (item !== undefined || !check.options.filtered)) {
+    report(check, "I3", `${show(itemId)} is not the item at ${show(at)}`);
+  }
+  if (call === undefined) {
+    if (!check.options.filtered)
+      report(check, "approval", `the task has no call ${show(callId)} to ask about`);
+    return;
+  }
+  if (item !== undefined && item !== call) {
+    report(check, "approval", `${show(item.id)} is not the call ${show(callId)}`);
+  }
+  const result = task.results.get(callId);
+  if (result?.state === "done") {
+    report(check, "approval", `the call ${show(callId)} has a result already`);
+  }
+  // A hook may edit the call before it runs, and a call that started a child may ask for one of the child's calls.
+  const { edited } = event as { readonly edited?: unknown };
+  const isOther = edited === true || check.children.has(callId);
+  const isOwn = (kind === "tool_call" || kind === "external") && !isOther;
+  if (isOwn && !isShown(call, event)) {
+    report(check, "approval", `the approval shows another tool or input than ${show(call.id)}`);
+  }
+}
+
+function isShown(call: ItemState, { name, arguments: input }: ApprovalRequested): boolean {
+  const sent = call.arguments[0]?.text ?? "";
+  return name === call.name && (sent === input || isSame(parsed(sent), parsed(input)));
+}
+
+/** Arguments that are not JSON are compared as text. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text === "" ? {} : text;
+  }
+}
