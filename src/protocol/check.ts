@@ -9,10 +9,9 @@ import { describeMisfit, type Misfit, misfitOf } from "./check/misfit.ts";
 import type { Problem } from "./check/rule.ts";
 import { checkSnapshot } from "./check/snapshot.ts";
 import type { Check, CheckOptions, Frame, TaskState } from "./check/state.ts";
-import { report, show, taskState } from "./check/state.ts";
+import { newCheck, report, show, taskState } from "./check/state.ts";
 import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
 import { logEvents } from "./grammar.ts";
-import { TaskTree } from "./reduce.ts";
 import { isId, isObject, readerOf } from "./shape.ts";
 import { words } from "./words.ts";
 
@@ -27,27 +26,7 @@ export function checkStream(
   events: Iterable<unknown>,
   options: CheckOptions = {},
 ): readonly Problem[] {
-  const check: Check = {
-    options,
-    problems: [],
-    index: -1,
-    lenient: options.filtered ?? false,
-    lastSequence: -1,
-    replayedTo: undefined,
-    rootId: undefined,
-    openedRootId: undefined,
-    oldestSequence: 0,
-    snapshotSequence: undefined,
-    tree: new TaskTree(options),
-    unfolded: [],
-    closed: false,
-    tasks: new Map(),
-    children: new Map(),
-    approvals: new Map(),
-    sessionIds: new Set(),
-    callIds: new Set(),
-    results: new Map(),
-  };
+  const check = newCheck(options);
   for (const event of events) {
     check.index++;
     checkFrame(check, event);

@@ -271,6 +271,8 @@ export interface ApprovalRequested extends Envelope {
   readonly options?: readonly Decision[];
   readonly response_schema?: Readonly<Record<string, unknown>>;
   readonly expires_at?: number;
+  /** A hook or the schema has changed the call: `name` and `arguments` are those of the call that would run. */
+  readonly edited?: true;
 }
 
 /** The decision about an approval. */

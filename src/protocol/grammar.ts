@@ -191,6 +191,7 @@ const question = {
   "options?": ["~decision"],
   "response_schema?": isJson,
   "expires_at?": isTime,
+  "edited?": isTrue,
 } as const;
 export const approvalState = {
   approval_id: isId,

@@ -238,6 +238,7 @@ export interface ApprovalState {
   readonly options?: readonly Decision[];
   readonly response_schema?: Readonly<Record<string, unknown>>;
   readonly expires_at?: number;
+  readonly edited?: true;
   readonly decision?: Decision;
   readonly by?: string;
   readonly reason?: string | null;

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { Answer, Approval, Hook, Input, ReActAgentOptions, Store } from "../../src/index.ts";
 import { agentTool, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
+import { checkStream } from "../../src/protocol/check.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "./support/collect.ts";
@@ -220,7 +221,8 @@ describe("an approval", () => {
     });
     const events = await collect(agent.run("Go.", options));
     const asked = events.find((event) => event.type === "task.approval.requested");
-    expect(asked).toMatchObject({ arguments: '{"path":"b"}' });
+    expect(asked).toMatchObject({ arguments: '{"path":"b"}', edited: true });
+    expect(checkStream(events, { partial: true })).toEqual([]);
   });
 });
 

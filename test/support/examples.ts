@@ -36,7 +36,7 @@ export const optionalFields: readonly RegExp[] = [
   /^task\.tool_result\.progress (total|message)$/,
   /^task\.child\.started (remote|agent\.name)$/,
   /^task\.child\.finished usage$/,
-  /^task\.approval\.requested (item_id|output_index|message|options|response_schema|expires_at)$/,
+  /^task\.approval\.requested (item_id|output_index|message|options|response_schema|expires_at|edited)$/,
   /^task\.approval\.resolved (by|reason)$/,
   /^task\.usage (by_model|cost)$/,
   /^error (task_id|hint|oldest_sequence_number)$/,

@@ -20,9 +20,8 @@ export function checkAdded(
       `annotation_index must be ${part.annotations.length}, got ${event.annotation_index}`,
     );
   }
-  if (event.annotation.end_index > part.text.length) {
+  if (event.annotation.end_index > part.text.length)
     report(check, "A1", `the text so far ends at ${part.text.length}, before the citation`);
-  }
   part.annotations.push({ annotation: event.annotation, index: check.index });
 }
 
@@ -40,13 +39,11 @@ export function checkAnnotations(
     checkRange(check, text, annotation, check.index);
     checkTarget(check, task, annotation);
     const before = added[at]?.annotation;
-    if (before !== undefined && !isSame(before, annotation)) {
+    if (before !== undefined && !isSame(before, annotation))
       report(check, "A20", `the annotation at ${at} differs from the one that was added`);
-    }
   }
-  if (annotations.length < added.length) {
+  if (annotations.length < added.length)
     report(check, "A20", `done has ${annotations.length} annotations, ${added.length} were added`);
-  }
 }
 
 function checkRange(check: Check, text: string, annotation: Annotation, index: number): void {

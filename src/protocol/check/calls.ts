@@ -19,9 +19,8 @@ export function checkResult(
 export function checkCalls(check: Check, task: TaskState, isFinished: boolean): void {
   if (check.options.filtered) return;
   for (const [callId, { id, isCompleted }] of task.calls) {
-    if (isFinished && isCompleted && !task.results.has(callId)) {
+    if (isFinished && isCompleted && !task.results.has(callId))
       report(check, "call", `the call ${show(id)} has no result`);
-    }
   }
   for (const [callId, { id }] of task.results) {
     if (!task.calls.has(callId)) report(check, "call", `the result ${show(id)} has no call`);
@@ -53,39 +52,32 @@ export function checkApproval(
   }
 }
 
-/** An approval shows the call that waits; only a stop is about no single call. */
+/** An approval shows the call that waits; only a stop may be about no call. */
 function checkAsked(check: Check, task: TaskState, event: ApprovalRequested): void {
-  const { kind, call_id: callId, output_index: at, item_id: itemId } = event;
-  if ((kind as string) === "stop") return;
+  const { kind, call_id: callId = "", output_index: at, item_id: itemId } = event;
+  if ((kind as string) === "stop" && callId === "") return;
   const call = task.calls.get(callId);
   const item = at === undefined ? undefined : task.itemAt.get(at);
-  if (item?.id !== itemId && (item !== undefined || !check.options.filtered)) {
+  if (item?.id !== itemId && (item !== undefined || !check.options.filtered))
     report(check, "I3", `${show(itemId)} is not the item at ${show(at)}`);
-  }
   if (call === undefined) {
     if (!check.options.filtered)
       report(check, "approval", `the task has no call ${show(callId)} to ask about`);
     return;
   }
-  if (item !== undefined && item !== call) {
+  if (item !== undefined && item !== call)
     report(check, "approval", `${show(item.id)} is not the call ${show(callId)}`);
-  }
   const result = task.results.get(callId);
-  if (result?.state === "done") {
+  if (result?.state === "done")
     report(check, "approval", `the call ${show(callId)} has a result already`);
-  }
-  // A hook may edit the call before it runs, and a call that started a child may ask for one of the child's calls.
-  const { edited } = event as { readonly edited?: unknown };
-  const isOther = edited === true || check.children.has(callId);
-  const isOwn = (kind === "tool_call" || kind === "external") && !isOther;
-  if (isOwn && !isShown(call, event)) {
+  // A call that started a child may ask for one of the child's calls.
+  if (!event.edited && !check.children.has(callId) && !isShown(call, event))
     report(check, "approval", `the approval shows another tool or input than ${show(call.id)}`);
-  }
 }
 
-function isShown(call: ItemState, { name, arguments: input }: ApprovalRequested): boolean {
+function isShown(call: ItemState, { name, arguments: input = "" }: ApprovalRequested): boolean {
   const sent = call.arguments[0]?.text ?? "";
-  return name === call.name && (sent === input || isSame(parsed(sent), parsed(input)));
+  return name === call.sent.name && (sent === input || isSame(parsed(sent), parsed(input)));
 }
 
 /** Arguments that are not JSON are compared as text. */

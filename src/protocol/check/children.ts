@@ -10,9 +10,8 @@ export function checkChild(
   event: ChildStarted | ChildFinished | ChildPromoted,
 ): void {
   const id = event.child_task_id;
-  if (event.call_id !== id) {
+  if (event.call_id !== id)
     report(check, "link", `child_task_id ${show(id)} is not the call_id ${show(event.call_id)}`);
-  }
   if (event.type === "task.child.started") {
     checkStarted(check, task, event);
     return;
@@ -27,9 +26,8 @@ export function checkChild(
     return;
   }
   const itemId = task.itemAt.get(event.output_index)?.id ?? event.item_id;
-  if (link.itemId !== event.item_id || link.itemId !== itemId) {
+  if (link.itemId !== event.item_id || link.itemId !== itemId)
     report(check, "I3", `${show(link.itemId)} holds the child, not ${show(itemId)}`);
-  }
   if (link.mode === "background" || link.finished) {
     const state = link.finished ? "has finished" : "is in the background";
     report(check, "child", `${event.type} on ${show(id)}, which ${state}`);
@@ -38,9 +36,8 @@ export function checkChild(
   const child = check.tasks.get(id);
   if (event.type === "task.child.promoted") {
     link.mode = "background";
-    if (event.reason !== "sync_timeout") {
+    if (event.reason !== "sync_timeout")
       report(check, "reason", `${show(event.reason)} is not a reason to promote a child`);
-    }
     if (child?.ended) report(check, "child", `${show(id)} is promoted after its end`);
     if (child !== undefined) child.mode = "background";
     return;
@@ -51,9 +48,8 @@ export function checkChild(
   } else if (child !== undefined && child.status !== event.status) {
     report(check, "child", `${show(id)} is ${child.status}, not ${event.status}`);
   }
-  if (child?.ended && event.usage && child.usage && !isSame(event.usage, child.usage)) {
+  if (child?.ended && event.usage && child.usage && !isSame(event.usage, child.usage))
     report(check, "usage", `the usage differs from the one at the end of ${show(id)}`);
-  }
 }
 
 /** The state of a child whose start the stream left out. */
@@ -101,13 +97,11 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
       report(check, "I3", `no item at output_index ${event.output_index}`);
     return;
   }
-  if (item.id !== itemId || item.type !== "tool_result" || item.callId !== event.call_id) {
+  if (item.id !== itemId || item.type !== "tool_result" || item.callId !== event.call_id)
     report(check, "I3", `${show(itemId)} is not the tool result of the call at its output_index`);
-  }
   if (item.state !== "open") report(check, "I14", `${show(item.id)} is not open`);
-  if (item.childId !== undefined) {
+  if (item.childId !== undefined)
     report(check, "I12", `${show(item.id)} holds the child ${show(item.childId)} already`);
-  }
   item.childId = id;
 }
 

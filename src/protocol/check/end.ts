@@ -48,9 +48,8 @@ function checkCycles(check: Check): void {
       task = task.parentId === undefined ? undefined : check.tasks.get(task.parentId);
     }
     // A task that is its own parent was reported at its event.
-    if (task !== undefined && path.has(task) && task.parentId !== task.id) {
+    if (task !== undefined && path.has(task) && task.parentId !== task.id)
       report(check, "link", `${show(task.id)} is its own ancestor`, task.linkedAt);
-    }
     for (const seen of path) settled.add(seen);
   }
 }

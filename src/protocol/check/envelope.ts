@@ -55,9 +55,8 @@ function checkTaskSeq(check: Check, task: TaskState, seq: number, previous?: num
     return;
   }
   const expected = check.options.filtered && previous !== undefined ? previous : seq - 1;
-  if (expected > last) {
+  if (expected > last)
     report(check, "task_seq", `task_seq ${seq} follows ${last}: events are missing`);
-  }
 }
 
 /** Checks the source of an event (I15) against earlier events of its task and its parent (law 6). */
@@ -65,9 +64,8 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
   const { source } = event;
   const isChild = task.parentId !== undefined || check.children.has(task.id);
   if (source === undefined || source === null) {
-    if (isChild || task.source !== undefined) {
+    if (isChild || task.source !== undefined)
       report(check, "I15", `an event of the child ${show(task.id)} has no source`);
-    }
     return;
   }
   if (!isChild && task.status !== undefined && task.source === undefined) {
@@ -78,38 +76,28 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
   const sent = source as SourceRef;
   const { agentId, depth, path, taskId } = sent;
   const segments = path.split("/");
-  if (depth !== segments.length - 1) {
+  if (depth !== segments.length - 1)
     report(check, "I15", `source.depth is ${depth}, but source.path is ${show(path)}`);
-  }
-  if (segments.at(-1) !== agentId) {
+  if (segments.at(-1) !== agentId)
     report(check, "I15", `source.path ${show(path)} does not end in the agent ${show(agentId)}`);
-  }
-  if ((taskId ?? task.id) !== task.id) {
+  if ((taskId ?? task.id) !== task.id)
     report(check, "I15", `source.taskId ${show(taskId)} is not the task_id`);
-  }
   if (event.type === "task.created") {
     for (const name of ["agentKey", "sessionId", "parentSessionId", "taskId"] as const) {
       if (sent[name] === undefined)
         report(check, "I15", `the source of task.created has no ${name}`);
     }
   }
-  const first = task.source;
-  const changed =
-    first && namesOf(first).find((name) => (sent[name] ?? first[name]) !== first[name]);
-  if (first === undefined) {
+  if (task.source === undefined) {
     task.source = sent;
     checkParentSource(check, task, sent);
-  } else if (changed) {
-    report(
-      check,
-      "L6",
-      `source.${changed} ${show(sent[changed])} was ${show(first[changed])} before`,
-    );
+    return;
   }
-}
-
-function namesOf(source: SourceRef): readonly (keyof SourceRef)[] {
-  return Object.keys(source) as (keyof SourceRef)[];
+  for (const [name, before] of Object.entries(task.source)) {
+    const now: unknown = sent[name as keyof SourceRef] ?? before;
+    if (now !== before)
+      report(check, "L6", `source.${name} ${show(now)} was ${show(before)} before`);
+  }
 }
 
 /** The source agrees with the task, with its parent and with what the parent says about the child. */

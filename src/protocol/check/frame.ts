@@ -27,9 +27,8 @@ export function isControl(type: string): boolean {
 /** Checks a frame of the transport. */
 export function checkControl(check: Check, frame: ControlFrame): void {
   const last = frame.last_sequence_number;
-  if (last < check.lastSequence) {
+  if (last < check.lastSequence)
     report(check, "frame", `last_sequence_number is ${last}, but ${check.lastSequence} was sent`);
-  }
   if (frame.type === "stream.opened") {
     checkOpened(check, frame);
     return;
@@ -37,15 +36,13 @@ export function checkControl(check: Check, frame: ControlFrame): void {
   if (check.closed) report(check, "frame", `${frame.type} after stream.closed`);
   if (frame.type !== "stream.closed") return;
   check.closed = true;
-  if (frame.final !== (frame.reason === "terminal")) {
+  if (frame.final !== (frame.reason === "terminal"))
     report(check, "frame", `final is ${frame.final}, but the reason is ${frame.reason}`);
-  }
   if (!frame.final) return;
   const running = [...check.tasks.values()].find((task) => !task.ended);
   if (running) report(check, "frame", `the stream is final, but ${show(running.id)} has not ended`);
-  if (last > check.lastSequence && !check.options.filtered) {
+  if (last > check.lastSequence && !check.options.filtered)
     report(check, "frame", `the stream is final, but ${check.lastSequence} of ${last} was sent`);
-  }
 }
 
 /** A connection may send events again that an earlier one has sent. */
@@ -55,15 +52,12 @@ function checkOpened(check: Check, frame: StreamOpened): void {
   check.replayedTo = -1;
   check.snapshotSequence = undefined;
   check.oldestSequence = oldest;
-  if (protocol !== protocolVersion) {
+  if (protocol !== protocolVersion)
     report(check, "frame", `the protocol must be ${protocolVersion}, got ${show(protocol)}`);
-  }
-  if (oldest > frame.last_sequence_number + 1) {
+  if (oldest > frame.last_sequence_number + 1)
     report(check, "frame", `oldest_sequence_number ${oldest} is beyond the end of the log`);
-  }
   const known = check.rootId ?? check.openedRootId ?? rootId;
-  if (known !== rootId) {
+  if (known !== rootId)
     report(check, "frame", `root_task_id is ${show(rootId)}, but the root is ${show(known)}`);
-  }
   check.openedRootId ??= rootId;
 }

@@ -69,9 +69,8 @@ export function checkItem(check: Check, task: TaskState, event: ItemEvent): void
     checkPart(check, task, item, event);
     return;
   }
-  if (event.call_id !== item.callId) {
+  if (event.call_id !== item.callId)
     report(check, "I3", `the call of ${show(item.id)} is ${show(item.callId)}`);
-  }
 }
 
 function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): void {
@@ -82,9 +81,8 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
     report(check, "I2", `output_index ${at} is the index ${state}`);
     return;
   }
-  if (at < task.nextIndex || (at > task.nextIndex && !check.options.filtered)) {
+  if (at < task.nextIndex || (at > task.nextIndex && !check.options.filtered))
     report(check, "I2", `output_index ${at}, but ${task.nextIndex} is next`);
-  }
   checkProjection(check, sent);
   if (!check.options.legacy) {
     if (sent.status !== "in_progress")
@@ -120,30 +118,22 @@ export function rememberItem(check: Check, task: TaskState, at: number, sent: Se
 
 /** An item opens empty. */
 function checkShell(check: Check, sent: SentItem): void {
-  const { block_list = [], summary = [], content = [] } = sent;
-  const isEmpty = [block_list, summary, content, sent.arguments ?? ""].every(
-    (list) => !list.length,
-  );
-  const { error, child_task_id, encrypted_content } = sent;
-  if (!isEmpty || (error ?? child_task_id ?? encrypted_content) !== undefined) {
+  const { error, child_task_id: child, encrypted_content: signature } = sent;
+  const lists = [sent.block_list, sent.summary, sent.content, sent.arguments];
+  if (lists.some((list) => list?.length) || (error ?? child ?? signature) !== undefined)
     report(check, "I4", `${show(sent.id)} opens with contents that belong to later events`);
-  }
 }
 
 function checkIds(check: Check, task: TaskState, sent: SentItem): void {
-  if (task.itemById.has(sent.id)) {
-    report(check, "A9", `the task has an item ${show(sent.id)}`);
-  }
-  if (sent.type === "tool_call" && check.callIds.has(sent.call_id ?? "")) {
+  if (task.itemById.has(sent.id)) report(check, "A9", `the task has an item ${show(sent.id)}`);
+  if (sent.type === "tool_call" && check.callIds.has(sent.call_id ?? ""))
     report(check, "A9", `the call id ${show(sent.call_id)} was used before`);
-  }
 }
 
 /** The wire carries the blocks for people, not the model's content. */
 function checkProjection(check: Check, sent: SentItem): void {
-  if ((sent.type === "tool_result" || sent.type === "message") && sent.content !== undefined) {
+  if ((sent.type === "tool_result" || sent.type === "message") && sent.content !== undefined)
     report(check, "I10", `a ${sent.type} must not have content`);
-  }
 }
 
 function checkItemDone(
@@ -165,22 +155,16 @@ function checkItemDone(
       report(check, "I3", `${name} of ${show(item.id)} is ${show(before)}, not ${show(now)}`);
   }
   checkProjection(check, sent);
-  if (!check.options.legacy && (sent.status === undefined || sent.status === "in_progress")) {
-    report(
-      check,
-      "A23",
-      `an item must close as completed, incomplete, failed or cancelled, got ${show(sent.status)}`,
-    );
-  }
+  if (!check.options.legacy && (sent.status ?? "in_progress") === "in_progress")
+    report(check, "A23", `an item must close with its final status, got ${show(sent.status)}`);
   checkOutlived(check, item);
   const finished = item.isCompleted;
-  if ((sent.status === "failed" && !sent.error) || (finished && sent.error)) {
+  if (sent.error ? finished : sent.status === "failed")
     report(
       check,
       "L3",
-      `${show(item.id)} is ${sent.status} and has ${sent.error ? "an" : "no"} error`,
+      `${show(item.id)} is ${sent.status} with ${sent.error ? "an" : "no"} error`,
     );
-  }
   if (sent.type === "tool_call") {
     const text =
       sent.arguments === undefined ? undefined : [{ type: "text", text: sent.arguments }];
@@ -218,9 +202,8 @@ function checkContainer(check: Check, item: ItemState, sent: SentItem): void {
     report(check, "link", `${show(sent.child_task_id)} was not started on ${show(item.id)}`);
   }
   const nested = ["reasoning", "tool_call", "tool_result", "message"];
-  if (sent.block_list?.some((block) => nested.includes(block.type))) {
+  if (sent.block_list?.some((block) => nested.includes(block.type)))
     report(check, "I11", `${show(item.id)} repeats its child's output`);
-  }
 }
 
 /** The list in `done` must be complete and agree with the list that was assembled. */
@@ -242,29 +225,30 @@ function checkWhole(
     return;
   }
   for (const [at, part] of parts.entries()) {
-    if (!agrees(part, sent[at] as SentBlock)) {
+    if (!agrees(part, sent[at] as SentBlock))
       report(check, "I6", `${name} ${at} differs from its own events`);
-    }
   }
 }
 
 /** A part that was interrupted closes with its item, which must repeat its deltas. */
 function agrees(part: PartState, block: SentBlock): boolean {
   if (part.open) return part.deltas === 0 || valueIn(block) === part.text;
-  const { reference_id: before, id, annotations = [], ...first } = part.block ?? { ...block };
-  const { reference_id: now, annotations: cited = [], ...last } = block;
+  const { block: sent = block } = part;
+  const [before, now] = [sent.reference_id, block.reference_id];
   // A result that fails loses the number of its blocks, and one that is cited may get it at its end.
   const isNumbered = (before ?? now) === (now ?? before);
-  const isOpaque = valueIn(block) === part.text && kindOf(block.type) === part.kind;
-  // The first form sends that number as the id.
-  const ids = typeof id === "number" ? {} : { id };
-  const lastIds = typeof last.id === "number" ? { id: undefined } : {};
-  return (
-    isNumbered &&
-    isOpaque &&
-    isSame(annotations, cited) &&
-    isSame({ ...first, ...ids, type: part.kind }, { ...last, ...lastIds, type: part.kind })
-  );
+  const hasValue = kindOf(block.type) === part.kind && valueIn(block) === part.text;
+  return isNumbered && hasValue && isSame(comparable(sent), comparable(block));
+}
+
+/** A block without its number, which the first form sends as its id. */
+function comparable({ reference_id: _, id, annotations = [], ...rest }: SentBlock) {
+  return {
+    ...rest,
+    id: typeof id === "number" ? undefined : id,
+    type: kindOf(rest.type),
+    annotations,
+  };
 }
 
 /** Checks the blocks of a closing item and adds them to the state, because others may cite them. */

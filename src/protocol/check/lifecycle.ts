@@ -1,4 +1,4 @@
-import type { LogEvent, TaskCreated, TaskSuspended } from "../event.ts";
+import type { LogEvent, TaskCreated, TaskResumed, TaskSuspended } from "../event.ts";
 import type { TaskObject, TaskStatus, Usage } from "../task.ts";
 import { isTerminal } from "../task.ts";
 import { checkCalls } from "./calls.ts";
@@ -17,14 +17,10 @@ const comesFrom: Readonly<Record<Exclude<TaskStatus, "queued">, readonly TaskSta
 
 /** Why a task resumes. */
 const resumeReasons = ["approval_resolved", "stop_answered", "continued", "cancelled", "recovered"];
+const stopReasons = ["reasoning_stop_requested", "acting_stop_requested"];
 /** The reasons that a reply in each state may give; an incomplete task names its own. */
 const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> = {
-  suspended: [
-    "approval_required",
-    "tool_suspended",
-    "reasoning_stop_requested",
-    "acting_stop_requested",
-  ],
+  suspended: ["approval_required", "tool_suspended", ...stopReasons],
   completed: ["model_stop", "structured_output"],
   failed: ["failed"],
   cancelled: ["interrupted"],
@@ -33,20 +29,7 @@ const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> 
 const work =
   /^task\.(text|image|block|reasoning|tool_call|tool_result|child\.(started|promoted))|\.requested$|item\.added$/;
 
-type LifecycleEvent = Extract<
-  LogEvent,
-  {
-    readonly type:
-      | "task.created"
-      | "task.in_progress"
-      | "task.suspended"
-      | "task.resumed"
-      | "task.completed"
-      | "task.failed"
-      | "task.cancelled"
-      | "task.incomplete";
-  }
->;
+type LifecycleEvent = TaskSuspended | TaskResumed | Extract<LogEvent, { readonly task: object }>;
 
 /** Checks the lifecycle of a task. */
 export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEvent): void {
@@ -59,12 +42,10 @@ export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEv
       move(check, task, "in_progress");
       return;
     case "task.resumed":
-      if (!resumeReasons.includes(event.reason)) {
+      if (!resumeReasons.includes(event.reason))
         report(check, "reason", `${show(event.reason)} is not a reason to resume`);
-      }
-      if (task.status !== "suspended" && event.reason !== "recovered") {
+      if (task.status !== "suspended" && event.reason !== "recovered")
         report(check, "edge", `task.resumed on a task that is ${task.status}`);
-      }
       task.status = "in_progress";
       return;
     case "task.suspended":
@@ -84,17 +65,14 @@ export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEv
 /** A task that fails or is incomplete gives the reason, and no other task does. */
 function checkCause(check: Check, task: TaskObject): void {
   const { status, error, incomplete_details: details, generate_reason } = task;
-  if ((status === "failed") !== (error !== undefined)) {
+  if ((status === "failed") !== (error !== undefined))
     report(check, "L3", `task.${status} ${error ? "has a" : "has no"} task.error`);
-  }
-  if ((status === "incomplete") !== (details !== undefined)) {
+  if ((status === "incomplete") !== (details !== undefined))
     report(check, "L3", `task.${status} ${details ? "has" : "has no"} task.incomplete_details`);
-  }
   const { reason } = details ?? {};
   const isNamed = generate_reason === (reason === "timeout" ? "interrupted" : reason);
-  if (reason !== undefined && generate_reason !== undefined && !isNamed) {
+  if (reason !== undefined && generate_reason !== undefined && !isNamed)
     report(check, "reason", `the reason is ${reason}, but generate_reason is ${generate_reason}`);
-  }
   checkReason(check, status, generate_reason);
 }
 
@@ -117,28 +95,19 @@ export function checkUsage(check: Check, task: TaskState, usage: Usage | undefin
 
 /** A task works only while it is in progress. */
 export function checkWorks(check: Check, task: TaskState, type: string): void {
-  if ((task.status === "queued" || task.status === "suspended") && work.test(type)) {
+  if ((task.status === "queued" || task.status === "suspended") && work.test(type))
     report(check, "edge", `${show(type)} while the task is ${task.status}`);
-  }
 }
 
 /** Later events do not change what a task is. */
 function checkIdentity(check: Check, task: TaskState, sent: TaskObject): void {
-  for (const name of identity) {
+  const links = ["parent_task_id", "parent_call_id", "parent_item_id"] as const;
+  for (const name of ["agent_id", "session_id", ...links] as const) {
     const [before, now] = [task.sent[name], sent[name]];
-    if (before !== undefined && now !== undefined && before !== now) {
+    if (before !== undefined && now !== undefined && before !== now)
       report(check, "link", `task.${name} is ${show(now)}, but was ${show(before)}`);
-    }
   }
 }
-const identity = [
-  "agent_id",
-  "session_id",
-  "parent_task_id",
-  "parent_call_id",
-  "parent_item_id",
-] as const;
-
 /** The first event of a task is `task.created`. */
 export function checkBegun(check: Check, task: TaskState, type: string): void {
   if (task.status !== undefined || type === "task.created") return;
@@ -163,19 +132,16 @@ function checkCreated(check: Check, task: TaskState, event: TaskCreated): void {
   task.parentId = parent_task_id;
   task.parentItemId = parent_item_id;
   task.mode = mode;
-  if (parent_call_id === undefined || parent_item_id === undefined || mode === undefined) {
+  if (parent_call_id === undefined || parent_item_id === undefined || mode === undefined)
     report(check, "link", "a child's task.created needs parent_call_id, parent_item_id and mode");
-  }
-  if (parent_call_id !== undefined && parent_call_id !== task.id) {
+  if (parent_call_id !== undefined && parent_call_id !== task.id)
     report(check, "link", `${show(task.id)} is not the id of the call ${show(parent_call_id)}`);
-  }
   if (parent_task_id === task.id) {
     report(check, "link", `${show(task.id)} is its own parent`);
     return;
   }
-  if (!check.tasks.has(parent_task_id) && !check.lenient) {
+  if (!check.tasks.has(parent_task_id) && !check.lenient)
     report(check, "link", `the parent ${show(parent_task_id)} is not in the log`);
-  }
   const link = check.children.get(task.id);
   if (link !== undefined && link.parentId !== parent_task_id) {
     report(check, "link", `the parent is ${show(link.parentId)}, not ${show(parent_task_id)}`);
@@ -202,32 +168,20 @@ export function checkRoot(check: Check, task: TaskState): void {
 /** A suspended task waits for approvals that have no decision and for its children. */
 function checkWaits(check: Check, task: TaskState, event: TaskSuspended): void {
   const { reason, approval_ids: approvals = [], waiting_on: tasks = [] } = event;
-  if (approvals.length + tasks.length === 0 && reason !== "stop_requested") {
+  const count = approvals.length + (reason === "approval" ? 0 : tasks.length);
+  if (count === 0 && reason !== "stop_requested")
     report(check, "approval", `the task is suspended for ${reason}, but waits for nothing`);
-  }
-  if (reason === "approval" && approvals.length === 0) {
-    report(check, "approval", "the task is suspended for an approval, but names none");
-  }
   for (const id of approvals) {
     const known = check.approvals.get(id);
-    if (known === undefined && !check.lenient) {
-      report(check, "approval", `the approval ${show(id)} was not requested`);
-    } else if (known?.resolved) {
-      report(check, "approval", `the approval ${show(id)} was already resolved`);
-    }
+    if (known === undefined ? !check.lenient : known.resolved)
+      report(check, "approval", `the task waits for ${show(id)}, which is not an open approval`);
   }
   for (const id of tasks) {
     const child = check.tasks.get(id);
     const parentId = check.children.get(id)?.parentId ?? child?.parentId;
-    if (child === undefined && !check.lenient) {
-      report(check, "link", `the task ${show(id)} is unknown`);
-    } else if (child?.ended || (parentId ?? task.id) !== task.id) {
-      report(
-        check,
-        "link",
-        `the task waits for ${show(id)}, which ${child?.ended ? "has ended" : "is not its child"}`,
-      );
-    }
+    const isOther = child === undefined ? !check.lenient : child.ended;
+    if (isOther || (parentId ?? task.id) !== task.id)
+      report(check, "link", `the task waits for ${show(id)}, which is not a running child`);
   }
 }
 
@@ -235,9 +189,8 @@ function checkWaits(check: Check, task: TaskState, event: TaskSuspended): void {
 export function checkEnded(check: Check, task: TaskState, status: TaskStatus): void {
   const open = [...task.itemAt.values()].filter((item) => item.state === "open");
   const more = open.length > 1 ? ` and ${open.length - 1} more` : "";
-  if (open.length > 0) {
+  if (open.length > 0)
     report(check, "L3", `the task ends while ${show(open[0]?.id)}${more} is open`);
-  }
   for (const id of task.pending) {
     report(check, "approval", `the task ends, but ${show(id)} has no decision`);
   }
@@ -246,9 +199,8 @@ export function checkEnded(check: Check, task: TaskState, status: TaskStatus): v
 
 function move(check: Check, task: TaskState, to: Exclude<TaskStatus, "queued">): void {
   const from = task.status;
-  if (from === undefined || !comesFrom[to].includes(from)) {
+  if (from === undefined || !comesFrom[to].includes(from))
     report(check, "edge", `a task cannot go from ${from} to ${to}`);
-  }
   task.status = to;
   task.ended = isTerminal(to);
 }

@@ -1,30 +1,13 @@
-import type { LogEvent } from "../event.ts";
+import type { LogEvent, OutputItemDiscarded, ToolResultProgress } from "../event.ts";
 import { kindOf } from "../shape.ts";
 import { checkAdded, checkAnnotations } from "./annotations.ts";
 import type { Check, ItemState, PartState, SentBlock, TaskState } from "./state.ts";
 import { endsInHalf, newPart, report, show } from "./state.ts";
 
 /** The events that build an item's parts. */
-export type PartEvent = Extract<
-  LogEvent,
-  {
-    readonly type:
-      | "task.reasoning_summary_item.added"
-      | "task.reasoning_summary_text.delta"
-      | "task.reasoning_summary_item.done"
-      | "task.reasoning_text.delta"
-      | "task.reasoning_text.done"
-      | "task.tool_call_arguments.delta"
-      | "task.tool_call_arguments.done"
-      | "task.text.added"
-      | "task.text.delta"
-      | "task.text.annotation.added"
-      | "task.text.done"
-      | "task.image.added"
-      | "task.image.delta"
-      | "task.image.done"
-      | "task.block.done";
-  }
+export type PartEvent = Exclude<
+  Extract<LogEvent, { readonly item_id: string; readonly output_index: number }>,
+  { readonly child_task_id: string } | OutputItemDiscarded | ToolResultProgress
 >;
 
 /** Checks an event of a part: a part is opened at most once and closed once. */
@@ -120,9 +103,8 @@ export function checkTaskBlock(
   if (block.type !== "task" || check.lenient) return;
   const id = block.task_id ?? "";
   const parentId = check.children.get(id)?.parentId ?? check.tasks.get(id)?.parentId;
-  if (parentId !== task.id || (item.callId ?? id) !== id) {
+  if (parentId !== task.id || (item.callId ?? id) !== id)
     report(check, "I12", `${show(id)} is not a child of this ${item.callId ? "call" : "task"}`);
-  }
 }
 
 /** The text of a block, or the url of an image. */
@@ -145,46 +127,32 @@ function openSilently(parts: PartState[], at: number, kind: string): void {
   if (at === parts.length) parts.push(newPart(kind, true, ""));
 }
 
-function append(check: Check, parts: PartState[], at: number, delta: string): void {
+/** The open part that a delta or a preview is for. */
+function openPartAt(check: Check, parts: PartState[], at: number, kind: "image" | "text") {
   const part = parts[at];
-  if (part === undefined) {
-    report(check, "I8", `a delta for ${at}, which was not opened`);
-    return;
-  }
-  if (!part.open) {
-    report(check, "I4", `a delta for ${at}, which is already done`);
-    return;
-  }
-  if (part.kind === "image") {
-    report(check, "I4", `a delta for ${at}, which is an image`);
-    return;
-  }
-  if (delta === "") return;
-  if (part.endsInHalf && startsInHalf(delta)) {
+  const isFitting = (part?.kind === "image") === (kind === "image");
+  if (part?.open && isFitting) return part;
+  const what = `a ${kind === "image" ? "preview" : "delta"} for ${at}, which`;
+  if (part === undefined) report(check, "I8", `${what} was not opened`);
+  else report(check, "I4", `${what} is ${part.open ? `a ${part.kind}` : "already done"}`);
+  return undefined;
+}
+
+function append(check: Check, parts: PartState[], at: number, delta: string): void {
+  const part = openPartAt(check, parts, at, "text");
+  if (part === undefined || delta === "") return;
+  if (part.endsInHalf && startsInHalf(delta))
     report(check, "surrogate", "the delta begins in the middle of a character");
-  }
   part.endsInHalf = endsInHalf(delta);
   part.text += delta;
   part.deltas++;
 }
 
 function replace(check: Check, parts: PartState[], at: number, partial: number, url: string): void {
-  const part = parts[at];
-  if (part === undefined) {
-    report(check, "I8", `a preview for ${at}, which was not opened`);
-    return;
-  }
-  if (!part.open) {
-    report(check, "I4", `a preview for ${at}, which is already done`);
-    return;
-  }
-  if (part.kind !== "image") {
-    report(check, "I4", `a preview for ${at}, which is a ${part.kind}`);
-    return;
-  }
-  if (partial <= part.lastPartial) {
+  const part = openPartAt(check, parts, at, "image");
+  if (part === undefined) return;
+  if (partial <= part.lastPartial)
     report(check, "I9", `partial_image_index ${partial} does not come after ${part.lastPartial}`);
-  }
   if (url === "") report(check, "I9", "the preview has no url");
   part.lastPartial = partial;
 }
@@ -198,9 +166,8 @@ function closePart(
   block?: SentBlock,
 ): void {
   const known = parts[at];
-  if (block?.status !== undefined || block?.partial_image_index !== undefined) {
+  if (block?.status !== undefined || block?.partial_image_index !== undefined)
     report(check, "I4", `the part at ${at} is done, but its block says that it is not`);
-  }
   if (at > parts.length) {
     report(check, "I2", `index ${at}, but ${parts.length} is next`);
     return;

@@ -1,43 +1,10 @@
 /** The names of the rules; docs/protocol/check-stream.md explains them. */
 export type Rule =
-  | "I1"
-  | "I2"
-  | "I3"
-  | "I4"
-  | "I5"
-  | "I6"
-  | "I8"
-  | "I9"
-  | "I10"
-  | "I11"
-  | "I12"
-  | "I14"
-  | "I15"
-  | "L3"
-  | "L6"
-  | "A1"
-  | "A3"
-  | "A5"
-  | "A9"
-  | "A16"
-  | "A17"
-  | "A20"
-  | "A23"
-  | "shape"
-  | "word"
-  | "sequence"
-  | "task_seq"
-  | "duplicate"
-  | "edge"
-  | "link"
-  | "child"
-  | "call"
-  | "approval"
-  | "reason"
-  | "snapshot"
-  | "surrogate"
-  | "usage"
-  | "frame";
+  | `I${1 | 2 | 3 | 4 | 5 | 6 | 8 | 9 | 10 | 11 | 12 | 14 | 15}`
+  | `A${1 | 3 | 5 | 9 | 16 | 17 | 20 | 23}`
+  | `L${3 | 6}`
+  | ("shape" | "word" | "sequence" | "task_seq" | "duplicate" | "frame" | "snapshot")
+  | ("edge" | "link" | "child" | "call" | "approval" | "reason" | "usage" | "surrogate");
 
 /** A rule that an event breaks; `index` is the index of the event in the list. */
 export interface Problem {

@@ -13,9 +13,8 @@ export function checkSnapshot(check: Check, event: TaskSnapshot): void {
   const through = event.through_sequence_number;
   const task = check.tasks.get(event.task_id);
   check.lenient = true;
-  if ((check.snapshotSequence ?? through) !== through) {
+  if ((check.snapshotSequence ?? through) !== through)
     report(check, "snapshot", `the snapshot before is through ${check.snapshotSequence}`);
-  }
   check.snapshotSequence = through;
   if (through < check.lastSequence) check.replayedTo = through;
   if (task !== undefined && !check.options.filtered) {
@@ -33,9 +32,8 @@ function checkCursor(check: Check, task: TaskState, event: TaskSnapshot): void {
   const last = task.seen.get(seq)?.sequence_number;
   const next = task.seen.get(seq + 1)?.sequence_number;
   const isMissing = through <= check.lastSequence && seq > task.lastSeq;
-  if (Number(last) > through || Number(next) <= through || isMissing) {
+  if (Number(last) > through || Number(next) <= through || isMissing)
     report(check, "snapshot", `task_seq ${seq} is not the last one up to ${through}`);
-  }
 }
 
 /** The fields that events of the parent set. */

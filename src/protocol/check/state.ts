@@ -1,5 +1,5 @@
 import type { ChildStarted, StreamFrame } from "../event.ts";
-import type { TaskTree } from "../reduce.ts";
+import { TaskTree } from "../reduce.ts";
 import { isObject } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
 import type { Annotation, TaskMode, TaskObject, TaskStatus, Usage } from "../task.ts";
@@ -51,72 +51,79 @@ export interface CheckOptions {
 }
 
 /** The state of a check. */
-export interface Check {
-  readonly options: CheckOptions;
-  readonly problems: Problem[];
-  /** The index of the current event. */
-  index: number;
-  /** Whether events may name tasks and items that the stream does not have: if it is filtered, or after a snapshot. */
-  lenient: boolean;
-  lastSequence: number;
-  /** The last number of a connection that sends events again; undefined if none may be repeated. */
-  replayedTo: number | undefined;
-  rootId: string | undefined;
-  /** The root that `stream.opened` names. */
-  openedRootId: string | undefined;
-  /** The range of the log that `stream.opened` names begins here. */
-  oldestSequence: number;
-  /** The number of the snapshots that precede this frame. */
-  snapshotSequence: number | undefined;
-  /** The fold of the frames so far, to compare with snapshots; `unfolded` are those it does not have yet. */
-  readonly tree: TaskTree;
-  unfolded: StreamFrame[];
-  /** Whether the last control frame was `stream.closed`. */
-  closed: boolean;
-  readonly tasks: Map<string, TaskState>;
-  /** The children that parents have named, by id. */
-  readonly children: Map<string, ChildState>;
-  readonly approvals: Map<string, ApprovalState>;
-  /** The sessions of all tasks so far. */
-  readonly sessionIds: Set<string>;
-  /** The call ids of all tool calls so far. */
-  readonly callIds: Set<string>;
-  /** The first tool result of each call id, for producers that send no links. */
-  readonly results: Map<string, { readonly task: TaskState; readonly item: ItemState }>;
+export type Check = ReturnType<typeof newCheck>;
+
+/** The state before the first frame. */
+export function newCheck(options: CheckOptions) {
+  return {
+    options,
+    problems: [] as Problem[],
+    /** The index of the current event. */
+    index: -1,
+    /** Whether events may name tasks and items that the stream does not have: if it is filtered, or after a snapshot. */
+    lenient: options.filtered ?? false,
+    lastSequence: -1,
+    /** The last number of a connection that sends events again; undefined if none may be repeated. */
+    replayedTo: undefined as number | undefined,
+    rootId: undefined as string | undefined,
+    /** The root that `stream.opened` names, and the first event of the log that it has. */
+    openedRootId: undefined as string | undefined,
+    oldestSequence: 0,
+    /** The number of the snapshots that precede this frame. */
+    snapshotSequence: undefined as number | undefined,
+    /** The fold of the frames so far, to compare with snapshots; `unfolded` are those it does not have yet. */
+    tree: new TaskTree(options),
+    unfolded: [] as StreamFrame[],
+    /** Whether the last control frame was `stream.closed`. */
+    closed: false,
+    tasks: new Map<string, TaskState>(),
+    /** The children that parents have named, by id. */
+    children: new Map<string, ChildState>(),
+    approvals: new Map<string, ApprovalState>(),
+    /** The sessions of all tasks and the call ids of all tool calls so far. */
+    sessionIds: new Set<string>(),
+    callIds: new Set<string>(),
+    /** The first tool result of each call id, for producers that send no links. */
+    results: new Map<string, { readonly task: TaskState; readonly item: ItemState }>(),
+  };
 }
 
 /** The state of a task. */
-export interface TaskState {
-  readonly id: string;
-  /** The index of its last event. */
-  lastIndex: number;
-  status: TaskStatus | undefined;
-  ended: boolean;
-  lastSeq: number;
-  /** The event of every `task_seq` so far. */
-  readonly seen: Map<number, Frame>;
-  source: SourceRef | undefined;
-  /** What `task.created` or a snapshot says about the task. */
-  sent: Partial<TaskObject>;
-  /** The session that its children name as their parent's. */
-  childSessionId: string | undefined;
-  parentId: string | undefined;
-  parentItemId: string | undefined;
-  /** The index of the event that named the parent. */
-  linkedAt: number;
-  mode: TaskMode | undefined;
-  /** Whether I14 was reported for it. */
-  outsideReported: boolean;
-  /** The `output_index` of the next item; on a filtered stream the lowest one. */
-  nextIndex: number;
-  readonly itemAt: Map<number, ItemState>;
-  readonly itemById: Map<string, ItemState>;
-  /** The calls and the results that were not discarded, by call id. */
-  readonly calls: Map<string, ItemState>;
-  readonly results: Map<string, ItemState>;
-  /** The approvals that have no decision yet. */
-  readonly pending: Set<string>;
-  usage: Usage | undefined;
+export type TaskState = ReturnType<typeof newTask>;
+
+function newTask(id: string, index: number) {
+  return {
+    id,
+    /** The index of its last event. */
+    lastIndex: index,
+    status: undefined as TaskStatus | undefined,
+    ended: false,
+    lastSeq: -1,
+    /** The event of every `task_seq` so far. */
+    seen: new Map<number, Frame>(),
+    source: undefined as SourceRef | undefined,
+    /** What `task.created` or a snapshot says about the task. */
+    sent: {} as Partial<TaskObject>,
+    /** The session that its children name as their parent's. */
+    childSessionId: undefined as string | undefined,
+    parentId: undefined as string | undefined,
+    parentItemId: undefined as string | undefined,
+    /** The index of the event that named the parent. */
+    linkedAt: index,
+    mode: undefined as TaskMode | undefined,
+    /** Whether I14 was reported for it. */
+    outsideReported: false,
+    /** The `output_index` of the next item; on a filtered stream the lowest one. */
+    nextIndex: 0,
+    itemAt: new Map<number, ItemState>(),
+    itemById: new Map<string, ItemState>(),
+    /** The calls and the results that were not discarded, by call id. */
+    calls: new Map<string, ItemState>(),
+    results: new Map<string, ItemState>(),
+    /** The approvals that have no decision yet. */
+    pending: new Set<string>(),
+    usage: undefined as Usage | undefined,
+  };
 }
 
 /** The link from a parent to a child. */
@@ -136,38 +143,45 @@ export interface ApprovalState {
 }
 
 /** The state of an item. */
-export interface ItemState {
-  readonly id: string;
-  readonly type: string;
-  readonly callId: string | undefined;
-  readonly name: string | undefined;
-  /** The item as it was opened. */
-  readonly sent: SentItem;
-  /** The index of the event that opened it. */
-  readonly openedAt: number;
-  state: "open" | "done" | "discarded";
-  isCompleted: boolean;
-  childId: string | undefined;
-  readonly blocks: PartState[];
-  readonly summary: PartState[];
-  readonly content: PartState[];
-  /** A tool call's arguments: at most one entry. */
-  readonly arguments: PartState[];
+export type ItemState = ReturnType<typeof newItem>;
+
+function newItem(sent: SentItem, index: number) {
+  return {
+    id: sent.id,
+    type: sent.type,
+    callId: sent.call_id,
+    /** The item as it was opened, at the index of the stream. */
+    sent,
+    openedAt: index,
+    state: "open" as "open" | "done" | "discarded",
+    isCompleted: false,
+    childId: undefined as string | undefined,
+    blocks: [] as PartState[],
+    summary: [] as PartState[],
+    content: [] as PartState[],
+    /** A tool call's arguments: at most one entry. */
+    arguments: [] as PartState[],
+  };
 }
 
 /** The state of a block, a paragraph of a summary, a raw text or the arguments of a call. */
-export interface PartState {
-  readonly kind: string;
-  /** The part as it was opened or closed. */
-  readonly block: SentBlock | undefined;
-  open: boolean;
-  /** The text so far; for an image, its url. */
-  text: string;
-  deltas: number;
-  /** Whether the text so far ends in the first half of a surrogate pair. */
-  endsInHalf: boolean;
-  lastPartial: number;
-  annotations: { readonly annotation: Annotation; readonly index: number }[];
+export type PartState = ReturnType<typeof newPart>;
+
+/** Creates a part of an item. */
+export function newPart(kind: string, open: boolean, text: string, block?: SentBlock) {
+  return {
+    kind,
+    /** The part as it was opened or closed. */
+    block,
+    open,
+    /** The text so far; for an image, its url. */
+    text,
+    deltas: 0,
+    /** Whether the text so far ends in the first half of a surrogate pair. */
+    endsInHalf: endsInHalf(text),
+    lastPartial: -1,
+    annotations: [] as { readonly annotation: Annotation; readonly index: number }[],
+  };
 }
 
 /** Reports a problem, by default at the current event. */
@@ -196,70 +210,18 @@ export function isSame(left: unknown, right: unknown): boolean {
 
 /** The state of a task; created with its first event or snapshot. */
 export function taskState(check: Check, id: string): TaskState {
-  const existing = check.tasks.get(id);
-  if (existing !== undefined) return existing;
-  const task: TaskState = {
-    id,
-    lastIndex: check.index,
-    status: undefined,
-    ended: false,
-    lastSeq: -1,
-    seen: new Map(),
-    source: undefined,
-    sent: {},
-    childSessionId: undefined,
-    parentId: undefined,
-    parentItemId: undefined,
-    linkedAt: check.index,
-    mode: undefined,
-    outsideReported: false,
-    nextIndex: 0,
-    itemAt: new Map(),
-    itemById: new Map(),
-    calls: new Map(),
-    results: new Map(),
-    pending: new Set(),
-    usage: undefined,
-  };
+  const task = check.tasks.get(id) ?? newTask(id, check.index);
   check.tasks.set(id, task);
   return task;
 }
 
 /** Adds an item to a task. */
 export function addItem(check: Check, task: TaskState, at: number, sent: SentItem): ItemState {
-  const item: ItemState = {
-    id: sent.id,
-    type: sent.type,
-    callId: sent.call_id,
-    name: sent.name,
-    sent,
-    openedAt: check.index,
-    state: "open",
-    isCompleted: false,
-    childId: undefined,
-    blocks: [],
-    summary: [],
-    content: [],
-    arguments: [],
-  };
+  const item = newItem(sent, check.index);
   task.itemAt.set(at, item);
   task.itemById.set(item.id, item);
   task.nextIndex = Math.max(task.nextIndex, at + 1);
   return item;
-}
-
-/** Creates a part of an item. */
-export function newPart(kind: string, open: boolean, text: string, block?: SentBlock): PartState {
-  return {
-    kind,
-    block,
-    open,
-    text,
-    deltas: 0,
-    endsInHalf: endsInHalf(text),
-    lastPartial: -1,
-    annotations: [],
-  };
 }
 
 /** Whether a text ends in the first half of a surrogate pair. */
