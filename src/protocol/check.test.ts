@@ -271,6 +271,11 @@ describe("checkStream with malformed and large input", () => {
     ];
     expect(checkStream(events).length).toBeGreaterThan(garbage.length);
     expect(Object.keys(Object.prototype)).toEqual([]);
+    const endless = () => Object.assign(cyclic, { sequence_number: 0, task_seq: 0 });
+    expect(found([endless(), { ...endless(), task: { ...cyclic } }])).toContainEqual([
+      1,
+      "task_seq",
+    ]);
   });
 
   it("takes time proportional to the number of events", () => {

@@ -4,7 +4,13 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { checkStream } from "../../src/protocol/check.ts";
 import type { Change } from "../support/mutations/edit-log.ts";
-import { canonical, lateJoin, rejoined, rejoinedOlder } from "../support/mutations/edit-log.ts";
+import {
+  canonical,
+  lateJoin,
+  rejoined,
+  rejoinedNewer,
+  rejoinedOlder,
+} from "../support/mutations/edit-log.ts";
 import { kills } from "../support/mutations/kills.ts";
 import { legalMutations } from "../support/mutations/legal-mutations.ts";
 
@@ -23,7 +29,7 @@ function mutate(change: Change) {
 }
 
 describe("the streams that are mutated", () => {
-  it.each(Object.entries({ canonical, lateJoin, rejoined, rejoinedOlder }))(
+  it.each(Object.entries({ canonical, lateJoin, rejoined, rejoinedNewer, rejoinedOlder }))(
     "%s is legal",
     (_, base) => {
       expect(checkStream(base)).toEqual([]);

@@ -1,5 +1,5 @@
 import { position, sourceRef } from "../grammar.ts";
-import { isCursor, isIndex, readerOf } from "../shape.ts";
+import { isCursor, isIndex, nests, readerOf } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
 import { describeMisfit, misfitOf } from "./misfit.ts";
 import type { Check, Frame, TaskState } from "./state.ts";
@@ -15,7 +15,7 @@ export function checkNumbers(check: Check, task: TaskState, event: Frame): boole
   const before = isIndex(seq) ? task.seen.get(seq) : undefined;
   if (before !== undefined && before.type === type && before.sequence_number === sequence) {
     const isReplayed = check.replayedTo !== undefined && Number(sequence) > check.replayedTo;
-    if (!isSame({ ...before, prev_task_seq: event.prev_task_seq }, event)) {
+    if (!nests(event) || !isSame({ ...before, prev_task_seq: event.prev_task_seq }, event)) {
       report(check, "task_seq", `${type} ${show(sequence)} differs from the one sent before`);
     } else if (isReplayed) check.replayedTo = Number(sequence);
     else report(check, "duplicate", `${type} ${show(sequence)} was already there`);

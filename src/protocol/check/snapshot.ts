@@ -15,6 +15,7 @@ export function checkSnapshot(check: Check, event: TaskSnapshot): void {
   check.lenient = true;
   if ((check.snapshotSequence ?? through) !== through)
     report(check, "snapshot", `the snapshot before is through ${check.snapshotSequence}`);
+  if (check.snapshotSequence === undefined) check.eventSequence = check.lastSequence;
   check.snapshotSequence = through;
   if (through < check.lastSequence) check.replayedTo = through;
   if (task !== undefined && !check.options.filtered) {
@@ -31,7 +32,7 @@ function checkCursor(check: Check, task: TaskState, event: TaskSnapshot): void {
   const { through_sequence_number: through, through_task_seq: seq } = event;
   const last = task.seen.get(seq)?.sequence_number;
   const next = task.seen.get(seq + 1)?.sequence_number;
-  const isMissing = through <= check.lastSequence && seq > task.lastSeq;
+  const isMissing = through <= check.eventSequence && seq > task.lastSeq;
   if (Number(last) > through || Number(next) <= through || isMissing)
     report(check, "snapshot", `task_seq ${seq} is not the last one up to ${through}`);
 }
@@ -53,7 +54,7 @@ function checkContents(check: Check, event: TaskSnapshot): void {
     if (problem) report(check, "snapshot", `${problem} contradicts the other frames`);
     return;
   }
-  const isSameCursor = event.through_sequence_number === check.lastSequence;
+  const isSameCursor = event.through_sequence_number === check.eventSequence;
   const { children: _, ...left } = known;
   const { children: __, ...right } = sent;
   const differs = Object.keys({ ...left, ...right }).find(

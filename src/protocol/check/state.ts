@@ -69,8 +69,9 @@ export function newCheck(options: CheckOptions) {
     /** The root that `stream.opened` names, and the first event of the log that it has. */
     openedRootId: undefined as string | undefined,
     oldestSequence: 0,
-    /** The number of the snapshots that precede this frame. */
+    /** The number of the snapshots that precede this frame, and of the last event before them. */
     snapshotSequence: undefined as number | undefined,
+    eventSequence: -1,
     /** The fold of the frames so far, to compare with snapshots; `unfolded` are those it does not have yet. */
     tree: new TaskTree(options),
     unfolded: [] as StreamFrame[],

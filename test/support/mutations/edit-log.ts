@@ -30,6 +30,8 @@ export const lateJoin = read("canonical.frames.jsonl");
 export const rejoined = reconnect(0);
 /** The same reader gets snapshots that are older than what it has. */
 export const rejoinedOlder = reconnect(60);
+/** The same reader gets snapshots that are newer than what it has. */
+export const rejoinedNewer = reconnect(-12);
 
 function reconnect(back: number): Stream {
   const cut = place(canonical, "text.annotation.added", "msg_s") + 1;
@@ -39,7 +41,7 @@ function reconnect(back: number): Stream {
   const snapshots = Object.keys(tree.tasks).flatMap((id) => snapshotOf(tree, id, at) ?? []);
   const opened = (last: number) => ({ ...(lateJoin[0] as Frame), last_sequence_number: last });
   const first = { ...opened(-1), oldest_sequence_number: 0 };
-  const second = { ...opened(cut - 1), oldest_sequence_number: through + 1 };
+  const second = { ...opened(Math.max(cut - 1, through)), oldest_sequence_number: through + 1 };
   return JSON.parse(
     JSON.stringify([
       first,
@@ -168,18 +170,6 @@ export function move(type: string, id: string, beforeType: string, beforeId: str
     const rest = events.toSpliced(from, 1);
     return renumbered(rest.toSpliced(place(rest, beforeType, beforeId), 0, events[from] as Frame));
   };
-}
-
-/** Replaces a text everywhere in the events that fit. */
-export function rename(
-  from: string,
-  to: string,
-  fits: (event: Frame) => boolean = () => true,
-): Change {
-  return (events) =>
-    events.map((event) =>
-      fits(event) ? (JSON.parse(JSON.stringify(event).replaceAll(from, to)) as Frame) : event,
-    );
 }
 
 /** Gives every log event the numbers of its position. */

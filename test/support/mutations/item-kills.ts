@@ -105,6 +105,10 @@ export const itemKills: Kills<ItemRule> = {
     "a result whose call changes": edit("output_item.done", "fco_measure", {
       item: { call_id: "call_order" },
     }),
+    "two results that swap their calls at the end": both(
+      edit("output_item.done", "fco_courier", { item: { call_id: "call_translate" } }),
+      edit("output_item.done", "fco_translate", { item: { call_id: "call_courier" } }),
+    ),
     "a message whose purpose changes": edit("output_item.added", "msg_sum", {
       item: { purpose: undefined },
     }),

@@ -2,12 +2,14 @@ import type { Rule } from "../../../src/protocol/check.ts";
 import type { Change, Frame } from "./edit-log.ts";
 import {
   both,
+  canonical,
   each,
   edit,
   lateJoin,
   lose,
   on,
   rejoined,
+  rejoinedNewer,
   rejoinedOlder,
   repeat,
 } from "./edit-log.ts";
@@ -219,7 +221,7 @@ export const streamKills: Kills<StreamRule> = {
     }),
     "an end of the log before its last event": on(
       lateJoin,
-      edit("stream.closed", "terminal", { last_sequence_number: 190 }),
+      edit("stream.closed", "terminal", { last_sequence_number: canonical.length - 10 }),
     ),
     "a final stream that lacks events": on(
       lateJoin,
@@ -231,7 +233,7 @@ export const streamKills: Kills<StreamRule> = {
     }),
     "a range that ends before it begins": on(
       lateJoin,
-      edit("stream.opened", "task_lead", { oldest_sequence_number: 190 }),
+      edit("stream.opened", "task_lead", { oldest_sequence_number: canonical.length + 9 }),
     ),
     "a final close that can be resumed": on(
       lateJoin,
@@ -243,7 +245,7 @@ export const streamKills: Kills<StreamRule> = {
     ),
     "a final close before the last end": on(lateJoin, (events) => [
       ...events.slice(0, -2),
-      { ...(events.at(-1) as Frame), last_sequence_number: 199 },
+      { ...(events.at(-1) as Frame), last_sequence_number: canonical.length - 2 },
     ]),
     "an event after the close": on(lateJoin, (events) => [
       ...events.slice(0, -2),
@@ -312,7 +314,9 @@ export const streamKills: Kills<StreamRule> = {
     ),
     "snapshots of two moments": on(
       lateJoin,
-      edit("snapshot", "call_poster", { through_sequence_number: 179 }),
+      edit("snapshot", "call_poster", ({ through_sequence_number: through }) => ({
+        through_sequence_number: Number(through) - 1,
+      })),
     ),
     "two different snapshots of one moment": on(
       lateJoin,
@@ -354,19 +358,30 @@ export const streamKills: Kills<StreamRule> = {
         task: { approvals: [{ approval_id: "apr_other", kind: "tool_call" }] },
       }),
     ),
-    "a newer snapshot that forgets a text": on(
-      lateJoin,
-      both(
-        (events) => [...events.slice(0, 6), ...events.slice(2, 5), ...events.slice(6)],
-        (events) => {
-          const at = events.findLastIndex(({ type }) => type === "task.snapshot");
-          const older = events[at] as Frame;
-          const through = { through_task_seq: 40, through_sequence_number: 300 };
-          return events
-            .slice(0, at)
-            .concat({ ...older, ...through, task: { ...(older.task as object), output: [] } });
-        },
-      ),
+    "a newer snapshot that forgets an item": on(
+      rejoinedNewer,
+      edit("snapshot", "call_research", ({ task }) => ({
+        task: { output: (task as { output: readonly object[] }).output.slice(1) },
+      })),
+    ),
+    "a newer snapshot that changes a finished item": on(
+      rejoinedNewer,
+      editOutput("call_research", 1, { arguments: "{}" }),
+    ),
+    "a newer snapshot that opens a finished item": on(
+      rejoinedNewer,
+      editOutput("call_research", 0, { status: "in_progress" }),
+    ),
+    "a newer snapshot that starts an ended task": on(
+      rejoinedNewer,
+      edit("snapshot", "call_courier", ({ through_task_seq: seq }) => ({
+        through_task_seq: Number(seq) + 1,
+        task: { status: "in_progress" },
+      })),
+    ),
+    "a newer snapshot with a lower usage": on(
+      rejoinedNewer,
+      edit("snapshot", "call_station", { task: { usage: { total_tokens: 1 } } }),
     ),
   },
 };

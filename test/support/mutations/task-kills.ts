@@ -167,6 +167,10 @@ export const taskKills: Kills<TaskRule> = {
     "another parent than the one that started the child": edit("created", "call_station", {
       task: { parent_task_id: "task_lead" },
     }),
+    "two children that swap their items": both(
+      edit("created", "call_poster", { task: { parent_item_id: "fco_courier" } }),
+      edit("created", "call_courier", { task: { parent_item_id: "fco_poster" } }),
+    ),
     "its own parent": edit("created", "call_station", { task: { parent_task_id: "call_station" } }),
     "its child as its parent": edit("created", "call_research", {
       task: { parent_task_id: "call_station" },
@@ -244,6 +248,10 @@ export const taskKills: Kills<TaskRule> = {
       output_index: 10,
       status: "completed",
     }),
+    "two children that swap their ends": both(
+      edit("child.finished", "call_courier", { status: "failed" }),
+      edit("child.finished", "call_translate", { status: "cancelled" }),
+    ),
     "a child promoted twice": add("child.promoted", "call_poster", {
       type: "task.child.promoted",
       child_task_id: "call_poster",
