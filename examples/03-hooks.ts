@@ -30,7 +30,10 @@ const journal: Hook = {
 /** Edits one model call; the transcript stays as it is. */
 const addDate: Hook = {
   name: "add-date",
-  preReasoning: (_, call) => ({ ...call, system: `${call.system}\nToday is 1 May 2030.` }),
+  preReasoning: (_, call) => ({
+    ...call,
+    systemPrompt: `${call.systemPrompt}\nToday is 1 May 2030.`,
+  }),
 };
 
 /** Returns a result, so the tool does not run. */

@@ -31,7 +31,7 @@ function researcher(
   return {
     name,
     description: `Answers one question about the tower, as a good ${name}.`,
-    instructions: "Search the library and cite what you find.",
+    systemPrompt: "Search the library and cite what you find.",
     tools: ["search_*"],
     model: scriptedModel([{ call: "search_library", input: { words } }, { text: report }]),
   };

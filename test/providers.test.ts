@@ -76,7 +76,7 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])("%s", 
   async function run(messages: readonly Message[] = []): Promise<{ turn: Turn; discards: number }> {
     const { model } = await start();
     const { sink, parts, discards } = screen();
-    const request = emptyRequest({ system: "Be X.", messages, tools });
+    const request = emptyRequest({ systemPrompt: "Be X.", messages, tools });
     const result = await runTurn([model()], request, sink, dependencies);
     expect(parts().every(({ closed }) => closed)).toBe(true);
     expect(parts().map(({ kind: shown, text }) => [shown, text])).toEqual(

@@ -1,5 +1,8 @@
 import type { Agent } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
+import { type Field, readArgument, readOptions, required, text } from "../protocol/options.ts";
+import { agentField } from "./base/validation.ts";
 import type { ChildOutcome } from "./tool/context.ts";
 import { jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
@@ -9,8 +12,10 @@ export function agentTool(
   agent: Agent,
   options: { readonly name?: string; readonly description?: string } = {},
 ): Tool {
+  readArgument("agent", agent, required(agentField));
+  const read = readOptions("agentTool()", options, { name: text, description: text });
   const { name = agent.name, description = agent.description ?? `Asks the agent ${agent.name}.` } =
-    options;
+    read;
   return tool({
     name,
     description,
@@ -28,10 +33,23 @@ export function agentTool(
   });
 }
 
+const outcomeField: Field = {
+  fits(value) {
+    const { status, cited, reply } = value as Partial<ChildOutcome>;
+    const hasReply = reply === undefined || Array.isArray(reply.content);
+    return typeof status === "string" && Array.isArray(cited) && hasReply;
+  },
+  expected: "an outcome of runChild()",
+};
+
 /** What the parent's model reads of a child: what it cites, then its last message. A failed child is an error. */
 export function childResult(outcome: ChildOutcome): { content: readonly Block[] } {
-  const { status, reply, cited, error } = outcome;
-  if (status === "failed") throw new Error(error?.message ?? "The agent failed.");
+  const { status, reply, cited, error } = readArgument("outcome", outcome, required(outcomeField));
+  if (status === "failed") {
+    throw new RivuletError("tool_failed", error?.message ?? "The agent failed.", {
+      hint: error?.hint ?? "Read the error of the child's task.",
+    });
+  }
   const note =
     status === "completed" ? [] : [{ type: "text" as const, text: `status: ${status}\n` }];
   // Its thoughts and its calls are its own.

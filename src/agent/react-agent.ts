@@ -12,7 +12,15 @@ import type {
   StreamOptions,
 } from "../protocol/agent.ts";
 import type { Reply } from "../protocol/message.ts";
+import { type Fields, readOptions } from "../protocol/options.ts";
 import { checkBudget } from "./base/budget.ts";
+import {
+  approvalsFields,
+  attachFields,
+  runFields,
+  streamFields,
+  targetFields,
+} from "./loop/check-options.ts";
 import {
   type AgentSettings,
   type ReActAgentOptions,
@@ -25,6 +33,9 @@ import { agentEventsOf } from "./stream/agent-events.ts";
 import { attach, openDoor } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
 
+/** The settings of agents that `agentWith` makes, by the options that stand for them. */
+const changedSettings = new WeakMap<ReActAgentOptions, AgentSettings>();
+
 /**
  * An agent that reasons and acts in turns. The object holds settings only and is frozen; everything that changes lives in
  * the store and the run, so any number of sessions can use it at once.
@@ -36,7 +47,7 @@ export class ReActAgent implements Agent {
   readonly [settingsKey]: AgentSettings;
 
   constructor(options: ReActAgentOptions) {
-    const settings = changedSettings(options) ?? settingsOf(options);
+    const settings = changedSettings.get(options) ?? settingsOf(options);
     this[settingsKey] = settings;
     this.name = settings.name;
     if (settings.description !== undefined) this.description = settings.description;
@@ -48,7 +59,7 @@ export class ReActAgent implements Agent {
     input?: Input,
     options: RunOptions<S> = {},
   ): Run<OutputOf<S>> {
-    return this.#start(input, options);
+    return this.#start(input, readOptions("run()", options, runFields));
   }
 
   /** Runs the same way and yields agent events: one per chunk and message, each with the descendant it came from. */
@@ -56,21 +67,24 @@ export class ReActAgent implements Agent {
     input?: Input,
     options: StreamOptions<S> = {},
   ): AsyncIterable<AgentEvent> {
-    return agentEventsOf(this.#start(input, options), this[settingsKey], options);
+    const read = readOptions("stream()", options, streamFields);
+    return agentEventsOf(this.#start(input, read), this[settingsKey], read);
   }
 
   /** Runs the same way and resolves to the reply. */
-  call<S extends StandardSchema | undefined = undefined>(
+  async call<S extends StandardSchema | undefined = undefined>(
     input?: Input,
     options: RunOptions<S> = {},
   ): Promise<Reply<OutputOf<S>>> {
-    return this.run(input, options).result();
+    return this.#start(input, readOptions("call()", options, runFields)).result();
   }
 
   /** Follows a task that exists, in whatever process it runs; starts no task. */
   attach(target: AttachTarget, options: AttachOptions = {}): Run<unknown> {
     const settings = this[settingsKey];
-    return new TaskHandle(attach(settings, target, options), settings, options.until ?? "root");
+    const to = readOptions("attach()", target, targetFields as Fields<AttachTarget>);
+    const read = readOptions("attach()", options, attachFields);
+    return new TaskHandle(attach(settings, to, read), settings, read.until ?? "root");
   }
 
   #start<S extends StandardSchema | undefined>(input: Input, options: RunOptions<S>) {
@@ -80,7 +94,8 @@ export class ReActAgent implements Agent {
   }
 
   /** Lists the approvals that wait in a session, at any depth. */
-  async approvals({ sessionId }: { sessionId: string }): Promise<readonly Approval[]> {
+  async approvals(query: { sessionId: string }): Promise<readonly Approval[]> {
+    const { sessionId } = readOptions("approvals()", query, approvalsFields);
     const waiting = await waitingTasks(this[settingsKey].store, { conversation: sessionId });
     return waiting.flatMap(({ approvals }) => approvals);
   }
@@ -91,10 +106,7 @@ export function agentWith(agent: Agent, changes: Partial<AgentSettings>): Agent 
   const settings = settingsBehind(agent);
   if (settings === undefined) return agent;
   checkBudget(changes.budget, settings.price !== undefined);
-  const changed = Object.freeze({ ...settings, ...changes });
-  return new ReActAgent({ [settingsKey]: changed } as unknown as ReActAgentOptions);
-}
-
-function changedSettings(options: ReActAgentOptions): AgentSettings | undefined {
-  return (options as { readonly [settingsKey]?: AgentSettings } | undefined)?.[settingsKey];
+  const options = {} as ReActAgentOptions;
+  changedSettings.set(options, Object.freeze({ ...settings, ...changes }));
+  return new ReActAgent(options);
 }

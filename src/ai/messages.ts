@@ -1,6 +1,8 @@
 import { isRecord } from "../agent/base/plain.ts";
+import { isMessage } from "../agent/base/validation.ts";
 import { createIds } from "../protocol/id.ts";
 import type { Block, Message, ToolResultBlock, ToolUseBlock } from "../protocol/message.ts";
+import { listOf, readArgument, record, required } from "../protocol/options.ts";
 import {
   type AiContent,
   type AiFile,
@@ -16,6 +18,8 @@ import {
   signatureOf,
   unsupported,
 } from "./parts.ts";
+
+const messagesField = required(listOf({ fits: isMessage, expected: "a message" }));
 
 /** A message of the AI SDK, a `ModelMessage` or a `UIMessage`; `fromAiMessages` checks the rest. */
 export type AiMessage =
@@ -67,6 +71,7 @@ const ids = createIds();
 
 /** Converts `ModelMessage[]` or `UIMessage[]` of the AI SDK to messages that `call` takes as history. */
 export function fromAiMessages(messages: readonly AiMessage[]): Message[] {
+  readArgument("messages", messages, required(listOf(record)));
   return messages.flatMap((message, index) => {
     const place = `messages[${index}]`;
     if (!isRecord(message)) throw unsupported(place, message);
@@ -180,6 +185,7 @@ function uiResult(part: Fields, place: string) {
 
 /** Converts messages to `ModelMessage[]` of the AI SDK; names, tags and control blocks are left out. */
 export function toModelMessages(messages: readonly Message[]): AiModelMessage[] {
+  readArgument("messages", messages, messagesField);
   return messages.flatMap(({ role, content }): AiModelMessage[] => {
     const results = content.flatMap((block) => (block.type === "tool_result" ? [block] : []));
     const toolParts = results.map((block) => ({
@@ -218,6 +224,7 @@ function assistantPart(block: Block): AiAssistantPart[] {
 
 /** Converts messages to `UIMessage[]` of the AI SDK: all that an agent does between two requests is one message. */
 export function toUiMessages(messages: readonly Message[]): AiUiMessage[] {
+  readArgument("messages", messages, messagesField);
   const results = new Map<string, ToolResultBlock>();
   for (const { content } of messages) {
     for (const block of content) if (block.type === "tool_result") results.set(block.id, block);

@@ -195,7 +195,12 @@ describe("fromAiTools", () => {
       }),
     );
     const later = tool({ inputSchema: aiJsonSchema(async () => ({ type: "object" as const })) });
-    const wrong = [null, [7], { a: 7 }, { a: {} }, { later }, { a: { inputSchema: z.string() } }];
+    for (const tools of [null, [7]]) {
+      expect(() => fromAiTools(tools as never)).toThrow(
+        expect.objectContaining({ code: "invalid_argument", hint: "Pass `{ weather }`." }),
+      );
+    }
+    const wrong = [{ a: 7 }, { a: {} }, { later }, { a: { inputSchema: z.string() } }];
     for (const tools of wrong) {
       expect(() => fromAiTools(tools as never)).toThrow(
         expect.objectContaining({ code: "invalid_tool" }),

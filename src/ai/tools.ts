@@ -6,6 +6,7 @@ import { type Tool, ToolFailure, tool } from "../agent/tool/tool.ts";
 import type { Awaitable, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import { type Block, textOf } from "../protocol/message.ts";
+import { anything, readArgument, readOptions, recordOf, required } from "../protocol/options.ts";
 import { toModelMessages } from "./messages.ts";
 import { readOutput } from "./parts.ts";
 
@@ -34,9 +35,11 @@ interface Definition {
 /** Converts tools of the AI SDK, by name, to tools of an agent. */
 export function fromAiTools(
   tools: Readonly<Record<string, AiTool>>,
-  { toolsContext = {} }: AiToolOptions = {},
+  options: AiToolOptions = {},
 ): readonly Tool[] {
-  if (!isRecord(tools)) throw invalid("`tools` must be an object", "Pass `{ weather }`.");
+  readArgument("tools", tools, required(recordOf(anything), "{ weather }"));
+  const read = readOptions("fromAiTools()", options, { toolsContext: recordOf(anything) });
+  const { toolsContext = {} } = read;
   return Object.entries(tools).map(([name, value]) => {
     if (!isRecord(value) || (value as Partial<AiTool>).inputSchema === undefined) {
       throw invalid(

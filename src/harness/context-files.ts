@@ -46,8 +46,10 @@ export function contextFiles(
       room -= estimateTokens(section);
     }
     if (sections.length === 0) return;
-    const system = [call.system, workspaceIntroduction, ...sections].filter((text) => text !== "");
-    call.system = system.join("\n\n");
+    const system = [call.systemPrompt, workspaceIntroduction, ...sections].filter(
+      (text) => text !== "",
+    );
+    call.systemPrompt = system.join("\n\n");
   }
   return { name: "workspace-context", priority: 900, preReasoning: addTo, preSummary: addTo };
 }

@@ -104,7 +104,7 @@ function subagentsPiece(harness: Harness): Piece {
     const agents = await roster.entries();
     const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });
     const prompt = delegationPrompt({ agents, tasks: tasks.toReversed() });
-    call.system = call.system === "" ? prompt : `${call.system}\n\n${prompt}`;
+    call.systemPrompt = call.systemPrompt === "" ? prompt : `${call.systemPrompt}\n\n${prompt}`;
   }
 
   return {

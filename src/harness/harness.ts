@@ -1,28 +1,18 @@
-import {
-  anything,
-  callback,
-  checkFields,
-  count,
-  type Fields,
-  flag,
-  invalid,
-  list,
-  record,
-  text,
-} from "../agent/base/validation.ts";
 import { agentFields } from "../agent/loop/check-options.ts";
 import type { Hook } from "../agent/loop/hooks.ts";
 import type { PrepareInput } from "../agent/loop/input.ts";
 import type { ReActAgentOptions } from "../agent/loop/settings.ts";
 import { maxResultCharacters } from "../agent/tool/result.ts";
-import { checkServer } from "../mcp/index.ts";
+import { checkServer, mcpFields, serverFields } from "../mcp/index.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { type Clock, systemClock } from "../protocol/clock.ts";
+import * as is from "../protocol/options.ts";
+import { type Field, type Fields, invalid, readOptions } from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { openStore } from "../store/index.ts";
-import type { Filesystem } from "./filesystem/filesystem.ts";
+import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
-import type { IsolationScope } from "./filesystem/path.ts";
+import { type IsolationScope, scopeField } from "./filesystem/path.ts";
 import {
   type McpServers,
   type McpServersByName,
@@ -32,7 +22,7 @@ import {
   toolsFileName,
 } from "./mcp-servers.ts";
 import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
-import type { SubagentLimits } from "./subagents/spawn.ts";
+import { type SubagentLimits, subagentLimits } from "./subagents/spawn.ts";
 import { defaultWorkspace, FileCache, openWorkspace, type Workspace } from "./workspace.ts";
 
 /** Options of a HarnessAgent. Each piece that it adds to a ReActAgent can be switched off or replaced. */
@@ -83,7 +73,8 @@ export interface Harness {
 }
 
 /** Checks options and opens the resources that they name; throws `invalid_settings`. */
-export function openHarness(options: HarnessAgentOptions, create: Harness["create"]): Harness {
+export function openHarness(given: HarnessAgentOptions, create: Harness["create"]): Harness {
+  const options = readOptions("An agent", given, { ...agentFields, ...ownFields });
   check(options);
   const { clock = systemClock, isolation = "user" } = options;
   const store = openStore(options.store ?? "sqlite:.rivulet/rivulet.db");
@@ -107,26 +98,38 @@ function serversOf(
   return mcpServers(mcp, readFile, clock, warn);
 }
 
-const scopes: readonly IsolationScope[] = ["session", "user", "agent", "global"];
+const limitFields: Fields<SubagentLimits> = {
+  maxSpawnDepth: is.integer(1, subagentLimits.maxSpawnDepth),
+  childrenPerTask: is.count,
+  parallelChildren: is.count,
+};
+const { name: _, ...placeFields } = serverFields;
+const { prefix, execution, connectTimeoutMs } = mcpFields;
+const mcpServerFields = { ...placeFields, prefix, execution, connectTimeoutMs };
+const toolsFileFields: Fields<ToolsFileOptions> = { variables: is.record };
+
+/** A piece that a hook can replace; the agent checks the hook. */
+function orHook(field: Field): Field {
+  return is.orFalse(
+    is.or(field, "a hook", (value) => typeof (value as Partial<Hook>).name === "string"),
+  );
+}
 
 const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
-  workspace: text,
-  filesystem: anything,
-  isolation: {
-    fits: (scope) => scopes.includes(scope as IsolationScope),
-    expected: scopes.join(" or "),
-  },
-  contextFiles: anything,
-  maxContextTokens: count,
-  attachments: anything,
-  eviction: anything,
-  mcp: anything,
-  toolsFile: anything,
-  subagents: anything,
-  subagentFiles: flag,
-  subagentRoots: list,
-  limits: record,
-  onWarning: callback,
+  workspace: { ...is.name, example: '"./workspace"' },
+  filesystem: is.orFalse(filesystemField),
+  isolation: scopeField,
+  contextFiles: orHook(is.listOf(is.name)),
+  maxContextTokens: is.count,
+  attachments: is.orFalse(is.callback),
+  eviction: orHook(is.options({ maxChars: is.integer(1, maxResultCharacters) })),
+  mcp: is.orFalse(is.recordOf(is.options(mcpServerFields))),
+  toolsFile: is.orFalse(is.options(toolsFileFields)),
+  subagents: is.orFalse({ ...is.list, example: "[{ name, description }]" }),
+  subagentFiles: { fits: (value) => value === false, expected: "false or undefined" },
+  subagentRoots: is.listOf(is.name),
+  limits: is.options(limitFields),
+  onWarning: is.callback,
 };
 
 /** Removes the options that only a HarnessAgent has. */
@@ -136,13 +139,11 @@ export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions 
 }
 
 function check(options: HarnessAgentOptions): void {
-  checkFields("An agent", options, { ...agentFields, ...ownFields }, "");
-  const { workspace, filesystem, eviction } = options;
+  const { workspace, filesystem } = options;
   if (workspace !== undefined && filesystem !== undefined) {
     const hint = "Pass a directory, a filesystem, or filesystem: false for no files.";
     throw invalid("workspace and filesystem are both set.", hint);
   }
-  if (workspace === "") throw invalid("workspace is empty.", 'Pass a path such as "./workspace".');
   if (filesystem === false) {
     const { contextFiles, toolsFile } = options;
     const needing = Array.isArray(contextFiles) ? "contextFiles" : toolsFile && "toolsFile";
@@ -150,12 +151,6 @@ function check(options: HarnessAgentOptions): void {
   }
   for (const [name, server] of Object.entries(options.mcp || {})) checkServer({ name, ...server });
   if (options.subagents) checkSubagents(options.subagents);
-  for (const [name, value] of Object.entries(options.limits ?? {})) {
-    checkCount(`limits.${name}`, value, name === "maxSpawnDepth" ? 3 : Number.MAX_SAFE_INTEGER);
-  }
-  if (eviction && !("name" in eviction)) {
-    checkCount("eviction.maxChars", eviction.maxChars, maxResultCharacters);
-  }
 }
 
 function checkSubagents(declared: readonly SubagentDeclaration[]): void {
@@ -164,14 +159,8 @@ function checkSubagents(declared: readonly SubagentDeclaration[]): void {
     const unsupported = url === undefined ? skills && "skills" : "url";
     if (unsupported) {
       const message = `The subagent ${name} has ${unsupported}, which is not supported yet.`;
-      throw invalid(message, "Use agent, create, instructions or workspace instead.");
+      throw invalid(message, "Use agent, create, systemPrompt or workspace instead.");
     }
     checkSubagents(subagents);
   }
-}
-
-function checkCount(name: string, value: number | undefined, most: number): void {
-  if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= most)) return;
-  const range = most === Number.MAX_SAFE_INTEGER ? "at least 1" : `from 1 to ${most}`;
-  throw invalid(`${name} is ${value}.`, `Pass an integer ${range}.`);
 }

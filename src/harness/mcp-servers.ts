@@ -154,8 +154,8 @@ export function mcpServers(
         // The name only: the text of an error comes from the server, and the system prompt is trusted.
         const missing = [...running].filter(([, { failedAt }]) => failedAt !== undefined);
         if (missing.length === 0) return;
-        const sections = [call.system, ...missing.map(([name]) => notes.unreachable(name))];
-        call.system = sections.filter(Boolean).join("\n\n");
+        const sections = [call.systemPrompt, ...missing.map(([name]) => notes.unreachable(name))];
+        call.systemPrompt = sections.filter(Boolean).join("\n\n");
       },
     },
     async close() {

@@ -19,7 +19,7 @@ These are files of your workspace. AGENTS.md says who you are and how you work. 
 export const generalPurposeDescription =
   "An agent like you, with your tools, for any self-contained task.";
 
-/** Follows the instructions of every subagent. */
+/** Follows the system prompt of every subagent. */
 export const subagentContext = `# Subagent Context
 
 You are a subagent: another agent has given you one task and waits for its result.

@@ -89,7 +89,7 @@ describe("the sessions of one user", () => {
   it("require a user id", () => {
     const scope = { userId: undefined } as unknown as { userId: string };
     expect(() => sessionsOf(memoryStore(), scope)).toThrow(
-      expect.objectContaining({ code: "invalid_user" }),
+      expect.objectContaining({ code: "invalid_settings" }),
     );
   });
 });

@@ -1,6 +1,8 @@
 import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
+import { integer, name, readArgument, readOptions, required } from "../protocol/options.ts";
 import type { SearchMatch, SessionInfo, Store, TaskRecord } from "../protocol/store.ts";
+import { openStoreField } from "../store/index.ts";
 
 /** The sessions of a store that one user, or the operator, can see. */
 export interface Sessions {
@@ -25,16 +27,18 @@ export interface SessionExportHeader {
   readonly tasks: readonly TaskRecord[];
 }
 
+const index = integer(0);
+const pageFields = { limit: index, before: name };
+const partFields = { from: index, limit: index };
+const scopeFields = {
+  userId: required(name, '"user-1", or omit the second argument to see the sessions of all users'),
+};
 const exportPage = 50;
 
 /** Returns the sessions of one user, or of all users without `scope`. */
 export function sessionsOf(store: Store, scope?: { readonly userId: string }): Sessions {
-  if (scope !== undefined && typeof scope.userId !== "string") {
-    throw new RivuletError("invalid_user", `userId must be a string, got ${typeof scope.userId}.`, {
-      hint: "Omit the second argument to see the sessions of all users.",
-    });
-  }
-  const user = scope && { userId: scope.userId };
+  readArgument("store", store, required(openStoreField, "memoryStore()"));
+  const user = scope === undefined ? undefined : readOptions("sessionsOf()", scope, scopeFields);
 
   async function find(sessionId: string): Promise<SessionInfo | undefined> {
     const [info] = await store.sessions({ ...user, sessionId, limit: 1 });
@@ -42,13 +46,18 @@ export function sessionsOf(store: Store, scope?: { readonly userId: string }): S
   }
 
   return {
-    list: ({ limit = 50, before } = {}) =>
-      store.sessions({ ...user, limit, ...(before !== undefined && { before }) }),
-    async read(sessionId, { from, limit } = {}) {
+    async list(page = {}) {
+      return store.sessions({ limit: 50, ...readOptions("list()", page, pageFields), ...user });
+    },
+    async read(sessionId, part = {}) {
+      const { from, limit } = readOptions("read()", part, partFields);
       if ((await find(sessionId)) === undefined) throw sessionNotFound(sessionId);
       return store.session(sessionId, from, limit);
     },
-    search: (text, { limit = 20 } = {}) => store.search({ ...user, text, limit }),
+    async search(words, page = {}) {
+      const { limit = 20 } = readOptions("search()", page, { limit: index });
+      return store.search({ ...user, text: words, limit });
+    },
     async delete(sessionId) {
       if ((await find(sessionId)) === undefined) return false;
       return store.deleteSession(sessionId);

@@ -1,8 +1,11 @@
 import type { Execution } from "../agent/base/execution.ts";
+import { executionField } from "../agent/base/validation.ts";
 import type { Tool } from "../agent/tool/tool.ts";
 import type { ToolSource } from "../agent/tool/toolkit.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
+import * as is from "../protocol/options.ts";
+import { type Fields, ownerOf, readOptions } from "../protocol/options.ts";
 
 /** An MCP server: a program to start, or a URL. */
 export type McpServer = McpProgram | McpAddress;
@@ -48,14 +51,39 @@ export interface McpConnection extends ToolSource, AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** The rules for the options of `connectMcp`. */
+export const mcpFields: Fields<McpOptions> = {
+  prefix: is.text,
+  execution: executionField,
+  connectTimeoutMs: is.duration,
+  signal: is.signal,
+  reconnect: executionField,
+  onWarning: is.callback,
+  clock: is.clock,
+  random: is.callback,
+};
+/** The rules for a server. */
+export const serverFields: Fields<McpProgram & McpAddress> = {
+  name: is.required(is.name, '"wiki"'),
+  command: is.name,
+  args: is.listOf(is.text),
+  env: is.recordOf(is.text),
+  cwd: is.name,
+  url: is.or(is.text, "a URL", (value) => value instanceof URL),
+  headers: is.recordOf(is.text),
+};
+
 const clientPackage = "@modelcontextprotocol/client";
 
 /** Connects to a server and lists its tools; a later call reconnects if the server is gone. */
 export async function connectMcp(
-  server: McpServer,
-  options: McpOptions = {},
+  given: McpServer,
+  settings: McpOptions = {},
 ): Promise<McpConnection> {
+  const owner = ownerOf("The MCP server", given);
+  const server = readOptions<McpServer>(owner, given, serverFields, `${owner}: `);
   checkServer(server);
+  const options = readOptions("connectMcp()", settings, mcpFields);
   options.signal?.throwIfAborted();
   const { openConnection } = await import("./connection.ts").catch((cause: unknown) => {
     throw String((cause as Error).message).includes(clientPackage) ? notInstalled(cause) : cause;

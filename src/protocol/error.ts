@@ -29,12 +29,13 @@ export class RivuletError<Code extends string = string> extends Error implements
   readonly hint?: string;
 
   constructor(code: Code, message: string, options: RivuletErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    const { cause, retryable = false, where, hint } = options ?? {};
+    super(String(message), cause === undefined ? undefined : { cause });
     this.name = "RivuletError";
     this.code = code;
-    this.retryable = options.retryable ?? false;
-    if (options.where !== undefined) this.where = options.where;
-    if (options.hint !== undefined) this.hint = options.hint;
+    this.retryable = retryable;
+    if (where !== undefined) this.where = where;
+    if (hint !== undefined) this.hint = hint;
   }
 
   /** Returns this error with a place, unless it has one. */

@@ -1,5 +1,6 @@
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock.ts";
+import { callback, readOptions, wallClock } from "./options.ts";
 
 /** What an id names: task, reasoning, tool call item, tool result item, message, call, approval, session, block, inbox row. */
 export type IdPrefix =
@@ -33,8 +34,8 @@ const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(
 export function createIds(
   options: { clock?: Pick<Clock, "now">; random?: RandomBytes } = {},
 ): IdSource {
-  const clock = options.clock ?? systemClock;
-  const random = options.random ?? pooledRandom;
+  const read = readOptions("createIds()", options, { clock: wallClock, random: callback });
+  const { clock = systemClock, random = pooledRandom } = read;
   let lastTime = -1;
   const tail = new Uint8Array(16); // 16 digits of 5 bits: the random half of a ULID
 

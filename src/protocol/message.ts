@@ -1,5 +1,6 @@
 import type { Approval } from "./agent.ts";
 import { createIds } from "./id.ts";
+import { type Field, readArgument, required, text } from "./options.ts";
 import type { Usage } from "./task.ts";
 
 /** The data of a media block, or its url. */
@@ -164,11 +165,20 @@ export function userMessage(content: string | readonly Block[]): Message {
 /** Creates a message of an assistant; `name` is the name of the assistant. */
 export function assistantMessage(content: string | readonly Block[], name?: string): Message {
   const message = { id: ids.next("msg"), role: "assistant", content: asBlocks(content) } as const;
+  readArgument("name", name, text);
   return name === undefined ? message : { ...message, name };
 }
 
+const contentField: Field = {
+  fits: (value) =>
+    typeof value === "string" ||
+    (Array.isArray(value) && value.every((block) => typeof block?.type === "string")),
+  expected: "a string or an array of blocks",
+};
+
 /** Converts a string to blocks; blocks are returned as they are. */
 export function asBlocks(content: string | readonly Block[]): readonly Block[] {
+  readArgument("content", content, required(contentField, '"Hello"'));
   return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }
 

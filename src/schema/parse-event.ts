@@ -1,11 +1,13 @@
 import type { z } from "zod";
 import { RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
+import { passes } from "../protocol/options.ts";
+import { isObject } from "../protocol/shape.ts";
 import { events } from "./frames.ts";
 
 /** Validates a value as an event of the catalogue and keeps unknown fields; throws `invalid_event`. */
 export function parseEvent(value: unknown): TaskEvent {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  if (!passes(() => isObject(value) && value.type !== null)) {
     throw new RivuletError("invalid_event", "An event must be a JSON object.", {
       hint: "Parse the data of one frame as JSON and pass the result.",
     });

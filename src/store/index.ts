@@ -1,3 +1,4 @@
+export { openStoreField, storeField, withFilesField } from "./arguments.ts";
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
 export { readFrames } from "./read-frames.ts";

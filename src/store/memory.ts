@@ -1,7 +1,9 @@
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
+import { type Fields, readOptions, wallClock } from "../protocol/options.ts";
 import type { Commit, Post, Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
+import { amount, withCheckedArguments } from "./arguments.ts";
 import {
   appendEvents,
   createEventLog,
@@ -33,11 +35,14 @@ export interface MemoryStoreOptions {
   readonly maxLogBytes?: number;
 }
 
+const fields: Fields<MemoryStoreOptions> = { clock: wallClock, maxLogBytes: amount };
+
 /**
  * A store in the memory of its process. It keeps the objects that it is given and returns the same objects, so callers
  * must not change either: it numbers events in place and copies only arrays and the bytes of files.
  */
-export function memoryStore(options: MemoryStoreOptions = {}): Store {
+export function memoryStore(given: MemoryStoreOptions = {}): Store {
+  const options = readOptions("memoryStore()", given, fields);
   const clock = options.clock ?? systemClock;
   const leases = memoryLeases(clock);
   const logs = new Map<string, EventLog>();
@@ -185,7 +190,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     return found;
   }
 
-  return {
+  return withCheckedArguments({
     async acquire(sessionId, owner, ttlMs) {
       assertOpen();
       return leases.acquire(sessionId, owner, ttlMs);
@@ -349,5 +354,5 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       closed = true;
       watchers.close();
     },
-  };
+  });
 }

@@ -1,7 +1,16 @@
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
+import {
+  type Fields,
+  readArgument,
+  readOptions,
+  required,
+  text,
+  wallClock,
+} from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
+import { withCheckedArguments } from "./arguments.ts";
 import { encodeCommit, enqueueTask, isOnlyEvents, writeCommit } from "./sqlite/commit.ts";
 import { type Database, openDatabase } from "./sqlite/database.ts";
 import { deleteSession } from "./sqlite/delete-session.ts";
@@ -33,6 +42,8 @@ export interface SqliteStoreOptions {
   readonly clock?: Pick<Clock, "now">;
 }
 
+const fields: Fields<SqliteStoreOptions> = { clock: wallClock };
+
 /** How long opening waits while another process creates or recovers the database. */
 const openLockMs = 10_000;
 
@@ -41,7 +52,8 @@ const openLockMs = 10_000;
  * resolves and before any watcher wakes, so it survives a crash and a power failure.
  */
 export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Store {
-  const clock = options.clock ?? systemClock;
+  readArgument("path", path, required(text, '"data/rivulet.db"'));
+  const { clock = systemClock } = readOptions("sqliteStore()", options, fields);
   const database = open(path);
   const watchers = createWatchers();
   const foreign = foreignChanges(database, watchers);
@@ -74,7 +86,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     watchers.close();
   }
 
-  return {
+  return withCheckedArguments({
     acquire: (sessionId, owner, ttlMs) =>
       write(() => acquireLease(database, { sessionId, owner, ttlMs }, clock.now())),
     renew: (leases, ttlMs) => {
@@ -150,7 +162,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       closing ??= close();
       return closing;
     },
-  };
+  });
 }
 
 /**

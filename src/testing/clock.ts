@@ -1,4 +1,13 @@
 import type { Clock } from "../protocol/clock.ts";
+import {
+  type Field,
+  type Fields,
+  integer,
+  readArgument,
+  readOptions,
+  required,
+  signal as signalField,
+} from "../protocol/options.ts";
 
 interface Sleeper {
   readonly ms: number;
@@ -14,6 +23,12 @@ export interface Sleepers {
   readonly count?: number;
 }
 
+const milliseconds: Field = {
+  fits: (value) => typeof value === "number" && !Number.isNaN(value),
+  expected: "a number of milliseconds",
+};
+const sleeperFields: Fields<Sleepers> = { ms: milliseconds, count: integer(0) };
+
 /** A clock that stands still until a test moves it. */
 export class ManualClock implements Clock {
   #now: number;
@@ -23,7 +38,7 @@ export class ManualClock implements Clock {
   readonly #watchers = new Set<() => boolean>();
 
   constructor(now = 0) {
-    this.#now = now;
+    this.#now = readArgument("now", now, milliseconds);
   }
 
   /** The number of pending sleeps. */
@@ -38,6 +53,8 @@ export class ManualClock implements Clock {
   /** Resolves when `advance` reaches the due time; immediately for zero or less. */
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
+      readArgument("ms", ms, required(milliseconds));
+      readArgument("signal", signal, signalField);
       if (signal?.aborted) return reject(signal.reason);
       if (ms <= 0) return resolve();
       const onAbort = () => {
@@ -60,8 +77,9 @@ export class ManualClock implements Clock {
   }
 
   /** Resolves once enough sleeps are pending; await it before `advance` when they may not have started yet. */
-  sleeping({ ms, count = 1 }: Sleepers = {}): Promise<void> {
+  sleeping(sleepers: Sleepers = {}): Promise<void> {
     return new Promise((resolve) => {
+      const { ms, count = 1 } = readOptions("sleeping()", sleepers, sleeperFields);
       const watcher = () => {
         const matching = this.#sleepers.filter((sleeper) => ms === undefined || sleeper.ms === ms);
         if (matching.length < count) return false;
@@ -74,6 +92,7 @@ export class ManualClock implements Clock {
 
   /** Moves time and wakes due sleepers in order; each runs until it waits before the next one wakes. */
   async advance(ms: number): Promise<void> {
+    readArgument("ms", ms, required(milliseconds));
     const target = this.#now + ms;
     await settle();
     for (;;) {

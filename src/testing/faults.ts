@@ -1,4 +1,6 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import * as is from "../protocol/options.ts";
+import { type Fields, readArgument, readOptions } from "../protocol/options.ts";
 import { untilAborted } from "./until-aborted.ts";
 
 /** Faults of any call; calls are counted from 0. */
@@ -35,8 +37,31 @@ export interface FetchFaults extends Faults {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+const position = is.integer(0);
+const faultFields: Fields<Faults> = {
+  failCalls: is.listOf(position),
+  onCalls: is.listOf(position),
+  cutWith: is.oneOf("error", "end"),
+  error: is.anything,
+};
+const modelFaultFields: Fields<ModelFaults> = {
+  ...faultFields,
+  cutAfterChunks: position,
+  stallAfterChunks: position,
+};
+const fetchFaultFields: Fields<FetchFaults> = {
+  ...faultFields,
+  cutAfterBytes: position,
+  stallAfterBytes: position,
+  malformAtByte: position,
+  status: is.integer(200, 599),
+  headers: is.recordOf(is.text),
+};
+
 /** Adds faults to a model. A cut or stall of a call that does not stream loses the whole response. */
-export function withFaults(model: LanguageModelV4, faults: ModelFaults): LanguageModelV4 {
+export function withFaults(model: LanguageModelV4, given: ModelFaults): LanguageModelV4 {
+  readArgument("model", model, is.required(is.withFunctions("doGenerate", "doStream")));
+  const faults = readOptions("withFaults()", given, modelFaultFields);
   let calls = 0;
   const strike = () => {
     const call = calls++;
@@ -69,8 +94,10 @@ export function withFaults(model: LanguageModelV4, faults: ModelFaults): Languag
 /** Adds faults to a `fetch` function. */
 export function faultyFetch(
   fetch: typeof globalThis.fetch,
-  faults: FetchFaults,
+  given: FetchFaults,
 ): typeof globalThis.fetch {
+  readArgument("fetch", fetch, is.required(is.callback));
+  const faults = readOptions("faultyFetch()", given, fetchFaultFields);
   let calls = 0;
   const fault = breakOf(faults, faults.cutAfterBytes, faults.stallAfterBytes);
 

@@ -1,3 +1,4 @@
+import { callback, readArgument, required } from "../protocol/options.ts";
 import { type ContractCase, collectCases } from "./contract.ts";
 import { directoryCases } from "./filesystem-contract/directory.ts";
 import { fenceCases } from "./filesystem-contract/fence.ts";
@@ -11,6 +12,7 @@ import { writeCases } from "./filesystem-contract/write.ts";
  * `storeContract` for how to register them.
  */
 export function filesystemContract(create: CreateFilesystem): readonly ContractCase[] {
+  readArgument("create", create, required(callback));
   return collectCases(withFilesystem(create), (suite) => {
     writeCases(suite);
     directoryCases(suite);

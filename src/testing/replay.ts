@@ -1,4 +1,6 @@
 import { RivuletError } from "../protocol/error.ts";
+import * as is from "../protocol/options.ts";
+import { type Fields, readOptions } from "../protocol/options.ts";
 import type { RecordedRequest, RecordedResponse, RecordingPlace } from "./recording.ts";
 import { keyOf, openRecording } from "./recording.ts";
 import type { Redactor } from "./secrets.ts";
@@ -17,6 +19,14 @@ export type RecordReplayOptions = RecordingPlace & {
   readonly secrets?: readonly (string | undefined)[];
 };
 
+const optionFields: Fields<RecordReplayOptions> = {
+  directory: is.name,
+  file: is.name,
+  mode: is.oneOf("record", "replay", "auto"),
+  fetch: is.callback,
+  secrets: is.listOf(is.or(is.text, "undefined", (value) => value === undefined)),
+};
+
 /** Response headers that are recorded; they hold no secrets. */
 const keptHeaders = ["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
 
@@ -33,7 +43,8 @@ interface Track {
  * identifies a request by method, path and body, so host and headers may change. A repeated request gets the next
  * recorded response. Incomplete responses are not recorded.
  */
-export function recordReplay(options: RecordReplayOptions): typeof globalThis.fetch {
+export function recordReplay(given: RecordReplayOptions): typeof globalThis.fetch {
+  const options = readOptions("recordReplay()", given, optionFields);
   const { mode = "replay", fetch = globalThis.fetch } = options;
   const recording = openRecording(options);
   const tracks = new Map<string, Promise<Track>>();

@@ -2,6 +2,8 @@ import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provid
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
+import * as is from "../protocol/options.ts";
+import { type Field, type Fields, readArgument, readOptions } from "../protocol/options.ts";
 import { generatePlay, streamPlay } from "./play.ts";
 import type { Play, ScriptedRequest, ScriptedTurn } from "./script.ts";
 import { playOf } from "./script.ts";
@@ -32,9 +34,29 @@ export interface ScriptedModel extends LanguageModelV4 {
   readonly calls: readonly ScriptedRequest[];
 }
 
+const scriptField = is.or(is.list, "a function", (value) => typeof value === "function");
+const optionFields: Fields<ScriptedModelOptions> = {
+  by: is.oneOf("call", "prompt"),
+  modelId: is.text,
+  clock: is.withFunctions("sleep"),
+};
+const callField: Field = {
+  fits: (value) => {
+    const { prompt, abortSignal } = value as LanguageModelV4CallOptions;
+    return (
+      Array.isArray(prompt) &&
+      prompt.every(is.record.fits) &&
+      (abortSignal === undefined || is.signal.fits(abortSignal))
+    );
+  },
+  expected: "call options of the AI SDK with a prompt",
+};
+
 /** Creates a language model that plays a script, without a network or an API key. */
-export function scriptedModel(turns: Script, options: ScriptedModelOptions = {}): ScriptedModel {
-  const { by = "call", modelId = "scripted", clock = systemClock } = options;
+export function scriptedModel(script: Script, options: ScriptedModelOptions = {}): ScriptedModel {
+  const turns = readArgument("script", script, is.required(scriptField));
+  const read = readOptions("scriptedModel()", options, optionFields);
+  const { by = "call", modelId = "scripted", clock = systemClock } = read;
   const calls: ScriptedRequest[] = [];
   if (typeof turns !== "function") {
     for (const turn of turns) {
@@ -47,6 +69,7 @@ export function scriptedModel(turns: Script, options: ScriptedModelOptions = {})
     callOptions: LanguageModelV4CallOptions,
     streaming: boolean,
   ): Promise<Play> {
+    readArgument("options", callOptions, is.required(callField));
     callOptions.abortSignal?.throwIfAborted();
     const assistantCount = countAssistant(callOptions.prompt);
     const request = { ...callOptions, callIndex: calls.length, assistantCount, streaming };
@@ -78,7 +101,7 @@ export function scriptedModel(turns: Script, options: ScriptedModelOptions = {})
 
 function countAssistant(prompt: LanguageModelV4CallOptions["prompt"]): number {
   let count = 0;
-  for (const message of prompt) if (message.role === "assistant") count += 1;
+  for (const message of prompt) if (message?.role === "assistant") count += 1;
   return count;
 }
 

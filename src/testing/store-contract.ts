@@ -1,3 +1,4 @@
+import { callback, readArgument, required } from "../protocol/options.ts";
 import { type ContractCase, collectCases } from "./contract.ts";
 import { closeCases } from "./store-contract/close.ts";
 import { commitCases } from "./store-contract/commit.ts";
@@ -32,6 +33,7 @@ import { watchCases } from "./store-contract/watch.ts";
  * ```
  */
 export function storeContract(create: CreateStore): readonly ContractCase[] {
+  readArgument("create", create, required(callback));
   return collectCases(withStore(create), (suite) => {
     leaseCases(suite);
     expiredCases(suite);

@@ -127,7 +127,7 @@ describe("an invalid return value fails the run and names the hook:", () => {
       5,
       {},
       { messages: [] },
-      { messages: [null], system: "", tools: [], options: {} },
+      { messages: [null], systemPrompt: "", tools: [], options: {} },
     ],
     postReasoning: [
       "stop",
@@ -166,7 +166,7 @@ describe("an invalid return value fails the run and names the hook:", () => {
     ["a message", { messages: [null] }],
     ["the content of a message", { messages: [{ role: "user", content: "x" }] }],
     ["the list of messages", { messages: null }],
-    ["the system prompt", { system: 5 }],
+    ["the system prompt", { systemPrompt: 5 }],
     ["tools", { tools: ["echo"] }],
     ["options", { options: null }],
   ])("or leaves it behind in place: %s", async (_, edit) => {

@@ -157,7 +157,7 @@ describe("a hook edits", () => {
       name: "editor",
       preReasoning(_, call) {
         call.messages.push(userMessage("Psst."));
-        return { ...call, system: "Be brief.", tools: [], options: { temperature: 0 } };
+        return { ...call, systemPrompt: "Be brief.", tools: [], options: { temperature: 0 } };
       },
     };
     const { model, messages } = await runScript(["ok"], { hooks: [hook], tools: [echo] });
@@ -266,7 +266,7 @@ describe("a hook edits", () => {
   it("the summary and what it is made from", async () => {
     const hook: Hook = {
       name: "editor",
-      preSummary: (_, call) => ({ ...call, system: "Sum up." }),
+      preSummary: (_, call) => ({ ...call, systemPrompt: "Sum up." }),
       postSummary: (_, message) => ({ ...message, content: [{ type: "text", text: "In short." }] }),
     };
     const { reply, model, output } = await runScript([[say("a")], "At length."], {

@@ -46,7 +46,7 @@ describe("the transcript is not changed by", () => {
   it("a hook that only reads messages, which stay cached", async () => {
     const hook: Hook = {
       name: "looks",
-      preReasoning: (_, call) => ({ ...call, system: "Be short." }),
+      preReasoning: (_, call) => ({ ...call, systemPrompt: "Be short." }),
     };
     const { agent, model } = agentOf(["One.", "Two."], { hooks: [hook] });
     await agent.call("First.", session);

@@ -311,7 +311,7 @@ describe("any failure", () => {
     await expect(other.call("Hello.")).rejects.toMatchObject({ code: "internal", cause: failure });
     const options = { context: null } as unknown as object;
     await expect(agentOf(["Hi."]).agent.call("Hello.", options)).rejects.toMatchObject({
-      code: "invalid_options",
+      code: "invalid_settings",
     });
   });
 });

@@ -65,7 +65,7 @@ describe("invalid user data", () => {
 
   it("rejects a missing model at construction", () => {
     const make = () => new ReActAgent({ name: "lead", model: [] });
-    expect(make).toThrow(expect.objectContaining({ code: "invalid_settings" }));
+    expect(make).toThrow(expect.objectContaining({ code: "invalid_model" }));
   });
 
   it.each(["a/b", "", "x".repeat(129)])("rejects the agent id %j at construction", (agentId) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Hook, ReActAgentOptions } from "../../src/index.ts";
-import { HarnessAgent, ReActAgent, Toolkit, tool } from "../../src/index.ts";
+import { HarnessAgent, ReActAgent, Toolkit, taskRunner, tool } from "../../src/index.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 
 const model = scriptedModel(["done"]);
@@ -41,6 +41,11 @@ describe("the constructor rejects", () => {
     [{ price: 3 }, "`price` must be a function, got 3."],
     [{ modelOptions: "hot" }, '`modelOptions` must be an object, got "hot".'],
     [{ execution: 5_000 }, "`execution` must be an object, got 5000."],
+    [{ tracer: {} }, "`tracer` must be an object with startSpan(), got an object."],
+    [{ store: {} }, '`store` must be a store, or "memory" or "sqlite:path", got an object.'],
+    [{ clock: Date }, "`clock` must be an object with now() and sleep(), got a function."],
+    [{ modelOptions: { temprature: 1 } }, "modelOptions has no option `temprature`."],
+    [{ toolkit: {} }, "`toolkit` must be a Toolkit, got an object."],
     [{ systemPrompt: ["Be brief."] }, "`systemPrompt` must be a string, got an array."],
   ])("%j", (options, message) => {
     expect(() => make(options)).toThrow(refused(message));
@@ -59,6 +64,8 @@ describe("the constructor rejects", () => {
   });
 
   it.each([
+    ["subagents", "Use a HarnessAgent, which has it."],
+    ["workspace", "Use a HarnessAgent, which has it."],
     ["instructions", "Use `systemPrompt`."],
     ["maxSteps", "Use `maxIters`."],
     ["maxTokens", "Use `modelOptions.maxOutputTokens`."],
@@ -122,6 +129,81 @@ describe("execution settings", () => {
       );
     },
   );
+});
+
+describe("options of a call", () => {
+  const agent = make({});
+  const wrong: readonly (readonly [object, string, string])[] = [
+    [{ userID: "u" }, "has no option `userID`.", "Did you mean userId?"],
+    [{ sessionID: "s" }, "has no option `sessionID`.", "Did you mean sessionId?"],
+    [{ abortSignal: 1 }, "has no option `abortSignal`.", "Use `signal`."],
+    [{ userId: "" }, '`userId` must be a non-empty string, got "".', "Pass a non-empty string."],
+    [{ onBusy: "wait" }, '`onBusy` must be "queue" or "fail", got "wait".', '"queue" or "fail"'],
+    [{ onSuspended: "ask" }, '`onSuspended` must be "fail" or "deny", got "ask".', "Pass"],
+    [{ until: "leaf" }, '`until` must be "root" or "tree", got "leaf".', "Pass"],
+    [{ signal: {} }, "`signal` must be an AbortSignal, got an object.", "controller.signal"],
+    [{ budget: { token: 1 } }, "budget has no option `token`.", "Did you mean tokens?"],
+  ];
+  it.each(wrong)("rejects %j", async (options, message, hint) => {
+    await expect(agent.call("Go.", options)).rejects.toEqual(refused(message, hint));
+    expect(() => agent.run("Go.", options)).toThrow(refused(message, hint));
+    expect(() => agent.stream("Go.", options)).toThrow(refused(message, hint));
+  });
+
+  it("rejects an event type that does not exist", () => {
+    const types = ["resaoning"] as never;
+    expect(() => agent.stream("Go.", { types })).toThrow(refused("`types[0]` must be "));
+  });
+});
+
+describe("options of other entries", () => {
+  const described = { name: "look", description: "Looks." };
+  it.each<[string, () => unknown, string, string]>([
+    [
+      "a tool",
+      () => tool({ ...described, ...{ needApproval: true } }),
+      "Tool look has no option `needApproval`.",
+      "Did you mean needsApproval?",
+    ],
+    [
+      "a tool with the schema of another library",
+      () => tool({ ...described, ...{ inputSchema: {} } }),
+      "Tool look has no option `inputSchema`.",
+      "Use `input`.",
+    ],
+    [
+      "a toolkit",
+      () => new Toolkit({ tool: [] } as object),
+      "Toolkit has no option `tool`.",
+      "Did you mean tools?",
+    ],
+    [
+      "limits",
+      () => new HarnessAgent({ name: "a", model, limits: { maxDepth: 1 } as object }),
+      "limits has no option `maxDepth`.",
+      "Use any of maxSpawnDepth",
+    ],
+    [
+      "a task runner",
+      () => taskRunner({ agents: [make({})], ...{ lostTasks: "resumed" as "resume" } }),
+      '`lostTasks` must be "resume" or "fail", got "resumed".',
+      'Pass "resume" or "fail".',
+    ],
+    [
+      "model options",
+      () => make({ modelOptions: { maxTokens: 5 } }),
+      "modelOptions has no option `maxTokens`.",
+      "Use `maxOutputTokens`.",
+    ],
+    [
+      "a price",
+      () => make({ price: 0.002 }),
+      "`price` must be a function, got 0.002.",
+      'Pass `(usage, model) => ({ amount: 0.002, currency: "USD" })`.',
+    ],
+  ])("rejects an unknown option or word of %s", (_, create, message, hint) => {
+    expect(create).toThrow(refused(message, hint));
+  });
 });
 
 describe("hooks", () => {

@@ -72,7 +72,7 @@ export function recordingSink(): TurnSink & { readonly lines: string[] } {
 export function emptyRequest(fields: Partial<TurnRequest> = {}): TurnRequest {
   return {
     messages: [],
-    system: "",
+    systemPrompt: "",
     tools: [],
     options: {},
     signal: new AbortController().signal,

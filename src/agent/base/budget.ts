@@ -1,9 +1,9 @@
 import type { Budget } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { amount, type Fields, invalid, options } from "../../protocol/options.ts";
 import type { Cost, Tree, Usage } from "../../protocol/task.ts";
 import { isRecord } from "./plain.ts";
-import { amount, checkFields, type Fields, invalid } from "./validation.ts";
 
 /** An amount in one currency. */
 export interface Money {
@@ -30,12 +30,12 @@ const limits: Fields<Budget> = {
   wallMs: amount,
   iterations: amount,
 };
+/** The rule for a budget. */
+export const budgetField = options(limits);
 
-/** Throws if a limit is invalid, or if no price counts towards `cost`. */
+/** Throws if a budget limits the cost and no price counts towards it. */
 export function checkBudget(budget: Budget | undefined, hasPrice: boolean): void {
-  if (budget === undefined) return;
-  checkFields("budget", budget, limits);
-  if (budget.cost === undefined || hasPrice) return;
+  if (budget?.cost === undefined || hasPrice) return;
   throw invalid("`budget.cost` requires `price`.", "Pass `price: (usage, model) => …`.");
 }
 

@@ -88,9 +88,8 @@ export class ResultEmitter {
     return { ...this.place, blocks: this.#blocks };
   }
 
-  /** Ignores a progress that is not a finite number, so that the tool does not fail for it. */
   progress({ progress, total, message }: Progress): void {
-    if (this.#hasEnded || !Number.isFinite(progress)) return;
+    if (this.#hasEnded) return;
     this.#emitter.emit({
       type: "task.tool_result.progress",
       item_id: this.place.id,

@@ -1,22 +1,12 @@
 import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message, Reply, TaskRef } from "../../protocol/message.ts";
+import * as is from "../../protocol/options.ts";
+import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
 import type { Source } from "../../protocol/source.ts";
 import { copyPlain, isPlainObject, isRecord, isSame } from "../base/plain.ts";
 import { isCancel, type Patience, untilCancelled } from "../base/time.ts";
-import {
-  callback,
-  checkFields,
-  type Fields,
-  invalid,
-  isBlocks,
-  isMessage,
-  list,
-  number,
-  resultState,
-  text,
-  unknownField,
-} from "../base/validation.ts";
+import { isBlocks, isMessage, resultState } from "../base/validation.ts";
 import type { Tool } from "../tool/tool.ts";
 
 /** A tool call as hooks see it. */
@@ -37,7 +27,7 @@ export interface ToolResult {
 /** One model call: its messages, system prompt, tools and options. */
 export interface ModelCall {
   messages: Message[];
-  system: string;
+  systemPrompt: string;
   tools: Tool[];
   options: Record<string, unknown>;
 }
@@ -99,20 +89,20 @@ export interface RunHooks extends Patience {
 }
 
 const hookFields: Fields<Hook> = {
-  name: text,
-  priority: number("a number"),
-  tools: list,
-  preCall: callback,
-  preReasoning: callback,
-  reasoningChunk: callback,
-  postReasoning: callback,
-  preActing: callback,
-  actingChunk: callback,
-  postActing: callback,
-  preSummary: callback,
-  postSummary: callback,
-  postCall: callback,
-  onError: callback,
+  name: is.text,
+  priority: is.number("a number"),
+  tools: is.list,
+  preCall: is.callback,
+  preReasoning: is.callback,
+  reasoningChunk: is.callback,
+  postReasoning: is.callback,
+  preActing: is.callback,
+  actingChunk: is.callback,
+  postActing: is.callback,
+  preSummary: is.callback,
+  postSummary: is.callback,
+  postCall: is.callback,
+  onError: is.callback,
 };
 const fieldNames = Object.keys(hookFields);
 
@@ -130,7 +120,7 @@ export function checkHook(hook: unknown): void {
     if (unknown !== undefined) throw unknownField(owner, unknown, fieldNames);
   }
   const fields = fieldNames.map((field) => [field, hook[field]]);
-  checkFields(owner, Object.fromEntries(fields), hookFields, `${owner}: `);
+  readOptions(owner, Object.fromEntries(fields), hookFields, `${owner}: `);
 }
 
 /** Sorts hooks into the order in which they are called. */
@@ -204,7 +194,7 @@ export async function editModelCall(
     set messages(edited) {
       messages = edited;
     },
-    system: call.system,
+    systemPrompt: call.systemPrompt,
     tools: [...call.tools],
     options: copyPlain(call.options),
   };
@@ -216,12 +206,12 @@ export async function editModelCall(
     (current, returned) => readModelCall(returned, current),
   );
   const isUnread = edited === own && messages === undefined;
-  const { system, tools, options } = edited;
+  const { systemPrompt, tools, options } = edited;
   const read = isUnread ? [] : edited.messages;
   // Returned calls are checked on return, calls edited in place only here.
-  if (!isModelCall({ messages: read, system, tools, options })) throw invalidEdit(run, point);
+  if (!isModelCall({ messages: read, systemPrompt, tools, options })) throw invalidEdit(run, point);
   const kept = isUnread ? call.messages : restoreOriginals(read, copies, call.messages);
-  return { messages: kept, system, tools, options };
+  return { messages: kept, systemPrompt, tools, options };
 }
 
 function invalidEdit({ hooks }: RunHooks, point: EditingPoint): RivuletError {
@@ -270,7 +260,7 @@ function isModelCall(
     isRecord(value) &&
     Array.isArray(value.messages) &&
     value.messages.every((message, index) => isChecked(message, index) || isMessage(message)) &&
-    typeof value.system === "string" &&
+    typeof value.systemPrompt === "string" &&
     Array.isArray(value.tools) &&
     value.tools.every((tool) => isRecord(tool) && typeof tool.name === "string") &&
     isRecord(value.options)

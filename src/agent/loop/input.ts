@@ -3,18 +3,16 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, Decision, Message, ToolResultBlock } from "../../protocol/message.ts";
 import { asBlocks, userMessage } from "../../protocol/message.ts";
+import { flag, oneOf, text } from "../../protocol/options.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { copyJson, freezePlain, isRecord } from "../base/plain.ts";
 import { isCancel, untilCancelled } from "../base/time.ts";
 import {
   fieldsProblem,
-  flag,
   messageProblem,
-  oneOf,
   optional,
   outputProblem,
   resultState,
-  text,
 } from "../base/validation.ts";
 import { reasonOf } from "../tool/result.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -84,16 +82,15 @@ export function isHistory({ role }: Message): boolean {
 
 /** Reads the input of `call`, `stream` and `run`; throws for anything else, before anything is stored. */
 export function readInput(input: Input, ids: IdSource): ReadInput {
-  const list: readonly unknown[] =
-    input === undefined ? [] : Array.isArray(input) ? input : [input];
+  const list = entriesOf(input);
   const messages: Message[] = [];
   const answers: Answer[] = [];
   const results = new Map<string, OutsideResult>();
   /** The places of calls in the input that have no result yet. */
   const openCalls = new Map<string, string>();
   const callIds = new Set<string>();
-  for (const [index, entry] of list.entries()) {
-    const place = Array.isArray(input) ? `input[${index}]` : "input";
+  for (const { given, place } of list) {
+    const entry = typeof given === "string" ? given : copied(given, place);
     if (typeof entry === "string") messages.push(userMessage(entry));
     else if (isRecord(entry) && entry.type === "answer") answers.push(readAnswer(entry, place));
     else {
@@ -123,10 +120,19 @@ export function readInput(input: Input, ids: IdSource): ReadInput {
   return { messages, answers, results };
 }
 
+function entriesOf(input: Input): readonly { readonly given: unknown; readonly place: string }[] {
+  try {
+    if (!Array.isArray(input)) return input === undefined ? [] : [{ given: input, place: "input" }];
+    return input.map((given, index) => ({ given, place: `input[${index}]` }));
+  } catch (cause) {
+    throw invalid(`\`input\` cannot be read: ${reasonOf(cause)}.`, cause);
+  }
+}
+
 /** Reads a user or system message that steers a running task. */
 export function readSteering(input: string | Message, ids: IdSource): Message {
   if (typeof input === "string") return userMessage(input);
-  const message = readMessage(input, "message", ids);
+  const message = readMessage(copied(input, "message"), "message", ids);
   const problem = steeringProblem(message);
   if (problem !== undefined) throw invalid(problem);
   return message;
@@ -161,8 +167,7 @@ function withoutResults(
   return rest.length > 0 ? [...resultMessages, { ...message, content: rest }] : resultMessages;
 }
 
-function readMessage(entry: unknown, place: string, ids: IdSource): Message {
-  const plain = copied(entry, place);
+function readMessage(plain: unknown, place: string, ids: IdSource): Message {
   const isText = isRecord(plain) && typeof plain.content === "string";
   const copy = isText ? { ...plain, content: asBlocks(plain.content as string) } : plain;
   const problem = messageProblem(copy, place);
@@ -188,14 +193,14 @@ function without(fields: object, names: ReadonlySet<string>): Record<string, unk
 const decisions: readonly Decision[] = ["approve", "deny", "edit", "answer", "expire", "cancel"];
 const answerRules = {
   approvalId: text,
-  decision: oneOf(decisions),
+  decision: oneOf(...decisions),
   reason: optional(text),
   always: optional(flag),
   state: optional(resultState),
 };
 
 function readAnswer(entry: unknown, place: string): Answer {
-  const answer = copied(entry, place) as Answer;
+  const answer = entry as Answer;
   const problem =
     answerProblem(answer, place) ??
     fieldsProblem({ ...answer }, place, { taskId: text, rootTaskId: text });

@@ -91,15 +91,15 @@ async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
   const { settings, hookContext } = task;
   await refreshTools(task);
   const prompts = [settings.systemPrompt, task.storedReferences > 0 ? citationPrompt : ""];
-  const system = prompts.filter((text) => text !== "").join("\n\n");
+  const systemPrompt = prompts.filter((text) => text !== "").join("\n\n");
   const { modelOptions } = settings;
   if (purpose === "summary") {
     const messages = [...task.messages, hintMessage(task, summaryPrompt)];
-    const call = { messages, system, tools: [], options: withoutTools(modelOptions) };
+    const call = { messages, systemPrompt, tools: [], options: withoutTools(modelOptions) };
     return editModelCall(hooksOf(task), "preSummary", hookContext, call);
   }
   const tools = [...offeredTools(task)];
-  const call = { messages: [...task.messages], system, tools, options: modelOptions };
+  const call = { messages: [...task.messages], systemPrompt, tools, options: modelOptions };
   return editModelCall(hooksOf(task), "preReasoning", hookContext, call);
 }
 

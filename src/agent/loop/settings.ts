@@ -4,23 +4,23 @@ import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { createIds } from "../../protocol/id.ts";
+import { invalid, readOptions } from "../../protocol/options.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { Usage } from "../../protocol/task.ts";
 import { openStore } from "../../store/index.ts";
 import { checkBudget, type Money } from "../base/budget.ts";
 import type { Execution } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
-import { checkAgentId, invalid } from "../base/validation.ts";
+import { checkAgentId } from "../base/validation.ts";
 import { providerTools } from "../model/request.ts";
 import type { Model } from "../model/resolve.ts";
-import { checkModel } from "../model/resolve.ts";
 import { type ContextValues, ownValues } from "../tool/context.ts";
-import { type Permissions, permissionsHint, permissionsProblem } from "../tool/permission.ts";
+import type { Permissions } from "../tool/permission.ts";
 import type { Tool } from "../tool/tool.ts";
 import { Toolkit, type ToolSource } from "../tool/toolkit.ts";
-import { checkOptions } from "./check-options.ts";
+import { agentFields } from "./check-options.ts";
 import type { Hook } from "./hooks.ts";
-import { inOrder } from "./hooks.ts";
+import { checkHook, inOrder } from "./hooks.ts";
 import type { PrepareInput } from "./input.ts";
 
 /** The agent behind a child's record; undefined when there is none of its kind any more. */
@@ -75,41 +75,26 @@ export interface ReActAgentOptions {
   readonly ids?: IdSource;
 }
 
+const defaults = {
+  ...{ systemPrompt: "", maxIters: 10, parallel: true, references: false, rawReasoning: false },
+  ...{ execution: {}, modelExecution: {}, modelOptions: {}, permissions: {}, budget: {} },
+  ...{ hooks: [], wakeOnCompletion: false, leaseMs: 10_000, clock: systemClock },
+} satisfies Partial<ReActAgentOptions>;
+type Filled = keyof typeof defaults | "agentId" | "toolkit" | "ids";
+
 /** The same, checked and with every default in place. Shared by all runs and never changed. */
-export interface AgentSettings {
-  readonly name: string;
-  readonly agentId: string;
-  readonly description: string | undefined;
+export interface AgentSettings
+  extends Omit<ReActAgentOptions, Filled | "model" | "tools" | "toolSources" | "store">,
+    Required<Pick<ReActAgentOptions, Filled>> {
   readonly models: readonly Model[];
-  readonly systemPrompt: string;
-  readonly toolkit: Toolkit;
-  readonly hooks: readonly Hook[];
-  readonly prepareInput: PrepareInput | undefined;
   readonly store: Store;
-  readonly maxIters: number;
-  readonly parallel: boolean;
-  readonly execution: Execution;
-  readonly modelExecution: Execution & { readonly stallMs?: number | null };
-  readonly modelOptions: Readonly<Record<string, unknown>>;
-  readonly permissions: Permissions;
-  readonly approvalTimeoutMs: number | undefined;
-  readonly references: boolean;
-  readonly rawReasoning: boolean;
-  readonly budget: Budget;
-  readonly price: ReActAgentOptions["price"];
-  readonly context: ContextValues | undefined;
-  readonly resolveChild: ResolveChild | undefined;
-  readonly wakeOnCompletion: boolean;
-  readonly leaseMs: number;
-  readonly tracer: Tracer | undefined;
-  readonly clock: Clock;
-  readonly ids: IdSource;
 }
 
 /** Checks options and fills them in; what cannot work is an error here and not at the first call. */
-export function settingsOf(options: ReActAgentOptions): AgentSettings {
-  checkOptions(options);
-  const { name, maxIters = 10, tools = [], toolkit } = options;
+export function settingsOf(given: ReActAgentOptions): AgentSettings {
+  const options = { ...defaults, ...readOptions("An agent", given, agentFields) };
+  const { name, agentId = name, model, tools = [], toolkit, toolSources, store, ...rest } = options;
+  for (const hook of rest.hooks) checkHook(hook);
   if (typeof name !== "string" || name.trim() === "" || name.includes("/")) {
     throw invalid("An agent needs a name without slashes.", 'For example: name: "assistant".');
   }
@@ -119,51 +104,26 @@ export function settingsOf(options: ReActAgentOptions): AgentSettings {
       "Put the tools into the toolkit.",
     );
   }
-  checkBudget(options.budget, options.price !== undefined);
-  providerTools(options.modelOptions ?? {});
-  const wrongRules = permissionsProblem(options.permissions);
-  if (wrongRules !== undefined) throw invalid(`Wrong rules: ${wrongRules}.`, permissionsHint);
-  const models = Array.isArray(options.model)
-    ? [...(options.model as readonly Model[])]
-    : [options.model];
-  if (models.length === 0) {
-    throw invalid("An agent needs a model.", 'For example: model: "openai:gpt-5-mini".');
-  }
-  for (const model of models) checkModel(model);
-  const { agentId = name } = options;
+  checkBudget(rest.budget, rest.price !== undefined);
+  providerTools(rest.modelOptions);
   checkAgentId(agentId);
-  const hooks = inOrder(options.hooks ?? []);
+  const hooks = inOrder(rest.hooks);
   const fromHooks = hooks.flatMap((hook) => hook.tools ?? []);
-  const kit = toolkit ?? new Toolkit({ tools });
-  const clock = options.clock ?? systemClock;
   return Object.freeze({
+    ...rest,
     name,
     agentId,
-    description: options.description,
-    models,
-    systemPrompt: options.systemPrompt ?? "",
-    toolkit: kit.with(fromHooks, options.toolSources),
+    models: Array.isArray(model) ? [...(model as readonly Model[])] : [model],
+    toolkit: (toolkit ?? new Toolkit({ tools })).with(fromHooks, toolSources),
     hooks,
-    prepareInput: options.prepareInput,
-    store: openStore(options.store ?? "memory"),
-    maxIters,
-    parallel: options.parallel ?? true,
-    execution: frozenCopy(options.execution ?? {}),
-    modelExecution: frozenCopy(options.modelExecution ?? {}),
-    modelOptions: frozenCopy(options.modelOptions ?? {}),
-    permissions: frozenCopy(options.permissions ?? {}),
-    approvalTimeoutMs: options.approvalTimeoutMs,
-    references: options.references ?? false,
-    rawReasoning: options.rawReasoning ?? false,
-    budget: frozenCopy(options.budget ?? {}),
-    price: options.price,
-    context: options.context && ownValues(options.context),
-    resolveChild: options.resolveChild,
-    wakeOnCompletion: options.wakeOnCompletion ?? false,
-    leaseMs: options.leaseMs ?? 10_000,
-    tracer: options.tracer,
-    clock,
-    ids: options.ids ?? createIds({ clock }),
+    store: openStore(store ?? "memory"),
+    execution: frozenCopy(rest.execution),
+    modelExecution: frozenCopy(rest.modelExecution),
+    modelOptions: frozenCopy(rest.modelOptions),
+    permissions: frozenCopy(rest.permissions),
+    budget: frozenCopy(rest.budget),
+    ...(rest.context && { context: ownValues(rest.context) }),
+    ids: rest.ids ?? createIds({ clock: rest.clock }),
   });
 }
 

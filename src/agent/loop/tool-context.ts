@@ -1,7 +1,10 @@
 import type { Class } from "../../protocol/agent.ts";
 import type { Block } from "../../protocol/message.ts";
+import * as is from "../../protocol/options.ts";
+import { type Fields, passes, readArgument, readOptions } from "../../protocol/options.ts";
+import { agentField } from "../base/validation.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
-import type { ToolContext } from "../tool/context.ts";
+import type { ChildOptions, ToolContext } from "../tool/context.ts";
 import type { ToolCall } from "./hooks.ts";
 import { type TaskRun, viewOf } from "./task-run.ts";
 
@@ -15,6 +18,16 @@ export interface CallContext {
   /** A child waits for somebody: the call waits with it. */
   readonly onChildWaits?: () => never;
 }
+
+const chunkField = is.or(is.data, "a string", (value) => typeof value === "string");
+const childFields: Fields<ChildOptions> = {
+  agentId: is.anything,
+  mode: is.oneOf("sync", "background"),
+  label: is.text,
+  timeoutMs: is.amount,
+  child: is.record,
+  output: is.anything,
+};
 
 /** What a tool gets besides its input. */
 export function toolContext(
@@ -36,11 +49,13 @@ export function toolContext(
     messages: viewOf(task.messages),
     emit(chunk) {
       if (signal.aborted) return;
+      readArgument("chunk", chunk, is.required(chunkField));
       shown.emit(chunk);
       onChunk?.(chunk);
     },
     progress(progress) {
-      if (!signal.aborted) shown.progress(progress);
+      if (!signal.aborted && passes(() => Number.isFinite(progress.progress)))
+        shown.progress(progress);
     },
     suspend: suspend ?? refuseToSuspend,
     get<T>(keyOrType: string | Class<T>, type?: Class<T>): T | undefined {
@@ -49,7 +64,8 @@ export function toolContext(
         : task.context.get(keyOrType);
     },
     async runChild(agent, input, options) {
-      const withSignal = { ...options, signal };
+      readArgument("agent", agent, is.required(agentField));
+      const withSignal = { ...readOptions("runChild()", options, childFields), signal };
       const outcome = await task.conversation.runChild(task, call.id, agent, input, withSignal);
       const waits = outcome.status === "suspended" && outcome.mode === "sync";
       return waits && onChildWaits ? onChildWaits() : outcome;

@@ -357,7 +357,7 @@ describe("runTurn", () => {
     await runTurn(
       [other],
       emptyRequest({
-        system: "Be kind.",
+        systemPrompt: "Be kind.",
         messages: [{ id: "1", role: "user", content: [{ type: "text", text: "Hi" }] }],
         tools,
         toolChoice: "required",

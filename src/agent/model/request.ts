@@ -13,9 +13,10 @@ import type {
   ToolResultBlock,
   ToolUseBlock,
 } from "../../protocol/message.ts";
+import { invalid } from "../../protocol/options.ts";
 import { isRecord } from "../base/plain.ts";
 import { placeholders } from "../base/prompts.ts";
-import { invalid, maxArgumentBytes } from "../base/validation.ts";
+import { maxArgumentBytes } from "../base/validation.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
 import type { Signed, TurnRequest } from "./turn.ts";
 
@@ -35,7 +36,7 @@ type OutputPart =
 
 /** A request as call options of the AI SDK; tools of the provider join those of the agent. */
 export function callOptions(model: LanguageModel, request: TurnRequest): Record<string, unknown> {
-  const { messages, system, tools, toolChoice = "auto", responseSchema } = request;
+  const { messages, systemPrompt, tools, toolChoice = "auto", responseSchema } = request;
   const { tools: _, toolChoice: choice = toolChoice, ...options } = request.options;
   const own = tools.map(({ name, description, inputSchema }) => ({
     type: "function",
@@ -46,7 +47,7 @@ export function callOptions(model: LanguageModel, request: TurnRequest): Record<
   const offered = [...own, ...providerTools(request.options)];
   return {
     ...options,
-    prompt: toPrompt(messages, system, model.specificationVersion),
+    prompt: toPrompt(messages, systemPrompt, model.specificationVersion),
     // Providers reject a tool choice without tools.
     ...(offered.length > 0 && {
       tools: offered,

@@ -68,6 +68,10 @@ it("suggests a similar provider, or the package of an unknown one", () => {
   expect(hintOf("opnai:gpt-5")).toContain("Did you mean openai");
   expect(hintOf("perplexity:sonar")).toContain("npm i @ai-sdk/perplexity");
   expect(hintOf("My Own:model")).not.toContain("npm i");
+  expect(hintOf("ollama:llama3.2")).toContain(
+    "OPENAI_COMPATIBLE_BASE_URL=http://localhost:11434/v1",
+  );
+  expect(hintOf("ollama:llama3.2")).not.toContain("@ai-sdk/ollama");
 });
 
 describe("resolveModel", () => {

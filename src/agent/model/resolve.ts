@@ -1,6 +1,6 @@
 import type { LanguageModelV2, LanguageModelV3, LanguageModelV4 } from "@ai-sdk/provider";
 import { RivuletError } from "../../protocol/error.ts";
-import { mismatch, nearest } from "../base/validation.ts";
+import { type Field, mismatch, nearest } from "../../protocol/options.ts";
 
 /** A language model object of the AI SDK, in version 2, 3 or 4 of its interface. */
 export type LanguageModel = LanguageModelV2 | LanguageModelV3 | LanguageModelV4;
@@ -27,6 +27,18 @@ const packages: Readonly<Record<string, string>> = {
   xai: "xai",
 };
 
+/** Providers with a package of the AI SDK that is not loaded by name. */
+const otherPackages =
+  "baseten cerebras deepinfra fireworks huggingface perplexity togetherai vercel";
+/** Servers with the API of OpenAI for which the AI SDK has no package. */
+const openaiServers: Readonly<Record<string, string>> = {
+  llamacpp: "http://localhost:8080/v1",
+  lmstudio: "http://localhost:1234/v1",
+  ollama: "http://localhost:11434/v1",
+  openrouter: "https://openrouter.ai/api/v1",
+  vllm: "http://localhost:8000/v1",
+};
+
 const builtIn: Readonly<Record<string, CreateModel>> = {
   demo: async (modelId) => (await import("../../demo/demo.ts")).demoModel(modelId),
   "openai-compatible": openaiCompatible,
@@ -50,6 +62,16 @@ export function checkModel(model: unknown): asserts model is Model {
     );
   }
 }
+
+/** The rule for a model. */
+export const modelField: Field = {
+  fits(value) {
+    checkModel(value);
+    return true;
+  },
+  expected: "a model",
+  example: '"openai:gpt-5-mini"',
+};
 
 /** The models in the order in which they are tried, with nested lists flattened. */
 export function flattenModels(model: Model): readonly (LanguageModel | string)[] {
@@ -110,13 +132,15 @@ export function providerOf(id: string): { readonly provider: string; readonly mo
 function unknownProvider(provider: string): RivuletError<"unknown_provider"> {
   const providers = [...Object.keys(packages), ...Object.keys(builtIn)].sort();
   const near = nearest(provider, providers);
-  const fromPackage = /^[a-z][a-z0-9-]*$/.test(provider)
-    ? `, for example from @ai-sdk/${provider} (npm i @ai-sdk/${provider})`
-    : "";
+  const url = Object.hasOwn(openaiServers, provider) ? openaiServers[provider] : undefined;
+  const name = otherPackages.split(" ").includes(provider) ? `@ai-sdk/${provider}` : "";
+  const source = name ? `from ${name} (npm i ${name})` : "(see https://ai-sdk.dev/providers)";
   const advice =
-    near.length > 0
-      ? `Did you mean ${near.join(" or ")}?`
-      : `For any other provider, pass an AI SDK model object${fromPackage}.`;
+    url !== undefined
+      ? `${provider} has the API of OpenAI: set OPENAI_COMPATIBLE_BASE_URL=${url} and use "openai-compatible:<model>".`
+      : near.length > 0
+        ? `Did you mean ${near.join(" or ")}?`
+        : `Pass an AI SDK model object ${source}, or use "openai-compatible:<model>" for a server with the API of OpenAI.`;
   return new RivuletError("unknown_provider", `There is no provider "${provider}".`, {
     hint: `Known providers: ${providers.join(", ")}. ${advice}`,
   });

@@ -4,7 +4,7 @@ import type { Usage } from "../../protocol/task.ts";
 /** The request for one turn: one reply of a model. */
 export interface TurnRequest {
   readonly messages: readonly Message[];
-  readonly system: string;
+  readonly systemPrompt: string;
   readonly tools: readonly TurnTool[];
   readonly toolChoice?: "auto" | "none" | "required";
   /** Passed to models with native structured output (`supportsResponseFormat`), ignored by the others. */

@@ -56,10 +56,8 @@ type CallOptions = RunOptions<StandardSchema | undefined>;
 export function openDoor(settings: AgentSettings, input: Input, options: CallOptions): Door {
   return follow(settings, options, async (call) => {
     checkBudget(options.budget, settings.price !== undefined);
-    checkContext(options.context);
     const read = readInput(input, settings.ids);
     const sessionId = await sessionOf(call, read);
-    checkSessionId(sessionId);
     return enterSession(call, read, sessionId);
   });
 }
@@ -445,22 +443,6 @@ async function untilChange(
     stop.removeEventListener("abort", wake);
   }
   if (stop.aborted) throw cancelledInQueue(stop.reason);
-}
-
-function checkSessionId(sessionId: string): void {
-  if (sessionId.length > 0 && sessionId.length <= 128 && !sessionId.includes("/")) return;
-  throw new RivuletError(
-    "invalid_session_id",
-    "A session id must have 1 to 128 characters and no slash.",
-    { hint: "Omit it to start a new session." },
-  );
-}
-
-function checkContext(context: unknown): void {
-  if (context === undefined || (typeof context === "object" && context !== null)) return;
-  throw new RivuletError("invalid_options", "`context` must be an object.", {
-    hint: "Pass a ContextStore, or an object with values by key.",
-  });
 }
 
 /** Past assistant messages would hide the open calls of an unfinished task. */

@@ -2,10 +2,12 @@ import type { Run } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
+import { readArgument, readOptions, text } from "../../protocol/options.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { readFrames } from "../../store/index.ts";
 import { processOf } from "../drive/process.ts";
 import { untilRest } from "../drive/rest.ts";
+import { eventsFields } from "../loop/check-options.ts";
 import { readSteering } from "../loop/input.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Door } from "./door.ts";
@@ -36,9 +38,8 @@ export class TaskHandle<O> implements Run<O> {
   }
 
   events(options: { after?: number; until?: "root" | "tree" } = {}): AsyncIterable<TaskEvent> {
-    return {
-      [Symbol.asyncIterator]: () => this.#follow(options.after, options.until ?? this.#until),
-    };
+    const { after, until = this.#until } = readOptions("events()", options, eventsFields);
+    return { [Symbol.asyncIterator]: () => this.#follow(after, until) };
   }
 
   result(): Promise<Reply<O>> {
@@ -46,6 +47,7 @@ export class TaskHandle<O> implements Run<O> {
   }
 
   async cancel(reason?: string): Promise<void> {
+    readArgument("reason", reason, text);
     await this.#door.cancel(reason);
     await this.#door.reply.catch(() => {});
   }

@@ -1,6 +1,8 @@
 import type { Agent, Class, ContextLookup, Input, StandardSchema } from "../../protocol/agent.ts";
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
+import * as is from "../../protocol/options.ts";
+import { type Field, readArgument } from "../../protocol/options.ts";
 import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
 
 /** The second argument of `execute`. */
@@ -71,7 +73,9 @@ export class ContextStore implements ContextLookup {
   #values: readonly { readonly key?: string; readonly value: unknown }[];
 
   constructor(values: Readonly<Record<string, unknown>> = {}) {
-    this.#values = Object.entries(values).map(([key, value]) => ({ key, value }));
+    this.#values = Object.entries(readArgument("values", values, is.recordOf(is.anything))).map(
+      ([key, value]) => ({ key, value }),
+    );
   }
 
   /** A copy with one more value, which hides an older value of the same key or type. */
@@ -89,6 +93,8 @@ export class ContextStore implements ContextLookup {
   get<T>(type: Class<T>): T | undefined;
   get<T>(key: string, type?: Class<T>): T | undefined;
   get<T>(keyOrType: string | Class<T>, type?: Class<T>): T | undefined {
+    readArgument("get()", keyOrType, is.required(keyField));
+    readArgument("type", type, is.callback);
     if (typeof keyOrType !== "string") return this.#byType(keyOrType);
     const value = this.#values.find(({ key }) => key === keyOrType)?.value;
     return type === undefined || value instanceof type ? (value as T | undefined) : undefined;
@@ -123,6 +129,17 @@ export function layerContext(...layers: readonly (ContextValues | undefined)[]):
 export function ownValues(values: ContextValues): ContextValues {
   return isLookup(values) ? values : Object.freeze({ ...values });
 }
+
+const keyField: Field = {
+  fits: (value) => typeof value === "string" || typeof value === "function",
+  expected: "a key or a class",
+};
+/** The rule for context values. */
+export const contextField: Field = {
+  ...is.record,
+  fits: (value) => is.record.fits(value) && ownValues(value as ContextValues) !== undefined,
+  example: '{ tenant: "acme" }',
+};
 
 function isLookup(values: ContextValues): values is ContextLookup {
   return typeof values.get === "function";

@@ -1,6 +1,14 @@
 import type { Answer, Approval } from "../../protocol/agent.ts";
 import type { Decision, Message, SuspensionBlock, ToolUseBlock } from "../../protocol/message.ts";
 import { asBlocks } from "../../protocol/message.ts";
+import {
+  type Field,
+  flag,
+  invalid,
+  readArgument,
+  readOptions,
+  text,
+} from "../../protocol/options.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isRecord } from "../base/plain.ts";
 
@@ -33,6 +41,16 @@ export function permissionsProblem(permissions: unknown): string | undefined {
   }
   return undefined;
 }
+
+/** The rule for permissions. */
+export const permissionsField: Field = {
+  fits(value) {
+    const problem = permissionsProblem(value);
+    if (problem !== undefined) throw invalid(`Wrong rules: ${problem}.`, permissionsHint);
+    return true;
+  },
+  expected: "permissions",
+};
 
 /** An example of valid rules. */
 export const permissionsHint =
@@ -139,8 +157,14 @@ export function approvalOf(
     call: { id: call.id, name: edited.name, input },
     ...(reason !== undefined && { message: reason }),
     ...(expiresAt !== undefined && { expiresAt }),
-    approve: (options = {}) => answer("approve", options.always ? { always: true } : {}),
-    deny: (why) => answer("deny", why === undefined ? {} : { reason: why }),
+    approve(options = {}) {
+      const { always } = readOptions("approve()", options, { always: flag });
+      return answer("approve", always ? { always } : {});
+    },
+    deny(why) {
+      readArgument("reason", why, text);
+      return answer("deny", why === undefined ? {} : { reason: why });
+    },
     edit: (input) => answer("edit", { input }),
     answer: (output) => answer("answer", { output: asBlocks(output) }),
   };

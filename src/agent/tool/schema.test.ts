@@ -3,6 +3,7 @@ import fc from "fast-check";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { z as z3 } from "zod/v3";
 import type { StandardSchema } from "../../protocol/agent.ts";
 import { jsonSchema, toJsonSchema } from "./schema.ts";
 
@@ -21,6 +22,19 @@ describe("toJsonSchema", () => {
     ["a JSON Schema", jsonSchema(city)],
   ])("converts %s", (_, schema) => {
     expect(toJsonSchema(schema)).toMatchObject(city);
+  });
+
+  it("rejects a zod 3 schema and says which version to use", () => {
+    const older = z3.object({ city: z3.string() });
+    const beforeStandard = { _def: older._def, parse: older.parse };
+    for (const schema of [older, beforeStandard]) {
+      expect(() => toJsonSchema(schema as unknown as StandardSchema)).toThrow(
+        expect.objectContaining({
+          code: "schema_not_convertible",
+          hint: expect.stringContaining("zod 4"),
+        }),
+      );
+    }
   });
 
   it("converts a zod schema without the standard converter", () => {

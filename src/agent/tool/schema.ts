@@ -46,19 +46,33 @@ function standardOf(schema: StandardSchema): {
   readonly vendor: string;
   readonly jsonSchema?: StandardJSONSchemaV1.Converter;
 } {
-  const standard = (schema as Partial<StandardSchema> | null | undefined)?.["~standard"];
-  if (typeof standard?.validate === "function") return standard;
+  let isZod3 = false;
+  try {
+    const standard = (schema as Partial<StandardSchema> | null | undefined)?.["~standard"];
+    if (typeof standard?.validate === "function") return standard;
+    isZod3 = (schema as { _def?: unknown } | null | undefined)?._def !== undefined;
+  } catch {
+    // A schema that throws when it is read is none.
+  }
   throw new RivuletError("schema_not_convertible", "The schema is not a Standard Schema.", {
-    hint: "Pass a schema of zod or arktype, or wrap a JSON Schema in jsonSchema().",
+    hint: isZod3
+      ? zod4Hint
+      : "Pass a schema of zod or arktype, or wrap a JSON Schema in jsonSchema().",
   });
 }
+
+/** Zod 3 has no JSON Schema of its own. */
+const zod4Hint =
+  "Use zod 4 (npm i zod@latest), or a Standard Schema with JSON Schema, or wrap a JSON Schema in jsonSchema().";
 
 function notConvertible(vendor: string, cause?: unknown): RivuletError {
   const reason = cause instanceof Error ? `: ${cause.message}` : "";
   const hint =
     vendor === "valibot"
       ? "Wrap it in toStandardJsonSchema() of @valibot/to-json-schema."
-      : "Use only types that JSON Schema can express, or pass a JSON Schema wrapped in jsonSchema().";
+      : vendor === "zod" && cause === undefined
+        ? zod4Hint
+        : "Use only types that JSON Schema can express, or pass a JSON Schema wrapped in jsonSchema().";
   const message = `The ${vendor} schema cannot be converted to JSON Schema${reason}.`;
   return new RivuletError("schema_not_convertible", message, { hint, cause });
 }
@@ -76,6 +90,7 @@ function frozenCopy(schema: object): JsonSchema {
 
 function compile(schema: object): { readonly document: JsonSchema; readonly validator: Validator } {
   try {
+    if (!isRecord(schema)) throw new TypeError("a schema must be an object");
     const document = frozenCopy(schema);
     // A copy, because the validator modifies its schema.
     const copy = structuredClone(document) as Schema;

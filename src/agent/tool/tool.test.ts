@@ -57,15 +57,15 @@ describe("a tool", () => {
   });
 
   it("calls execute as a method of its options", () => {
-    const options = {
-      name: "counter",
-      description: "Counts.",
-      start: 7,
+    class Counter {
+      readonly name = "counter";
+      readonly description = "Counts.";
+      readonly #start = 7;
       execute() {
-        return this.start;
-      },
-    };
-    expect(definitionOf(tool(options)).execute?.({}, {} as ToolContext)).toBe(7);
+        return this.#start;
+      }
+    }
+    expect(definitionOf(tool(new Counter())).execute?.({}, {} as ToolContext)).toBe(7);
   });
 
   it("hides its presets from the model", () => {
@@ -131,13 +131,13 @@ describe("tool() rejects", () => {
     [
       "inputSchema instead of input",
       () => tool({ name: "a", description: "A.", ...{ inputSchema: input } }),
-      "invalid_tool",
+      "invalid_settings",
       /no option `inputSchema`/,
     ],
     [
       "parameters instead of input",
       () => tool({ name: "a", description: "A.", ...{ parameters: input } }),
-      "invalid_tool",
+      "invalid_settings",
       /no option `parameters`/,
     ],
   ];

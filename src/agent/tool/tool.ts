@@ -1,8 +1,10 @@
 import type { Awaitable, OutputOf, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import * as is from "../../protocol/options.ts";
+import { describe, type Fields, ownerOf, readOptions } from "../../protocol/options.ts";
 import type { Execution } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
-import { callback, checkExecution, checkFields, equivalentOf, flag } from "../base/validation.ts";
+import { executionField } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 
@@ -54,39 +56,40 @@ export interface ToolDefinition
   readonly execute?: (input: unknown, context: ToolContext) => unknown;
 }
 
-const flagFields = {
-  idempotent: flag,
-  exclusive: flag,
-  citable: flag,
+const toolFields: Fields<ToolOptions> = {
+  name: is.anything,
+  description: is.anything,
+  input: is.anything,
+  preset: is.data,
+  idempotent: is.flag,
+  exclusive: is.flag,
+  citable: is.flag,
+  execution: executionField,
   needsApproval: {
-    fits: (value: unknown) => flag.fits(value) || callback.fits(value),
+    fits: (value) => is.flag.fits(value) || is.callback.fits(value),
     expected: "a boolean or a function",
   },
+  execute: is.callback,
 };
 const definitions = new WeakMap<Tool, ToolDefinition>();
 
 /** Creates a tool; throws `invalid_tool` or `invalid_settings` for options that cannot work. */
 export function tool<S extends StandardSchema | undefined = undefined>(
-  options: ToolOptions<S>,
+  given: ToolOptions<S>,
 ): Tool {
+  const owner = ownerOf("Tool", given);
+  const options = readOptions<ToolOptions<S>>(owner, given, toolFields, `${owner}: `);
   const { name, description, input, preset = {} } = options;
   checkName(name);
   if (typeof description !== "string" || description.trim() === "") {
     throw invalidTool(name, "requires a description", "Say what it does and when to use it.");
   }
-  // Other libraries name the schema differently; without it the tool would get no input.
-  const alias = Object.keys(options).find((key) => equivalentOf(key, ["input"]));
-  if (input === undefined && alias !== undefined) {
-    throw invalidTool(name, `has no option \`${alias}\``, "Use `input`.");
-  }
-  checkExecution(`Tool ${name}: execution`, options.execution);
   const { idempotent = false, exclusive = false, citable = false, needsApproval = false } = options;
-  const flags = { idempotent, exclusive, citable, needsApproval };
-  checkFields(`Tool ${name}`, flags, flagFields, `Tool ${name}: `);
+  const flags = { idempotent, exclusive, citable };
   const inputSchema =
     input === undefined ? noInput : withoutPreset(name, toJsonSchema(input), preset);
   const made: Tool = Object.freeze({ name, description, inputSchema });
-  const execute = options.execute?.bind(options);
+  const execute = options.execute?.bind(given);
   definitions.set(made, {
     tool: made,
     name,
@@ -119,9 +122,10 @@ export function isToolFailure(error: unknown): boolean {
 export function definitionOf(made: Tool): ToolDefinition {
   const definition = definitions.get(made);
   if (definition) return definition;
-  const name = (made as Partial<Tool> | null | undefined)?.name;
   const hint = "Pass the object that tool() returned, not a copy.";
-  throw invalidTool(name, "was not created with tool()", hint);
+  throw new RivuletError("invalid_tool", `${ownerOf("Tool", made)} was not created with tool().`, {
+    hint,
+  });
 }
 
 const noInput: JsonSchema = Object.freeze({
@@ -168,5 +172,5 @@ function withoutPreset(
 }
 
 function invalidTool(name: unknown, problem: string, hint: string): RivuletError {
-  return new RivuletError("invalid_tool", `Tool ${JSON.stringify(name)} ${problem}.`, { hint });
+  return new RivuletError("invalid_tool", `Tool ${describe(name)} ${problem}.`, { hint });
 }

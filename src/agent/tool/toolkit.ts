@@ -1,11 +1,19 @@
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
+import * as is from "../../protocol/options.ts";
+import {
+  type Field,
+  type Fields,
+  nearest,
+  readArgument,
+  readOptions,
+} from "../../protocol/options.ts";
 import type { Execution } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
 import { groupTexts, toolErrors } from "../base/prompts.ts";
 import { isCancel } from "../base/time.ts";
-import { checkExecution, nearest } from "../base/validation.ts";
-import { type ContextValues, ownValues } from "./context.ts";
+import { executionField } from "../base/validation.ts";
+import { type ContextValues, contextField, ownValues } from "./context.ts";
 import { type RanCall, ranCall, reasonOf } from "./result.ts";
 import { jsonSchema } from "./schema.ts";
 import { definitionOf, type Tool, tool } from "./tool.ts";
@@ -52,6 +60,22 @@ const groupsToolName = "reset_equipped_tools";
 const maxName = 64;
 const maxNames = 50;
 const noFields = Object.freeze({});
+const groupFields: Fields<ToolGroup> = {
+  description: is.required(is.text),
+  tools: is.required(is.list),
+  active: is.flag,
+};
+/** The rule for tool sources. */
+export const sourcesField = is.listOf(is.withFunctions("refresh", "tools"));
+const toolkitFields: Fields<ToolkitOptions> = {
+  tools: { ...is.list, example: "[search]" },
+  groups: is.recordOf(is.options(groupFields)),
+  sources: sourcesField,
+  onChunk: is.callback,
+  execution: executionField,
+  context: contextField,
+  extraInput: is.recordOf(is.data),
+};
 
 /** A set of tools and their common settings; stateless, because the transcript tells which groups are active. */
 export class Toolkit {
@@ -66,9 +90,9 @@ export class Toolkit {
   readonly #byName: ReadonlyMap<string, Tool>;
   readonly #hidden = new Set<string>();
 
-  constructor(options: ToolkitOptions = {}) {
+  constructor(given: ToolkitOptions = {}) {
+    const options = readOptions("Toolkit", given, toolkitFields, "Toolkit: ");
     const { tools = [], groups = {}, sources = [], extraInput = {} } = options;
-    checkExecution("Toolkit: execution", options.execution);
     this.onChunk = options.onChunk;
     this.execution = frozenCopy(options.execution ?? noFields);
     this.context = ownValues(options.context ?? noFields);
@@ -95,6 +119,8 @@ export class Toolkit {
 
   /** A copy with more tools and sources. */
   with(tools: readonly Tool[], sources: readonly ToolSource[] = []): Toolkit {
+    readArgument("tools", tools, is.required(is.list));
+    readArgument("sources", sources, sourcesField);
     return new Toolkit({
       ...this.#options,
       tools: [...(this.#options.tools ?? []), ...tools],
@@ -179,6 +205,13 @@ export class Toolkit {
     return toolErrors.unknown(name.slice(0, maxName), nearest(name, names), available);
   }
 }
+
+/** The rule for a toolkit. */
+export const toolkitField: Field = {
+  fits: (value) => value instanceof Toolkit,
+  expected: "a Toolkit",
+  example: "new Toolkit({ tools: [search] })",
+};
 
 /** All tools by name; a tool may be in several groups, but two tools cannot share a name. */
 function byName(always: readonly Tool[], groups: ToolGroups): ReadonlyMap<string, Tool> {

@@ -21,9 +21,20 @@ export type FileErrorCode =
 export type FileError = RivuletError<FileErrorCode>;
 
 /** Creates a file error. */
-export function fileError(code: FileErrorCode, message: string, hint?: string): FileError {
-  return new RivuletError(code, message, hint === undefined ? {} : { hint });
+export function fileError(
+  code: FileErrorCode,
+  message: string,
+  hint = hints[code] ?? "Use another path.",
+): FileError {
+  return new RivuletError(code, message, { hint });
 }
+
+const hints: Partial<Readonly<Record<FileErrorCode, string>>> = {
+  invalid_path: "Use a relative path with / between plain names.",
+  invalid_pattern: "Use * and ? within a name, ** across directories, [a-z] and {a,b}.",
+  invalid_namespace: "Use shorter ids.",
+  edit_failed: "Read the file again.",
+};
 
 /** The path does not exist. */
 export function notFound(path: string): FileError {

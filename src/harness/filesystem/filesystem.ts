@@ -1,5 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { RivuletError } from "../../protocol/error.ts";
+import * as is from "../../protocol/options.ts";
+import { type Field, type Fields, readArgument, readOptions } from "../../protocol/options.ts";
 import { notADirectory, notAFile, notFound, notRegular, tooLarge } from "./file-error.ts";
 import { compileGlob } from "./glob.ts";
 import { grepFiles } from "./grep.ts";
@@ -31,6 +33,11 @@ export interface Filesystem {
   glob(pattern: string, options?: SearchOptions): Promise<GlobResult>;
   grep(query: GrepQuery, options?: GrepOptions): Promise<GrepResult>;
 }
+
+/** The rule for a filesystem. */
+export const filesystemField = is.withFunctions(
+  ...["within", "below", "stat", "read", "write", "remove", "list", "glob", "grep"],
+);
 
 /** The state of a path. `other` is never opened: a symbolic link, pipe, device or socket. */
 export interface FileStat {
@@ -179,6 +186,40 @@ export interface FilesystemOptions {
   readonly ripgrep?: string | false;
 }
 
+const limitFields: Fields<FileLimits> = {
+  fileBytes: is.count,
+  listEntries: is.count,
+  globPaths: is.count,
+  globMs: is.number("a number of milliseconds"),
+  grepMatches: is.count,
+  grepMs: is.number("a number of milliseconds"),
+};
+/** The rules for the options of every filesystem. */
+export const filesystemFields: Fields<FilesystemOptions> = {
+  readOnly: is.listOf(is.name),
+  shared: is.listOf(is.name),
+  limits: is.options(limitFields),
+  ripgrep: is.orFalse(is.name),
+};
+const searchFields: Fields<SearchOptions> = { path: is.text, signal: is.signal };
+const grepFields: Fields<GrepOptions> = { ...searchFields, glob: is.text };
+const queryFields: Fields<GrepQuery> = {
+  pattern: is.required(is.text),
+  literal: is.flag,
+  ignoreCase: is.flag,
+};
+const versionFields: Fields<OnVersion> = {
+  ifVersion: is.or(is.text, "null", (value) => value === null),
+};
+const namespaceFields: Fields<Namespace> = {
+  scope: is.required(is.oneOf("session", "user", "agent")),
+  id: is.required(is.text),
+};
+const contentField: Field = {
+  fits: (value) => typeof value === "string" || value instanceof Uint8Array,
+  expected: "a string or a Uint8Array",
+};
+
 const maxBlockMs = 10;
 
 /** Creates a filesystem on a volume. It resolves every path, so that the volume gets only checked places. */
@@ -227,7 +268,8 @@ export function volumeFilesystem(
     return { entries: entries.sort(byPath), cut };
   }
 
-  const glob: Filesystem["glob"] = async (pattern, { path = "", signal } = {}) => {
+  const glob: Filesystem["glob"] = async (pattern, options = {}) => {
+    const { path = "", signal } = readOptions("glob()", options, searchFields);
     const { prefix, matches } = compileGlob(pattern);
     const { place, isFile } = await findStart(path);
     if (isFile) throw notADirectory(place.path);
@@ -252,7 +294,8 @@ export function volumeFilesystem(
     return { paths: paths.sort(), ...(cutBy && { cutBy }) };
   };
 
-  const grep: Filesystem["grep"] = async (query, { path = "", glob: only, signal } = {}) => {
+  const grep: Filesystem["grep"] = async (query, where = {}) => {
+    const { path = "", glob: only, signal } = readOptions("grep()", where, grepFields);
     const pattern = only === undefined ? undefined : compileGlob(only);
     const { place, isFile } = await findStart(path);
     const isMatch = ({ path }: FoundFile) => {
@@ -261,7 +304,7 @@ export function volumeFilesystem(
       return pattern?.matches(name) ?? true;
     };
     const read = () => volume.read(place).then(({ data }) => data, unreadBecause);
-    return grepFiles(query, {
+    return grepFiles(readOptions("grep()", query, queryFields), {
       limits,
       ripgrep: options.ripgrep ?? true,
       signal,
@@ -275,14 +318,19 @@ export function volumeFilesystem(
   };
 
   return {
-    within: (namespace) => volumeFilesystem(volume, options, { ...viewpoint, namespace }),
+    within(given) {
+      const namespace = readOptions("within()", given, namespaceFields);
+      return volumeFilesystem(volume, options, { ...viewpoint, namespace });
+    },
     below(path) {
       const below = [...view.common, ...resolvePath(path, view).names];
       return volumeFilesystem(volume, options, { ...viewpoint, below });
     },
     stat: async (path) => volume.stat(resolvePath(path, view)),
     read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
-    async write(path, data, condition = {}) {
+    async write(path, data, options = {}) {
+      const condition = readOptions("write()", options, versionFields);
+      readArgument("data", data, is.required(contentField));
       const place = fileOnly(resolveForWriting(path, view));
       const bytes = typeof data === "string" ? Buffer.from(data) : data;
       if (bytes.byteLength > limits.fileBytes) throw tooLarge(place.path, limits.fileBytes);

@@ -1,3 +1,4 @@
+import { readArgument, required, text } from "../../protocol/options.ts";
 import { fileError, quotePath } from "./file-error.ts";
 
 /** A pattern for a list; "any" matches any number of its values. */
@@ -13,6 +14,7 @@ const maxExpanded = 4_000; // total characters of all alternatives
  * costs at most the length of all alternatives times that of the path; unlike a regular expression it cannot blow up.
  */
 export function compileGlob(pattern: string) {
+  readArgument("pattern", pattern, required(text, '"**/*.md"'));
   if (pattern === "" || pattern.length > maxPattern || /\p{Cc}/u.test(pattern)) {
     throw invalid(pattern, `it must have 1 to ${maxPattern} characters on one line`);
   }

@@ -4,6 +4,14 @@ import { lstat, mkdir, opendir, realpath, rename, unlink } from "node:fs/promise
 import { posix, resolve, sep } from "node:path";
 import { RivuletError } from "../../protocol/error.ts";
 import {
+  type Fields,
+  flag,
+  name,
+  readArgument,
+  readOptions,
+  required,
+} from "../../protocol/options.ts";
+import {
   canHold,
   createFile,
   type Directory,
@@ -21,6 +29,7 @@ import {
   type FilesystemOptions,
   type FoundFile,
   fileLimits,
+  filesystemFields,
   type Listing,
   type OnVersion,
   unreadBecause,
@@ -38,10 +47,13 @@ export interface LocalFilesystemOptions extends FilesystemOptions {
   readonly handles?: boolean;
 }
 
+const localFields: Fields<LocalFilesystemOptions> = { ...filesystemFields, handles: flag };
 const batchSize = 1_000;
 
 /** Creates a filesystem in a directory of this machine, which is created on first use. It never follows a link. */
-export function localFilesystem(root: string, options: LocalFilesystemOptions = {}): Filesystem {
+export function localFilesystem(root: string, given: LocalFilesystemOptions = {}): Filesystem {
+  readArgument("root", root, required(name, '"./workspace"'));
+  const options = readOptions("localFilesystem()", given, localFields);
   return volumeFilesystem(localVolume(resolve(root), options), options);
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { oneOf, readArgument, required, text } from "../../protocol/options.ts";
 import { fileError, quotePath } from "./file-error.ts";
 
 /** The owner of private files: other users, sessions or agents cannot reach them. */
@@ -9,6 +10,9 @@ export interface Namespace {
 
 /** Which tasks share files. */
 export type IsolationScope = Namespace["scope"] | "global";
+
+/** The rule for an isolation scope. */
+export const scopeField = oneOf<IsolationScope>("session", "user", "agent", "global");
 
 /** The ids of a running task that can select a namespace. */
 export interface TaskOwner {
@@ -189,6 +193,7 @@ export function resolveForWriting(path: string, view: View): Place {
 }
 
 function namesOf(path: string, view: View): readonly string[] {
+  readArgument("path", path, required(text, '"notes/today.md"'));
   if (!path.isWellFormed() || Buffer.byteLength(path) > maxPathBytes) {
     const rule = `must be well-formed text of at most ${maxPathBytes} bytes`;
     throw fileError("invalid_path", `The path ${quotePath(path.toWellFormed())} ${rule}.`);

@@ -1,5 +1,7 @@
 import { RivuletError } from "../../protocol/error.ts";
+import { type Fields, name, readArgument, readOptions, required } from "../../protocol/options.ts";
 import type { Files } from "../../protocol/store.ts";
+import { withFilesField } from "../../store/index.ts";
 import { changed, fileError, notADirectory, notAFile, notFound, tooLarge } from "./file-error.ts";
 import {
   type FileStat,
@@ -7,6 +9,7 @@ import {
   type FilesystemOptions,
   type FoundFile,
   fileLimits,
+  filesystemFields,
   type Volume,
   volumeFilesystem,
 } from "./filesystem.ts";
@@ -18,6 +21,7 @@ export interface StoreFilesystemOptions extends FilesystemOptions {
   readonly prefix?: string;
 }
 
+const storeFields: Fields<StoreFilesystemOptions> = { ...filesystemFields, prefix: name };
 const pageSize = 1_000;
 // Sorts after every name; no name may contain it.
 const lastCharacter = "\u{10ffff}";
@@ -25,8 +29,10 @@ const lastCharacter = "\u{10ffff}";
 /** Creates a filesystem in a store, which every process with the store can reach. */
 export function storeFilesystem(
   store: { readonly files: Files },
-  options: StoreFilesystemOptions = {},
+  given: StoreFilesystemOptions = {},
 ): Filesystem {
+  readArgument("store", store, required(withFilesField));
+  const options = readOptions("storeFilesystem()", given, storeFields);
   const { prefix = "workspace", limits } = options;
   if (!/^[\w-]+(?:[./][\w-]+)*$/.test(prefix)) {
     const message = `prefix must be names joined by "/" or ".", got ${JSON.stringify(prefix)}.`;

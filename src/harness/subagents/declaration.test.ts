@@ -30,7 +30,7 @@ describe("checkDeclarations", () => {
         name: "a",
         description: "All that a local one can have.",
         displayName: "A",
-        timeoutSeconds: 0,
+        timeoutMs: 0,
         output,
         permissions: { deny: ["write_*"] },
         budget: { tokens: 1 },
@@ -41,9 +41,9 @@ describe("checkDeclarations", () => {
         workspaceMode: "shared",
         leaf: false,
         subagents: [base],
-        instructions: "Do it.",
+        systemPrompt: "Do it.",
       },
-      { name: "b", description: "B", workspace: "defs/b", timeoutSeconds: 600 },
+      { name: "b", description: "B", workspace: "defs/b", timeoutMs: 600_000 },
       { name: "c", description: "C", url, headers: { a: "b" }, allowPrivateNetwork: true },
       { name: "d", description: "D", url: "http://localhost:1", headers: async () => ({}) },
       { name: "e", description: "E", agent },
@@ -60,7 +60,7 @@ describe("checkDeclarations", () => {
   });
 
   it("treats undefined as absent", () => {
-    expect(problemOf({ ...base, url, model: undefined, instructions: undefined })).toBeUndefined();
+    expect(problemOf({ ...base, url, model: undefined, systemPrompt: undefined })).toBeUndefined();
   });
 
   it.each(["", "-a", "_a", "a b", "a/b", "a.b", "ä", "a".repeat(64), "con", "COM1", 7, undefined])(
@@ -89,7 +89,7 @@ describe("checkDeclarations", () => {
   it.each([
     [{ url, model: "openai:x" }, "has both url and model"],
     [{ url, tools: [] }, "has both url and tools"],
-    [{ url, instructions: "x" }, "has both url and instructions"],
+    [{ url, systemPrompt: "x" }, "has both url and systemPrompt"],
     [{ url, workspace: "x" }, "has both url and workspace"],
     [{ url, agent }, "has both url and agent"],
     [{ agent, create }, "has both agent and create"],
@@ -97,44 +97,45 @@ describe("checkDeclarations", () => {
     [{ create, headers: {} }, "has both create and headers"],
     [{ headers: {} }, "has headers without url"],
     [{ allowPrivateNetwork: true }, "has allowPrivateNetwork without url"],
-    [{ instructions: "x", workspace: "y" }, "has both instructions and workspace"],
+    [{ systemPrompt: "x", workspace: "y" }, "has both systemPrompt and workspace"],
     [{ subagents: [] }, "is a leaf and has subagents"],
     [{ leaf: true, subagents: [] }, "is a leaf and has subagents"],
-    [{ systemPrompt: "x" }, 'has an unknown setting "systemPrompt"'],
+    [{ instructions: "x" }, "has no option `instructions`"],
+    [{ timeoutSeconds: 5 }, "has no option `timeoutSeconds`"],
     [{ description: " " }, "has no description"],
     [{ description: undefined }, "has no description"],
-    [{ maxIters: 0 }, "has maxIters 0"],
-    [{ maxIters: 1.5 }, "has maxIters 1.5"],
-    [{ maxIters: "8" }, 'has maxIters "8"'],
-    [{ timeoutSeconds: -1 }, "has timeoutSeconds -1"],
-    [{ timeoutSeconds: 601 }, "has timeoutSeconds 601"],
-    [{ timeoutSeconds: Number.NaN }, "has timeoutSeconds NaN"],
-    [{ workspaceMode: "Shared" }, 'has workspaceMode "Shared"'],
-    [{ workspace: "" }, 'has workspace ""'],
-    [{ instructions: 3 }, "has instructions 3"],
-    [{ tools: "read_file" }, 'has tools "read_file"'],
-    [{ tools: [""] }, "has tools [ '' ]"],
-    [{ output: "x" }, 'has output "x"'],
+    [{ maxIters: 0 }, "`maxIters` must be an integer of at least 1, got 0"],
+    [{ maxIters: 1.5 }, "`maxIters` must be an integer of at least 1, got 1.5"],
+    [{ maxIters: "8" }, '`maxIters` must be an integer of at least 1, got "8"'],
+    [{ timeoutMs: -1 }, "`timeoutMs` must be a number from 0"],
+    [{ timeoutMs: 600_001 }, "`timeoutMs` must be a number from 0"],
+    [{ timeoutMs: Number.NaN }, "`timeoutMs` must be a number from 0"],
+    [{ workspaceMode: "Shared" }, '`workspaceMode` must be "isolated" or "shared", got "Shared"'],
+    [{ workspace: "" }, '`workspace` must be the path of a directory, got ""'],
+    [{ systemPrompt: 3 }, "`systemPrompt` must be a string, got 3"],
+    [{ tools: "read_file" }, "`tools` must be an array of tools and"],
+    [{ tools: [""] }, "`tools` must be an array of tools and"],
+    [{ output: "x" }, '`output` must be a Standard Schema, such as a zod schema, got "x"'],
     [{ permissions: { deny: "rm" } }, "has invalid permissions: permissions.deny must be an array"],
-    [{ agent: {} }, "has agent {}"],
-    [{ create: {} }, "has create {}"],
+    [{ agent: {} }, "`agent` must be an Agent, such as a ReActAgent, got an object"],
+    [{ create: {} }, "`create` must be a function, got an object"],
     [{ model: "nobody:x" }, 'has a model that cannot be used: There is no provider "nobody"'],
     [{ model: "gpt" }, "has a model that cannot be used"],
-    [{ url: "agents.example" }, 'has url "agents.example"'],
-    [{ url: "ftp://agents.example" }, 'has url "ftp://agents.example"'],
-    [{ url: 3 }, "has url 3"],
+    [{ url: "agents.example" }, "`url` must be a URL that starts with https:// or http://"],
+    [{ url: "ftp://agents.example" }, "`url` must be a URL that starts with"],
+    [{ url: 3 }, "`url` must be a URL that starts with"],
     [{ url: "https://user:secret@agents.example" }, "has a url with a password"],
   ])("refuses %j", (more, problem) => {
-    expect(problemOf({ ...base, ...more })).toContain(`The subagent "reviewer" ${problem}`);
+    expect(problemOf({ ...base, ...more })).toMatch(/^Subagent reviewer:? /);
+    expect(problemOf({ ...base, ...more })).toContain(problem);
   });
 
   it("checks nested declarations, and values that are not declarations", () => {
     const inner = { name: "inner", description: "I", maxIters: 0 };
     expect(problemOf({ ...base, leaf: false, subagents: [inner] })).toContain(
-      'The subagent "inner" has maxIters 0',
+      "Subagent inner: `maxIters` must be",
     );
-    expect(problemOf("reviewer")).toBe('A subagent must be an object, got "reviewer".');
-    expect(() => checkDeclarations({} as never)).toThrow("subagents must be an array, got {}.");
+    expect(problemOf("reviewer")).toBe('Subagent takes an object, got "reviewer".');
   });
 });
 
@@ -145,11 +146,11 @@ it("does not compile with keys that exclude each other", () => {
     // @ts-expect-error
     { ...base, url, tools: [] },
     // @ts-expect-error
-    { ...base, url, instructions: "x" },
+    { ...base, url, systemPrompt: "x" },
     // @ts-expect-error
     { ...base, headers: {} },
     // @ts-expect-error
-    { ...base, instructions: "x", workspace: "y" },
+    { ...base, systemPrompt: "x", workspace: "y" },
     // @ts-expect-error
     { ...base, agent, create },
     // @ts-expect-error

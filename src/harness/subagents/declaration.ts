@@ -1,13 +1,4 @@
-import { inspect } from "node:util";
-import {
-  anything,
-  callback,
-  count,
-  type Field,
-  invalid,
-  number,
-  text,
-} from "../../agent/base/validation.ts";
+import { budgetField } from "../../agent/base/budget.ts";
 import { checkModel, type Model } from "../../agent/model/resolve.ts";
 import {
   type Permissions,
@@ -18,6 +9,8 @@ import { definitionOf, type Tool } from "../../agent/tool/tool.ts";
 import type { Agent, Awaitable, Budget, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
+import * as is from "../../protocol/options.ts";
+import { describe, type Field, invalid, ownerOf, readOptions } from "../../protocol/options.ts";
 import { nameProblem } from "../filesystem/path.ts";
 
 interface SubagentBase {
@@ -27,8 +20,8 @@ interface SubagentBase {
   readonly description: string;
   /** The name for people. */
   readonly displayName?: string;
-  /** How long a call waits by default, from 0 to 600 seconds; 0 runs it in the background. */
-  readonly timeoutSeconds?: number;
+  /** How long a call waits by default, at most 600 000 ms (ten minutes); 0 runs it in the background. */
+  readonly timeoutMs?: number;
   /** The schema of its result. */
   readonly output?: StandardSchema;
   readonly permissions?: Permissions;
@@ -49,11 +42,11 @@ interface LocalBase extends SubagentBase, Without<RemoteKey | "agent" | "create"
   readonly subagents?: readonly SubagentDeclaration[];
 }
 
-/** A subagent that runs in this process. It gets `instructions`, or the AGENTS.md of the directory `workspace`. */
+/** A subagent that runs in this process. It gets a `systemPrompt`, or the AGENTS.md of the directory `workspace`. */
 export type LocalSubagent = LocalBase &
   (
-    | { readonly instructions?: string; readonly workspace?: never }
-    | { readonly workspace: string; readonly instructions?: never }
+    | { readonly systemPrompt?: string; readonly workspace?: never }
+    | { readonly workspace: string; readonly systemPrompt?: never }
   );
 
 interface RemoteSubagent extends SubagentBase, Without<LocalKey | "agent" | "create"> {
@@ -84,40 +77,40 @@ type LocalKey = keyof typeof fields.local;
 type RemoteKey = keyof typeof fields.url;
 
 const maxDeclarations = 256;
-const maxTimeoutSeconds = 600;
+const maxTimeoutMs = 600_000;
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 const fields = {
   common: {
-    name: anything,
-    description: anything,
-    displayName: anything,
-    timeoutSeconds: number(
-      `a number from 0 (in the background) to ${maxTimeoutSeconds}`,
-      (seconds) => seconds >= 0 && seconds <= maxTimeoutSeconds,
+    name: is.anything,
+    description: is.anything,
+    displayName: is.text,
+    timeoutMs: is.number(
+      `a number from 0 (in the background) to ${maxTimeoutMs} (milliseconds)`,
+      (ms) => ms >= 0 && ms <= maxTimeoutMs,
     ),
     output: { fits: isSchema, expected: "a Standard Schema, such as a zod schema" },
-    permissions: anything,
-    budget: anything,
+    permissions: is.anything,
+    budget: budgetField,
   },
   local: {
-    model: anything,
-    maxIters: count,
+    model: is.anything,
+    maxIters: is.count,
     tools: { fits: isToolList, expected: "an array of tools and of names or globs of tools" },
-    skills: anything,
-    workspaceMode: { fits: isMode, expected: '"isolated" or "shared"' },
-    leaf: anything,
-    subagents: anything,
-    instructions: text,
+    skills: is.listOf(is.text),
+    workspaceMode: is.oneOf("isolated", "shared"),
+    leaf: is.flag,
+    subagents: is.list,
+    systemPrompt: is.text,
     workspace: { fits: isText, expected: "the path of a directory" },
   },
   url: {
     url: { fits: isWebAddress, expected: "a URL that starts with https:// or http://" },
-    headers: anything,
-    allowPrivateNetwork: anything,
+    headers: is.anything,
+    allowPrivateNetwork: is.flag,
   },
   agent: { agent: { fits: isAgent, expected: "an Agent, such as a ReActAgent" } },
-  create: { create: callback },
+  create: { create: is.callback },
 } as const satisfies Record<string, Record<string, Field>>;
 const allFields: Readonly<Record<string, Field>> = Object.assign({}, ...Object.values(fields));
 const kinds = ["url", "agent", "create"] as const;
@@ -129,9 +122,6 @@ export function isLocal(declaration: SubagentDeclaration): declaration is LocalS
 
 /** Throws `invalid_settings` if a declaration, or the combination of them, is invalid. */
 export function checkDeclarations(declarations: readonly SubagentDeclaration[]): void {
-  if (!Array.isArray(declarations)) {
-    throw invalid(`subagents must be an array, got ${quote(declarations)}.`, "Pass [{ name, … }].");
-  }
   if (declarations.length > maxDeclarations) {
     const hint = `Declare at most ${maxDeclarations}.`;
     throw invalid(`There are ${declarations.length} subagents.`, hint);
@@ -142,7 +132,7 @@ export function checkDeclarations(declarations: readonly SubagentDeclaration[]):
     const folded = declaration.name.toLowerCase();
     if (names.has(folded)) {
       const hint = "Rename one of them. Names are case-insensitive.";
-      throw invalid(`Two subagents have the name ${quote(declaration.name)}.`, hint);
+      throw invalid(`Two subagents have the name ${describe(declaration.name)}.`, hint);
     }
     names.add(folded);
   }
@@ -150,13 +140,10 @@ export function checkDeclarations(declarations: readonly SubagentDeclaration[]):
 
 /** Throws `invalid_settings` if a declaration is invalid. */
 export function checkDeclaration(declaration: unknown): asserts declaration is SubagentDeclaration {
-  if (typeof declaration !== "object" || declaration === null) {
-    const message = `A subagent must be an object, got ${quote(declaration)}.`;
-    throw invalid(message, "Pass { name, description, … }.");
-  }
-  const settings = declaration as Settings;
+  const owner = ownerOf("Subagent", declaration);
+  const settings = readOptions(owner, declaration as Settings, allFields, `${owner}: `);
   const refuse: Refuse = (problem, hint) => {
-    throw invalid(`The subagent ${quote(settings.name)} ${problem}.`, hint);
+    throw invalid(`${owner} ${problem}.`, hint);
   };
   checkName(settings.name);
   if (!isText(settings.description)) {
@@ -175,25 +162,21 @@ function checkName(name: unknown): void {
   const problem = isValid ? nameProblem(name) : "is too long or has other characters";
   if (problem === undefined) return;
   const hint = "Use a letter or digit, then letters, digits, _ and -, at most 63 characters.";
-  throw invalid(`${quote(name)} cannot be the name of a subagent: it ${problem}.`, hint);
+  throw invalid(`${describe(name)} cannot be the name of a subagent: it ${problem}.`, hint);
 }
 
 function checkKeys(settings: Settings, refuse: Refuse): void {
-  const present = Object.keys(settings).filter((key) => settings[key] !== undefined);
+  const present = Object.keys(settings);
   const kind = kinds.find((key) => settings[key] !== undefined) ?? "local";
   const allowed = { ...fields.common, ...fields[kind] };
   const extra = present.find((key) => !Object.hasOwn(allowed, key));
-  if (extra !== undefined && !Object.hasOwn(allFields, extra)) {
-    const keys = Object.keys(allFields).join(", ");
-    refuse(`has an unknown setting ${quote(extra)}`, `Use one of: ${keys}.`);
-  }
   if (extra !== undefined && kind === "local") {
     refuse(`has ${extra} without url`, `Remove ${extra}: only a remote subagent can have it.`);
   }
   if (extra !== undefined) refuse(`has both ${kind} and ${extra}`, `Remove ${extra} or ${kind}.`);
-  if (present.includes("instructions") && present.includes("workspace")) {
-    const hint = "Remove one of them: the AGENTS.md of its workspace has its instructions.";
-    refuse("has both instructions and workspace", hint);
+  if (present.includes("systemPrompt") && present.includes("workspace")) {
+    const hint = "Remove one of them: the AGENTS.md of its workspace is its system prompt.";
+    refuse("has both systemPrompt and workspace", hint);
   }
   if (settings.leaf !== false && present.includes("subagents")) {
     refuse("is a leaf and has subagents", "Set leaf: false, or remove subagents.");
@@ -201,11 +184,6 @@ function checkKeys(settings: Settings, refuse: Refuse): void {
 }
 
 function checkValues(settings: Settings, refuse: Refuse): void {
-  for (const [key, { fits, expected }] of Object.entries(allFields)) {
-    const value = settings[key];
-    if (value !== undefined && !fits(value))
-      refuse(`has ${key} ${quote(value)}`, `Pass ${expected}.`);
-  }
   const { model, url, subagents, permissions } = settings;
   const problem = permissionsProblem(permissions);
   if (problem !== undefined) refuse(`has invalid permissions: ${problem}`, permissionsHint);
@@ -237,22 +215,10 @@ function isSchema(value: unknown): boolean {
   return typeof value === "object" || typeof value === "function";
 }
 
-function isMode(value: unknown): boolean {
-  return value === "isolated" || value === "shared";
-}
-
 function isWebAddress(value: unknown): boolean {
   return isText(value) && /^https?:$/.test(URL.parse(value)?.protocol ?? "");
 }
 
 function isAgent(value: unknown): boolean {
   return typeof (value as Partial<Agent> | null)?.run === "function";
-}
-
-function quote(value: unknown): string {
-  const isString = typeof value === "string";
-  const text = isString
-    ? JSON.stringify(value)
-    : inspect(value, { depth: 1, breakLength: Infinity });
-  return text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text;
 }

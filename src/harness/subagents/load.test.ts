@@ -64,7 +64,7 @@ describe("a file", () => {
       model: "openai:gpt-5-mini",
       maxIters: 8,
       tools: ["read_file", "grep_*"],
-      instructions: "You review.\n\nAlways.",
+      systemPrompt: "You review.\n\nAlways.",
     });
   });
 
@@ -88,12 +88,12 @@ describe("a file", () => {
       fenced(`${description}\nmodel:\nmaxIters:\ntools:\nworkspace:`, "Review."),
     ],
   ])("with %s is read", async (_, text) => {
-    expect(await good(text)).toEqual({ ...plain, instructions: "Review." });
+    expect(await good(text)).toEqual({ ...plain, systemPrompt: "Review." });
   });
 
   it("keeps --- inside a value and in its body", async () => {
     const read = await good(fenced('description: "a --- b"', "One.\n---\nTwo."));
-    expect(read).toEqual({ ...plain, description: "a --- b", instructions: "One.\n---\nTwo." });
+    expect(read).toEqual({ ...plain, description: "a --- b", systemPrompt: "One.\n---\nTwo." });
   });
 
   it.each([
@@ -157,9 +157,21 @@ describe("a file", () => {
     ["no description", fenced("model: openai:x"), "has no description"],
     ["a blank description", fenced("description: ' '"), "has no description"],
     ["a description that is not a string", fenced("description: [a]"), "has no description"],
-    ["a number that is none", fenced(`${description}\nmaxIters: many`), 'has maxIters "many"'],
-    ["a number too small", fenced(`${description}\nmaxIters: '0'`), "has maxIters 0"],
-    ["half a number", fenced(`${description}\nsteps: 1.5`), "has maxIters 1.5"],
+    [
+      "a number that is none",
+      fenced(`${description}\nmaxIters: many`),
+      '`maxIters` must be an integer of at least 1, got "many"',
+    ],
+    [
+      "a number too small",
+      fenced(`${description}\nmaxIters: '0'`),
+      "`maxIters` must be an integer of at least 1, got 0",
+    ],
+    [
+      "half a number",
+      fenced(`${description}\nsteps: 1.5`),
+      "`maxIters` must be an integer of at least 1, got 1.5",
+    ],
     ["an unknown model", fenced(`${description}\nmodel: nobody:x`), 'no provider "nobody"'],
     [
       "a model without provider",
@@ -176,8 +188,16 @@ describe("a file", () => {
       fenced(`${description}\nmodel: {a: b}`),
       "must be a model, got an object",
     ],
-    ["tools that are none", fenced(`${description}\ntools: 3`), "has tools 3"],
-    ["a tool that is none", fenced(`${description}\ntools: [a, 3]`), "has tools"],
+    [
+      "tools that are none",
+      fenced(`${description}\ntools: 3`),
+      "`tools` must be an array of tools and of names or globs of tools, got 3",
+    ],
+    [
+      "a tool that is none",
+      fenced(`${description}\ntools: [a, 3]`),
+      "`tools` must be an array of tools",
+    ],
     [
       "a tool that is a map",
       fenced(`${description}\ntools: [{name: a}]`),
@@ -189,7 +209,11 @@ describe("a file", () => {
       fenced(`${description}\nworkspace: defs/x`),
       "must have the keys",
     ],
-    ["a path that is none", fenced(`${description}\nworkspace: {path: [a]}`), "has workspace"],
+    [
+      "a path that is none",
+      fenced(`${description}\nworkspace: {path: [a]}`),
+      "`workspace` must be the path",
+    ],
     ["a path outside", fenced(`${description}\nworkspace: {path: ../x}`), "outside the workspace"],
     [
       "an absolute path",

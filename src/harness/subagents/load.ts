@@ -142,7 +142,7 @@ function declarationOf(name: string, data: Data, body: string) {
     tools: toolsOf(data.tools),
     workspaceMode: place.mode,
     workspace: place.path,
-    instructions: isSet(place.path) || body === "" ? undefined : body,
+    systemPrompt: isSet(place.path) || body === "" ? undefined : body,
   };
   const entries = Object.entries(settings).filter(([, value]) => isSet(value));
   const declaration: unknown = Object.fromEntries(entries);

@@ -38,13 +38,13 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
   it("uses the main workspace without instructions for general-purpose", async () => {
     const mirror = { name: "general-purpose", description: "Like you." };
     const placed = await placeSubagent({ ...mirror, workspaceMode: "shared" }, main);
-    expect(placed).toEqual({ files: main, instructions: "" });
+    expect(placed).toEqual({ files: main, systemPrompt: "" });
   });
 
   it("uses the path and its AGENTS.md when isolated", async () => {
     const declaration = { ...base, workspace: "./defs/reviewer" };
-    const { files, instructions } = await placeSubagent(declaration, main);
-    expect(instructions).toBe("You review.");
+    const { files, systemPrompt } = await placeSubagent(declaration, main);
+    expect(systemPrompt).toBe("You review.");
     await files.write("notes.md", "mine");
     expect(await textOf(main, "defs/reviewer/notes.md")).toBe("mine");
     await expect(files.read("../../AGENTS.md")).rejects.toMatchObject({
@@ -56,14 +56,14 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     const declaration = { ...base, workspace: "defs/reviewer", workspaceMode: "shared" } as const;
     expect(await placeSubagent(declaration, main)).toEqual({
       files: main,
-      instructions: "You review.",
+      systemPrompt: "You review.",
     });
   });
 
   it("uses the instructions and an own directory when isolated without a path", async () => {
-    const declaration = { ...base, instructions: "Review." };
-    const { files, instructions } = await placeSubagent(declaration, main);
-    expect(instructions).toBe("Review.");
+    const declaration = { ...base, systemPrompt: "Review." };
+    const { files, systemPrompt } = await placeSubagent(declaration, main);
+    expect(systemPrompt).toBe("Review.");
     expect(await files.list("")).toEqual({ entries: [], cut: false });
     await files.write("report.md", "mine");
     const path = "agents/reviewer/workspace/report.md";
@@ -77,17 +77,17 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
   });
 
   it("uses the instructions and the main workspace when shared without a path", async () => {
-    const declaration = { ...base, instructions: "Review.", workspaceMode: "shared" } as const;
+    const declaration = { ...base, systemPrompt: "Review.", workspaceMode: "shared" } as const;
     expect(await placeSubagent(declaration, main)).toEqual({
       files: main,
-      instructions: "Review.",
+      systemPrompt: "Review.",
     });
   });
 
   it("has no instructions without an AGENTS.md or directory", async () => {
     await main.write("defs/empty/notes.md", "");
     for (const workspace of ["defs/empty", "defs/none"]) {
-      expect((await placeSubagent({ ...base, workspace }, main)).instructions, workspace).toBe("");
+      expect((await placeSubagent({ ...base, workspace }, main)).systemPrompt, workspace).toBe("");
     }
   });
 
@@ -95,7 +95,7 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     const workspace = "defs/reviewer";
     const one = await placeSubagent({ ...base, workspace }, main);
     const other = await placeSubagent({ ...base, name: "second", workspace }, main);
-    expect(other.instructions).toBe(one.instructions);
+    expect(other.systemPrompt).toBe(one.systemPrompt);
   });
 
   it.each(["..", "defs/../../x", "/etc", "~root"])("refuses the path %j", async (workspace) => {
@@ -114,7 +114,7 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
       const placed = placeSubagent({ ...base, workspace }, main);
       await expect(placed).rejects.toMatchObject({ code: "read_only" });
       const shared = { ...base, workspace, workspaceMode: "shared" } as const;
-      expect(await placeSubagent(shared, main)).toEqual({ files: main, instructions: "" });
+      expect(await placeSubagent(shared, main)).toEqual({ files: main, systemPrompt: "" });
     },
   );
 
@@ -129,8 +129,8 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     const place = (roots: readonly string[]) =>
       placeSubagent({ ...base, workspace }, main, { roots });
     for (const root of [outside, workspace]) {
-      const { files, instructions } = await place([join(directory, "no"), root]);
-      expect(instructions).toBe("From elsewhere.");
+      const { files, systemPrompt } = await place([join(directory, "no"), root]);
+      expect(systemPrompt).toBe("From elsewhere.");
       await files.write("notes.md", root);
       expect(await readFile(join(workspace, "notes.md"), "utf8")).toBe(root);
     }

@@ -14,21 +14,21 @@ export interface PlacementOptions {
 }
 
 /**
- * Returns the files and instructions of a subagent. With `workspace`, an isolated subagent works there, and a shared one
- * only takes its instructions from there. Without it, an isolated subagent works in `agents/<name>/workspace`.
+ * Returns the files and system prompt of a subagent. With `workspace`, an isolated subagent works there, and a shared one
+ * only takes its system prompt from there. Without it, an isolated subagent works in `agents/<name>/workspace`.
  */
 export async function placeSubagent(
   declaration: LocalSubagent,
   main: Filesystem,
   options: PlacementOptions = {},
-): Promise<{ readonly files: Filesystem; readonly instructions: string }> {
-  const { name, workspace, workspaceMode = "isolated", instructions = "" } = declaration;
+): Promise<{ readonly files: Filesystem; readonly systemPrompt: string }> {
+  const { name, workspace, workspaceMode = "isolated", systemPrompt = "" } = declaration;
   const isShared = workspaceMode === "shared";
   if (workspace === undefined) {
-    return { files: isShared ? main : main.below(`agents/${name}/workspace`), instructions };
+    return { files: isShared ? main : main.below(`agents/${name}/workspace`), systemPrompt };
   }
   const definition = await openDefinition(workspace, main, { ...options, isShared });
-  return { files: isShared ? main : definition, instructions: await personaIn(definition) };
+  return { files: isShared ? main : definition, systemPrompt: await personaIn(definition) };
 }
 
 /** Opens the directory that defines a subagent; throws if it is outside the allowed directories or not workable. */

@@ -116,7 +116,7 @@ function agentSource(
       return withDeclaration(made, declaration);
     });
   }
-  throw new Error(`Subagent ${declaration.name} has no agent, create or instructions.`);
+  throw new Error(`Subagent ${declaration.name} has no agent, create or systemPrompt.`);
 }
 
 function withDeclaration(
@@ -199,7 +199,7 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     description,
     model: declaration.model ?? options.model,
     modelOptions: declaration.model === undefined ? options.modelOptions : undefined,
-    systemPrompt: joinSections(placed?.instructions ?? declaration.instructions, subagentContext),
+    systemPrompt: joinSections(placed?.systemPrompt ?? declaration.systemPrompt, subagentContext),
     ...(placed && {
       filesystem: placed.files,
       contextFiles: withoutPersona(options.contextFiles),

@@ -9,7 +9,7 @@ import { type Child, childrenOf } from "./children.ts";
 import type { Roster, RosterEntry } from "./roster.ts";
 
 /** How long a call waits for a child by default. */
-export const defaultSeconds = 30;
+export const defaultWaitMs = 30_000;
 
 /** Runs a child for a call and returns its report for the model. */
 export async function runSubagent(
@@ -27,16 +27,16 @@ export async function runSubagent(
     depth: depth + 1,
     ...(userId !== undefined && { userId }),
   });
-  const seconds =
-    options.seconds ??
-    context.get<number>("subagentTimeoutSeconds") ??
-    declaration?.timeoutSeconds ??
-    defaultSeconds;
-  const isSync = seconds > 0;
+  const timeoutMs =
+    (options.seconds === undefined ? undefined : options.seconds * 1_000) ??
+    context.get<number>("subagentTimeoutMs") ??
+    declaration?.timeoutMs ??
+    defaultWaitMs;
+  const isSync = timeoutMs > 0;
   const outcome = await context.runChild(agent, options.prompt, {
     agentId: entry.name,
     mode: isSync ? "sync" : "background",
-    ...(isSync && { timeoutMs: seconds * 1_000 }),
+    ...(isSync && { timeoutMs }),
     ...(label !== undefined && { label }),
     child: { sessionId, agentKey, isKnown: options.isKnown },
     ...(declaration?.output && { output: declaration.output }),

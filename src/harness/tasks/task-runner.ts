@@ -1,3 +1,4 @@
+import { agentField } from "../../agent/base/validation.ts";
 import { answerRows } from "../../agent/drive/answers.ts";
 import { unknownTask } from "../../agent/drive/cancel.ts";
 import { processOf } from "../../agent/drive/process.ts";
@@ -9,9 +10,18 @@ import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import * as is from "../../protocol/options.ts";
+import {
+  type Fields,
+  invalid,
+  ownerOf,
+  readArgument,
+  readOptions,
+} from "../../protocol/options.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 
 const batchSize = 100;
+const agentsHint = "Pass agents with the same store: taskRunner({ agents: [lead] }).";
 
 /** Options of a task runner. */
 export interface TaskRunnerOptions {
@@ -38,15 +48,24 @@ export interface TaskRunner {
   shutDown(): Promise<void>;
 }
 
+const fields: Fields<TaskRunnerOptions> = {
+  agents: is.required(is.listOf(agentField), "[lead]"),
+  lostTasks: is.oneOf("resume", "fail"),
+  intervalMs: is.duration,
+  clock: is.clock,
+  onProblem: is.callback,
+};
+
 /** Creates a task runner for these agents. */
-export function taskRunner(options: TaskRunnerOptions): TaskRunner {
+export function taskRunner(given: TaskRunnerOptions): TaskRunner {
+  const options = readOptions("taskRunner()", given, fields);
   const { agents, lostTasks = "resume", intervalMs = 2_000, clock = systemClock } = options;
   const settings = agents.map(settingsOf);
   const [first] = settings;
-  if (first === undefined) throw invalid("agents must not be empty.");
+  if (first === undefined) throw invalid("`agents` is empty.", agentsHint);
   const { store } = first;
   if (settings.some((one) => one.store !== store)) {
-    throw invalid("agents must use the same store.");
+    throw invalid("`agents` must use the same store.", agentsHint);
   }
   const ownerOf = (root: TaskRecord) => settings.find(({ name }) => name === root.agentName);
   const process = processOf(store);
@@ -104,6 +123,8 @@ export function taskRunner(options: TaskRunnerOptions): TaskRunner {
       looking = look();
     },
     async cancel(taskId, reason = "cancelled") {
+      readArgument("taskId", taskId, is.required(is.name));
+      readArgument("reason", reason, is.text);
       const record = await store.task(taskId);
       const root = record && (await store.task(record.rootTaskId));
       const owner = root && ownerOf(root);
@@ -149,18 +170,12 @@ async function expireApprovals(
 function settingsOf(agent: Agent): AgentSettings {
   const settings = settingsBehind(agent);
   if (settings) return settings;
-  throw invalid(`The agent ${agent.name} does not run in this process.`);
+  throw invalid(`${ownerOf("The agent", agent)} does not run in this process.`, agentsHint);
 }
 
 function unknownAgent(root: TaskRecord | undefined): RivuletError {
   const name = root?.agentName ?? "unknown";
   return new RivuletError("unknown_agent", `The task runner has no agent "${name}".`, {
     hint: "Pass all root agents that use the store.",
-  });
-}
-
-function invalid(message: string): RivuletError {
-  return new RivuletError("invalid_settings", message, {
-    hint: "Pass agents with the same store: taskRunner({ agents: [lead] }).",
   });
 }

@@ -6,7 +6,7 @@ import { childrenOf, describeChild } from "../subagents/children.ts";
 import type { Roster } from "../subagents/roster.ts";
 import {
   checkLabel,
-  defaultSeconds,
+  defaultWaitMs,
   findChild,
   findEntry,
   newChild,
@@ -23,7 +23,7 @@ const timeoutProperty = {
   type: "integer",
   minimum: 0,
   maximum: maxSeconds,
-  description: `How many seconds to wait for the answer; after that the subagent continues in the background. 0: do not wait. Defaults to ${defaultSeconds}.`,
+  description: `How many seconds to wait for the answer; after that the subagent continues in the background. 0: do not wait. Defaults to ${defaultWaitMs / 1_000}.`,
 };
 const labelProperty = { type: "string", minLength: 1, maxLength: maxLabel };
 

@@ -2,16 +2,24 @@ import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { readArgument, readOptions, required } from "../../protocol/options.ts";
 import { changed, fileError, quotePath } from "../filesystem/file-error.ts";
-import type { CutBy, FileStat, Filesystem } from "../filesystem/filesystem.ts";
-import { type IsolationScope, namespaceOf } from "../filesystem/path.ts";
+import {
+  type CutBy,
+  type FileStat,
+  type Filesystem,
+  filesystemField,
+} from "../filesystem/filesystem.ts";
+import { type IsolationScope, namespaceOf, scopeField } from "../filesystem/path.ts";
 import { type EditProblem, editText, exactText, linesOf } from "../filesystem/text.ts";
 
 /** Creates the tools that read, write and search files. The model sees file errors as results. */
 export function fileTools(
   filesystem: Filesystem,
-  { scope = "user" }: { readonly scope?: IsolationScope } = {},
+  options: { readonly scope?: IsolationScope } = {},
 ): readonly Tool[] {
+  readArgument("filesystem", filesystem, required(filesystemField, 'localFilesystem("files")'));
+  const { scope = "user" } = readOptions("fileTools()", options, { scope: scopeField });
   const tools = [readFile, writeFile, editFile, grepFiles, globFiles, listFiles];
   return tools.map((create) => create(filesystem, scope));
 }

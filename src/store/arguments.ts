@@ -1,0 +1,140 @@
+import * as is from "../protocol/options.ts";
+import { type Field, readArgument, type Shape } from "../protocol/options.ts";
+import type { Commit, Files, Store } from "../protocol/store.ts";
+
+/** The rules for the arguments of every method, by name and in order. */
+type Rules<Target> = { readonly [Method in keyof Target]: Shape };
+
+/** A number of which Infinity is no limit. */
+export const amount: Field = {
+  fits: (value) => typeof value === "number" && value >= 0,
+  expected: "a number of at least 0",
+};
+const text = is.required(is.text);
+const limit = is.required(amount);
+// NaN is a version of another kind of filesystem, which no file has.
+const version: Field = { fits: (value) => typeof value === "number", expected: "a number" };
+const cursor = is.required(is.number("an integer", Number.isInteger));
+const lease = objectWith("a lease", ["sessionId", "owner"], ["fence"]);
+const task = objectWith(
+  "a task record",
+  [
+    "taskId",
+    "rootTaskId",
+    "sessionId",
+    "agentId",
+    "agentName",
+    "agentKey",
+    "path",
+    "mode",
+    "status",
+  ],
+  ["depth", "createdAt", "committedOutput"],
+);
+const post = objectWith("an inbox row", ["id", "kind", "sessionId"]);
+const event = objectWith("an event", ["type", "task_id"]);
+const append: Field = {
+  fits: (value) => Array.isArray((value as Shape).messages),
+  expected: "an object with sessionId, at and messages",
+};
+const bytes: Field = { fits: (value) => value instanceof Uint8Array, expected: "a Uint8Array" };
+const watchKeys = ["log", "session", "task", "inbox"];
+const key: Field = {
+  fits: (value) => watchKeys.some((name) => typeof (value as Shape)[name] === "string"),
+  expected: `an object with one of ${watchKeys.join(", ")}`,
+};
+const commit: Readonly<Record<keyof Commit, Field>> = {
+  lease: is.required(lease),
+  log: text,
+  events: is.listOf(event),
+  appends: is.listOf(append),
+  tasks: is.listOf(task),
+  posts: is.listOf(post),
+  taken: is.listOf(text),
+  begins: is.text,
+};
+const rows = { conversation: is.text, sessionId: is.text, rootTaskId: is.text };
+const tasks = { ...rows, parentSessionId: is.text, status: is.listOf(text), limit: amount };
+const page = { limit: amount, before: is.name, userId: is.text, sessionId: is.text };
+const search = { text, userId: is.text, limit: amount };
+const needed = (fields: Shape) => is.required(is.options(fields));
+
+const storeRules: Rules<Omit<Store, "files" | "memory">> = {
+  acquire: { sessionId: text, owner: text, ttlMs: limit },
+  renew: { leases: is.required(is.listOf(lease)), ttlMs: limit },
+  release: { lease: is.required(lease) },
+  owner: { sessionId: text },
+  expired: { limit },
+  commit: { commit: needed(commit) },
+  enqueue: { record: is.required(task), options: is.options({ ifIdle: is.flag }) },
+  post: { rows: is.required(is.listOf(post)) },
+  posts: { query: needed(rows) },
+  read: { log: text, after: cursor, limit },
+  last: { log: text },
+  trim: { log: text, snapshot: needed({ through: cursor, tasks: is.list }) },
+  snapshot: { log: text },
+  session: { id: text, from: amount, limit: amount },
+  sessions: { query: needed(page) },
+  search: { query: needed(search) },
+  deleteSession: { id: text },
+  task: { id: text },
+  tasks: { query: needed(tasks) },
+  watch: { key: is.required(key), wake: is.required(is.callback) },
+  close: {},
+};
+const fileRules: Rules<Files> = {
+  get: { path: text },
+  put: { path: text, data: is.required(bytes), options: is.options({ ifVersion: version }) },
+  delete: { path: text },
+  list: { prefix: text, options: is.options({ limit: amount, after: is.text }) },
+};
+
+const files = is.withFunctions(...Object.keys(fileRules));
+const methods = is.withFunctions(...Object.keys(storeRules));
+/** The rule for a store of which only the files are used. */
+export const withFilesField: Field = {
+  fits: (value) => files.fits((value as Partial<Store>).files),
+  expected: "a store",
+  example: "memoryStore()",
+};
+/** The rule for an open store. */
+export const openStoreField: Field = {
+  ...withFilesField,
+  fits: (value) => methods.fits(value) && withFilesField.fits(value),
+};
+/** The rule for a store or the name of one. */
+export const storeField = is.or(openStoreField, '"memory" or "sqlite:path"', is.text.fits);
+
+/** The same store, which rejects bad arguments with `invalid_argument` before it reads or writes anything. */
+export function withCheckedArguments(store: Store): Store {
+  return { ...store, ...checked(store, storeRules), files: checked(store.files, fileRules) };
+}
+
+function checked<Target extends object>(target: Target, rules: Record<string, Shape>): Target {
+  const methods = Object.entries(rules).map(([method, fields]) => {
+    const run = target[method as keyof Target] as (...args: unknown[]) => unknown;
+    const names = Object.entries(fields);
+    const wrapped = (...args: unknown[]) => {
+      try {
+        for (const [index, [name, field]] of names.entries())
+          readArgument(name, args[index], field);
+      } catch (error) {
+        if (method === "watch") throw error;
+        return Promise.reject(error);
+      }
+      return run.apply(target, args);
+    };
+    return [method, wrapped];
+  });
+  return Object.fromEntries(methods) as Target;
+}
+
+function objectWith(expected: string, texts: readonly string[], numbers: readonly string[] = []) {
+  const has = (value: unknown, type: string) => (name: string) =>
+    typeof (value as Shape)[name] === type;
+  const fits = (value: unknown) =>
+    is.record.fits(value) &&
+    texts.every(has(value, "string")) &&
+    numbers.every(has(value, "number"));
+  return { fits, expected };
+}

@@ -1,0 +1,570 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import type {
+  HarnessAgentOptions,
+  ReActAgentOptions,
+  RunOptions,
+  StreamOptions,
+} from "../src/index.ts";
+import * as main from "../src/index.ts";
+import * as schema from "../src/schema/index.ts";
+import * as testing from "../src/testing/index.ts";
+import { badCalls, type Entry, methodsOf, problemOf } from "./support/bad-input.ts";
+
+const { memoryStore, ReActAgent, HarnessAgent, scriptedModel } = { ...main, ...testing };
+const directory = mkdtempSync(join(tmpdir(), "rivulet-bad-input-"));
+const unhandled: unknown[] = [];
+const onUnhandled = (reason: unknown) => unhandled.push(reason);
+process.on("unhandledRejection", onUnhandled);
+afterAll(() => void process.off("unhandledRejection", onUnhandled));
+
+const model = () => scriptedModel(() => "done");
+const ready = () => new ReActAgent({ name: "ready", model: model(), store: memoryStore() });
+const harness = () => {
+  const options = { model: model(), store: memoryStore(), filesystem: false } as const;
+  return new HarnessAgent({ name: "harness", ...options });
+};
+const look = () => main.tool({ name: "look", description: "Looks.", execute: () => "seen" });
+const clock = () => new testing.ManualClock();
+/** A clock with one sleeper, so that `sleeping()` resolves. */
+const asleep = () => {
+  const sleeping = clock();
+  void sleeping.sleep(1);
+  return sleeping;
+};
+const signal = () => new AbortController().signal;
+const execution = { timeoutMs: 100, maxAttempts: 1, initialBackoffMs: 1, maxBackoffMs: 1 };
+
+/** All options of a type: a new option does not compile until it is here. */
+type All<T> = { readonly [Name in keyof Required<T>]: unknown };
+
+const agentOptions = (): All<ReActAgentOptions> => ({
+  name: "lead",
+  agentId: "lead",
+  description: "Leads.",
+  model: model(),
+  systemPrompt: "Lead.",
+  tools: [look()],
+  toolkit: undefined,
+  toolSources: [],
+  hooks: [{ name: "audit", preCall() {} }],
+  prepareInput: (messages: unknown) => messages,
+  store: memoryStore(),
+  maxIters: 2,
+  parallel: true,
+  execution,
+  modelExecution: { ...execution, stallMs: 100 },
+  modelOptions: { temperature: 0 },
+  permissions: { allow: ["look"] },
+  approvalTimeoutMs: 100,
+  references: false,
+  rawReasoning: false,
+  budget: { tokens: 1_000 },
+  price: () => ({ amount: 1, currency: "USD" }),
+  context: { tenant: "acme" },
+  resolveChild: () => undefined,
+  wakeOnCompletion: false,
+  leaseMs: 10_000,
+  tracer: undefined,
+  clock: undefined,
+  ids: undefined,
+});
+const harnessOptions = (): All<HarnessAgentOptions> => ({
+  ...agentOptions(),
+  workspace: undefined,
+  filesystem: main.storeFilesystem(memoryStore()),
+  isolation: "user",
+  contextFiles: ["AGENTS.md"],
+  maxContextTokens: 100,
+  attachments: false,
+  eviction: { maxChars: 100 },
+  mcp: {},
+  toolsFile: { variables: {} },
+  subagents: [{ name: "helper", description: "Helps." }],
+  subagentFiles: undefined,
+  subagentRoots: [directory],
+  limits: { maxSpawnDepth: 1, childrenPerTask: 1, parallelChildren: 1 },
+  onWarning: () => {},
+});
+const runOptions = (): All<RunOptions> => ({
+  sessionId: "s",
+  userId: "u",
+  signal: signal(),
+  output: undefined,
+  until: "root",
+  onBusy: "queue",
+  onSuspended: "fail",
+  context: { tenant: "acme" },
+  budget: { tokens: 1_000 },
+  onWait: () => {},
+});
+const streamOptions = (): All<StreamOptions> => ({
+  ...runOptions(),
+  types: ["agent_result"],
+  incremental: true,
+  chunks: true,
+});
+
+/** Runs the agent too, because an option may only matter then. */
+const called = (agent: InstanceType<typeof ReActAgent>) => agent.call("Go.");
+const one = (run: (...args: never[]) => unknown, ...args: readonly unknown[]): Entry => ({
+  args: () => args,
+  run,
+});
+const withOptions = (
+  run: (...args: never[]) => unknown,
+  ...args: readonly (() => unknown)[]
+): Entry => ({ args: () => args.map((arg) => arg()), run, options: [args.length - 1] });
+const nothing: Entry = one(() => undefined);
+const methods = (
+  make: () => object | Promise<object>,
+  of: Readonly<Record<string, readonly unknown[]>>,
+) =>
+  Object.fromEntries(
+    Object.entries(of).map(([name, args]): [string, Entry] => [
+      name,
+      {
+        args: () => args,
+        options: args.flatMap((arg, at) => (isBag(arg) ? [at] : [])),
+        run: async (...given: never[]) => {
+          const made = (await make()) as Record<string, (...args: never[]) => unknown>;
+          return made[name]?.(...given);
+        },
+      },
+    ]),
+  );
+const isBag = (arg: unknown) => Object.getPrototypeOf(arg ?? 0) === Object.prototype;
+
+/** A class or function by name, what it takes, and the methods of what it returns. */
+interface Export {
+  readonly entry: Entry;
+  readonly made?: () => object | Promise<object>;
+  readonly methods?: Readonly<Record<string, Entry>>;
+  /** Methods that are not for users. */
+  readonly internal?: readonly string[];
+}
+
+const user = { userId: "u" };
+const agentMethods = (make: () => InstanceType<typeof ReActAgent>) => ({
+  run: withOptions(
+    (input, options) => make().run(input, options),
+    () => "Go.",
+    runOptions,
+  ),
+  stream: withOptions(
+    (input, options) => make().stream(input, options),
+    () => "Go.",
+    streamOptions,
+  ),
+  call: withOptions(
+    (input, options) => make().call(input, options),
+    () => "Go.",
+    runOptions,
+  ),
+  ...methods(make, {
+    approvals: [{ sessionId: "s" }],
+    attach: [{ sessionId: "s" }, { userId: "u", after: -1, until: "root" }],
+  }),
+});
+const files = () => main.storeFilesystem(memoryStore());
+const fileMethods = (make: () => object) =>
+  methods(make, {
+    within: [{ scope: "user", id: "u" }],
+    below: ["notes"],
+    stat: ["a.md"],
+    read: ["a.md"],
+    write: ["a.md", "text", { ifVersion: null }],
+    remove: ["a.md"],
+    list: [""],
+    glob: ["*.md", { path: "", signal: signal() }],
+    grep: [
+      { pattern: "a", literal: true, ignoreCase: true },
+      { path: "", glob: "*", signal: signal() },
+    ],
+  });
+const lease = { sessionId: "s", owner: "o", fence: 1, expiresAt: 1 };
+const record = {
+  ...{ taskId: "t", rootTaskId: "t", sessionId: "s", agentId: "a", agentName: "a" },
+  ...{ agentKey: "k", depth: 0, path: "s", createdAt: 1, mode: "sync", status: "queued" },
+  committedOutput: 0,
+};
+const row = { id: "p", kind: "hint", sessionId: "s" };
+const storeMethods = (make: () => object) =>
+  methods(make, {
+    acquire: ["s", "o", 100],
+    renew: [[lease], 100],
+    release: [lease],
+    owner: ["s"],
+    expired: [10],
+    commit: [
+      {
+        lease,
+        log: "t",
+        events: [],
+        appends: [],
+        tasks: [record],
+        posts: [row],
+        taken: [],
+        begins: "t",
+      },
+    ],
+    enqueue: [record, { ifIdle: true }],
+    post: [[row]],
+    posts: [{ conversation: "s", sessionId: "s", rootTaskId: "t" }],
+    read: ["t", -1, 10],
+    last: ["t"],
+    trim: ["t", { through: 0, tasks: [] }],
+    snapshot: ["t"],
+    session: ["s", 0, 10],
+    sessions: [{ userId: "u", sessionId: "s", limit: 10, before: "s" }],
+    search: [{ text: "word", userId: "u", limit: 10 }],
+    deleteSession: ["s"],
+    task: ["t"],
+    tasks: [{ sessionId: "s", status: ["queued"], limit: 10 }],
+    watch: [{ log: "t" }, () => {}],
+    close: [],
+  });
+const exampleModel = { prompt: [], abortSignal: signal() };
+
+const exports: Readonly<Record<string, Export>> = {
+  "main.ReActAgent": {
+    entry: withOptions((options) => called(new ReActAgent(options)), agentOptions),
+    made: ready,
+    methods: agentMethods(ready),
+  },
+  "main.HarnessAgent": {
+    entry: {
+      ...withOptions((options) => called(new HarnessAgent(options)), harnessOptions),
+      skip: {
+        "0.workspace": "it excludes `filesystem`",
+        "0.store": "the default is a file in the working directory; ReActAgent covers it",
+        "0.filesystem": "the default is a directory in the working directory; tested below",
+      },
+    },
+    made: harness,
+    methods: { ...agentMethods(harness), ...methods(harness, { close: [] }) },
+  },
+  "main.tool": {
+    entry: withOptions(main.tool, () => ({
+      name: "look",
+      description: "Looks.",
+      input: z.object({ at: z.string() }),
+      preset: {},
+      idempotent: true,
+      exclusive: true,
+      citable: true,
+      execution,
+      needsApproval: false,
+      execute: () => "seen",
+    })),
+  },
+  "main.Toolkit": {
+    entry: withOptions(
+      (options) => new main.Toolkit(options),
+      () => ({
+        tools: [look()],
+        groups: { more: { description: "More.", tools: [], active: true } },
+        sources: [],
+        onChunk: () => {},
+        execution,
+        context: {},
+        extraInput: { look: {} },
+      }),
+    ),
+    made: () => new main.Toolkit({ tools: [look()] }),
+    methods: methods(() => new main.Toolkit(), { with: [[look()], []] }),
+    internal: ["active", "explainMissing", "find", "refresh", "without"],
+  },
+  "main.agentTool": {
+    entry: withOptions(main.agentTool, ready, () => ({ name: "ask", description: "Asks." })),
+  },
+  "main.childResult": { entry: one(main.childResult, { status: "completed", cited: [] }) },
+  "main.ContextStore": {
+    entry: one((values) => new main.ContextStore(values), { tenant: "acme" }),
+    made: () => new main.ContextStore(),
+    methods: methods(() => new main.ContextStore({ tenant: "acme" }), {
+      with: ["key", 1],
+      get: ["key", Map],
+    }),
+  },
+  "main.connectMcp": {
+    entry: {
+      ...withOptions(
+        main.connectMcp,
+        () => ({
+          name: "wiki",
+          command: "no-such-command-of-rivulet",
+          args: [],
+          env: {},
+          cwd: ".",
+        }),
+        () => ({
+          prefix: "wiki_",
+          execution,
+          connectTimeoutMs: 1_000,
+          signal: signal(),
+          reconnect: execution,
+          clock: clock(),
+          random: Math.random,
+        }),
+      ),
+      options: [0, 1],
+    },
+  },
+  "main.fromAiTools": {
+    entry: withOptions(
+      main.fromAiTools,
+      () => ({}),
+      () => ({ toolsContext: {} }),
+    ),
+  },
+  "main.fromAiMessages": { entry: one(main.fromAiMessages, []) },
+  "main.toModelMessages": { entry: one(main.toModelMessages, []) },
+  "main.toUiMessages": { entry: one(main.toUiMessages, []) },
+  "main.jsonSchema": { entry: one(main.jsonSchema, { type: "object" }) },
+  "main.fileTools": { entry: withOptions(main.fileTools, files, () => ({ scope: "user" })) },
+  "main.localFilesystem": {
+    entry: withOptions(
+      main.localFilesystem,
+      () => directory,
+      () => ({
+        ...{ readOnly: [], shared: [], limits: { fileBytes: 10 }, ripgrep: false, handles: false },
+      }),
+    ),
+    made: () => main.localFilesystem(directory),
+    methods: fileMethods(() => main.localFilesystem(directory)),
+  },
+  "main.storeFilesystem": {
+    entry: withOptions(main.storeFilesystem, memoryStore, () => ({
+      ...{ readOnly: [], shared: [], limits: { fileBytes: 10 }, ripgrep: false, prefix: "w" },
+    })),
+    made: files,
+    methods: fileMethods(files),
+  },
+  "main.memoryStore": {
+    entry: withOptions(memoryStore, () => ({ clock: clock(), maxLogBytes: 1_000 })),
+    made: memoryStore,
+    methods: storeMethods(memoryStore),
+  },
+  "main.sqliteStore": {
+    entry: {
+      ...withOptions(
+        (path, options) => main.sqliteStore(path, options).close(),
+        () => join(directory, "store.db"),
+        () => ({ clock: clock() }),
+      ),
+      skip: { "0": "any other string is a file in the working directory; tested below" },
+    },
+    made: () => main.sqliteStore(join(directory, "methods.db")),
+    methods: (() => {
+      const store = main.sqliteStore(join(directory, "methods.db"));
+      return { ...storeMethods(() => store), close: nothing };
+    })(),
+  },
+  "main.sessionsOf": {
+    entry: withOptions(main.sessionsOf, memoryStore, () => user),
+    made: () => main.sessionsOf(memoryStore()),
+    methods: methods(() => main.sessionsOf(memoryStore(), user), {
+      list: [{ limit: 10, before: "s" }],
+      read: ["s", { from: 0, limit: 1 }],
+      search: ["word", { limit: 1 }],
+      delete: ["s"],
+      export: ["s"],
+    }),
+  },
+  "main.taskRunner": {
+    entry: withOptions(main.taskRunner, () => ({
+      agents: [ready()],
+      lostTasks: "resume",
+      intervalMs: 100,
+      clock: clock(),
+      onProblem: () => {},
+    })),
+    made: () => main.taskRunner({ agents: [ready()] }),
+    methods: methods(() => main.taskRunner({ agents: [ready()] }), {
+      sweep: [],
+      start: [],
+      cancel: ["t", "reason"],
+      shutDown: [],
+    }),
+  },
+  "main.userMessage": { entry: one(main.userMessage, "Hello.") },
+  "main.assistantMessage": { entry: one(main.assistantMessage, "Hello.", "lead") },
+  "main.RivuletError": {
+    entry: {
+      args: () => ["code", "message", {}],
+      run: (code, message, options) => void new main.RivuletError(code, message, options),
+      skip: { "1": "an error has no other error to throw", "2": "the same" },
+    },
+    made: () => new main.RivuletError("code", "message"),
+    methods: methods(() => new main.RivuletError("code", "message"), { at: [{}], toJSON: [] }),
+    internal: ["toString"],
+  },
+  "schema.parseEvent": { entry: one(schema.parseEvent, {}) },
+  "testing.ManualClock": {
+    entry: one((now) => new testing.ManualClock(now), 0),
+    made: clock,
+    methods: methods(asleep, {
+      now: [],
+      sleep: [0, signal()],
+      sleeping: [{ count: 1 }],
+      advance: [1],
+    }),
+  },
+  "testing.scriptedModel": {
+    entry: withOptions(
+      scriptedModel,
+      () => ["done"],
+      () => ({ by: "call", modelId: "scripted", clock: clock() }),
+    ),
+    made: model,
+    methods: methods(model, { doStream: [exampleModel], doGenerate: [exampleModel] }),
+  },
+  "testing.withFaults": {
+    entry: withOptions(testing.withFaults, model, () => ({
+      ...{ failCalls: [0], onCalls: [0], cutWith: "end", error: new Error("x") },
+      ...{ cutAfterChunks: 1, stallAfterChunks: 2 },
+    })),
+    made: () => testing.withFaults(model(), {}),
+    methods: methods(() => testing.withFaults(model(), {}), {
+      doStream: [exampleModel],
+      doGenerate: [exampleModel],
+    }),
+  },
+  "testing.faultyFetch": {
+    entry: withOptions(
+      testing.faultyFetch,
+      () => fetch,
+      () => ({
+        ...{ failCalls: [0], onCalls: [0], cutWith: "end", error: new Error("x"), status: 500 },
+        ...{ cutAfterBytes: 1, stallAfterBytes: 2, malformAtByte: 3, headers: {} },
+      }),
+    ),
+  },
+  "testing.recordReplay": {
+    entry: withOptions(testing.recordReplay, () => ({
+      ...{ directory, mode: "replay", fetch, secrets: [] },
+    })),
+  },
+  "testing.storeContract": { entry: one(testing.storeContract, () => ({})) },
+  "testing.filesystemContract": { entry: one(testing.filesystemContract, () => ({})) },
+};
+
+/** Runs `use` inside a tool, and throws what it throws. */
+async function inTool(use: (context: main.ToolContext) => unknown): Promise<unknown> {
+  let outcome: () => unknown = () => undefined;
+  const probe = main.tool({
+    name: "probe",
+    description: "Probes.",
+    async execute(_, context) {
+      try {
+        await use(context);
+      } catch (error) {
+        outcome = () => {
+          throw error;
+        };
+      }
+      return "done";
+    },
+  });
+  const script = scriptedModel([[{ call: "probe" }], "done"]);
+  await new ReActAgent({ name: "lead", model: script, tools: [probe] }).call("Go.");
+  return outcome();
+}
+
+async function waiting(): Promise<main.Approval> {
+  const act = main.tool({
+    ...{ name: "act", description: "Acts.", needsApproval: true },
+    execute: () => "acted",
+  });
+  const script = scriptedModel([[{ call: "act" }], "done"]);
+  const agent = new ReActAgent({ name: "lead", model: script, tools: [act] });
+  return (await agent.call("Go.")).approvals[0] as main.Approval;
+}
+
+/** Objects that methods and callbacks hand out. */
+const handedOut: typeof exports = {
+  run: {
+    entry: nothing,
+    made: () => ready().run("Go."),
+    methods: methods(() => ready().run("Go."), {
+      events: [{ after: -1, until: "root" }],
+      result: [],
+      cancel: ["reason"],
+      steer: ["more"],
+      settled: [],
+    }),
+    internal: ["before"],
+  },
+  approval: {
+    entry: nothing,
+    made: waiting,
+    methods: methods(waiting, {
+      approve: [{ always: true }],
+      deny: ["reason"],
+      edit: [{}],
+      answer: ["output"],
+    }),
+  },
+  "tool context": {
+    entry: nothing,
+    methods: {
+      emit: one((chunk) => inTool((context) => context.emit(chunk)), "chunk"),
+      progress: one((report) => inTool((context) => context.progress(report)), { progress: 1 }),
+      get: one((key) => inTool((context) => context.get(key)), "key"),
+      runChild: withOptions(
+        (agent, input, options) => inTool((context) => context.runChild(agent, input, options)),
+        ready,
+        () => "Go.",
+        () => ({ agentId: "kid", mode: "sync", label: "kid", timeoutMs: 1_000 }),
+      ),
+    },
+  },
+};
+
+async function problemsOf(entry: Entry): Promise<readonly string[]> {
+  const problems: string[] = [];
+  for (const [what, args] of badCalls(entry)) {
+    const problem = await problemOf(() => entry.run(...(args as never[])));
+    if (problem !== undefined) problems.push(`${what} ${problem}`);
+  }
+  return problems;
+}
+
+it("every function of rivulet, rivulet/schema and rivulet/testing is in the table", () => {
+  const all = Object.entries({ main, schema, testing }).flatMap(([module, exported]) =>
+    Object.entries(exported).flatMap(([name, value]) =>
+      typeof value === "function" ? [`${module}.${name}`] : [],
+    ),
+  );
+  expect(Object.keys(exports).sort()).toEqual(all.sort());
+});
+
+describe.each(Object.entries({ ...exports, ...handedOut }))(
+  "bad input of %s",
+  (_, { entry, made, ...rest }) => {
+    it("succeeds or throws a RivuletError with code, message and hint", async () => {
+      expect(await problemsOf(entry)).toEqual([]);
+    });
+
+    if (made) {
+      it("has all its methods in the table", async () => {
+        const names = methodsOf(await made()).filter((name) => !rest.internal?.includes(name));
+        expect(Object.keys(rest.methods ?? {}).sort()).toEqual(names);
+      });
+    }
+
+    it.each(Object.entries(rest.methods ?? {}))("also of %s()", async (_name, method) => {
+      expect(await problemsOf(method)).toEqual([]);
+    });
+  },
+);
+
+it("no bad input leaves an unhandled rejection or a polluted prototype", async () => {
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(unhandled).toEqual([]);
+  expect(Object.keys(Object.prototype)).toEqual([]);
+});
