@@ -65,7 +65,7 @@ export const mcpFields: Fields<McpOptions> = {
 /** The rules for a server. */
 export const serverFields: Fields<McpProgram & McpAddress> = {
   name: is.required(is.name, '"wiki"'),
-  command: is.name,
+  command: is.text,
   args: is.listOf(is.text),
   env: is.recordOf(is.text),
   cwd: is.name,

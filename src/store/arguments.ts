@@ -1,3 +1,4 @@
+import type { LogEvent } from "../protocol/event.ts";
 import * as is from "../protocol/options.ts";
 import { type Field, readArgument, type Shape } from "../protocol/options.ts";
 import type { Commit, Files, Store } from "../protocol/store.ts";
@@ -32,7 +33,13 @@ const task = objectWith(
   ["depth", "createdAt", "committedOutput"],
 );
 const post = objectWith("an inbox row", ["id", "kind", "sessionId"]);
-const event = objectWith("an event", ["type", "task_id"]);
+const event: Field = {
+  fits: (value) => {
+    const { type, task_id } = value as Partial<LogEvent>;
+    return typeof type === "string" && typeof task_id === "string";
+  },
+  expected: "an event",
+};
 const append: Field = {
   fits: (value) => Array.isArray((value as Shape).messages),
   expected: "an object with sessionId, at and messages",
@@ -43,14 +50,19 @@ const key: Field = {
   fits: (value) => watchKeys.some((name) => typeof (value as Shape)[name] === "string"),
   expected: `an object with one of ${watchKeys.join(", ")}`,
 };
+/** An array that is checked without a copy, because a commit may have thousands of events. */
+const arrayOf = ({ fits, expected }: Field): Field => ({
+  fits: (value) => Array.isArray(value) && value.every(fits),
+  expected: `an array, and each entry ${expected}`,
+});
 const commit: Readonly<Record<keyof Commit, Field>> = {
   lease: is.required(lease),
   log: text,
-  events: is.listOf(event),
-  appends: is.listOf(append),
-  tasks: is.listOf(task),
-  posts: is.listOf(post),
-  taken: is.listOf(text),
+  events: arrayOf(event),
+  appends: arrayOf(append),
+  tasks: arrayOf(task),
+  posts: arrayOf(post),
+  taken: arrayOf(text),
   begins: is.text,
 };
 const rows = { conversation: is.text, sessionId: is.text, rootTaskId: is.text };

@@ -15,7 +15,8 @@ import { taskReached } from "./task-reached.ts";
 
 const sessionId = "s";
 const never = new AbortController().signal;
-const event = (name: string) => ({ type: "task.custom", name }) as unknown as LogEvent;
+const event = (name: string) =>
+  ({ type: "task.custom", task_id: "t", name }) as unknown as LogEvent;
 const isEnded = ({ status }: TaskRecord) => isTerminal(status);
 
 const settingsOn = (store: Store, script: Script = () => "Done.", name = "lead") =>
