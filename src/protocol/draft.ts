@@ -1,104 +1,156 @@
+import type { LogEvent } from "./event.ts";
+import { LinkIndex } from "./link-index.ts";
+import type { List, Owned } from "./pages.ts";
+import { at, Created, flat, own, Pages, put, Table } from "./pages.ts";
 import type { Gap, Item, Task, Tree } from "./task.ts";
-import type { Owned } from "./task-table.ts";
-import { TaskTable } from "./task-table.ts";
 
 /** A type whose fields may be assigned, for the code that owns the value. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** An item under edit. */
 export type MutableItem = Mutable<Item> & Record<string, unknown>;
+/** A task under edit: a task of the tree, except that its long lists are in pages and its state is a table. */
+export type TaskNode = Mutable<Omit<Task, "output" | "children" | "parked" | "state">> & {
+  output: List<Item>;
+  children: List<string>;
+  parked?: List<LogEvent>;
+  state?: Table<unknown>;
+};
 
+/** The fold behind a tree. */
+interface Inside {
+  table: Table<TaskNode>;
+  /** Shared by all versions of a tree. */
+  readonly links: LinkIndex;
+  ahead: List<readonly [number, number]>;
+  /** The number of placeholders for omitted items and blocks. */
+  holes: number;
+  /** The number of tasks with parked events. */
+  gapCount: number;
+}
 /**
  * A tree under edit. Rules change it through the functions below, which copy a branch the first time it is touched
  * and leave the rest shared with the tree that the edit started from.
  */
-export interface Draft {
-  table: TaskTable;
+export interface Draft extends Inside, Mutable<Omit<Tree, "tasks" | "gaps" | "ahead">> {
   owned: Owned;
-  rootId: string | undefined;
-  safeCursor: number;
-  ahead: readonly (readonly [number, number])[];
-  snapshotCursor: number | undefined;
-  gaps: readonly Gap[];
-  unknown: number;
-  ignored: number;
-  /** The number of placeholders for omitted items and blocks. */
-  holes: number;
 }
+
+/** A larger tree builds its lists when they are read, so that folding an event does not copy every task. */
+const fewTasks = 8;
+const lists = {
+  tasks: ({ table }: Inside) => table.toObject(taskOnce),
+  ahead: ({ ahead }: Inside) => flat(ahead),
+  gaps: (inside: Inside) => Object.values(lists.tasks(inside)).flatMap(gapOf),
+};
 
 /** Starts an edit of a tree; the tree itself does not change. */
 export function draftOf(tree: Tree): Draft {
-  return {
-    ...FoldedTree.insideOf(tree),
-    owned: new Set(),
-    rootId: tree.rootId,
-    safeCursor: tree.safeCursor,
-    ahead: tree.ahead,
-    snapshotCursor: tree.snapshotCursor,
-    gaps: tree.gaps,
-    unknown: tree.unknown,
-    ignored: tree.ignored,
-  };
+  const { rootId, safeCursor, snapshotCursor, unknown, ignored } = tree;
+  const { table, links, ahead, holes, gapCount } = insideOf(tree);
+  const inside = { table, links, ahead, holes, gapCount };
+  return { ...inside, owned: new Created(), rootId, safeCursor, snapshotCursor, unknown, ignored };
 }
 
 /** The current tree; afterwards the draft copies each branch that it changes. */
 export function treeOf(draft: Draft): Tree {
-  draft.owned = new Set();
-  return Object.defineProperty(new FoldedTree(draft), "tasks", FoldedTree.tasks);
+  draft.owned = new Created();
+  const { rootId, safeCursor, snapshotCursor, unknown, ignored } = draft;
+  const { table, links, ahead, holes, gapCount } = draft;
+  const inside = { table, links, ahead, holes, gapCount };
+  const isSmall = table.size <= fewTasks && Array.isArray(ahead) && table.every(isPlain);
+  const tree: Partial<Tree> = isSmall
+    ? { rootId, tasks: lists.tasks(inside), safeCursor, snapshotCursor, unknown, ignored }
+    : Object.defineProperty(
+        { rootId, safeCursor, snapshotCursor, unknown, ignored },
+        "tasks",
+        getters.tasks,
+      );
+  show(tree, "ahead", Array.isArray(ahead) ? ahead : undefined);
+  show(tree, "gaps", gapCount === 0 ? [] : isSmall ? lists.gaps(inside) : undefined);
+  // Proxies, clones, JSON and comparisons do not see it.
+  return Object.defineProperty(tree, "inside", { value: inside }) as Tree;
 }
 
-/**
- * A tree that builds `tasks` on first access, so that folding an event does not copy every task. It reads, clones and
- * prints like plain data.
- */
-class FoldedTree implements Tree {
-  readonly #table: TaskTable;
-  readonly #holes: number;
-  #tasks: Record<string, Task> | undefined;
-  readonly rootId: string | undefined;
-  declare readonly tasks: Record<string, Task>;
-  readonly safeCursor: number;
-  readonly ahead: Tree["ahead"];
-  readonly snapshotCursor: number | undefined;
-  readonly gaps: Tree["gaps"];
-  readonly unknown: number;
-  readonly ignored: number;
+function show<Name extends "ahead" | "gaps">(
+  tree: Partial<Mutable<Tree>>,
+  name: Name,
+  list: Tree[Name] | undefined,
+): void {
+  if (list === undefined) Object.defineProperty(tree, name, getters[name]);
+  else tree[name] = list;
+}
 
-  constructor(draft: Draft) {
-    this.#table = draft.table;
-    this.#holes = draft.holes;
-    this.rootId = draft.rootId;
-    this.safeCursor = draft.safeCursor;
-    this.ahead = draft.ahead;
-    this.snapshotCursor = draft.snapshotCursor;
-    this.gaps = draft.gaps;
-    this.unknown = draft.unknown;
-    this.ignored = draft.ignored;
+const getters = Object.fromEntries(
+  Object.entries(lists).map(([name, list]) => {
+    const get = function (this: Tree) {
+      return list(insideOf(this));
+    };
+    return [name, { get, enumerable: true, configurable: true }];
+  }),
+) as Record<keyof typeof lists, PropertyDescriptor>;
+
+/** The fold behind a tree or a proxy of it; rebuilt for a tree that comes from JSON or a clone. */
+function insideOf(tree: Tree): Inside {
+  const hidden = Object.getOwnPropertyDescriptor(tree, "inside");
+  if (hidden !== undefined) return hidden.value ?? (tree as unknown as { inside: Inside }).inside;
+  let table = new Table<TaskNode>();
+  const links = new LinkIndex();
+  let holes = 0;
+  let gapCount = 0;
+  for (const task of Object.values(tree.tasks)) {
+    table = table.set(task.id, nodeOf(task), undefined);
+    links.addTask(task);
+    if (task.parked !== undefined) gapCount++;
+    for (const item of task.output) holes += holesOf(item);
   }
+  return { table, links, ahead: tree.ahead as [number, number][], holes, gapCount };
+}
 
-  static readonly tasks: PropertyDescriptor & ThisType<FoldedTree> = {
-    enumerable: true,
-    get() {
-      this.#tasks ??= this.#table.toObject();
-      return this.#tasks;
-    },
-  };
+function nodeOf(task: Task): TaskNode {
+  return task.state ? ({ ...task, state: stateOf(task.state) } as TaskNode) : (task as TaskNode);
+}
 
-  /** The internal state of a tree; rebuilt for a tree that comes from JSON. */
-  static insideOf(tree: Tree): Pick<Draft, "table" | "holes"> {
-    if (#table in tree) return { table: tree.#table, holes: tree.#holes };
-    const table = TaskTable.empty();
-    let holes = 0;
-    for (const task of Object.values(tree.tasks)) {
-      table.set(task.id, task, undefined);
-      table.links.addTask(task);
-      holes += task.output.reduce((sum, item) => sum + holesOf(item), 0);
-    }
-    return { table, holes };
-  }
+/** A table of a task's custom values. */
+export function stateOf(values: object): Table<unknown> {
+  const table = new Table<unknown>();
+  for (const [name, value] of Object.entries(values)) table.set(name, value, undefined);
+  return table;
+}
 
-  [Symbol.for("nodejs.util.inspect.custom")](): Tree {
-    return { ...this };
-  }
+/** The tasks that differ from their node, which does not change any more. */
+const tasks = new WeakMap<TaskNode, Task>();
+
+function taskOnce(node: TaskNode): Task {
+  if (isPlain(node)) return node;
+  const task = tasks.get(node) ?? taskFrom(node);
+  tasks.set(node, task);
+  return task;
+}
+
+/** The task as plain data. */
+export function taskFrom(node: TaskNode): Task {
+  if (isPlain(node)) return node;
+  const { parked, state } = node;
+  const shown = { ...node, output: flat(node.output), children: flat(node.children) } as Task;
+  return Object.assign(
+    shown,
+    parked && { parked: flat(parked) },
+    state && { state: state.toObject((value) => value) },
+  );
+}
+
+function isPlain(node: TaskNode): node is TaskNode & Task {
+  return !(
+    node.state !== undefined ||
+    node.output instanceof Pages ||
+    node.children instanceof Pages ||
+    node.parked instanceof Pages
+  );
+}
+
+function gapOf({ id, appliedSeq, parked }: Task): Gap[] {
+  const first = parked?.[0] as LogEvent | undefined;
+  return first === undefined ? [] : [{ taskId: id, after: appliedSeq, before: first.task_seq }];
 }
 
 function holesOf(item: Item): number {
@@ -108,31 +160,31 @@ function holesOf(item: Item): number {
 }
 
 /** The task for editing; the first mention of an id makes a placeholder. */
-export function editTask(draft: Draft, id: string): Mutable<Task> {
+export function editTask(draft: Draft, id: string): TaskNode {
   const task = draft.table.get(id);
   const { owned } = draft;
   if (task !== undefined && (owned === undefined || owned.has(task))) return task;
-  const copy: Mutable<Task> = task === undefined ? placeholder(id) : { ...task };
+  const copy = task === undefined ? placeholder(id) : { ...task };
   owned?.add(copy);
   draft.table = draft.table.set(id, copy, owned);
   return copy;
 }
 
-/** The task's output for editing. */
-export function editOutput(draft: Draft, task: Mutable<Task>): Item[] {
-  const output = editList(draft, task.output);
-  task.output = output;
-  return output;
+/** Sets one item of the task's output. */
+export function putItem(draft: Draft, task: TaskNode, index: number, item: Item): void {
+  task.output = own(task.output, draft.owned);
+  put(task.output, index, item, draft.owned);
 }
 
 /** One item of the task's output for editing. */
-export function editItem(draft: Draft, task: Mutable<Task>, index: number): MutableItem {
-  const output = editOutput(draft, task);
-  const item = editEntry(draft, output, index);
-  return item as MutableItem;
+export function editItem(draft: Draft, task: TaskNode, index: number): MutableItem {
+  const item = at(task.output, index) as Item;
+  const copy = editObject(draft, item);
+  if (copy !== item) putItem(draft, task, index, copy as Item);
+  return copy as MutableItem;
 }
 
-/** A list for editing. */
+/** A list of an item or a part for editing. */
 export function editList<T>(draft: Draft, list: readonly T[]): T[] {
   const { owned } = draft;
   if (owned === undefined || owned.has(list)) return list as T[];
@@ -143,16 +195,19 @@ export function editList<T>(draft: Draft, list: readonly T[]): T[] {
 
 /** One entry of an owned list for editing. */
 export function editEntry<T extends object>(draft: Draft, list: T[], index: number): Mutable<T> {
-  const entry = list[index] as T;
-  const { owned } = draft;
-  if (owned === undefined || owned.has(entry)) return entry;
-  const copy = { ...entry };
+  const entry = editObject(draft, list[index] as T);
+  list[index] = entry;
+  return entry;
+}
+
+function editObject<T extends object>({ owned }: Draft, value: T): Mutable<T> {
+  if (owned === undefined || owned.has(value)) return value;
+  const copy = { ...value };
   owned.add(copy);
-  list[index] = copy;
   return copy;
 }
 
-function placeholder(id: string): Mutable<Task> {
+function placeholder(id: string): TaskNode {
   return { id, status: "unknown", output: [], children: [], approvals: [], appliedSeq: -1 };
 }
 

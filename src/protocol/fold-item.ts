@@ -1,11 +1,12 @@
-import type { Draft, Mutable, Verdict } from "./draft.ts";
-import { editOutput, editTask } from "./draft.ts";
+import type { Draft, TaskNode, Verdict } from "./draft.ts";
+import { editTask, putItem } from "./draft.ts";
 import type { OutputItemAdded, OutputItemDiscarded, OutputItemDone } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { itemChange } from "./grammar.ts";
 import { linkByItem } from "./link.ts";
+import { at } from "./pages.ts";
 import { isObject, readerOf } from "./shape.ts";
-import type { Item, Task } from "./task.ts";
+import type { Item } from "./task.ts";
 
 /** How far beyond the end of a list an index may be on a filtered stream. */
 const maxHole = 10_000;
@@ -22,18 +23,19 @@ export function foldItem(
 ): Verdict {
   const index = event.output_index;
   const task = editTask(draft, event.task_id);
-  const present = task.output[index];
+  const present = at(task.output, index);
   const known = present?.type === "omitted" ? undefined : present;
   if (event.type === "task.output_item.discarded") {
     if (!reach(draft, task, index, options)) return "ignored";
-    editOutput(draft, task)[index] = { type: "discarded", id: event.item_id, reason: event.reason };
+    const { item_id: id, reason } = event;
+    putItem(draft, task, index, { type: "discarded", id, reason });
     return "applied";
   }
   if (event.type === "task.output_item.added") {
     if (known !== undefined) return known.status === "in_progress" ? "applied" : "ignored";
     if (!reach(draft, task, index, options)) return "ignored";
     const item = ownItem({ ...event.item, status: event.item.status ?? "in_progress" });
-    editOutput(draft, task)[index] = item;
+    putItem(draft, task, index, item);
     if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
     return "applied";
   }
@@ -45,29 +47,24 @@ export function foldItem(
     return "ignored";
   }
   const item = close(merged, event.item.status);
-  editOutput(draft, task)[index] = item;
+  putItem(draft, task, index, item);
   if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
   return "applied";
 }
 
 /** Makes room for an index; only a filtered or legacy stream may skip indexes. */
-export function reach(
-  draft: Draft,
-  task: Mutable<Task>,
-  index: number,
-  options: FoldOptions,
-): boolean {
-  if (index <= task.output.length) return true;
-  if (!options.filtered && !options.legacy) return false;
-  return leaveOut(draft, editOutput(draft, task), index, omittedItem);
+export function reach(draft: Draft, task: TaskNode, index: number, options: FoldOptions): boolean {
+  const { length } = task.output;
+  if (index <= length) return true;
+  if ((!options.filtered && !options.legacy) || !leaveOut(draft, index - length)) return false;
+  for (let hole = length; hole < index; hole++) putItem(draft, task, hole, omittedItem);
+  return true;
 }
 
-/** Fills a list with placeholders up to an index; returns false beyond the limits. */
-export function leaveOut<T>(draft: Draft, list: T[], index: number, omitted: T): boolean {
-  const missing = index - list.length;
+/** Counts placeholders; returns false beyond the limits. */
+export function leaveOut(draft: Draft, missing: number): boolean {
   if (missing > maxHole || draft.holes + missing > maxHoles) return false;
   draft.holes += missing;
-  while (list.length < index) list.push(omitted);
   return true;
 }
 

@@ -1,5 +1,5 @@
 import type { Draft, Mutable, MutableItem, Verdict } from "./draft.ts";
-import { editEntry, editItem, editList, editTask, pick } from "./draft.ts";
+import { editEntry, editItem, editList, editTask, pick, putItem } from "./draft.ts";
 import type {
   BlockDone,
   ImageAdded,
@@ -20,6 +20,7 @@ import type {
 } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { closed, leaveOut, normalBlock, ownPart, reach } from "./fold-item.ts";
+import { at } from "./pages.ts";
 import { isObject } from "./shape.ts";
 import type { Item, ReasoningText, SummaryEntry, WireBlock } from "./task.ts";
 
@@ -49,16 +50,17 @@ export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions)
   if (item === undefined || !Array.isArray(item.block_list)) return "ignored";
   const blocks = editList(draft, item.block_list as WireBlock[]);
   item.block_list = blocks;
-  const at = event.block_index;
-  if (at > blocks.length) {
-    if (!options.filtered || !leaveOut(draft, blocks, at, omittedBlock)) return "ignored";
+  const index = event.block_index;
+  if (index > blocks.length) {
+    if (!options.filtered || !leaveOut(draft, index - blocks.length)) return "ignored";
+    while (blocks.length < index) blocks.push(omittedBlock);
   }
   switch (event.type) {
     case "task.text.delta":
-      return append(draft, blocks as Part[], at, "text", event.delta);
+      return append(draft, blocks as Part[], index, "text", event.delta);
     case "task.text.annotation.added": {
-      if (!isOpenPart(blocks[at], "text")) return "ignored";
-      const block = editEntry(draft, blocks, at) as Mutable<WireBlock & { type: "text" }>;
+      if (!isOpenPart(blocks[index], "text")) return "ignored";
+      const block = editEntry(draft, blocks, index) as Mutable<WireBlock & { type: "text" }>;
       const annotations = editList(draft, block.annotations ?? []);
       if (event.annotation_index !== annotations.length) return "ignored";
       annotations.push(event.annotation);
@@ -66,22 +68,22 @@ export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions)
       return "applied";
     }
     case "task.image.delta": {
-      const block = blocks[at] as { partial_image_index?: number } | undefined;
+      const block = blocks[index] as { partial_image_index?: number } | undefined;
       const image = normalBlock(event.item, item.type);
       const preview = { ...image, partial_image_index: event.partial_image_index } as WireBlock;
-      if (block === undefined) return open(blocks, at, preview);
+      if (block === undefined) return open(blocks, index, preview);
       if (!isOpenPart(block, "image")) return "ignored";
       if (event.partial_image_index > (block.partial_image_index ?? -1)) {
-        blocks[at] = { ...preview, status: "in_progress" };
+        blocks[index] = { ...preview, status: "in_progress" };
       }
       return "applied";
     }
     case "task.text.added":
     case "task.image.added":
-      if (isOpenPart(blocks[at])) return "applied";
-      return open(blocks, at, normalBlock<WireBlock>(event.item, item.type));
+      if (isOpenPart(blocks[index])) return "applied";
+      return open(blocks, index, normalBlock<WireBlock>(event.item, item.type));
     default:
-      return put(blocks, at, normalBlock<WireBlock>(event.item, item.type));
+      return put(blocks, index, normalBlock<WireBlock>(event.item, item.type));
   }
 }
 
@@ -103,12 +105,12 @@ export function foldReasoning(draft: Draft, event: ReasoningEvent, options: Fold
   }
   const summary = editList<SummaryEntry>(draft, item.summary);
   item.summary = summary;
-  const at = event.summary_index;
+  const index = event.summary_index;
   if (event.type === "task.reasoning_summary_text.delta") {
-    return append(draft, summary, at, "text", event.delta);
+    return append(draft, summary, index, "text", event.delta);
   }
-  if (event.type === "task.reasoning_summary_item.done") return put(summary, at, event.item);
-  return isOpenPart(summary[at]) ? "applied" : open(summary, at, event.item);
+  if (event.type === "task.reasoning_summary_item.done") return put(summary, index, event.item);
+  return isOpenPart(summary[index]) ? "applied" : open(summary, index, event.item);
 }
 
 /** Folds the arguments of a tool call and the progress of a tool result. */
@@ -138,15 +140,15 @@ function openItem(
   implied: "message" | "reasoning" | "tool_call" | "tool_result",
   options: FoldOptions,
 ): MutableItem | undefined {
-  const at = event.output_index;
+  const index = event.output_index;
   const task = editTask(draft, event.task_id);
-  if (task.output[at] === undefined && options.legacy) {
-    if (!reach(draft, task, at, options)) return undefined;
-    const output = editList(draft, task.output);
-    output.push(impliedItem(event.item_id, implied));
-    task.output = output;
+  let item = at(task.output, index);
+  if (item === undefined && options.legacy) {
+    if (!reach(draft, task, index, options)) return undefined;
+    item = impliedItem(event.item_id, implied);
+    putItem(draft, task, index, item);
   }
-  return task.output[at]?.status === "in_progress" ? editItem(draft, task, at) : undefined;
+  return item?.status === "in_progress" ? editItem(draft, task, index) : undefined;
 }
 
 /** The item for a part that comes before it, which producers of the first form may send. */

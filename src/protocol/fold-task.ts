@@ -1,5 +1,5 @@
-import type { Draft, Mutable, Verdict } from "./draft.ts";
-import { editEntry, editList, editTask, pick } from "./draft.ts";
+import type { Draft, TaskNode, Verdict } from "./draft.ts";
+import { editEntry, editList, editTask, pick, stateOf } from "./draft.ts";
 import type {
   ApprovalRequested,
   ApprovalResolved,
@@ -22,7 +22,7 @@ import type {
 import type { FoldOptions } from "./fold.ts";
 import { ownItem } from "./fold-item.ts";
 import { link, linkByItem } from "./link.ts";
-import type { ApprovalState, SnapshotTask, Task, TaskStatus } from "./task.ts";
+import type { ApprovalState, SnapshotTask, TaskStatus } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
 type LifecycleEvent =
@@ -61,13 +61,7 @@ const lifecycleNames = [
 /** The fields of a task that lifecycle events carry: name on the wire, name in the tree. */
 const lifecycleFields = inBothCases(...lifecycleNames);
 /** The fields of a task that snapshots carry. */
-export const snapshotFields = inBothCases(
-  ...lifecycleNames,
-  "cancelling",
-  "suspension",
-  "cost",
-  "state",
-);
+export const snapshotFields = inBothCases(...lifecycleNames, "cancelling", "suspension", "cost");
 /** The fields that a snapshot does not replace. */
 const keptFields = [
   "id",
@@ -128,7 +122,7 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
       if (event.cost !== undefined) task.cost = event.cost;
       return "applied";
     case "task.custom":
-      task.state = { ...task.state, [event.name]: event.value };
+      task.state = (task.state ?? stateOf({})).set(event.name, event.value, draft.owned);
       return "applied";
   }
 }
@@ -164,7 +158,7 @@ function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): 
 /** Copies fields from a lifecycle event or a snapshot to the task. */
 function takeOver(
   draft: Draft,
-  task: Mutable<Task>,
+  task: TaskNode,
   sent: Partial<SnapshotTask>,
   fields: typeof snapshotFields,
   options: FoldOptions,
@@ -178,6 +172,7 @@ function takeOver(
   // The parent's promotion may arrive before the child's own `mode`.
   if (sent.mode !== undefined && task.mode !== "background") task.mode = sent.mode;
   if (sent.incomplete_details !== undefined) task.incompleteReason = sent.incomplete_details.reason;
+  if (sent.state !== undefined) task.state = stateOf(sent.state);
   if (task.output.length > 0 || sent.output === undefined) return;
   const output = sent.output.map(ownItem);
   task.output = output;
@@ -214,7 +209,7 @@ function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildProm
   }
 }
 
-function requestApproval(draft: Draft, task: Mutable<Task>, event: ApprovalRequested): Verdict {
+function requestApproval(draft: Draft, task: TaskNode, event: ApprovalRequested): Verdict {
   if (task.approvals.some((known) => known.approval_id === event.approval_id)) return "ignored";
   const { type, task_id, sequence_number, task_seq, prev_task_seq, created_at, source, ...asked } =
     event;
@@ -224,7 +219,7 @@ function requestApproval(draft: Draft, task: Mutable<Task>, event: ApprovalReque
   return "applied";
 }
 
-function resolveApproval(draft: Draft, task: Mutable<Task>, event: ApprovalResolved): Verdict {
+function resolveApproval(draft: Draft, task: TaskNode, event: ApprovalResolved): Verdict {
   const at = task.approvals.findIndex((known) => known.approval_id === event.approval_id);
   if (at < 0 || (task.approvals[at] as ApprovalState).decision !== undefined) return "ignored";
   const approvals = editList(draft, task.approvals);
@@ -236,7 +231,7 @@ function resolveApproval(draft: Draft, task: Mutable<Task>, event: ApprovalResol
   return "applied";
 }
 
-function endWait(task: Mutable<Task>): void {
+function endWait(task: TaskNode): void {
   delete task.suspension;
   delete task.cancelling;
 }

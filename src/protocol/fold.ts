@@ -1,14 +1,14 @@
-import type { Draft, Verdict } from "./draft.ts";
+import type { Draft, TaskNode, Verdict } from "./draft.ts";
 import { editTask } from "./draft.ts";
 import type { LogEvent, StreamFrame, TaskSnapshot, TextDelta } from "./event.ts";
 import { foldItem } from "./fold-item.ts";
 import { foldBlock, foldReasoning, foldToolCall } from "./fold-part.ts";
 import { foldLifecycle, foldSnapshot, foldTask } from "./fold-task.ts";
 import { logEvents, snapshot, sourceRef } from "./grammar.ts";
+import { at, find, last, splice } from "./pages.ts";
 import type { Fields, Scalar } from "./shape.ts";
 import { isCursor, isId, isIndex, isText, nests, readerOf } from "./shape.ts";
 import type { SourceRef } from "./source.ts";
-import type { Task } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
 /** Options for folding a stream. */
@@ -85,8 +85,8 @@ function foldNumbered(draft: Draft, event: LogEvent, options: FoldOptions): void
     return;
   }
   apply(draft, event, options);
-  if (draft.gaps.length > 0) drain(draft, event.task_id, options);
-  if (options.filtered && draft.gaps.length === 0) skipLeftOut(draft);
+  if (draft.gapCount > 0) drain(draft, event.task_id, options);
+  if (options.filtered && draft.gapCount === 0) skipLeftOut(draft);
 }
 
 function apply(draft: Draft, event: LogEvent, options: FoldOptions): void {
@@ -162,86 +162,73 @@ function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptio
 /** Keeps an event, in the order of `task_seq`, until the events before it have arrived. */
 function park(draft: Draft, event: LogEvent): void {
   const task = editTask(draft, event.task_id);
-  const parked = task.parked ?? [];
-  let at = parked.length;
-  while (at > 0 && (parked[at - 1] as LogEvent).task_seq > event.task_seq) at--;
-  if (at > 0 && (parked[at - 1] as LogEvent).task_seq === event.task_seq) return;
-  task.parked = parked.toSpliced(at, 0, event);
-  noteGap(draft, event.task_id);
+  if (task.parked === undefined) draft.gapCount++;
+  const { parked = [] } = task;
+  const isBefore = (other: LogEvent) => other.task_seq < event.task_seq;
+  const isThere = find(parked, isBefore)?.task_seq === event.task_seq;
+  task.parked = isThere ? parked : splice(parked, draft.owned, isBefore, 0, event);
 }
 
+/** Applies the parked events that nothing is missing before. */
 function drain(draft: Draft, taskId: string, options: FoldOptions): void {
-  const parked = draft.table.get(taskId)?.parked as readonly LogEvent[] | undefined;
-  if (parked === undefined) return;
-  let next = 0;
-  for (; next < parked.length; next++) {
-    const event = parked[next] as LogEvent;
-    const applied = draft.table.get(taskId)?.appliedSeq ?? -1;
-    if (event.task_seq <= applied) continue;
-    if ((event.prev_task_seq ?? event.task_seq - 1) > applied) break;
-    apply(draft, event, options);
+  for (;;) {
+    const { parked = [], appliedSeq = -1 } = draft.table.get(taskId) ?? {};
+    const event = at(parked, 0);
+    if (event === undefined) return;
+    const isDue = event.task_seq > appliedSeq;
+    if (isDue && (event.prev_task_seq ?? event.task_seq - 1) > appliedSeq) return;
+    const task = editTask(draft, taskId);
+    task.parked = splice(parked, draft.owned, () => false, 1);
+    if (task.parked.length === 0) {
+      delete task.parked;
+      draft.gapCount--;
+    }
+    if (isDue) apply(draft, event, options);
   }
-  const task = editTask(draft, taskId);
-  if (next === parked.length) delete task.parked;
-  else task.parked = parked.slice(next);
-  noteGap(draft, taskId);
-}
-
-function noteGap(draft: Draft, taskId: string): void {
-  const task = draft.table.get(taskId);
-  const first = task?.parked?.[0] as LogEvent | undefined;
-  const others = draft.gaps.filter((gap) => gap.taskId !== taskId);
-  draft.gaps =
-    task === undefined || first === undefined
-      ? others
-      : [...others, { taskId, after: task.appliedSeq, before: first.task_seq }];
 }
 
 /** Moves `safeCursor` to the last number before which none is missing. */
 function noteSequence(draft: Draft, sequence: number): void {
-  if (draft.snapshotCursor !== undefined && sequence > draft.snapshotCursor) {
-    draft.safeCursor = Math.max(draft.safeCursor, draft.snapshotCursor);
-    draft.snapshotCursor = undefined;
-    draft.ahead = draft.ahead.filter(([, to]) => to > draft.safeCursor);
-  }
+  if (sequence > (draft.snapshotCursor ?? sequence)) passSnapshots(draft);
   if (sequence === draft.safeCursor + 1 && draft.ahead.length === 0) {
     draft.safeCursor = sequence;
     return;
   }
   if (sequence <= draft.safeCursor) return;
-  draft.ahead = insertInto(draft.ahead, sequence);
-  const [from, to] = draft.ahead[0] as readonly [number, number];
-  if (from === draft.safeCursor + 1) {
-    draft.safeCursor = to;
-    draft.ahead = draft.ahead.slice(1);
+  let [from, to] = [sequence, sequence];
+  const isBefore = (range: readonly [number, number]) => range[1] < from - 1;
+  for (;;) {
+    const range = find(draft.ahead, isBefore);
+    if (range === undefined || range[0] > to + 1) break;
+    from = Math.min(from, range[0]);
+    to = Math.max(to, range[1]);
+    draft.ahead = splice(draft.ahead, draft.owned, isBefore, 1);
+  }
+  draft.ahead = splice(draft.ahead, draft.owned, isBefore, 0, [from, to]);
+  passRanges(draft);
+}
+
+/** All snapshots of a log have arrived: no event up to their number is missing. */
+function passSnapshots(draft: Draft): void {
+  draft.safeCursor = Math.max(draft.safeCursor, draft.snapshotCursor ?? -1);
+  draft.snapshotCursor = undefined;
+  passRanges(draft);
+}
+
+/** Moves `safeCursor` over the ranges that nothing is missing before. */
+function passRanges(draft: Draft): void {
+  for (;;) {
+    const range = at(draft.ahead, 0);
+    if (range === undefined || range[0] > draft.safeCursor + 1) return;
+    draft.safeCursor = Math.max(draft.safeCursor, range[1]);
+    draft.ahead = splice(draft.ahead, draft.owned, () => false, 1);
   }
 }
 
 /** On a filtered stream all received numbers are safe if no task has a gap. */
 function skipLeftOut(draft: Draft): void {
-  const last = draft.ahead[draft.ahead.length - 1];
-  if (last === undefined) return;
-  draft.safeCursor = last[1];
+  draft.safeCursor = last(draft.ahead)?.[1] ?? draft.safeCursor;
   draft.ahead = [];
-}
-
-function insertInto(
-  ranges: readonly (readonly [number, number])[],
-  value: number,
-): readonly (readonly [number, number])[] {
-  let at = ranges.length;
-  while (at > 0 && (ranges[at - 1] as readonly [number, number])[0] > value) at--;
-  const before = ranges[at - 1];
-  const after = ranges[at];
-  if (before !== undefined && value <= before[1]) return ranges;
-  const joinsBefore = before !== undefined && before[1] === value - 1;
-  const joinsAfter = after !== undefined && after[0] === value + 1;
-  const joined: readonly [number, number] = [
-    joinsBefore ? before[0] : value,
-    joinsAfter ? after[1] : value,
-  ];
-  const start = joinsBefore ? at - 1 : at;
-  return ranges.toSpliced(start, (joinsBefore ? 1 : 0) + (joinsAfter ? 1 : 0), joined);
 }
 
 /**
@@ -267,6 +254,6 @@ function chooseRoot(draft: Draft, taskId: string): void {
 }
 
 /** Whether a task has events of its own. */
-function hasEvents(task: Task): boolean {
+function hasEvents(task: TaskNode): boolean {
   return task.appliedSeq >= 0 || task.status === "in_progress";
 }

@@ -27,7 +27,7 @@ export class LinkIndex {
   }
 
   /** Adds a child whose parent is known, but not the index of its item. */
-  addWaiting(child: Task): void {
+  addWaiting(child: Omit<Task, "output" | "children" | "parked" | "state">): void {
     if (child.parentTaskId === undefined || child.parentOutputIndex !== undefined) return;
     const { waiting } = this.#namesOf(child.parentTaskId);
     for (const id of [child.parentItemId, child.callId]) {

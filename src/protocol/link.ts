@@ -1,8 +1,9 @@
-import type { Draft } from "./draft.ts";
-import { editList, editTask } from "./draft.ts";
+import type { Draft, TaskNode } from "./draft.ts";
+import { editTask } from "./draft.ts";
 import type { FoldOptions } from "./fold.ts";
+import { at, find, splice } from "./pages.ts";
 import { isId } from "./shape.ts";
-import type { Task, ToolResultItem } from "./task.ts";
+import type { Item, ToolResultItem } from "./task.ts";
 
 /** How a child is linked to its parent; either of them may send it, in any order. */
 export interface Link {
@@ -22,9 +23,8 @@ export function link(draft: Draft, childId: string, to: Link): boolean {
   if (to.callId !== undefined) child.callId = to.callId;
   if (to.itemId !== undefined) child.parentItemId = to.itemId;
   const index = to.outputIndex ?? child.parentOutputIndex ?? findItem(draft, child);
-  if (parentId === undefined) place(draft, child.id, index);
-  else if (index !== child.parentOutputIndex) move(draft, child.id, index);
-  draft.table.links.addWaiting(child);
+  if (parentId === undefined || index !== child.parentOutputIndex) place(draft, child, index);
+  draft.links.addWaiting(child);
   return true;
 }
 
@@ -36,13 +36,13 @@ export function linkByItem(
   index: number,
   options: FoldOptions,
 ): void {
-  const { links } = draft.table;
+  const { links } = draft;
   links.addResult(taskId, item, index);
   for (const id of [item.id, item.call_id]) {
     for (const childId of links.waitingFor(taskId, id)) {
       const child = draft.table.get(childId);
       if (child?.parentTaskId !== taskId || child.parentOutputIndex !== undefined) continue;
-      if (isItemOf(item, child)) move(draft, childId, index);
+      if (isItemOf(item, child)) place(draft, editTask(draft, childId), index);
     }
   }
   // A producer without links: the call id of a tool result in a different task is the id of the child.
@@ -59,57 +59,34 @@ export function linkByItem(
 }
 
 /** The index of the last tool result that a child names. */
-function findItem(draft: Draft, child: Task): number | undefined {
+function findItem(draft: Draft, child: TaskNode): number | undefined {
   const parentId = child.parentTaskId as string;
-  const { links } = draft.table;
+  const { links } = draft;
   const byItem = links.resultAt(parentId, child.parentItemId) ?? -1;
-  const index = Math.max(byItem, links.resultAt(parentId, child.callId) ?? -1);
-  if (index < 0) return undefined;
-  const output = draft.table.get(parentId)?.output ?? [];
-  if (isItemOf(output[index], child)) return index;
-  // The item was discarded, or belongs to a different version of the tree.
-  const found = output.findLastIndex((item) => isItemOf(item, child));
-  return found < 0 ? undefined : found;
+  let index = Math.max(byItem, links.resultAt(parentId, child.callId) ?? -1);
+  const { output = [] } = draft.table.get(parentId) ?? {};
+  // An item that does not fit was discarded, or belongs to a different version of the tree.
+  while (index >= 0 && !isItemOf(at(output, index), child)) index--;
+  return index < 0 ? undefined : index;
 }
 
-function isItemOf(item: Task["output"][number] | undefined, child: Task): boolean {
+function isItemOf(item: Item | undefined, child: TaskNode): boolean {
   if (item?.type !== "tool_result") return false;
   return item.id === child.parentItemId || item.call_id === child.callId;
 }
 
-/** Inserts a child into its parent's list, which is ordered by item, then by id, and never by arrival. */
-function place(draft: Draft, childId: string, index: number | undefined): void {
-  const child = editTask(draft, childId);
+/** Puts a child at its place in its parent's list, which is ordered by item, then by id, and never by arrival. */
+function place(draft: Draft, child: TaskNode, index: number | undefined): void {
   const parent = editTask(draft, child.parentTaskId as string);
+  const isBefore = (id: string) => comesBefore(draft.table.get(id) as TaskNode, child);
+  const { children } = parent;
+  const isPlaced = find(children, isBefore) === child.id;
+  const others = isPlaced ? splice(children, draft.owned, isBefore, 1) : children;
   if (index !== undefined) child.parentOutputIndex = index;
-  const children = editList(draft, parent.children);
-  parent.children = children;
-  children.splice(positionOf(draft, children, child), 0, childId);
+  parent.children = splice(others, draft.owned, isBefore, 0, child.id);
 }
 
-function move(draft: Draft, childId: string, index: number | undefined): void {
-  const child = draft.table.get(childId) as Task;
-  const parent = editTask(draft, child.parentTaskId as string);
-  const children = editList(draft, parent.children);
-  parent.children = children;
-  children.splice(positionOf(draft, children, child), 1);
-  place(draft, childId, index);
-}
-
-/** The position of a child in the ordered list, or where to insert it. */
-function positionOf(draft: Draft, children: readonly string[], child: Task): number {
-  let low = 0;
-  let high = children.length;
-  while (low < high) {
-    // Most children come last, so the search begins there.
-    const middle = high === children.length ? high - 1 : (low + high) >>> 1;
-    if (comesBefore(draft.table.get(children[middle] as string) as Task, child)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-function comesBefore(first: Task, second: Task): boolean {
+function comesBefore(first: TaskNode, second: TaskNode): boolean {
   const left = first.parentOutputIndex ?? Number.POSITIVE_INFINITY;
   const right = second.parentOutputIndex ?? Number.POSITIVE_INFINITY;
   return left === right ? first.id < second.id : left < right;

@@ -1,5 +1,5 @@
 import type { Draft } from "./draft.ts";
-import { draftOf, treeOf } from "./draft.ts";
+import { draftOf, taskFrom, treeOf } from "./draft.ts";
 import type { StreamFrame } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { fold } from "./fold.ts";
@@ -51,6 +51,7 @@ export class TaskTree {
 
   /** One task, without the cost of `tree`: the next `apply` may change the object in place. */
   task(taskId: string): Task | undefined {
-    return this.#draft.table.get(taskId);
+    const node = this.#draft.table.get(taskId);
+    return node && taskFrom(node);
   }
 }
