@@ -5,7 +5,9 @@ import { emptyTree, reduce, TaskTree } from "../src/protocol/reduce.ts";
 
 const sizes = [1_000, 10_000, 100_000] as const;
 const rounds = 7;
-const limits = { TaskTree: 1.5, reduceOne: 1.5, reduceMany: 4 };
+/** A plain event that costs less, in microseconds of CPU time, counts as much: noise would decide the ratio. */
+const leastCost = 0.5;
+const limits = { TaskTree: 1.5, reduceOne: 1.5, reduceMany: 4, trouble: 2 };
 
 type Draft = Omit<LogEvent, "sequence_number"> & { sequence_number?: number };
 
@@ -124,11 +126,130 @@ function taskEvents(task: number, messages: number, perMessage: number): Draft[]
   return events;
 }
 
+/** An event of a log; the numbers are those of its place in it. */
+const event = (task_id: string, task_seq: number, sequence_number: number, body: object) =>
+  ({ task_id, task_seq, sequence_number, created_at: 1, ...body }) as unknown as LogEvent;
+
+/**
+ * Logs that a reader must not slow down on, each beside a plain log of the same events: the same number of them, without
+ * the trouble.
+ */
+const troubles: Readonly<
+  Record<string, (size: number) => Readonly<Record<"plain" | "hard", LogEvent[]>>>
+> = {
+  "distinct task.custom names"(size) {
+    const log = (name: (at: number) => string) => [
+      event("r", 0, 0, created("r")),
+      ...Array.from({ length: size }, (_, at) =>
+        event("r", at + 1, at + 1, { type: "task.custom", name: name(at), value: at }),
+      ),
+    ];
+    return { plain: log(() => "app"), hard: log((at) => `app.${at}`) };
+  },
+  "tasks with a gap"(size) {
+    const log = (skip: number) =>
+      Array.from({ length: size }, (_, at) => {
+        const id = `t${at}`;
+        const body = { type: "task.resumed", reason: "x" };
+        const first = 3 * at + (skip > 0 ? 1 : 0);
+        return [event(id, 0, 3 * at, created(id)), event(id, 1 + skip, first + 1, body)];
+      }).flat();
+    return { plain: log(0), hard: log(1) };
+  },
+  "children before their parent"(size) {
+    const links = (id: string) => ({ parent_task_id: "r", parent_call_id: id });
+    const children = Array.from({ length: size }, (_, at) => (number: number) => {
+      const id = `call_${(at * 7_919) % size}`;
+      return event(id, 0, number, created(id, links(id)));
+    });
+    const parent = Array.from({ length: size }, (_, at) => (number: number) => {
+      const item = { type: "tool_result", id: `fco_${at}`, call_id: `call_${at}`, block_list: [] };
+      const body = { type: "task.output_item.added", output_index: at, item };
+      return event("r", at + 1, number, body);
+    });
+    const root = (number: number) => event("r", 0, number, created("r"));
+    const log = (makers: readonly ((number: number) => LogEvent)[]) =>
+      makers.map((make, at) => make(at));
+    return {
+      plain: log([root, ...parent, ...children]),
+      hard: log([...children, root, ...parent]),
+    };
+  },
+  "parked events"(size) {
+    const plain = makeLog(size, 1, 1);
+    return { plain, hard: [...plain.slice(1), plain[0] as LogEvent] };
+  },
+  "children of one task"(size) {
+    const log = (parentOf: (at: number) => number) => {
+      const numbers = new Map<string, number>();
+      const events: LogEvent[] = [];
+      const push = (id: string, body: object) => {
+        const seq = numbers.get(id) ?? 0;
+        numbers.set(id, seq + 1);
+        events.push(event(id, seq, events.length, body));
+      };
+      for (let at = 0; at < size; at++) {
+        const [parent, id] = [`p${parentOf(at)}`, `call_${at}`];
+        if (!numbers.has(parent)) push(parent, created(parent));
+        const output_index =
+          at % 100 && parentOf(size) > 0 ? at % 100 : parentOf(size) > 0 ? 0 : at;
+        const on = { call_id: id, item_id: `fco_${at}`, output_index };
+        const item = { type: "tool_result", id: on.item_id, call_id: id, block_list: [] };
+        push(parent, { type: "task.output_item.added", output_index, item });
+        const agent = { id: "worker", key: "k" };
+        push(parent, { type: "task.child.started", child_task_id: id, ...on, mode: "sync", agent });
+        push(id, created(id, { parent_task_id: parent, parent_call_id: id }));
+      }
+      return events;
+    };
+    return { plain: log((at) => Math.floor(at / 100)), hard: log(() => 0) };
+  },
+};
+
 interface Row {
   readonly events: number;
   readonly reduce: number;
   readonly TaskTree: number;
   readonly parse: number;
+}
+
+/** How many times more an event of the hard log costs than one of the plain log. */
+function compare(
+  logs: Readonly<Record<"plain" | "hard", LogEvent[]>>,
+): Readonly<Record<"reduce" | "TaskTree", number>> {
+  const best = {
+    plain: { reduce: Infinity, TaskTree: Infinity },
+    hard: { reduce: Infinity, TaskTree: Infinity },
+  };
+  const repeat = Math.max(1, Math.floor(50_000 / logs.plain.length));
+  const work = {
+    reduce(log: readonly LogEvent[]) {
+      let tree = emptyTree();
+      for (const event of log) tree = reduce(tree, event);
+      return tree;
+    },
+    TaskTree: (log: readonly LogEvent[]) => {
+      const tree = new TaskTree();
+      for (const event of log) tree.apply(event);
+      return tree.tree;
+    },
+  };
+  for (let round = 0; round < 3; round++) {
+    for (const fold of ["reduce", "TaskTree"] as const) {
+      for (const name of ["plain", "hard"] as const) {
+        const start = process.threadCpuUsage();
+        for (let turn = 0; turn < repeat; turn++) {
+          if (work[fold](logs[name]).ignored > 0) throw new Error("The fold ignored an event.");
+        }
+        const { user, system } = process.threadCpuUsage(start);
+        const each = (user + system) / (repeat * logs[name].length);
+        best[name][fold] = Math.min(best[name][fold], each);
+      }
+    }
+  }
+  const ratio = (fold: "reduce" | "TaskTree") =>
+    best.hard[fold] / Math.max(best.plain[fold], leastCost);
+  return { reduce: ratio("reduce"), TaskTree: ratio("TaskTree") };
 }
 
 /** The best of several interleaved rounds, in microseconds per event; small logs are folded often enough to be seen. */
@@ -220,5 +341,20 @@ for (const { name, logs, limit } of cases) {
     );
   }
   console.log();
+}
+console.log(
+  `CPU time per event over that of a plain log of the same events (at most ${limits.trouble};` +
+    ` a plain event counts as ${leastCost} microseconds or more)`,
+);
+for (const [name, logs] of Object.entries(troubles)) {
+  for (const size of name.startsWith("parked") ? [10_000, 100_000] : [10_000, 30_000]) {
+    const ratio = compare(logs(size));
+    const ok = Math.max(ratio.reduce, ratio.TaskTree) <= limits.trouble;
+    held &&= ok;
+    console.log(
+      `  ${size.toLocaleString("en")} ${name}: reduce ${ratio.reduce.toFixed(2)}` +
+        `, TaskTree ${ratio.TaskTree.toFixed(2)} ${ok ? "ok" : "TOO MUCH"}`,
+    );
+  }
 }
 process.exitCode = held ? 0 : 1;
