@@ -10,7 +10,7 @@ import {
   tool,
 } from "../../src/index.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
-import type { ToolResultItem } from "../../src/protocol/task.ts";
+import type { ToolResultItem, WireImageBlock } from "../../src/protocol/task.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "./support/collect.ts";
 import { inShort, runScript } from "./support/run-script.ts";
@@ -118,7 +118,7 @@ describe("a tool that emits", () => {
     expect(item.block_list).toEqual([{ type: "text", text: "Seen." }]);
   });
 
-  it("an image repeatedly replaces the partial image", async () => {
+  it("images in a row as a block each", async () => {
     const act = acting((_, { emit }) => {
       emit("Look: ");
       emit(png("AA=="));
@@ -127,16 +127,33 @@ describe("a tool that emits", () => {
       emit("There.");
       return "painted";
     });
-    const { item, events } = await result(act);
+    const { item } = await result(act);
     expect(item.block_list).toMatchObject([
       { type: "text", text: "Look: " },
+      { type: "image", image_url: { url: "data:image/png;base64,AA==" } },
+      { type: "image", image_url: { url: "data:image/png;base64,AAE=" } },
       { type: "image", image_url: { url: "https://example.com/last.png" } },
       { type: "text", text: "There." },
     ]);
-    const partials = events.flatMap((event) =>
-      event.type === "task.image.delta" ? [event.partial_image_index] : [],
-    );
-    expect(partials).toEqual([0, 1, 2]);
+  });
+
+  it("a blob for an image over 64 KiB, and the bytes to the model", async () => {
+    const store = memoryStore();
+    const large = Buffer.alloc(100_000, 1).toString("base64");
+    const act = acting((_, { emit }) => {
+      emit(png(large));
+      return { content: png(large), display: [png(large)] };
+    });
+    const { item, events, results } = await result(act, { store });
+    const [first, second] = item.block_list as readonly WireImageBlock[];
+    expect(first?.image_url.url).toMatch(/^task:\/\/task_.*\/blobs\/sha256-[0-9a-f]{64}$/);
+    expect(second).toEqual(first);
+    expect(JSON.stringify(events)).not.toContain(large);
+    expect(JSON.stringify(results)).toContain(large);
+    const [, path] = first?.image_url.url.split("task://") ?? [];
+    const [taskId, , name] = path?.split("/") ?? [];
+    const blob = await store.files.get(`blobs/${taskId}/${name}`);
+    expect(Buffer.from(blob?.data ?? []).toString("base64")).toBe(large);
   });
 
   it("files and blocks of text", async () => {

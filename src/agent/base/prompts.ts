@@ -40,6 +40,7 @@ export const placeholders = {
   interrupted: "The call was interrupted.",
   media: (type: string, address: string | undefined) => `[${type}: ${address}]`,
   cut: (omitted: number, total: number) => `\n\n[${omitted} of ${total} characters left out]\n\n`,
+  streamCut: "\n\n[The rest of this output is not shown.]",
   longArguments: (length: number, beginning: string) =>
     `[These arguments had ${length.toLocaleString("en")} characters. They began with: ${beginning}]`,
 } as const;

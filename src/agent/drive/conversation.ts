@@ -250,7 +250,7 @@ export class Conversation implements TaskConversation {
     const known = this.#logs.get(rootTaskId);
     if (known) return known;
     const room = logRoom(this.store, rootTaskId);
-    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step), room);
+    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step), room, this.store.files);
     this.#logs.set(rootTaskId, writer);
     return writer;
   }

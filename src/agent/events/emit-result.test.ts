@@ -6,8 +6,8 @@ import { TaskTree } from "../../protocol/reduce.ts";
 import type { ToolResultItem, WireBlock } from "../../protocol/task.ts";
 import { ManualClock } from "../../testing/index.ts";
 import type { ItemPlace } from "./emit.ts";
-import { TaskEmitter } from "./emit.ts";
-import { RepeatedOutput, ResultEmitter } from "./emit-result.ts";
+import { maxEventBytes, TaskEmitter } from "./emit.ts";
+import { maxStreamedCharacters, RepeatedOutput, ResultEmitter } from "./emit-result.ts";
 import { LogWriter } from "./log-writer.ts";
 
 /** A task with one open result, its events and their fold. */
@@ -51,7 +51,7 @@ describe("ResultEmitter", () => {
   });
 
   it("streams text, images and files, and appends the display blocks", () => {
-    const { emit, result, events } = openResult();
+    const { emit, result } = openResult();
     const emitter = emit();
     emitter.emit("one ");
     emitter.emit({ type: "text", text: "two" });
@@ -62,11 +62,11 @@ describe("ResultEmitter", () => {
     emitter.end({ status: "completed", display: textBlocks("rest"), referenceId: 3 });
     expect(result().block_list).toMatchObject([
       { type: "text", text: "one two", reference_id: 3 },
+      { type: "image", image_url: { url: "https://example.com/1.png" }, reference_id: 3 },
       { type: "image", image_url: { url: "https://example.com/2.png" }, reference_id: 3 },
       { type: "file", reference_id: 3 },
       { type: "text", text: "rest", reference_id: 3 },
     ]);
-    expect(events.filter(({ type }) => type === "task.image.delta")).toHaveLength(2);
   });
 
   it("puts the reference number on every streamed block from the start", () => {
@@ -86,12 +86,32 @@ describe("ResultEmitter", () => {
     ).toEqual([
       ["task.text.added", 1],
       ["task.text.done", 1],
-      ["task.image.added", 1],
-      ["task.image.delta", 1],
       ["task.image.done", 1],
       ["task.text.done", 1],
     ]);
     expect(result().block_list.map(({ reference_id }) => reference_id)).toEqual([1, 1, 1]);
+  });
+
+  it("shows the place of its own child only", () => {
+    const { emit, events } = openResult();
+    const display = ["c", "call_other"].map((task_id) => ({ type: "task", task_id }) as const);
+    emit().end({ status: "completed", display });
+    expect(events.at(-1)).toMatchObject({ item: { block_list: [{ type: "task", task_id: "c" }] } });
+  });
+
+  it("stops streaming text at a limit and says so", () => {
+    const { emit, result, events } = openResult();
+    const emitter = emit();
+    emitter.emit("x".repeat(50_000_000));
+    emitter.emit("more");
+    emitter.end({ status: "completed", display: [] });
+    const [block] = result().block_list as [WireBlock & { type: "text" }];
+    expect(block.text.length).toBeLessThan(maxStreamedCharacters + 100);
+    expect(block.text).toMatch(/x\n\n\[The rest of this output is not shown\.\]$/);
+    const deltas = events.filter((event) => event.type === "task.text.delta");
+    expect(Math.max(...deltas.map((event) => JSON.stringify(event).length))).toBeLessThan(
+      maxEventBytes,
+    );
   });
 
   it("removes the reference number of a failed result", () => {

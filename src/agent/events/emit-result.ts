@@ -1,7 +1,8 @@
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
-import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/task.ts";
+import type { ItemStatus, Progress, WireBlock } from "../../protocol/task.ts";
 import { isSame } from "../base/plain.ts";
+import { placeholders } from "../base/prompts.ts";
 import { toWireBlock } from "../tool/result.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 
@@ -15,7 +16,11 @@ export interface ResultEnd {
   readonly childTaskId?: string;
 }
 
-/** Emits the result item of one call while its tool runs: text, previews of images, files and progress. */
+/** The most characters of text that one result streams; a reader refuses events of several megabytes. */
+export const maxStreamedCharacters = 1_000_000;
+const maxProgressCharacters = 4_000;
+
+/** Emits the result item of one call while its tool runs: text, images, files and progress. */
 export class ResultEmitter {
   readonly #emitter: TaskEmitter;
   #place: ItemPlace;
@@ -26,10 +31,10 @@ export class ResultEmitter {
   #blocks: WireBlock[];
   #earlierCount: number;
   #repeated: RepeatedOutput;
-  #openBlock: "text" | "image" | undefined;
+  #isTextOpen = false;
   /** The first half of a surrogate pair, emitted together with the second half. */
   #heldHalf = "";
-  #previewCount = 0;
+  #streamed = 0;
   #hasEnded = false;
 
   /** `reserve` returns the reference number of a citable result; streamed blocks carry it from the start. */
@@ -63,7 +68,7 @@ export class ResultEmitter {
       this.#addText(this.#repeated.dropFrom(typeof chunk === "string" ? chunk : chunk.text));
       return;
     }
-    const block = toWireBlock(chunk);
+    const block = this.#emitter.storeBytes(toWireBlock(chunk));
     if (!this.#repeated.drops(block)) this.#addBlock(block);
   }
 
@@ -77,13 +82,14 @@ export class ResultEmitter {
     this.#blocks = [];
     this.#earlierCount = 0;
     this.#repeated = new RepeatedOutput([]);
-    this.#openBlock = undefined;
+    this.#isTextOpen = false;
     this.#heldHalf = "";
+    this.#streamed = 0;
   }
 
   /** Closes the open block and returns the place where the call continues after its suspension. */
   pause(): ItemPlace {
-    this.#closeBlock();
+    this.#closeText();
     this.#hasEnded = true;
     return { ...this.place, blocks: this.#blocks };
   }
@@ -97,16 +103,18 @@ export class ResultEmitter {
       call_id: this.#callId,
       progress,
       ...(Number.isFinite(total) && { total }),
-      ...(typeof message === "string" && { message }),
+      ...(typeof message === "string" && { message: message.slice(0, maxProgressCharacters) }),
     });
   }
 
   end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {
     if (this.#hasEnded) return;
-    this.#closeBlock();
+    this.#closeText();
     this.#hasEnded = true;
     for (const displayed of display) {
-      const block = withReference(displayed, referenceId);
+      // A task block is the place of the child that this call started, and of no other task.
+      if (displayed.type === "task" && displayed.task_id !== this.#callId) continue;
+      const block = withReference(this.#emitter.storeBytes(displayed), referenceId);
       this.#emitter.block(this.place, this.#blocks.length, block);
       this.#blocks.push(block);
     }
@@ -122,18 +130,21 @@ export class ResultEmitter {
   }
 
   #addText(text: string): void {
-    if (this.#openBlock === "image") this.#closeBlock();
-    const whole = this.#heldHalf + text;
+    const room = maxStreamedCharacters - this.#streamed;
+    if (room <= 0) return;
+    const isCut = text.length > room;
+    this.#streamed += text.length;
+    const whole = this.#heldHalf + (isCut ? text.slice(0, room) + placeholders.streamCut : text);
     const cut = whole.length - halfAtEnd(whole);
     this.#heldHalf = whole.slice(cut);
     const delta = whole.slice(0, cut);
     if (delta === "") return;
-    const index = this.#blocks.length - (this.#openBlock === "text" ? 1 : 0);
-    if (this.#openBlock !== "text") {
+    const index = this.#blocks.length - (this.#isTextOpen ? 1 : 0);
+    if (!this.#isTextOpen) {
       const item = this.#withReference({ type: "text", text: "" });
       this.#emitter.emit({ type: "task.text.added", ...this.#at(index), item });
       this.#blocks.push(item);
-      this.#openBlock = "text";
+      this.#isTextOpen = true;
     }
     const block = this.#blocks[index] as WireBlock & { type: "text" };
     this.#blocks[index] = { ...block, text: block.text + delta };
@@ -141,36 +152,22 @@ export class ResultEmitter {
   }
 
   #addBlock(unnumbered: WireBlock): void {
+    this.#closeText();
     const block = this.#withReference(unnumbered);
-    if (block.type !== "image") {
-      this.#closeBlock();
-      this.#emitter.block(this.place, this.#blocks.length, block);
-      this.#blocks.push(block);
-      return;
-    }
-    if (this.#openBlock === "text") this.#closeBlock();
-    const index = this.#blocks.length - (this.#openBlock === "image" ? 1 : 0);
-    if (this.#openBlock !== "image") {
-      const item: WireImageBlock = { ...block, image_url: { url: "" } };
-      this.#emitter.emit({ type: "task.image.added", ...this.#at(index), item });
-      this.#openBlock = "image";
-      this.#previewCount = 0;
-    }
-    this.#blocks[index] = block;
-    const partial = { partial_image_index: this.#previewCount++, item: block };
-    this.#emitter.emit({ type: "task.image.delta", ...this.#at(index), ...partial });
+    this.#emitter.block(this.place, this.#blocks.length, block);
+    this.#blocks.push(block);
   }
 
-  /** Emits the open block whole: the text so far, or the last preview. */
-  #closeBlock(): void {
+  /** Emits the open text whole. */
+  #closeText(): void {
     if (this.#heldHalf !== "") {
       this.#heldHalf = "";
       this.#addText("\uFFFD"); // the second half never came
     }
-    if (this.#openBlock === undefined) return;
+    if (!this.#isTextOpen) return;
     const index = this.#blocks.length - 1;
     this.#emitter.block(this.place, index, this.#blocks[index] as WireBlock);
-    this.#openBlock = undefined;
+    this.#isTextOpen = false;
   }
 
   #withReference<B extends WireBlock>(block: B): B {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LogEvent } from "../../protocol/event.ts";
 import type { Source } from "../../protocol/source.ts";
-import { type EmitterStart, halfAtEnd, TaskEmitter } from "./emit.ts";
+import { type EmitterStart, halfAtEnd, maxEventBytes, TaskEmitter } from "./emit.ts";
 import type { LogWriter } from "./log-writer.ts";
 
 function createEmitter(options: { source?: Source; start?: EmitterStart } = {}) {
@@ -52,6 +52,70 @@ describe("TaskEmitter", () => {
       "task.image.done",
       "task.block.done",
     ]);
+  });
+});
+
+describe("the size of an event", () => {
+  const size = (event: LogEvent) => Buffer.byteLength(JSON.stringify(event));
+  const long = `${"é".repeat(50_001)}🌊`.repeat(20);
+
+  it("cuts a long delta between characters", () => {
+    const { emitter, events } = createEmitter();
+    const place = emitter.addItem(message("m"));
+    emitter.textDelta(place, 0, long);
+    const at = { item_id: "m", output_index: 0 };
+    emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta: long });
+    const deltas = events.flatMap((event) => ("delta" in event ? [event.delta] : []));
+    expect(deltas.join("")).toBe(long + long);
+    expect(deltas.every((delta) => delta.isWellFormed())).toBe(true);
+    expect(Math.max(...events.map(size))).toBeLessThanOrEqual(maxEventBytes);
+  });
+
+  it("refuses a larger event, except for a whole text, arguments or item", () => {
+    const { emitter, events } = createEmitter();
+    const place = emitter.addItem(message("m"));
+    const value = { text: long };
+    expect(() => emitter.emit({ type: "task.custom", name: "n", value })).toThrow(
+      expect.objectContaining({ code: "event_too_large", hint: expect.any(String) }),
+    );
+    expect(events).toHaveLength(1);
+    emitter.block(place, 0, { type: "text", text: long });
+    emitter.closeItem(place, { ...message("m"), status: "completed" });
+    expect(events).toHaveLength(3);
+  });
+
+  it("leaves the structured result out of an end that would be too large", () => {
+    const { emitter, events } = createEmitter();
+    const error = { code: "failed", message: long, retryable: false };
+    const task = { id: "t", object: "task", status: "failed", structured: long, error } as const;
+    emitter.emit({ type: "task.failed", task });
+    expect(size(events[0] as LogEvent)).toBeLessThanOrEqual(maxEventBytes);
+    expect(events).toMatchObject([
+      { task: { id: "t", status: "failed", error: { code: "failed" } } },
+    ]);
+  });
+
+  it("replaces a data URL over 64 KiB with a blob", () => {
+    const blobs: Uint8Array[] = [];
+    const log = {
+      addBlob: (taskId: string, bytes: Uint8Array) => `task://${taskId}/blobs/${blobs.push(bytes)}`,
+    } as unknown as LogWriter;
+    const emitter = new TaskEmitter("t", log, undefined, { now: () => 7 });
+    const bytes = Buffer.alloc(60_000, 7);
+    const url = `data:image/png;base64,${bytes.toString("base64")}`;
+    expect(emitter.storeBytes({ type: "image", image_url: { url }, width: 9 })).toEqual({
+      type: "image",
+      image_url: { url: "task://t/blobs/1" },
+      mime_type: "image/png",
+      width: 9,
+    });
+    expect(Buffer.compare(blobs[0] as Uint8Array, bytes)).toBe(0);
+    const text = `data:text/plain,${"%20".repeat(30_000)}`;
+    const file = { type: "file", url: text, filename: "a.txt" } as const;
+    expect(emitter.storeBytes(file)).toMatchObject({ url: "task://t/blobs/2", filename: "a.txt" });
+    expect(blobs[1]).toHaveLength(30_000);
+    const short = { type: "image", image_url: { url: "data:image/png;base64,AA==" } } as const;
+    expect(emitter.storeBytes(short)).toBe(short);
   });
 });
 

@@ -1,9 +1,25 @@
 import type { Clock } from "../../protocol/clock.ts";
+import { RivuletError } from "../../protocol/error.ts";
 import type { LogEvent } from "../../protocol/event.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Item, ItemChange, WireBlock } from "../../protocol/task.ts";
 import { coarseNow } from "../base/time.ts";
 import type { LogWriter } from "./log-writer.ts";
+
+/** The largest event in bytes, except for the events of a whole text, arguments or item. */
+export const maxEventBytes = 256 * 1024;
+/** A longer data URL becomes a blob. */
+const maxDataUrl = 64 * 1024;
+/** A longer delta becomes several, each smaller than the largest event in any encoding. */
+const maxDelta = 32 * 1024;
+/** These have the limits of the text, the arguments and the result that they repeat. */
+const unlimited: ReadonlySet<string> = new Set([
+  "task.text.done",
+  "task.reasoning_text.done",
+  "task.reasoning_summary_item.done",
+  "task.tool_call_arguments.done",
+  "task.output_item.done",
+]);
 
 /** An event without the fields that the emitter adds. */
 export type EventBody = LogEvent extends infer Event
@@ -63,7 +79,29 @@ export class TaskEmitter {
     return this.#taskSeq === 0;
   }
 
+  /** Throws `event_too_large` for an event that no reader would take. */
   emit(body: EventBody): void {
+    if ("delta" in body) {
+      for (const delta of piecesOf(body.delta)) this.#append({ ...body, delta });
+      return;
+    }
+    const bytes = unlimited.has(body.type) ? 0 : Buffer.byteLength(JSON.stringify(body));
+    if (bytes > maxEventBytes && "task" in body) {
+      // The record of the task keeps what its event leaves out; a task that cannot say its end would never end.
+      const { structured: _, metadata: __, error, ...task } = body.task;
+      const shown = error && { error: { ...error, message: error.message.slice(0, maxDelta) } };
+      this.#append({ ...body, task: { ...task, ...shown } } as EventBody);
+      return;
+    }
+    if (bytes > maxEventBytes) {
+      const message = `The event ${body.type} has ${bytes} bytes; the most is ${maxEventBytes}.`;
+      const hint = "Store large data elsewhere and pass a reference to it.";
+      throw new RivuletError("event_too_large", message, { hint });
+    }
+    this.#append(body);
+  }
+
+  #append(body: EventBody): void {
     this.#log.append({
       ...body,
       task_id: this.taskId,
@@ -75,7 +113,12 @@ export class TaskEmitter {
   }
 
   /** The hot path: an object literal with all keys gives every delta of a task the same hidden class. */
-  textDelta(place: ItemPlace, blockIndex: number, delta: string): void {
+  textDelta(place: ItemPlace, blockIndex: number, text: string): void {
+    for (const delta of text.length > maxDelta ? piecesOf(text) : [text])
+      this.#appendText(place, blockIndex, delta);
+  }
+
+  #appendText(place: ItemPlace, blockIndex: number, delta: string): void {
     if (this.#source === undefined) {
       this.#log.append({
         type: "task.text.delta",
@@ -115,6 +158,23 @@ export class TaskEmitter {
     this.emit({ type: "task.output_item.done", output_index: place.index, item });
   }
 
+  /** Stores the bytes of a long data URL, to be written before the next events, and returns a block that names them. */
+  storeBytes(block: WireBlock): WireBlock {
+    const url = block.type === "image" ? block.image_url.url : "url" in block ? block.url : "";
+    const comma = url.startsWith("data:") && url.length > maxDataUrl ? url.indexOf(",") : -1;
+    if (comma < 0) return block;
+    const [mime_type = "", ...parameters] = url.slice("data:".length, comma).split(";");
+    const body = url.slice(comma + 1);
+    const isBase64 = parameters.includes("base64");
+    const bytes = Buffer.from(
+      isBase64 ? body : decodeURIComponent(body),
+      isBase64 ? "base64" : "utf8",
+    );
+    const blob = this.#log.addBlob(this.taskId, bytes);
+    const named = block.type === "image" ? { image_url: { url: blob } } : { url: blob };
+    return { ...(mime_type !== "" && { mime_type }), ...block, ...named } as WireBlock;
+  }
+
   /** Emits a whole block. */
   block(place: ItemPlace, blockIndex: number, block: WireBlock): void {
     const at = { item_id: place.id, output_index: place.index, block_index: blockIndex };
@@ -122,6 +182,19 @@ export class TaskEmitter {
     else if (block.type === "image") this.emit({ type: "task.image.done", ...at, item: block });
     else this.emit({ type: "task.block.done", ...at, item: block });
   }
+}
+
+/** Cuts a text into pieces that do not split a surrogate pair. */
+function piecesOf(text: string): readonly string[] {
+  const pieces: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    const piece = text.slice(from, from + maxDelta);
+    const isLast = from + maxDelta >= text.length;
+    const end = isLast ? piece.length : piece.length - halfAtEnd(piece);
+    pieces.push(piece.slice(0, end));
+    from += end;
+  }
+  return pieces;
 }
 
 /** The number of UTF-16 units at the end of a text that wait for the rest of their surrogate pair: 0 or 1. */

@@ -46,6 +46,25 @@ describe("LogWriter", () => {
     expect(writes.slice(2)).toEqual([["d"]]);
   });
 
+  it("writes blobs before the events that name them", async () => {
+    const steps: string[] = [];
+    const stored = Promise.withResolvers<number>();
+    const put = async (path: string) => {
+      steps.push(path);
+      return stored.promise;
+    };
+    const write = async () => void steps.push("events");
+    const writer = new LogWriter("t", write, undefined, { put });
+    const url = writer.addBlob("c", Buffer.from("hello"));
+    writer.append(customEvent("a"));
+    await tick();
+    const name = "sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    expect([url, steps]).toEqual([`task://c/blobs/${name}`, [`blobs/c/${name}`]]);
+    stored.resolve(1);
+    await writer.flush();
+    expect(steps).toEqual([`blobs/c/${name}`, "events"]);
+  });
+
   it("makes the loop wait while too many events are not durable", async () => {
     const { writer, end } = slowWriter();
     for (let count = 0; count < 511; count++) writer.append(customEvent("x"));

@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import type { LogEvent } from "../../protocol/event.ts";
-import type { Commit, Store, StoreMemory } from "../../protocol/store.ts";
+import type { Commit, Files, Store, StoreMemory } from "../../protocol/store.ts";
 import { trimLog } from "../../store/index.ts";
 
 /** The loop yields beyond this many events that are not durable, so that a fast model does not starve the writer. */
@@ -20,17 +21,30 @@ export class LogWriter {
   #written: Promise<void> = Promise.resolve();
   #isScheduled = false;
   readonly #room: LogRoom | undefined;
+  readonly #files: Pick<Files, "put"> | undefined;
+  #blobs: Promise<unknown> | undefined;
   #makingRoom: Promise<void> | undefined;
 
-  /** `room`: absent if the log may grow without limit. */
+  /** `room`: absent if the log may grow without limit. `files`: takes the blobs of the events. */
   constructor(
     rootTaskId: string,
     write: (step: Omit<Commit, "lease">) => Promise<void>,
     room?: LogRoom,
+    files?: Pick<Files, "put">,
   ) {
     this.rootTaskId = rootTaskId;
     this.#write = write;
     this.#room = room;
+    this.#files = files;
+  }
+
+  /** Stores bytes that events name by the returned URL; they are durable before those events are. */
+  addBlob(taskId: string, bytes: Uint8Array): string {
+    const name = `sha256-${createHash("sha256").update(bytes).digest("hex")}`;
+    const stored = this.#files?.put(`blobs/${taskId}/${name}`, bytes);
+    this.#blobs = Promise.all([this.#blobs, stored]);
+    this.#blobs.catch(() => {}); // the next commit throws
+    return `task://${taskId}/blobs/${name}`;
   }
 
   /** Queues an event, which is written with the next step or in the next turn of the event loop. */
@@ -73,7 +87,10 @@ export class LogWriter {
     this.#pending = [];
     const log = this.rootTaskId;
     // The chain stops at a failure: a later write would leave a gap in the log.
-    this.#written = this.#written.then(() => this.#write({ log, events, ...change }));
+    const blobs = this.#blobs;
+    this.#blobs = undefined;
+    const write = () => this.#write({ log, events, ...change });
+    this.#written = this.#written.then(blobs === undefined ? write : () => blobs.then(write));
     this.#written.then(
       () => {
         this.#undurable -= events.length;
