@@ -128,6 +128,7 @@ function checkEvent(check: Check, task: TaskState, event: LogEvent): void {
       checkUsage(check, task, event.usage);
       return;
     case "task.cancelling":
+    case "task.hint.added":
     case "task.custom":
       return;
     default:

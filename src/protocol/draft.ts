@@ -98,12 +98,19 @@ function insideOf(tree: Tree): Inside {
   let holes = 0;
   let gapCount = 0;
   for (const task of Object.values(tree.tasks)) {
-    table = table.set(task.id, nodeOf(task), undefined);
+    table = table.set(task.id, nodeOf(copyOf(task)), undefined);
     links.addTask(task);
     if (task.parked !== undefined) gapCount++;
     for (const item of task.output) holes += holesOf(item);
   }
-  return { table, links, ahead: tree.ahead as [number, number][], holes, gapCount };
+  return { table, links, ahead: copyOf(tree.ahead) as [number, number][], holes, gapCount };
+}
+
+/** A copy without the proxies that a reactive library puts around every object. */
+function copyOf<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(copyOf) as T;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, copyOf(inner)])) as T;
 }
 
 function nodeOf(task: Task): TaskNode {

@@ -5,10 +5,12 @@ import type {
   ApprovalKind,
   Cost,
   DiscardReason,
+  Hint,
   Item,
   ItemChange,
   ModelUsage,
   Progress,
+  Reference,
   SnapshotTask,
   SummaryEntry,
   Suspension,
@@ -130,6 +132,12 @@ export interface OutputItemDone extends Envelope {
 export interface OutputItemDiscarded extends Envelope, OnItem {
   readonly type: "task.output_item.discarded";
   readonly reason: DiscardReason;
+}
+
+/** The provider names a source of an item. */
+export interface ReferenceAdded extends Envelope, OnItem {
+  readonly type: "task.reference.added";
+  readonly reference: Reference;
 }
 
 /** A paragraph of a reasoning's summary opens. */
@@ -281,7 +289,13 @@ export interface ApprovalResolved extends Envelope {
   readonly approval_id: string;
   readonly decision: Decision;
   readonly by?: string;
-  readonly reason?: string | null;
+  readonly reason?: string;
+}
+
+/** The model gets a note that is not its input. */
+export interface HintAdded extends Envelope {
+  readonly type: "task.hint.added";
+  readonly hint: Hint;
 }
 
 /** The usage of a task so far, without its children. */
@@ -309,6 +323,8 @@ export interface TaskSnapshot {
   readonly created_at: number;
   readonly source?: SourceRef;
   readonly task: SnapshotTask;
+  /** True on the last snapshot of a log: no event up to `through_sequence_number` is missing. */
+  readonly final?: boolean;
 }
 
 /** An error of the stream; it does not change a task. */
@@ -334,8 +350,8 @@ export interface StreamOpened {
 }
 /** The filter of a stream. */
 export interface StreamFilter {
-  readonly depth?: number | null;
-  readonly path?: string | null;
+  readonly depth?: number;
+  readonly path?: string;
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
 }
@@ -367,6 +383,7 @@ export type LogEvent =
   | OutputItemAdded
   | OutputItemDone
   | OutputItemDiscarded
+  | ReferenceAdded
   | ReasoningSummaryItemAdded
   | ReasoningSummaryTextDelta
   | ReasoningSummaryItemDone
@@ -388,6 +405,7 @@ export type LogEvent =
   | ChildPromoted
   | ApprovalRequested
   | ApprovalResolved
+  | HintAdded
   | TaskUsage
   | TaskCustom;
 

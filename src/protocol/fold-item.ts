@@ -71,6 +71,7 @@ export function leaveOut(draft: Draft, missing: number): boolean {
 /** Copies the lists of an item, because later events edit them and must not change the event that sent them. */
 export function ownItem(item: Item): Item {
   const own = { ...item } as Record<string, unknown>;
+  if (item.references !== undefined) own.references = item.references.slice();
   if (item.type === "reasoning") {
     own.summary = ownParts(item.summary);
     if (item.content !== undefined) own.content = ownParts(item.content);

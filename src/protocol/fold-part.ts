@@ -10,6 +10,7 @@ import type {
   ReasoningSummaryTextDelta,
   ReasoningTextDelta,
   ReasoningTextDone,
+  ReferenceAdded,
   TextAdded,
   TextAnnotationAdded,
   TextDelta,
@@ -133,10 +134,20 @@ export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOp
   return "applied";
 }
 
+/** Folds a source of any item. */
+export function foldReference(draft: Draft, event: ReferenceAdded, options: FoldOptions): Verdict {
+  const item = openItem(draft, event, "message", options);
+  if (item === undefined) return "ignored";
+  const references = editList(draft, item.references ?? []);
+  references.push(event.reference);
+  item.references = references;
+  return "applied";
+}
+
 /** The open item of a part, for editing. */
 function openItem(
   draft: Draft,
-  event: BlockEvent | ReasoningEvent | ToolCallEvent,
+  event: BlockEvent | ReasoningEvent | ToolCallEvent | ReferenceAdded,
   implied: "message" | "reasoning" | "tool_call" | "tool_result",
   options: FoldOptions,
 ): MutableItem | undefined {

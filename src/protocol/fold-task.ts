@@ -6,6 +6,7 @@ import type {
   ChildFinished,
   ChildPromoted,
   ChildStarted,
+  HintAdded,
   TaskCancelled,
   TaskCancelling,
   TaskCompleted,
@@ -41,6 +42,7 @@ type TaskLevelEvent =
   | ChildPromoted
   | ApprovalRequested
   | ApprovalResolved
+  | HintAdded
   | TaskUsage
   | TaskCustom;
 
@@ -62,7 +64,7 @@ const lifecycleNames = [
 const lifecycleFields = inBothCases(...lifecycleNames);
 /** The fields of a task that snapshots carry. */
 export const snapshotFields = inBothCases(...lifecycleNames, "cancelling", "suspension", "cost");
-/** The fields that a snapshot does not replace. */
+/** The fields that a snapshot does not remove: the parent's events may have set them. */
 const keptFields = [
   "id",
   "children",
@@ -72,6 +74,9 @@ const keptFields = [
   "parentItemId",
   "parentOutputIndex",
   "mode",
+  "remote",
+  "agentId",
+  "usage",
 ];
 
 function inBothCases(...names: (keyof SnapshotTask)[]): ReadonlyMap<string, string> {
@@ -117,6 +122,12 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
       return requestApproval(draft, task, event);
     case "task.approval.resolved":
       return resolveApproval(draft, task, event);
+    case "task.hint.added": {
+      const hints = editList(draft, task.hints ?? []);
+      hints.push(event.hint);
+      task.hints = hints;
+      return "applied";
+    }
     case "task.usage":
       task.usage = event.usage;
       if (event.cost !== undefined) task.cost = event.cost;
@@ -147,11 +158,13 @@ export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOpt
 /** Links a child to the parent that it names; returns false if that is impossible. */
 function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): boolean {
   if (sent.parent_task_id === undefined) return true;
+  // The parent's own event, before or after this one, says which call started the child.
+  const { callId, parentItemId, parentOutputIndex } = draft.table.get(taskId) ?? {};
   return link(draft, taskId, {
     parentTaskId: sent.parent_task_id,
-    callId: sent.parent_call_id,
-    itemId: sent.parent_item_id,
-    outputIndex: sent.parent_output_index,
+    callId: callId ?? sent.parent_call_id,
+    itemId: parentItemId ?? sent.parent_item_id,
+    outputIndex: parentOutputIndex ?? sent.parent_output_index,
   });
 }
 
@@ -169,9 +182,9 @@ function takeOver(
     if (ownName === undefined || value === undefined) continue;
     (task as unknown as Record<string, unknown>)[ownName] = value;
   }
-  // The parent's promotion may arrive before the child's own `mode`.
-  if (sent.mode !== undefined && task.mode !== "background") task.mode = sent.mode;
+  setMode(task, sent.mode);
   if (sent.incomplete_details !== undefined) task.incompleteReason = sent.incomplete_details.reason;
+  if (sent.hints !== undefined) task.hints = sent.hints.slice();
   if (sent.state !== undefined) task.state = stateOf(sent.state);
   if (task.output.length > 0 || sent.output === undefined) return;
   const output = sent.output.map(ownItem);
@@ -193,20 +206,23 @@ function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildProm
   const child = editTask(draft, event.child_task_id);
   switch (event.type) {
     case "task.child.started":
-      child.mode ??= event.mode;
+      setMode(child, event.mode);
       if (event.remote !== undefined) child.remote ??= event.remote;
       child.agentId ??= event.agent.id;
       return "applied";
     case "task.child.promoted":
-      child.mode = "background";
+      setMode(child, event.mode);
       return "applied";
     case "task.child.finished":
-      if (child.appliedSeq < 0) {
-        child.status = event.status;
-        if (event.usage !== undefined) child.usage = event.usage;
-      }
+      if (child.appliedSeq < 0) child.status = event.status;
+      if (event.usage !== undefined) child.usage ??= event.usage;
       return "applied";
   }
+}
+
+/** A child in the background does not return to its parent, whichever event arrives first. */
+function setMode(task: TaskNode, mode: TaskNode["mode"]): void {
+  if (mode !== undefined && task.mode !== "background") task.mode = mode;
 }
 
 function requestApproval(draft: Draft, task: TaskNode, event: ApprovalRequested): Verdict {

@@ -2,10 +2,10 @@ import type { Draft, TaskNode, Verdict } from "./draft.ts";
 import { editTask } from "./draft.ts";
 import type { LogEvent, StreamFrame, TaskSnapshot, TextDelta } from "./event.ts";
 import { foldItem } from "./fold-item.ts";
-import { foldBlock, foldReasoning, foldToolCall } from "./fold-part.ts";
+import { foldBlock, foldReasoning, foldReference, foldToolCall } from "./fold-part.ts";
 import { foldLifecycle, foldSnapshot, foldTask } from "./fold-task.ts";
 import { logEvents, snapshot, sourceRef } from "./grammar.ts";
-import { at, find, last, splice } from "./pages.ts";
+import { at, find, firstPage, last, splice } from "./pages.ts";
 import type { Fields, Scalar } from "./shape.ts";
 import { isCursor, isId, isIndex, isText, nests, readerOf } from "./shape.ts";
 import type { SourceRef } from "./source.ts";
@@ -30,6 +30,7 @@ const partRules: Readonly<Record<string, Rule>> = {
   reasoning_text: foldReasoning,
   tool_call_arguments: foldToolCall,
   tool_result: foldToolCall,
+  reference: foldReference,
   output_item: foldItem,
 };
 /** `apply` reads the source, and only once for all events of a task that share it. */
@@ -149,14 +150,18 @@ function isPlain(event: Pick<TextDelta, "delta" | "item_id" | "output_index">, i
 function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptions): void {
   const applied = draft.table.get(event.task_id)?.appliedSeq ?? -1;
   const fitting = readSnapshot(event, options) as TaskSnapshot | undefined;
-  if (fitting !== undefined && fitting.through_task_seq < applied) return;
-  if (fitting === undefined || foldSnapshot(draft, fitting, options) === "ignored") {
+  const isOlder = fitting !== undefined && fitting.through_task_seq < applied;
+  if (fitting === undefined || (!isOlder && foldSnapshot(draft, fitting, options) === "ignored")) {
     draft.ignored++;
     return;
   }
-  chooseRoot(draft, event.task_id);
+  if (!isOlder) {
+    chooseRoot(draft, event.task_id);
+    drain(draft, event.task_id, options);
+  }
+  if (isOlder && !fitting.final) return;
   draft.snapshotCursor = Math.max(draft.snapshotCursor ?? -1, event.through_sequence_number);
-  drain(draft, event.task_id, options);
+  if (fitting.final) passSnapshots(draft);
 }
 
 /** Keeps an event, in the order of `task_seq`, until the events before it have arrived. */
@@ -165,46 +170,66 @@ function park(draft: Draft, event: LogEvent): void {
   if (task.parked === undefined) draft.gapCount++;
   const { parked = [] } = task;
   const isBefore = (other: LogEvent) => other.task_seq < event.task_seq;
-  const isThere = find(parked, isBefore)?.task_seq === event.task_seq;
+  const isLast = (last(parked)?.task_seq ?? -1) < event.task_seq;
+  const isThere = !isLast && find(parked, isBefore)?.task_seq === event.task_seq;
   task.parked = isThere ? parked : splice(parked, draft.owned, isBefore, 0, event);
 }
 
 /** Applies the parked events that nothing is missing before. */
 function drain(draft: Draft, taskId: string, options: FoldOptions): void {
   for (;;) {
-    const { parked = [], appliedSeq = -1 } = draft.table.get(taskId) ?? {};
-    const event = at(parked, 0);
-    if (event === undefined) return;
-    const isDue = event.task_seq > appliedSeq;
-    if (isDue && (event.prev_task_seq ?? event.task_seq - 1) > appliedSeq) return;
+    const { parked, appliedSeq = -1 } = draft.table.get(taskId) ?? {};
+    if (parked === undefined) return;
+    let applied = appliedSeq;
+    const page = firstPage(parked);
+    const end = page.findIndex((event) => {
+      if ((event.prev_task_seq ?? event.task_seq - 1) > applied) return true;
+      applied = Math.max(applied, event.task_seq);
+      return false;
+    });
+    if (end === 0) return;
+    const due = page.slice(0, end < 0 ? page.length : end);
     const task = editTask(draft, taskId);
-    task.parked = splice(parked, draft.owned, () => false, 1);
+    task.parked = splice(parked, draft.owned, () => false, due.length);
     if (task.parked.length === 0) {
       delete task.parked;
       draft.gapCount--;
     }
-    if (isDue) apply(draft, event, options);
+    for (const event of due) {
+      if (event.task_seq > (draft.table.get(taskId)?.appliedSeq ?? -1))
+        apply(draft, event, options);
+    }
   }
 }
 
 /** Moves `safeCursor` to the last number before which none is missing. */
 function noteSequence(draft: Draft, sequence: number): void {
   if (sequence > (draft.snapshotCursor ?? sequence)) passSnapshots(draft);
-  if (sequence === draft.safeCursor + 1 && draft.ahead.length === 0) {
+  const { safeCursor, ahead, owned } = draft;
+  if (sequence === safeCursor + 1 && ahead.length === 0) {
     draft.safeCursor = sequence;
     return;
   }
-  if (sequence <= draft.safeCursor) return;
-  let [from, to] = [sequence, sequence];
-  const isBefore = (range: readonly [number, number]) => range[1] < from - 1;
-  for (;;) {
-    const range = find(draft.ahead, isBefore);
-    if (range === undefined || range[0] > to + 1) break;
-    from = Math.min(from, range[0]);
-    to = Math.max(to, range[1]);
-    draft.ahead = splice(draft.ahead, draft.owned, isBefore, 1);
+  if (sequence <= safeCursor) return;
+  const isBefore = (range: readonly [number, number]) => range[1] < sequence - 1;
+  const end = last(ahead);
+  const range = end?.[1] === sequence - 1 ? end : find(ahead, isBefore);
+  if (range === undefined || range[0] > sequence + 1) {
+    draft.ahead = splice(ahead, owned, isBefore, 0, [sequence, sequence]);
+  } else if (range[0] > sequence) {
+    draft.ahead = splice(ahead, owned, isBefore, 1, [sequence, range[1]]);
+  } else if (range[1] < sequence) {
+    let to = sequence;
+    if (range !== end) {
+      const isLower = (other: readonly [number, number]) => other[0] <= sequence;
+      const next = find(ahead, isLower);
+      if (next?.[0] === sequence + 1) {
+        to = next[1];
+        draft.ahead = splice(ahead, owned, isLower, 1);
+      }
+    }
+    draft.ahead = splice(draft.ahead, owned, isBefore, 1, [range[0], to]);
   }
-  draft.ahead = splice(draft.ahead, draft.owned, isBefore, 0, [from, to]);
   passRanges(draft);
 }
 

@@ -70,7 +70,7 @@ export const modelUsage = {
 export const cost = { amount: isText, currency: isText } as const;
 
 export const blockAddress = { task_id: isId, item_id: isId, block_index: isIndex } as const;
-const reference = {
+const citation = {
   type: "=reference_to_block",
   reference_id: isIndex,
   start_index: isOffset,
@@ -78,7 +78,7 @@ const reference = {
   "marker?": isText,
   "target?": blockAddress,
 } as const;
-export const annotation = new Variants([reference]);
+export const annotation = new Variants([citation]);
 
 const blockBase = {
   "id?": isBlockId,
@@ -123,7 +123,13 @@ export const reasoningText = {
 } as const;
 const progress = { progress: isNumber, "total?": isNumber, "message?": isText } as const;
 
-const itemBase = { id: isId, "status?": "~status" } as const;
+export const reference = {
+  id: isId,
+  "url?": isText,
+  "title?": isText,
+  "mime_type?": isText,
+} as const;
+const itemBase = { id: isId, "status?": "~status", "references?": [reference] } as const;
 export const reasoningItem = {
   type: "=reasoning",
   ...itemBase,
@@ -202,8 +208,9 @@ export const approvalState = {
   ...question,
   "decision?": "~decision",
   "by?": isText,
-  "reason?null": isText,
+  "reason?": isText,
 } as const;
+export const hint = { id: isId, text: isText, "from_task_id?": isId } as const;
 export const taskObject = {
   id: isId,
   object: "=task",
@@ -233,6 +240,7 @@ export const snapshotTask = {
   "cancelling?": isFlag,
   "suspension?": suspension,
   "cost?": cost,
+  "hints?": [hint],
   "state?": isJson,
   "parent_output_index?": isIndex,
 } as const;
@@ -270,6 +278,7 @@ export const logEvents = {
   "task.output_item.added": { output_index: isIndex, item },
   "task.output_item.done": { output_index: isIndex, item: itemChange },
   "task.output_item.discarded": { ...onItem, reason: "~discarded" },
+  "task.reference.added": { ...onItem, reference },
   "task.reasoning_summary_item.added": { ...onSummary, item: summaryEntry },
   "task.reasoning_summary_text.delta": { ...onSummary, ...delta },
   "task.reasoning_summary_item.done": { ...onSummary, item: summaryEntry },
@@ -306,8 +315,9 @@ export const logEvents = {
     approval_id: isId,
     decision: "~decision",
     "by?": isText,
-    "reason?null": isText,
+    "reason?": isText,
   },
+  "task.hint.added": { hint },
   "task.usage": { cumulative: isTrue, usage, "by_model?": [modelUsage], "cost?": cost },
   "task.custom": { name: isId, value: isAny },
 } as const;
@@ -320,6 +330,7 @@ export const snapshot = {
   created_at: isTime,
   "source?": sourceRef,
   task: snapshotTask,
+  "final?": isFlag,
 } as const;
 /** The fields of a problem of the stream, besides `type`. */
 export const streamError = {
@@ -339,8 +350,8 @@ export const controlFrames = {
     last_sequence_number: isCursor,
     heartbeat_ms: isIndex,
     "filter?": {
-      "depth?null": isIndex,
-      "path?null": isText,
+      "depth?": isIndex,
+      "path?": isText,
       "include?": [isText],
       "exclude?": [isText],
     },

@@ -92,6 +92,47 @@ describe("materialize", () => {
     expect(types.map((block) => block.type)).toEqual(["text", "message", "text"]);
   });
 
+  it("expands a task once, inside the item that holds it", () => {
+    const reference = { type: "task", task_id: "c1" };
+    const { output } = materialize(
+      tree(
+        [
+          {
+            id: "task_r",
+            output: [result("c1", [reference, reference]), result("c2", [reference])],
+          },
+          child("c1", "task_r", { output: [message("child")] }),
+        ].map((task) => (task.id === "task_r" ? { ...task, children: ["c1"] } : task)),
+      ),
+    );
+    expect(output).toMatchObject([
+      { block_list: [{ type: "message", task_id: "c1" }, reference] },
+      { block_list: [reference] },
+    ]);
+  });
+
+  it("is as large as the events, however often tasks reference each other", () => {
+    const ids = Array.from({ length: 40 }, (_, at) => `c${at}`);
+    const references = ids.flatMap((task_id) => [
+      { type: "task", task_id },
+      { type: "task", task_id },
+    ]);
+    const chain = ids.map((id, at) =>
+      child(id, at === 0 ? "task_r" : `c${at - 1}`, {
+        output: [result(`c${at + 1}`, references)],
+        children: [`c${at + 1}`].filter((next) => ids.includes(next)),
+      }),
+    );
+    const all = tree([
+      { id: "task_r", output: [result("c0", references)], children: ["c0"] },
+      ...chain,
+    ]);
+    const sent = Object.values(all.tasks).flatMap((task) => task.output);
+    const text = JSON.stringify(materialize(all));
+    expect(text.length).toBeLessThan(1.1 * JSON.stringify(sent).length);
+    for (const id of ids) expect(text.split(`"id":"fco_${id}"`).length - 1).toBe(1);
+  });
+
   it("does not nest a task in itself", () => {
     const loop = tree([
       {

@@ -25,7 +25,9 @@ export interface MaterializeOptions {
 const maxDepth = 100;
 
 /**
- * Turns a tree into one JSON document. It leaves out a child inside itself and tasks that nest more than 100 levels deep.
+ * Turns a tree into one JSON document, in which every task stands once: inside the item of its parent that holds it. A
+ * block that names a different task, or the same one again, stays a reference. Leaves out tasks that nest more than 100
+ * levels deep.
  */
 export function materialize(
   tree: Tree,
@@ -38,73 +40,48 @@ export function materialize(
       hint: `It has: ${Object.keys(tree.tasks).join(", ") || "none"}.`,
     });
   }
-  return { task_id: task.id, output: outputOf(tree, task, options, new Set([task.id])) };
+  return { task_id: task.id, output: outputOf({ tree, options, above: new Set() }, task) };
 }
 
-function outputOf(
-  tree: Tree,
-  task: Task,
-  options: MaterializeOptions,
-  within: ReadonlySet<string>,
-): DocumentItem[] {
-  return task.output.flatMap((item, index) => {
-    if (item.type === "discarded" || item.type === "omitted") return [];
-    return [itemOf(tree, task, item, index, options, within)];
-  });
+/** A walk through a tree. */
+interface Walk {
+  readonly tree: Tree;
+  readonly options: MaterializeOptions;
+  /** The tasks that the current one is inside of; a damaged tree may have a task inside itself. */
+  readonly above: Set<string>;
 }
 
-function itemOf(
-  tree: Tree,
-  task: Task,
-  item: Item,
-  index: number,
-  options: MaterializeOptions,
-  within: ReadonlySet<string>,
-): DocumentItem {
+function outputOf(walk: Walk, task: Task): DocumentItem[] {
+  walk.above.add(task.id);
+  const output = task.output.flatMap((item, index) =>
+    item.type === "discarded" || item.type === "omitted" ? [] : [itemOf(walk, task, item, index)],
+  );
+  walk.above.delete(task.id);
+  return output;
+}
+
+function itemOf(walk: Walk, task: Task, item: Item, index: number): DocumentItem {
+  const { tree, options, above } = walk;
   const view: Record<string, unknown> = { ...item };
+  if (above.size > 1) view.task_id = task.id;
   const hasBlocks = item.type === "tool_result" || item.type === "message";
   if (hasBlocks && !options.include?.includes("content")) delete view.content;
   if (options.seed) for (const key of additions) delete view[key];
   if (hasBlocks) {
-    const nested = nestedOutput(tree, task, item.block_list, index, options, within);
-    view.block_list = [
-      ...item.block_list.flatMap((block): readonly unknown[] => {
-        const output = block.type === "task" ? nested.get(block.task_id) : undefined;
-        return output ?? [options.seed ? seedBlock(block) : block];
-      }),
-      ...[...nested].flatMap(([id, output]) => (isPlaced(item.block_list, id) ? [] : output)),
-    ];
-  }
-  return view as DocumentItem;
-}
-
-/** The output of each child of an item, by child. */
-function nestedOutput(
-  tree: Tree,
-  task: Task,
-  blocks: readonly WireBlock[],
-  index: number,
-  options: MaterializeOptions,
-  within: ReadonlySet<string>,
-): Map<string, DocumentItem[]> {
-  const placed = blocks.flatMap((block) => {
-    const child = block.type === "task" ? taskOf(tree, block.task_id) : undefined;
-    return child === undefined ? [] : [child];
-  });
-  const nested = new Map<string, DocumentItem[]>();
-  for (const child of [...placed, ...childrenOf(tree, task.id, index)]) {
-    if (within.size >= maxDepth || within.has(child.id) || nested.has(child.id)) continue;
-    const output = outputOf(tree, child, options, new Set([...within, child.id]));
-    nested.set(
-      child.id,
-      output.map((item) => ({ ...item, task_id: child.id })),
+    const canNest = ({ id }: Task) => above.size < maxDepth && !above.has(id);
+    const children = childrenOf(tree, task.id, index).filter(canNest);
+    const unplaced = new Map(children.map((child) => [child.id, child]));
+    const blocks = item.block_list.flatMap((block): readonly unknown[] => {
+      const child = block.type === "task" ? unplaced.get(block.task_id) : undefined;
+      if (child === undefined) return [options.seed ? seedBlock(block) : block];
+      unplaced.delete(child.id);
+      return outputOf(walk, child);
+    });
+    view.block_list = blocks.concat(
+      ...[...unplaced.values()].map((child) => outputOf(walk, child)),
     );
   }
-  return nested;
-}
-
-function isPlaced(blocks: readonly WireBlock[], taskId: string): boolean {
-  return blocks.some((block) => block.type === "task" && block.task_id === taskId);
+  return view as DocumentItem;
 }
 
 /** The fields that the first form of the protocol did not have. */
@@ -116,6 +93,7 @@ const additions = [
   "provider_call_id",
   "error",
   "purpose",
+  "references",
 ] as const;
 
 function seedBlock(block: WireBlock): WireBlock {

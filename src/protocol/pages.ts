@@ -79,11 +79,17 @@ export function find<T>(list: List<T>, isBefore: (entry: T) => boolean): T | und
 
 /** The last entry of an ordered list. */
 export function last<T>(list: List<T>): T | undefined {
-  return Array.isArray(list) ? list[list.length - 1] : list.pages.at(-1)?.at(-1);
+  const page = Array.isArray(list) ? list : (list.pages[list.pages.length - 1] as T[]);
+  return page[page.length - 1];
+}
+
+/** The first page of a list. */
+export function firstPage<T>(list: List<T>): readonly T[] {
+  return Array.isArray(list) ? list : (list.pages[0] as T[]);
 }
 
 /**
- * Edits an ordered list at the first entry that `isBefore` rejects: removes `count` entries, 0 or 1, and inserts.
+ * Edits an ordered list at the first entry that `isBefore` rejects: removes `count` entries of its page and inserts.
  * Returns the list.
  */
 export function splice<T>(
@@ -99,13 +105,14 @@ export function splice<T>(
     return edited.length > 2 * pageSize ? paged(edited) : edited;
   }
   const { pages } = edited;
-  const index = Math.min(searchPages(edited, isBefore), pages.length - 1);
-  const page = ownArray(pages[index] as T[], owned);
-  page.splice(search(page, isBefore), count, ...added);
-  const halves = page.length > 2 * pageSize ? [page.splice(0, pageSize), page] : [page];
-  pages.splice(index, 1, ...(page.length > 0 ? halves : []));
   edited.length += added.length - count;
   edited.flat = undefined;
+  const index = Math.min(searchPages(edited, isBefore), pages.length - 1);
+  const page = ownArray(pages[index] as T[], owned);
+  pages[index] = page;
+  page.splice(search(page, isBefore), count, ...added);
+  if (page.length === 0) pages.splice(index, 1);
+  else if (page.length > 2 * pageSize) pages.splice(index, 0, page.splice(0, pageSize));
   return edited.length > 0 ? edited : [];
 }
 
@@ -185,10 +192,10 @@ function searchPages<T>({ pages }: Pages<T>, isBefore: (entry: T) => boolean): n
   return search(pages, (page) => isBefore(page[page.length - 1] as T));
 }
 
-/** The first index whose entry `isBefore` rejects; most edits are at the end, so the search begins there. */
+/** The first index whose entry `isBefore` rejects; most edits are at an end, so the search begins there. */
 function search<T>(list: readonly T[], isBefore: (entry: T) => boolean): number {
   let low = 0;
-  let high = list.length;
+  let high = list.length > 0 && isBefore(list[0] as T) ? list.length : 0;
   while (low < high) {
     const middle = high === list.length ? high - 1 : (low + high) >>> 1;
     if (isBefore(list[middle] as T)) low = middle + 1;

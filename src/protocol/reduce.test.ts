@@ -123,6 +123,28 @@ describe("numbers", () => {
     expect(reduce(tree, same).tasks).toEqual(tree.tasks);
   });
 
+  it("moves the cursor with the last snapshot, without an event after it", () => {
+    const both = log(created(), created("c", { parent_task_id: "task_r" }), message(), textAdded);
+    const at = { sequenceNumber: 3, createdAt: 1 };
+    const whole = fold(both);
+    const [first, second] = ["task_r", "c"].map((id) => snapshotOf(whole, id, at) as TaskSnapshot);
+    const half = fold([first as TaskSnapshot]);
+    expect(half).toMatchObject({ safeCursor: -1, snapshotCursor: 3 });
+    const last = { ...second, final: true } as TaskSnapshot;
+    expect(reduce(half, last)).toEqual(whole);
+    // A reader that knows more of the last task still knows that all snapshots have arrived.
+    const later = {
+      ...created("c"),
+      type: "task.in_progress",
+      task: { id: "c", object: "task", status: "in_progress" },
+    };
+    const [, begun, running] = log(created(), created("c", { parent_task_id: "task_r" }), later);
+    const ahead = fold(
+      [begun, running].map((event) => ({ ...event, sequence_number: 9 }) as LogEvent),
+    );
+    expect(reduce(ahead, [first as TaskSnapshot, last])).toMatchObject({ safeCursor: 3 });
+  });
+
   it("R12: a snapshot drops older parked events and applies newer ones", () => {
     const gap = fold([events[0], events[2], events[4]] as LogEvent[]);
     expect(root(gap).parked).toEqual([events[2], events[4]]);
@@ -550,5 +572,131 @@ describe("bad input", () => {
       { type: "error", code: "cursor_expired", message: "gone", retryable: true },
     ] as StreamFrame[];
     expect(reduce(before, frames)).toEqual(before);
+  });
+});
+
+describe("hints and references", () => {
+  const hint = (id: string) => ({ type: "task.hint.added", hint: { id, text: `hint ${id}` } });
+  const reference = (id: string) => ({
+    type: "task.reference.added",
+    item_id: "msg_1",
+    output_index: 0,
+    reference: { id, url: `https://example.com/${id}` },
+  });
+  const done = {
+    type: "task.output_item.done",
+    output_index: 0,
+    item: { type: "message", id: "msg_1", status: "completed" },
+  };
+
+  it("keeps all of them, in order, also in a snapshot", () => {
+    const events = log(
+      created(),
+      hint("1"),
+      message(),
+      reference("a"),
+      reference("b"),
+      hint("2"),
+      done,
+    );
+    const tree = fold(events);
+    expect(tree.ignored).toBe(0);
+    expect(root(tree).hints?.map(({ id }) => id)).toEqual(["1", "2"]);
+    expect(root(tree).output[0]?.references?.map(({ id }) => id)).toEqual(["a", "b"]);
+    expect(fold([snapshotAt(events)]).tasks).toEqual(tree.tasks);
+    const joined = new TaskTree().apply(snapshotAt(events.slice(0, 5)));
+    expect(joined.apply(events.slice(5)).tree.tasks).toEqual(tree.tasks);
+  });
+
+  it("does not change the events", () => {
+    const events = log(
+      created(),
+      hint("1"),
+      message(),
+      reference("a"),
+      reference("b"),
+      hint("2"),
+      done,
+    );
+    const snapshot = snapshotAt(events.slice(0, 5));
+    const before = structuredClone({ events, snapshot });
+    new TaskTree().apply(snapshot).apply(events.slice(5));
+    expect({ events, snapshot }).toEqual(before);
+  });
+
+  it("ignores a reference of a closed item", () => {
+    expect(fold(log(created(), message(), done, reference("a"))).ignored).toBe(1);
+  });
+});
+
+describe("a child and its parent", () => {
+  const on = { child_task_id: "c", call_id: "c", item_id: "fco", output_index: 0 };
+  const usage = (n: number) => ({ input_tokens: n, output_tokens: 0, total_tokens: n });
+  const item = {
+    type: "tool_result",
+    id: "fco",
+    call_id: "c",
+    status: "in_progress",
+    block_list: [],
+  };
+  const parent = log(
+    created(),
+    { type: "task.output_item.added", output_index: 0, item },
+    {
+      type: "task.child.started",
+      ...on,
+      mode: "background",
+      remote: true,
+      agent: { id: "a", key: "k" },
+    },
+    { type: "task.child.finished", ...on, status: "completed", usage: usage(7) },
+  );
+  const link = {
+    parent_task_id: "task_r",
+    parent_call_id: "other",
+    parent_item_id: "other",
+    mode: "sync",
+  };
+  const bare = {
+    type: "task.created",
+    task: { id: "c", object: "task", status: "queued", ...link },
+  };
+  const end = (more = {}) => ({
+    type: "task.completed",
+    task: { id: "c", object: "task", status: "completed", ...more },
+  });
+  const child = (...events: readonly Record<string, unknown>[]) =>
+    log(...events.map((event) => ({ ...event, task_id: "c" }))).map(
+      (event, at) => ({ ...event, sequence_number: 4 + at }) as LogEvent,
+    );
+
+  it.each([
+    ["without a usage of its own", child(bare, end()), usage(7)],
+    ["with a usage of its own", child(bare, end({ usage: usage(9) })), usage(9)],
+    ["that has not ended", child(bare), usage(7)],
+  ])("agree in any order: a child %s", (_, own, used) => {
+    const orders = [
+      [...parent, ...own],
+      [...own, ...parent],
+      [...parent.slice(0, 3), ...own, ...parent.slice(3)],
+    ].map((events) => fold(events));
+    for (const tree of orders) expect(tree).toEqual(orders[0]);
+    expect(orders[0]?.tasks.c).toMatchObject({
+      mode: "background",
+      remote: true,
+      agentId: "a",
+      callId: "c",
+      parentItemId: "fco",
+      usage: used,
+    });
+  });
+
+  it("agree with a snapshot of the child, before or after", () => {
+    const own = child(bare, end());
+    const snapshot = snapshotOf(fold(own), "c", {
+      sequenceNumber: 5,
+      createdAt: 1,
+    }) as TaskSnapshot;
+    expect(fold([snapshot, ...parent]).tasks).toEqual(fold([...parent, snapshot]).tasks);
   });
 });

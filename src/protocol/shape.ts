@@ -17,7 +17,7 @@ export type Scalar<T = unknown> = (value: unknown, mode: ReadMode) => value is T
 export type Shape = Scalar | `=${string}` | `~${string}` | readonly [Shape] | Variants | Fields;
 /**
  * The fields of an object; fields without a name here are legal and kept. `name?` is optional, and null is absent;
- * `name?null` is optional and keeps null; `name?=false` is false where it is absent.
+ * `name?=false` is false where it is absent.
  */
 export interface Fields {
   readonly [name: string]: Shape;
@@ -56,8 +56,7 @@ type Required<Name> = Name extends `${infer Bare}?=false`
   : Name extends `${string}?${string}`
     ? never
     : Name;
-type Optional<Name> = Name extends `${infer Bare}?` | `${infer Bare}?null` ? Bare : never;
-type Null<Name> = Name extends `${string}?null` ? null : never;
+type Optional<Name> = Name extends `${infer Bare}?` ? Bare : never;
 /** The TypeScript type of the values that have a shape. */
 export type TypeOf<S> =
   S extends Scalar<infer T>
@@ -75,7 +74,7 @@ export type TypeOf<S> =
             : {
                 readonly [Name in keyof S as Required<Name>]: TypeOf<S[Name]>;
               } & {
-                readonly [Name in keyof S as Optional<Name>]?: TypeOf<S[Name]> | Null<Name>;
+                readonly [Name in keyof S as Optional<Name>]?: TypeOf<S[Name]>;
               };
 
 /** Whether a value can name something in a tree: `__proto__` cannot, because ids become keys. */
@@ -130,7 +129,8 @@ export function nests(value: unknown, levels = maxNesting): boolean {
   if (levels === 0) return false;
   if (Array.isArray(value)) return value.every((entry) => nests(entry, levels - 1));
   for (const key in value) {
-    if (!nests((value as Record<string, unknown>)[key], levels - 1)) return false;
+    const inner = (value as Record<string, unknown>)[key];
+    if (typeof inner === "object" && !nests(inner, levels - 1)) return false;
   }
   return true;
 }
@@ -201,7 +201,6 @@ const maxOrder = 24;
 interface Field {
   readonly read: Read;
   readonly isRequired: boolean;
-  readonly keepsNull: boolean;
 }
 
 function readFields(fields: Fields): Read {
@@ -211,8 +210,7 @@ function readFields(fields: Fields): Read {
     const [name, suffix] = key.split("?") as [string, string?];
     const isRequired = suffix === undefined;
     if (isRequired) required++;
-    const keepsNull = suffix === "null" || shape === isAny;
-    byName.set(name, { read: readerOf(shape), isRequired, keepsNull });
+    byName.set(name, { read: readerOf(shape), isRequired });
   }
   // Objects of one shape mostly have their fields in one order, and comparing a name is faster than looking it up.
   const lastNames: string[] = [];
@@ -238,7 +236,7 @@ function readFields(fields: Fields): Read {
         return undefined;
       }
       if (field.isRequired) present++;
-      else if (sent === undefined || (sent === null && field.keepsNull)) continue;
+      else if (sent === undefined) continue;
       const isAbsent = sent === null && !field.isRequired;
       const inner = isAbsent ? null : field.read(sent, mode);
       if (inner === undefined) return undefined;

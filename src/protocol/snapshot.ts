@@ -30,6 +30,7 @@ function taskObject(task: Task, status: SnapshotTask["status"]): SnapshotTask {
     ["parent_item_id", "parentItemId"],
     ["parent_output_index", "parentOutputIndex"],
     ["mode", "mode"],
+    ["hints", "hints"],
     ["state", "state"],
   ] as const;
   const present = linked.flatMap(([name, ownName]) => {

@@ -33,8 +33,8 @@ export function sourceRef(source: SourceRef): SourceRef {
  * in the forwarder's tree: an event without a source gets `base`; a deeper source loses its first path segment (the
  * remote session id) and keeps its other fields.
  */
-export function prependSource(source: SourceRef | undefined, base: SourceRef): SourceRef {
-  if (source === undefined) return base;
+export function prependSource(source: SourceRef | null | undefined, base: SourceRef): SourceRef {
+  if (!source) return base;
   const cut = source.path.indexOf("/");
   const below = cut < 0 ? source.agentId : source.path.slice(cut + 1);
   return { ...source, depth: base.depth + source.depth, path: `${base.path}/${below}` };

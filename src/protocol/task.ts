@@ -122,6 +122,22 @@ export type Item =
 interface ItemBase {
   readonly id: string;
   readonly status?: ItemStatus;
+  /** The sources that the provider names for this item. */
+  readonly references?: readonly Reference[];
+}
+/** A source that a provider names: a page or a document. */
+export interface Reference {
+  readonly id: string;
+  readonly url?: string;
+  readonly title?: string;
+  readonly mime_type?: string;
+}
+/** A note for the model that is not its input: delivered background work, or a message that steers a running task. */
+export interface Hint {
+  readonly id: string;
+  readonly text: string;
+  /** The background task that the hint is from. */
+  readonly from_task_id?: string;
 }
 /** The reasoning of the model: a summary, and the raw text on request. */
 export interface ReasoningItem extends ItemBase {
@@ -221,6 +237,7 @@ export interface SnapshotTask extends TaskObject {
   readonly cancelling?: boolean;
   readonly suspension?: Suspension;
   readonly cost?: Cost;
+  readonly hints?: readonly Hint[];
   readonly state?: Readonly<Record<string, unknown>>;
   readonly parent_output_index?: number;
 }
@@ -241,7 +258,7 @@ export interface ApprovalState {
   readonly edited?: true;
   readonly decision?: Decision;
   readonly by?: string;
-  readonly reason?: string | null;
+  readonly reason?: string;
 }
 /** The kind of an approval. */
 export type ApprovalKind = "tool_call" | "question" | "external" | "form" | "auth";
@@ -277,6 +294,8 @@ export interface Task {
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly createdAt?: number;
   readonly completedAt?: number;
+  /** The hints of the task, in order. */
+  readonly hints?: readonly Hint[];
   /** The last value of each `task.custom` name. */
   readonly state?: Readonly<Record<string, unknown>>;
   /** The highest `task_seq` before which no event is missing; -1 before the first event. */
@@ -301,7 +320,7 @@ export interface Tree {
   readonly safeCursor: number;
   /** Ranges of numbers received beyond `safeCursor`. */
   readonly ahead: readonly (readonly [from: number, to: number])[];
-  /** The number of a snapshot; becomes the cursor with the next event. */
+  /** The number of the snapshots so far; becomes the cursor with the last snapshot or the next event. */
   readonly snapshotCursor?: number;
   /** The gaps at the moment. */
   readonly gaps: readonly Gap[];

@@ -98,9 +98,7 @@ function propertiesOf(fields: Fields): Record<string, z.ZodType> {
 
 function property(schema: z.ZodType, suffix: string | undefined): z.ZodType {
   if (suffix === undefined) return schema;
-  if (suffix === "null") return schema.nullable().exactOptional();
-  if (suffix === "")
-    return schema instanceof z.ZodUnknown ? schema.exactOptional() : optional(schema);
+  if (suffix === "") return optional(schema);
   const flag = schema.nullable().default(false);
   return flag.transform((value) => value ?? false);
 }

@@ -28,6 +28,10 @@ export async function readFrames(
     if (!(error instanceof RivuletError && error.code === "cursor_expired")) throw error;
     const snapshot = await store.snapshot(log);
     if (snapshot === undefined) throw error;
-    return { frames: snapshot.tasks, through: snapshot.through, mayHaveMore: true };
+    const { tasks, through } = snapshot;
+    const frames = tasks.map((task, at) =>
+      at < tasks.length - 1 ? task : { ...task, final: true },
+    );
+    return { frames, through, mayHaveMore: true };
   }
 }

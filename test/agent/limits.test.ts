@@ -268,8 +268,8 @@ describe("steer", () => {
     const prompts = model.calls.map(({ prompt }) => JSON.stringify(prompt));
     expect(prompts.map((prompt) => prompt.split("In French").length - 1)).toEqual([0, 1, 1]);
     const { events } = await whatIsLeft(store, reply);
-    expect(events.filter((event) => event.type === "task.custom")).toMatchObject([
-      { name: "rivulet.hint", value: { text: "In French, please." } },
+    expect(events.filter((event) => event.type === "task.hint.added")).toMatchObject([
+      { hint: { text: "In French, please." } },
     ]);
   });
 

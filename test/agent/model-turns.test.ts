@@ -203,14 +203,11 @@ describe("model output", () => {
         "After.",
       ],
     ];
-    const { reply, output, events } = await runScript(script as unknown as Script);
+    const { reply, output } = await runScript(script as unknown as Script);
     expect(reply.content.map(({ type }) => type)).toEqual(["thinking", "text", "image", "text"]);
     expect(reply.text).toBe("TextAfter.");
     expect(output.map(({ type }) => type)).toEqual(["reasoning", "message"]);
-    expect(events.find((event) => event.type === "task.custom")).toMatchObject({
-      name: "rivulet.source",
-      value: { id: "s1", url: "https://example.com" },
-    });
+    expect(output[1]?.references).toEqual([{ id: "s1", url: "https://example.com" }]);
   });
 
   it("keeps all sources in the reply and the transcript", async () => {
@@ -219,7 +216,7 @@ describe("model output", () => {
       { id: "s2", title: "Two", mediaType: "application/pdf" },
     ] as const;
     const [one, two] = sources;
-    const { reply, messages, events } = await runScript([
+    const { reply, messages, output } = await runScript([
       [
         "See both.",
         { source: { sourceType: "url", ...one } },
@@ -228,8 +225,10 @@ describe("model output", () => {
     ]);
     expect(reply.metadata?.sources).toEqual(sources);
     expect(messages.at(-1)?.metadata?.sources).toEqual(sources);
-    const told = events.flatMap((event) => (event.type === "task.custom" ? [event.value] : []));
-    expect(told).toEqual(sources);
+    expect(output[0]?.references).toEqual([
+      one,
+      { id: "s2", title: "Two", mime_type: two.mediaType },
+    ]);
     expect((await runScript(["None."])).reply.metadata).not.toHaveProperty("sources");
   });
 

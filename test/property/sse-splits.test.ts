@@ -84,7 +84,7 @@ describe("a stream split into two or three chunks", () => {
     expect(ofEachType.map(({ type }) => type).sort()).toEqual(
       [...taskEventTypes, ...control].sort(),
     );
-    expect(ofEachType).toHaveLength(40);
+    expect(ofEachType).toHaveLength(42);
   });
 
   it.each(deep ? frames : ofEachType)("decodes $type from two and three chunks", (frame) => {

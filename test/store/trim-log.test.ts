@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { TaskTree } from "../../src/protocol/reduce.ts";
 import type { Store } from "../../src/protocol/store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
+import { readFrames } from "../../src/store/read-frames.ts";
 import { trimLog } from "../../src/store/trim-log.ts";
 import { acquire, deep } from "../../src/testing/store-contract/samples.ts";
 import { treeArbitrary } from "../support/generate-tree.ts";
@@ -31,6 +32,26 @@ describe("trimLog", () => {
       },
     );
     await fc.assert(property, { numRuns: deep ? 5_000 : 200 });
+  });
+
+  it("gives a late reader a snapshot of every task, ended ones included, and a cursor", async () => {
+    const property = fc.asyncProperty(
+      treeArbitrary({ maxEvents: 100 }),
+      async ({ events, truth }) => {
+        const store = memoryStore();
+        const lease = await acquire(store);
+        await store.commit({ lease, log: "task_1", events: structuredClone([...events]) });
+        await trimLog(store, "task_1", events.length - 1);
+        const { frames } = await readFrames(store, "task_1", -1, 1_000);
+        expect(frames.map(({ task_id }) => task_id).sort()).toEqual(
+          Object.keys(truth.tasks).sort(),
+        );
+        const { tree } = new TaskTree().apply(frames);
+        expect(tree).toMatchObject({ safeCursor: events.length - 1, ignored: 0, gaps: [] });
+        expect(tree.tasks).toEqual(new TaskTree().apply(events).tree.tasks);
+      },
+    );
+    await fc.assert(property, { numRuns: deep ? 5_000 : 100 });
   });
 
   it("rejects a trim beyond the end", async () => {

@@ -88,7 +88,7 @@ export class Mirror {
   /** Writes one event of the other log. */
   async copy(event: TaskEvent): Promise<void> {
     if (event.type === "error" || event.type === "task.snapshot") return;
-    if (event.source === undefined) this.#originalId ??= event.task_id;
+    if (!event.source) this.#originalId ??= event.task_id;
     if (event.task_id === this.#originalId) await this.#copyOwn(event);
     else this.#copyDescendant(event);
     await this.#task.log.catchUp();
@@ -114,6 +114,7 @@ export class Mirror {
         this.count(event.usage, event.cost);
         return this.commit(); // an agent reports its usage after each model call
       case "task.custom":
+      case "task.hint.added":
         return this.#emit(event);
       case "task.approval.requested":
         return this.request(event, event.call_id);

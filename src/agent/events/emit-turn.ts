@@ -9,7 +9,7 @@ import type {
   SummaryEntry,
   WireBlock,
 } from "../../protocol/task.ts";
-import type { TurnPart, TurnSink } from "../model/turn.ts";
+import type { TurnPart, TurnSink, TurnSource } from "../model/turn.ts";
 import { toWireBlock } from "../tool/result.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 
@@ -56,6 +56,8 @@ export class TurnEmitter implements TurnSink {
   readonly #options: TurnEmitterOptions;
   readonly #items: TurnItem[] = [];
   readonly #parts = new Map<number, OpenPart>();
+  /** The sources that the provider named before the first item. */
+  #earlySources: TurnSource[] = [];
 
   constructor(options: TurnEmitterOptions) {
     this.#options = options;
@@ -152,18 +154,21 @@ export class TurnEmitter implements TurnSink {
 
   block(block: MediaBlock): void {
     const item = this.#itemFor({ key: -1, kind: "text" });
-    const wireBlock = toWireBlock(block);
+    const wireBlock = this.#options.emitter.storeBytes(toWireBlock(block));
     this.#options.emitter.block(item.place, item.blocks.length, wireBlock);
     item.blocks.push(wireBlock);
   }
 
-  source(source: { readonly id: string; readonly url?: string; readonly title?: string }): void {
-    this.#options.emitter.emit({ type: "task.custom", name: "rivulet.source", value: source });
+  source(source: TurnSource): void {
+    const item = this.#items.at(-1);
+    if (item === undefined) this.#earlySources.push(source);
+    else this.#emitSource(item, source);
   }
 
   discard(reason: DiscardReason): void {
     for (const item of this.#items) this.#discardItem(item, reason);
     this.#items.length = 0;
+    this.#earlySources = [];
     this.#parts.clear();
   }
 
@@ -271,7 +276,20 @@ export class TurnEmitter implements TurnSink {
     if (last && last.openParts === 0) this.#closeItem(last, "completed");
     const item = this.#newItem(itemKind, part);
     this.#items.push(item);
+    for (const source of this.#earlySources) this.#emitSource(item, source);
+    this.#earlySources = [];
     return item;
+  }
+
+  #emitSource({ place }: TurnItem, { id, url, title, mediaType }: TurnSource): void {
+    const reference = {
+      id: id.slice(0, 128) || "source",
+      ...(url !== undefined && { url }),
+      ...(title !== undefined && { title }),
+      ...(mediaType !== undefined && { mime_type: mediaType }),
+    };
+    const at = { item_id: place.id, output_index: place.index };
+    this.#options.emitter.emit({ type: "task.reference.added", ...at, reference });
   }
 
   #newItem(kind: TurnItem["kind"], part: TurnPart): TurnItem {

@@ -7,6 +7,9 @@ import { stopCallId } from "./next.ts";
 import type { StepWrite, TaskRun } from "./task-run.ts";
 import { commitStep, untilItEnds } from "./task-run.ts";
 
+/** The most characters of a hint that its event shows; the model reads all of it. */
+const maxHintCharacters = 32_000;
+
 /**
  * Moves posted rows into the transcript of their task, in the commit that marks them taken. Answers and cancels are read
  * at every step; hints and input only before a reasoning. A cancel is taken by the commit that ends the task, so that a
@@ -118,8 +121,13 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
       block.type === "hint" || block.type === "text" ? [block.text] : [],
     );
     const taskId = first.type === "hint" ? first.metadata?.taskId : undefined;
-    const value = { text: said.join("\n"), ...(taskId !== undefined && { taskId }) };
-    task.emitter.emit({ type: "task.custom", name: "rivulet.hint", value });
+    const text = said.join("\n").slice(0, maxHintCharacters).toWellFormed();
+    const hint = {
+      id: post.id.slice(0, 128),
+      text,
+      ...(taskId !== undefined && { from_task_id: taskId }),
+    };
+    task.emitter.emit({ type: "task.hint.added", hint });
   }
   return [message];
 }

@@ -157,8 +157,8 @@ export class AgentEventView {
       case "task.usage":
         this.#endTurn(task, task.output.length, out);
         return;
-      case "task.custom":
-        if (event.name === "rivulet.hint") this.#addHint(task, event.value, out);
+      case "task.hint.added":
+        this.#addHint(task, event.hint.text, out);
         return;
       case "task.approval.requested":
         this.#addApproval(task, event, out);
@@ -271,8 +271,7 @@ export class AgentEventView {
     this.#push(out, { type, last: true, text, message }, task);
   }
 
-  #addHint(task: Task, value: unknown, out: AgentEvent[]): void {
-    const text = (value as { text?: string } | undefined)?.text ?? "";
+  #addHint(task: Task, text: string, out: AgentEvent[]): void {
     const message = { id: task.id, role: "user", content: [{ type: "hint", text }], text } as const;
     this.#push(out, { type: "hint", last: true, text, message }, task);
   }

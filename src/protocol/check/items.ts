@@ -2,6 +2,7 @@ import type {
   OutputItemAdded,
   OutputItemDiscarded,
   OutputItemDone,
+  ReferenceAdded,
   ToolResultProgress,
 } from "../event.ts";
 import { kindOf } from "../shape.ts";
@@ -17,6 +18,7 @@ type ItemEvent =
   | OutputItemAdded
   | OutputItemDone
   | OutputItemDiscarded
+  | ReferenceAdded
   | ToolResultProgress
   | PartEvent;
 
@@ -60,6 +62,7 @@ export function checkItem(check: Check, task: TaskState, event: ItemEvent): void
     checkItemDone(check, task, item, event);
     return;
   }
+  if (event.type === "task.reference.added") return;
   const [, fitting] = itemTypes.find(([start]) => event.type.startsWith(start)) ?? itemTypes[3];
   if (!(fitting as readonly string[]).includes(item.type)) {
     report(check, "I3", `${event.type} on ${show(item.id)}, which is a ${show(item.type)}`);

@@ -1,4 +1,9 @@
-import type { LogEvent, OutputItemDiscarded, ToolResultProgress } from "../event.ts";
+import type {
+  LogEvent,
+  OutputItemDiscarded,
+  ReferenceAdded,
+  ToolResultProgress,
+} from "../event.ts";
 import { kindOf } from "../shape.ts";
 import { checkAdded, checkAnnotations } from "./annotations.ts";
 import type { Check, ItemState, PartState, SentBlock, TaskState } from "./state.ts";
@@ -7,7 +12,7 @@ import { endsInHalf, newPart, report, show } from "./state.ts";
 /** The events that build an item's parts. */
 export type PartEvent = Exclude<
   Extract<LogEvent, { readonly item_id: string; readonly output_index: number }>,
-  { readonly child_task_id: string } | OutputItemDiscarded | ToolResultProgress
+  { readonly child_task_id: string } | OutputItemDiscarded | ReferenceAdded | ToolResultProgress
 >;
 
 /** Checks an event of a part: a part is opened at most once and closed once. */

@@ -50,7 +50,7 @@ function* aside(world: World, actor: Actor): Generator<Step, void, void> {
   const text = randomText(world.random, 3);
   yield world.random.chance(0.5)
     ? { type: "task.custom", name: "app.metric", value: { k: actor.sent, deep: [text, null] } }
-    : { type: "task.custom", name: "rivulet.hint", value: text };
+    : { type: "task.hint.added", hint: { id: `hint_${actor.sent}`, text } };
 }
 
 function usageDraft(world: World, actor: Actor): Draft {

@@ -125,7 +125,7 @@ function* approval(
     ? "answer"
     : world.random.pick<Decision>(["approve", "approve", "edit", "deny", "expire"]);
   answer.decision = decision;
-  yield { type: "task.approval.resolved", approval_id: id, decision, by: "user:42", reason: null };
+  yield { type: "task.approval.resolved", approval_id: id, decision, by: "user:42" };
   return decision;
 }
 

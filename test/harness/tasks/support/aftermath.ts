@@ -66,7 +66,7 @@ export async function seenIn(store: Store, sessionId: string): Promise<Seen> {
       if (event.type === "task.resumed" && event.reason === "recovered") count("recovered");
       else if (event.type === "task.suspended") count("suspended");
       else if (event.type === "task.child.promoted") count("promoted");
-      else if (event.type === "task.custom" && event.name === "rivulet.hint") count("told");
+      else if (event.type === "task.hint.added") count("told");
     }
   }
   return seen;
