@@ -182,5 +182,13 @@ export function messagePlan(world: World, actor: Actor, purpose?: "summary"): It
   for (let index = 0; index < blocks; index++) {
     plan.moves.push(...blockMoves(world, actor, () => itemOf(plan), index, { cites: actor.pool }));
   }
+  if (random.chance(0.1)) {
+    plan.moves.push(() => {
+      const reference = { id: mint(world, "src"), url: "https://example.com/source" };
+      const { shown } = itemOf(plan);
+      shown.references = [...((shown.references as object[] | undefined) ?? []), reference];
+      return { type: "task.reference.added", ...at(itemOf(plan)), reference };
+    });
+  }
   return endPlan(actor, plan);
 }

@@ -142,11 +142,11 @@ export const itemMutations: readonly Mutation[] = [
   {
     name: "a delta for a block that was not opened",
     rule: "I8",
-    apply: drop(
-      ["task.text.added"],
-      (event, at, events) =>
-        events[at + 1]?.type === "task.text.delta" && isLastPart(events, event),
-    ),
+    apply: drop(["task.text.added"], (event, at, events) => {
+      const next = events[at + 1];
+      const isItsDelta = next?.type === "task.text.delta" && next.item_id === event.item_id;
+      return isItsDelta && isLastPart(events, event);
+    }),
   },
   {
     name: "previews go backwards",
