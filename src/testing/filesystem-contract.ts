@@ -3,6 +3,7 @@ import { type ContractCase, collectCases } from "./contract.ts";
 import { directoryCases } from "./filesystem-contract/directory.ts";
 import { fenceCases } from "./filesystem-contract/fence.ts";
 import { type CreateFilesystem, withFilesystem } from "./filesystem-contract/fixture.ts";
+import { layerCases } from "./filesystem-contract/layers.ts";
 import { namespaceCases } from "./filesystem-contract/namespace.ts";
 import { searchCases } from "./filesystem-contract/search.ts";
 import { writeCases } from "./filesystem-contract/write.ts";
@@ -19,5 +20,6 @@ export function filesystemContract(create: CreateFilesystem): readonly ContractC
     searchCases(suite);
     fenceCases(suite);
     namespaceCases(suite);
+    layerCases(suite);
   });
 }

@@ -72,6 +72,14 @@ export function changed(path: string): FileError {
   return fileError("conflict", message, "Read the file again before you write.");
 }
 
+/** For `catch`: maps errors with one of these codes to a value. */
+export function valueOnCodes<T>(value: T, ...codes: readonly string[]): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof RivuletError && codes.includes(error.code)) return value;
+    throw error;
+  };
+}
+
 /** Quotes a path for a message, shortened if it is long. */
 export function quotePath(path: string): string {
   if (path === "") return "The root";

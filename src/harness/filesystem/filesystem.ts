@@ -2,12 +2,22 @@ import { setImmediate } from "node:timers/promises";
 import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import { type Field, type Fields, readArgument, readOptions } from "../../protocol/options.ts";
-import { notADirectory, notAFile, notFound, notRegular, tooLarge } from "./file-error.ts";
+import {
+  fileError,
+  notADirectory,
+  notAFile,
+  notFound,
+  notRegular,
+  quotePath,
+  tooLarge,
+} from "./file-error.ts";
 import { compileGlob } from "./glob.ts";
 import { grepFiles } from "./grep.ts";
+import { layeredVolume } from "./layers.ts";
 import {
   byPath,
-  foldName,
+  isUsableName,
+  layerOf,
   type Namespace,
   type Place,
   resolveForWriting,
@@ -18,7 +28,7 @@ import {
 
 /** An agent's files. Paths are relative to the root with `/` between names. Errors are written for a model. */
 export interface Filesystem {
-  /** Returns the files of one user, session or agent: its own, and the shared ones as read-only. */
+  /** Returns the files of one user, session or agent: a layer of its own, where it writes, over these files. */
   within(namespace: Namespace): Filesystem;
   /** Returns a filesystem with this directory as its root; it cannot reach anything above. */
   below(path: string): Filesystem;
@@ -27,7 +37,10 @@ export interface Filesystem {
   read(path: string): Promise<FileContent>;
   /** Creates or atomically replaces a file, with missing directories; durable when it resolves. */
   write(path: string, data: string | Uint8Array, options?: OnVersion): Promise<WrittenFile>;
+  /** Removes a file, or a directory with everything in it. */
   remove(path: string): Promise<void>;
+  /** Moves a file or directory to a path that does not exist; not atomic: a crash can leave both. */
+  rename(from: string, to: string): Promise<void>;
   list(path: string): Promise<Listing>;
   /** Finds files whose path relative to `options.path` matches. */
   glob(pattern: string, options?: SearchOptions): Promise<GlobResult>;
@@ -122,19 +135,9 @@ export interface GrepResult {
   readonly cutBy?: CutBy;
 }
 
-/** The limits of a filesystem. */
-export interface FileLimits {
-  /** The maximum size of a file that is read, written or searched. */
-  readonly fileBytes: number;
-  readonly listEntries: number;
-  readonly globPaths: number;
-  readonly globMs: number;
-  readonly grepMatches: number;
-  readonly grepMs: number;
-}
-
 /** The default limits. */
-export const fileLimits: FileLimits = {
+export const fileLimits = {
+  /** The maximum size of a file that is read, written or searched. */
   fileBytes: 10 * 1024 * 1024,
   listEntries: 10_000,
   globPaths: 10_000,
@@ -143,13 +146,22 @@ export const fileLimits: FileLimits = {
   grepMs: 2_000,
 };
 
+/** The limits of a filesystem. */
+export type FileLimits = Readonly<typeof fileLimits>;
+
 /** Storage for files, such as a disk directory or a store. It gets resolved places and never a model's path. */
 export interface Volume {
   /** Absolute paths that callers may use for a place; absent: none. */
   absolute?(names: readonly string[]): readonly string[];
   stat(place: Place): Promise<FileStat | undefined>;
   read(place: Place): Promise<FileContent>;
-  write(place: Place, data: Uint8Array, condition: OnVersion): Promise<WrittenFile>;
+  /** Creates or replaces a file; a new one gets the permissions of `like`. */
+  write(
+    place: Place,
+    data: Uint8Array,
+    options: OnVersion & { like?: Place },
+  ): Promise<WrittenFile>;
+  /** Removes a file, or a directory with everything in it. */
   remove(place: Place): Promise<void>;
   /** Returns at most `limit` entries of a directory, in any order. */
   list(place: Place, options: { limit: number; accepts: Accepts }): Promise<Listing>;
@@ -157,8 +169,8 @@ export interface Volume {
   walk(place: Place, walk: Walk): Promise<void>;
 }
 
-/** Selects names in the directory where a listing or walk starts. */
-export type Accepts = (name: string) => boolean;
+/** Selects the entries of a listing or walk; a walk does not enter a directory that is not accepted. */
+export type Accepts = (name: string, path: string) => boolean;
 
 /** The options of a walk. */
 export interface Walk {
@@ -177,10 +189,8 @@ export interface FoundFile {
 
 /** Options of every filesystem. */
 export interface FilesystemOptions {
-  /** Names at the root that are read-only; defaults to the agent's configuration. */
+  /** Names at the root that are read-only; defaults to what steers the agent. */
   readonly readOnly?: readonly string[];
-  /** Names at the root that every namespace reads; defaults to the agent's files. */
-  readonly shared?: readonly string[];
   readonly limits?: Partial<FileLimits>;
   /** False: do not use ripgrep; a string: the program to use; defaults to the packaged one. */
   readonly ripgrep?: string | false;
@@ -197,7 +207,6 @@ const limitFields: Fields<FileLimits> = {
 /** The rules for the options of every filesystem. */
 export const filesystemFields: Fields<FilesystemOptions> = {
   readOnly: is.listOf(is.name),
-  shared: is.listOf(is.name),
   limits: is.options(limitFields),
   ripgrep: is.orFalse(is.name),
 };
@@ -224,29 +233,13 @@ const maxBlockMs = 10;
 
 /** Creates a filesystem on a volume. It resolves every path, so that the volume gets only checked places. */
 export function volumeFilesystem(
-  volume: Volume,
+  wholeVolume: Volume,
   options: FilesystemOptions,
-  viewpoint: Viewpoint = {},
+  { namespace, below = [] }: Viewpoint = {},
 ): Filesystem {
   const limits = { ...fileLimits, ...options.limits };
-  const base = viewOf(options, viewpoint);
-  const view = { ...base, absolute: volume.absolute?.(base.own) ?? [] };
-
-  /** Splits the root of a namespace into its own and the shared entries. */
-  function partsOf(place: Place): readonly { readonly place: Place; readonly accepts: Accepts }[] {
-    if (place.names.length > 0 || !viewpoint.namespace) return [{ place, accepts: () => true }];
-    const isShared: Accepts = (name) => view.shared.has(foldName(name));
-    return [
-      { place, accepts: (name) => !isShared(name) },
-      { place: { ...place, base: view.common }, accepts: isShared },
-    ];
-  }
-
-  async function walkParts(place: Place, walk: Omit<Walk, "accepts">): Promise<void> {
-    for (const part of partsOf(place)) {
-      if (!walk.isOver()) await volume.walk(part.place, { ...walk, accepts: part.accepts });
-    }
-  }
+  const volume = namespace ? layeredVolume(wholeVolume, layerOf(namespace)) : wholeVolume;
+  const view = viewOf(options.readOnly, below, volume.absolute?.(below));
 
   async function findStart(path: string): Promise<{ place: Place; isFile: boolean }> {
     const place = resolvePath(path, view);
@@ -256,16 +249,15 @@ export function volumeFilesystem(
     return { place, isFile: stat.type === "file" };
   }
 
-  async function list(path: string): Promise<Listing> {
-    const entries: FileStat[] = [];
-    let cut = false;
-    for (const { place, accepts } of partsOf(resolvePath(path, view))) {
-      const limit = limits.listEntries - entries.length;
-      const listing = await volume.list(place, { limit, accepts });
-      entries.push(...listing.entries);
-      cut ||= listing.cut;
-    }
-    return { entries: entries.sort(byPath), cut };
+  /** Returns the path of a file, or of all files below a directory; throws unless all can be written. */
+  async function writableFiles(place: Place): Promise<readonly string[]> {
+    if ((await findStart(place.path)).isFile) return [place.path];
+    const paths: string[] = [];
+    const visit = async (files: readonly FoundFile[]) => {
+      for (const { path } of files) paths.push(resolveForWriting(path, view).path);
+    };
+    await volume.walk(place, { accepts: isUsableName, visit, isOver: () => false });
+    return paths;
   }
 
   const glob: Filesystem["glob"] = async (pattern, options = {}) => {
@@ -289,7 +281,7 @@ export function volumeFilesystem(
       if (found.length > room) cutBy ??= "limit";
       for (const { path } of found.slice(0, room)) paths.push(path);
     };
-    await walkParts(start, { visit, isOver });
+    await volume.walk(start, { accepts: isUsableName, visit, isOver });
     signal?.throwIfAborted();
     return { paths: paths.sort(), ...(cutBy && { cutBy }) };
   };
@@ -312,7 +304,7 @@ export function volumeFilesystem(
         if (isFile) return visit([{ path: place.path, read }]);
         const visitMatches = async (files: readonly FoundFile[]) =>
           visit(await filterFiles(files, isMatch, isOver));
-        return walkParts(place, { visit: visitMatches, isOver });
+        return volume.walk(place, { accepts: isUsableName, visit: visitMatches, isOver });
       },
     });
   };
@@ -320,11 +312,14 @@ export function volumeFilesystem(
   return {
     within(given) {
       const namespace = readOptions("within()", given, namespaceFields);
-      return volumeFilesystem(volume, options, { ...viewpoint, namespace });
+      return volumeFilesystem(wholeVolume, options, { namespace, below });
     },
     below(path) {
-      const below = [...view.common, ...resolvePath(path, view).names];
-      return volumeFilesystem(volume, options, { ...viewpoint, below });
+      const names = [...below, ...resolvePath(path, view).names];
+      return volumeFilesystem(wholeVolume, options, {
+        ...(namespace && { namespace }),
+        below: names,
+      });
     },
     stat: async (path) => volume.stat(resolvePath(path, view)),
     read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
@@ -336,8 +331,32 @@ export function volumeFilesystem(
       if (bytes.byteLength > limits.fileBytes) throw tooLarge(place.path, limits.fileBytes);
       return volume.write(place, bytes, condition);
     },
-    remove: async (path) => volume.remove(fileOnly(resolveForWriting(path, view))),
-    list,
+    async remove(path) {
+      const place = fileOnly(resolveForWriting(path, view));
+      await writableFiles(place);
+      await volume.remove(place);
+    },
+    async rename(from, to) {
+      const source = fileOnly(resolveForWriting(from, view));
+      const target = fileOnly(resolveForWriting(to, view));
+      const paths = await writableFiles(source);
+      if (`${target.path}/`.startsWith(`${source.path}/`) || (await volume.stat(target))) {
+        const message = `${quotePath(target.path)} exists or is inside ${quotePath(source.path)}.`;
+        throw fileError("conflict", message, "Choose another path.");
+      }
+      for (const path of paths) {
+        const like = resolvePath(path, view);
+        const { data } = await volume.read(like);
+        const place = resolveForWriting(target.path + path.slice(source.path.length), view);
+        await volume.write(place, data, { ifVersion: null, like });
+      }
+      await volume.remove(source);
+    },
+    async list(path) {
+      const options = { limit: limits.listEntries, accepts: isUsableName };
+      const { entries, cut } = await volume.list(resolvePath(path, view), options);
+      return { entries: entries.toSorted(byPath), cut };
+    },
     glob,
     grep,
   };

@@ -9,9 +9,11 @@ import { localFilesystem } from "./local.ts";
 describe("localFilesystem", () => {
   let directory: string;
   let root: string;
+  let layer: string;
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), "rivulet-files-"));
     root = join(directory, "root");
+    layer = join(root, ".rivulet/namespaces/user-ann");
     await mkdir(root);
   });
   afterEach(() => rm(directory, { recursive: true }));
@@ -35,6 +37,74 @@ describe("localFilesystem", () => {
     await chmod(join(root, "run.sh"), 0o4750);
     await localFilesystem(root).write("run.sh", "new");
     expect((await stat(join(root, "run.sh"))).mode & 0o7777).toBe(0o750);
+  });
+
+  it("keeps the mode of a common file that a user copies by writing", async () => {
+    await writeFile(join(root, "run.sh"), "old");
+    await chmod(join(root, "run.sh"), 0o750);
+    const ann = localFilesystem(root).within({ scope: "user", id: "ann" });
+    await ann.write("run.sh", "new");
+    await ann.rename("run.sh", "bin/run.sh");
+    expect((await stat(join(layer, "bin/run.sh"))).mode & 0o777).toBe(0o750);
+  });
+
+  it("keeps a layer as a directory with whiteouts", async () => {
+    const files = localFilesystem(root);
+    for (const path of ["a", "docs/b", "docs/c", "old/d"]) await files.write(path, "common");
+    const ann = files.within({ scope: "user", id: "ann" });
+    await ann.write("docs/b", "own");
+    await ann.remove("docs/c");
+    await ann.remove("old");
+    expect((await readdir(layer, { recursive: true })).sort()).toEqual([
+      ...[".wh.old", "docs", "docs/.wh.c", "docs/b"],
+    ]);
+    expect((await stat(join(layer, ".wh.old"))).size).toBe(0);
+  });
+
+  it("obeys whiteouts that another program has written", async () => {
+    const files = localFilesystem(root);
+    for (const path of ["docs/b", "docs/deep/c"]) await files.write(path, "common");
+    await mkdir(join(layer, "docs/deep"), { recursive: true });
+    await writeFile(join(layer, "docs/deep/mine"), "own");
+    await writeFile(join(layer, "docs/.wh.deep"), "");
+    const ann = files.within({ scope: "user", id: "ann" });
+    expect((await ann.glob("**")).paths).toEqual(["docs/b", "docs/deep/mine"]);
+    expect(await ann.stat("docs/deep/c")).toBeUndefined();
+  });
+
+  it("follows a link in neither layer", async () => {
+    await writeFile(join(directory, "secret"), "secret");
+    await symlink(directory, join(root, "common-link"));
+    await writeFile(join(root, "file"), "common");
+    await mkdir(join(root, "dir"));
+    await writeFile(join(root, "dir/file"), "common");
+    await mkdir(layer, { recursive: true });
+    await symlink(directory, join(layer, "own-link"));
+    await symlink(join(directory, "secret"), join(layer, "file"));
+    await symlink(directory, join(layer, "dir"));
+    const ann = localFilesystem(root).within({ scope: "user", id: "ann" });
+    const paths = ["common-link/secret", "own-link/secret", "file", "dir/file"];
+    for (const path of [...paths, "dir/secret"]) {
+      await expect(ann.read(path), path).rejects.toMatchObject({ code: "not_regular" });
+      await expect(ann.write(path, "x"), path).rejects.toMatchObject({ code: "not_regular" });
+      await expect(ann.remove(path), path).rejects.toMatchObject({ code: "not_regular" });
+    }
+    expect(await readdir(directory)).toEqual(["root", "secret"]);
+    expect((await ann.grep({ pattern: "secret" })).matches).toEqual([]);
+  });
+
+  it("removes no directory that contains a repository, and no link target", async () => {
+    const files = localFilesystem(root);
+    await mkdir(join(root, "a/b/.git"), { recursive: true });
+    await writeFile(join(root, "a/b/.git/config"), "");
+    await expect(files.remove("a")).rejects.toMatchObject({ code: "read_only" });
+    await expect(files.rename("a", "c")).rejects.toMatchObject({ code: "read_only" });
+    await mkdir(join(root, "d"));
+    await writeFile(join(directory, "kept"), "");
+    await symlink(directory, join(root, "d/link"));
+    await files.remove("d");
+    expect(await readdir(root)).toEqual([".rivulet", "a"]);
+    expect(await readdir(directory)).toContain("kept");
   });
 
   it("leaves no temporary file after a failed write", async () => {
@@ -86,8 +156,10 @@ describe("localFilesystem", () => {
       () => files.glob("**"),
       () => files.grep({ pattern: "find" }),
       () => files.stat("a/b/c/d"),
-      () => files.remove("a/b/c"),
-      () => files.remove("a/b/c"),
+      () => files.within({ scope: "user", id: "ann" }).remove("a/b"),
+      () => files.rename("a/b", "d"),
+      () => files.remove("d"),
+      () => files.remove("d"),
     ];
     const openInRoot = () =>
       readdirSync("/proc/self/fd").flatMap((fd) => {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { BigIntStats, Dir, Dirent } from "node:fs";
-import { lstat, mkdir, opendir, realpath, rename, unlink } from "node:fs/promises";
+import { lstat, mkdir, opendir, readdir, realpath, rename, rmdir, unlink } from "node:fs/promises";
 import { posix, resolve, sep } from "node:path";
 import { RivuletError } from "../../protocol/error.ts";
 import {
@@ -21,7 +21,15 @@ import {
   openFile,
   type Root,
 } from "./directory.ts";
-import { changed, notAFile, notFound, notRegular, quotePath, tooLarge } from "./file-error.ts";
+import {
+  changed,
+  notAFile,
+  notFound,
+  notRegular,
+  quotePath,
+  tooLarge,
+  valueOnCodes,
+} from "./file-error.ts";
 import {
   type Accepts,
   type FileStat,
@@ -39,7 +47,7 @@ import {
   type WrittenFile,
 } from "./filesystem.ts";
 import { type Lock, lockOf } from "./lock.ts";
-import { isUsableName, maxDepth, type Place, pathIn, reservedPrefix } from "./path.ts";
+import { maxDepth, type Place, pathIn, reservedPrefix } from "./path.ts";
 
 /** Options of a local filesystem. */
 export interface LocalFilesystemOptions extends FilesystemOptions {
@@ -99,18 +107,16 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
         const data = await readFile(entry, maxBytes);
         return { path: place.path, data, version: contentVersion(data) };
       }),
-    write: (place, data, condition) =>
-      inDirectory(place, { above: true, create: true }, (entry) =>
-        writeFile(entry, data, condition, lock, maxBytes),
-      ),
+    async write(place, data, { like, ...condition }) {
+      const mode = like && (await inDirectory(like, { above: true }, modeOf));
+      return inDirectory(place, { above: true, create: true }, (entry) =>
+        writeFile(entry, data, condition, lock, maxBytes, mode),
+      );
+    },
     remove: (place) =>
       inDirectory(place, { above: true }, async (entry) => {
-        const { directory, name, path } = entry;
-        await lock(async () => {
-          if ((await modeOf(entry)) === undefined) throw notFound(path);
-          await unlink(directory.at(name));
-        });
-        await directory.sync();
+        await lock(() => removeEntry(entry));
+        await entry.directory.sync();
       }),
     list: (place, options) =>
       inDirectory(place, {}, (entry) => listEntries(entry, options)).catch(
@@ -129,14 +135,6 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
 type Entry = { readonly directory: Directory; readonly name: string; readonly path: string };
 
 const rootStat: FileStat = { path: "", type: "directory", size: 0, modifiedAt: 0 };
-
-/** For `catch`: maps errors with one of these codes to a value. */
-function valueOnCodes<T>(value: T, ...codes: readonly string[]): (error: unknown) => T {
-  return (error) => {
-    if (error instanceof RivuletError && codes.includes(error.code)) return value;
-    throw error;
-  };
-}
 
 /** Describes a system error without its message, which names paths of this machine. */
 function fileFailed(error: unknown, path: string): RivuletError {
@@ -194,9 +192,11 @@ async function writeFile(
   { ifVersion }: OnVersion,
   lock: Lock,
   maxBytes: number,
+  modeIfNew: number | undefined,
 ): Promise<WrittenFile> {
   const { directory, name, path } = entry;
-  const mode = await modeOf(entry);
+  const oldMode = await modeOf(entry);
+  const mode = oldMode ?? modeIfNew;
   const temporary = `${reservedPrefix}-${randomBytes(8).toString("hex")}`;
   const handle = await createFile(directory, temporary);
   try {
@@ -221,7 +221,24 @@ async function writeFile(
     await handle.close();
   }
   await directory.sync();
-  return { path, version: contentVersion(data), created: mode === undefined };
+  return { path, version: contentVersion(data), created: oldMode === undefined };
+}
+
+/** Removes a file, or a directory with everything in it; links are removed, not followed. */
+async function removeEntry(entry: Entry): Promise<void> {
+  const { directory, name, path } = entry;
+  const stats = await lstatEntry(entry);
+  if (!stats) throw notFound(path);
+  if (!stats.isDirectory()) return unlink(directory.at(name));
+  const child = await directory.enter(name, path);
+  try {
+    for (const below of await readdir(child.at(""))) {
+      await removeEntry({ directory: child, name: below, path });
+    }
+  } finally {
+    await child.close();
+  }
+  await rmdir(directory.at(name)).catch(ignoreCode("ENOTEMPTY")); // a file was written meanwhile
 }
 
 async function lstatEntry({ directory, name, path }: Entry): Promise<BigIntStats | undefined> {
@@ -250,7 +267,7 @@ async function listEntries(
   { limit, accepts }: { readonly limit: number; readonly accepts: Accepts },
 ): Promise<Listing> {
   const entries: FileStat[] = [];
-  for await (const batch of entriesOf(directory, accepts)) {
+  for await (const batch of entriesOf(directory, path, accepts)) {
     const room = limit - entries.length;
     const stats = batch
       .slice(0, room)
@@ -273,7 +290,7 @@ async function walkFiles(
     path: pathIn(path, name),
     read: () => readFile({ directory, name, path: name }, maxBytes).catch(unreadBecause),
   });
-  for await (const batch of entriesOf(directory, accepts)) {
+  for await (const batch of entriesOf(directory, path, accepts)) {
     if (isOver()) return;
     const files = batch.flatMap((entry) => (entry.isFile() ? [fileOf(entry.name)] : []));
     if (files.length > 0) await visit(files);
@@ -286,7 +303,7 @@ async function walkFiles(
       if (!child) continue;
       try {
         const below = { directory: child, name, path: pathIn(path, name) };
-        await walkFiles(below, { accepts: () => true, visit, isOver }, maxBytes, depth + 1);
+        await walkFiles(below, { accepts, visit, isOver }, maxBytes, depth + 1);
       } finally {
         await child.close();
       }
@@ -295,7 +312,11 @@ async function walkFiles(
 }
 
 /** Yields the entries of a directory in batches, to bound the memory for a large one. */
-async function* entriesOf(directory: Directory, accepts: Accepts): AsyncGenerator<Dirent[]> {
+async function* entriesOf(
+  directory: Directory,
+  path: string,
+  accepts: Accepts,
+): AsyncGenerator<Dirent[]> {
   const handle: Dir = await opendir(directory.at(""), { bufferSize: batchSize });
   try {
     for (let hasMore = true; hasMore; ) {
@@ -303,7 +324,7 @@ async function* entriesOf(directory: Directory, accepts: Accepts): AsyncGenerato
       for (let count = 0; count < batchSize && hasMore; count++) {
         const entry = await handle.read();
         if (!entry) hasMore = false;
-        else if (isUsableName(entry.name) && accepts(entry.name)) batch.push(entry);
+        else if (accepts(entry.name, pathIn(path, entry.name))) batch.push(entry);
       }
       if (!(await directory.holds())) return;
       yield batch;

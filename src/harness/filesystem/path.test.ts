@@ -10,12 +10,8 @@ import {
   viewOf,
 } from "./path.ts";
 
-const root: View = { ...viewOf({}), absolute: ["/srv/files"] };
-const ann: View = {
-  ...viewOf({}, { namespace: { scope: "user", id: "ann" } }),
-  absolute: ["/srv/files/.rivulet/namespaces/user-ann"],
-};
-const ownOfAnn = [".rivulet", "namespaces", "user-ann"];
+const root = viewOf(undefined, [], ["/srv/files"]);
+const child = viewOf(undefined, ["agents", "x"], ["/srv/files/agents/x"]);
 const runs = process.env.RIVULET_DEEP === "1" ? 1_000_000 : 20_000;
 
 describe("resolvePath", () => {
@@ -31,22 +27,36 @@ describe("resolvePath", () => {
     expect(resolvePath("a/..", root).path).toBe("");
   });
 
-  it("resolves a user's files in their namespace, and shared files at the root", () => {
-    expect(resolvePath("a.md", ann)).toMatchObject({ base: ownOfAnn, names: ["a.md"] });
-    expect(resolvePath("skills/x", ann)).toMatchObject({ base: [], writable: false });
-    expect(resolvePath("agents.md", ann)).toMatchObject({ base: [], writable: false });
-    expect(resolvePath("agents/x", ann)).toMatchObject({ base: ownOfAnn, writable: false });
-    expect(resolvePath("MEMORY.md", ann)).toMatchObject({ base: ownOfAnn, writable: true });
+  it("resolves below the base of the view", () => {
+    expect(resolvePath("a.md", child)).toMatchObject({ base: ["agents", "x"], names: ["a.md"] });
+    expect(resolvePath("skills/x", child)).toMatchObject({ writable: false });
+    expect(resolvePath("MEMORY.md", child)).toMatchObject({ writable: true });
   });
 
-  it("accepts an absolute path only for the caller's own files", () => {
+  it.each(["AGENTS.md", "knowledge", "skills", "subagents", "tools.json", "agents"])(
+    "makes %s read-only in every spelling",
+    (name) => {
+      for (const path of [name, `${name}/x`, `./a/../${name}`, name.toUpperCase()]) {
+        expect(resolvePath(path, root).writable, path).toBe(false);
+      }
+      // A nested AGENTS.md may be that of a subagent.
+      expect(resolvePath(`notes/${name}`, root).writable).toBe(name !== "AGENTS.md");
+    },
+  );
+
+  it("reserves the names of whiteouts", () => {
+    expect(() => resolvePath("a/.wh.b", root)).toThrow('".wh.b" is reserved.');
+    expect(() => resolvePath(".WH.b/c", root)).toThrow("is reserved");
+  });
+
+  it("accepts an absolute path only for the files of the view", () => {
     expect(resolvePath("/srv/files/a.md", root).path).toBe("a.md");
     expect(resolvePath("/srv/files", root).path).toBe("");
-    expect(resolvePath("/srv/files/.rivulet/namespaces/user-ann/a.md", ann).path).toBe("a.md");
+    expect(resolvePath("/srv/files/agents/x/a.md", child).path).toBe("a.md");
     const refused: [string, View][] = [
-      ["/srv/files/a.md", ann],
-      ["/srv/files/.rivulet/namespaces/user-bob/a.md", ann],
-      ["/srv/files/.rivulet/namespaces/user-ann/../user-bob/a.md", ann],
+      ["/srv/files/a.md", child],
+      ["/srv/files/agents/y/a.md", child],
+      ["/srv/files/agents/x/../y/a.md", child],
       ["/srv/files-evil/a.md", root],
       ["/srv/files/../x", root],
       ["/srv", root],
@@ -60,7 +70,7 @@ describe("resolvePath", () => {
   });
 
   it("throws errors that do not mention the machine", () => {
-    expect(() => resolvePath("/srv/x", ann)).toThrow('"/srv/x" is outside the workspace.');
+    expect(() => resolvePath("/srv/x", child)).toThrow('"/srv/x" is outside the workspace.');
     expect(() => resolvePath("a/b:c", root)).toThrow('"a/b:c" cannot be used: "b:c" has a colon.');
     expect(() => resolveForWriting("Skills/x", root)).toThrow('"Skills/x" is read-only.');
   });
@@ -74,7 +84,7 @@ describe("resolvePath", () => {
   );
 
   it("resolves every string below its base, or throws", () => {
-    const property = fc.property(paths, fc.constantFrom(root, ann), (path, view) => {
+    const property = fc.property(paths, fc.constantFrom(root, child), (path, view) => {
       let place: ReturnType<typeof resolvePath>;
       try {
         place = resolvePath(path, view);
@@ -86,8 +96,7 @@ describe("resolvePath", () => {
         expect(name).not.toMatch(/^\.{0,2}$|[/\\\0]/);
         expect(path).toContain(name);
       }
-      expect([[], view.own]).toContainEqual(place.base);
-      if (place.base.length < view.own.length) expect(place.writable).toBe(false);
+      expect(place.base).toEqual(view.base);
       // The normalized path resolves to the same place.
       expect(resolvePath(place.path, view)).toEqual(place);
     });

@@ -23,12 +23,9 @@ export interface TaskOwner {
 
 /** The files that a path can reach, and those of them that can be written. */
 export interface View {
-  /** Names from the root of all files to the caller's own files. */
-  readonly own: readonly string[];
-  /** The same for the files that all namespaces share. */
-  readonly common: readonly string[];
-  /** Folded first names of shared files, which are read-only in a namespace. */
-  readonly shared: ReadonlySet<string>;
+  /** Names from the root of all files to the start of a path. */
+  readonly base: readonly string[];
+  /** Folded names at the start of a path that are read-only. */
   readonly readOnly: ReadonlySet<string>;
   readonly absolute: readonly string[];
 }
@@ -49,28 +46,22 @@ export interface Viewpoint {
   readonly below?: readonly string[];
 }
 
-/** The agent's configuration: its tools can read these and never write them. */
-const controlFiles: readonly string[] = ["subagents", "skills", "tools.json", "agents"];
-
-/** Files at the root that every namespace reads, because they belong to the agent and not to a user. */
-const sharedFiles: readonly string[] = [
-  "AGENTS.md",
-  "knowledge",
-  "skills",
-  "subagents",
-  "tools.json",
-];
+/** The folded name of instructions, which are read-only in every directory: they may be those of a subagent. */
+const persona = "agents.md";
+/** What steers the agent: its tools can read these and never write them. */
+const controlFiles = [persona, "knowledge", "subagents", "skills", "tools.json", "agents"];
 
 /** Prefix of internal names (namespaces, locks, temporary files), which no model's path can reach. */
 export const reservedPrefix = ".rivulet";
-const namespacesDirectory = [reservedPrefix, "namespaces"] as const;
+/** Prefix of a file that hides the common file or directory with the rest of its name, as in OCI image layers. */
+export const whiteoutPrefix = ".wh.";
 // A hook or setting in it would run the next time someone uses git.
 const neverWritable = ".git";
 
 /** The maximum number of names in a path. */
 export const maxDepth = 64;
 const maxPathBytes = 4096;
-const maxNameBytes = 255;
+const maxNameBytes = 255 - whiteoutPrefix.length;
 const maxIdLength = 128;
 const maxDirectoryName = 120;
 
@@ -93,7 +84,9 @@ export function nameProblem(name: string): string | undefined {
   for (const [pattern, problem] of refusedNames) if (pattern.test(name)) return problem;
   // Some systems treat look-alike characters as the real ones.
   if (/[/\\]|^\.+$/.test(name.normalize("NFKC"))) return "has look-alikes of dots or slashes";
-  return foldName(name).startsWith(reservedPrefix) ? "is reserved" : undefined;
+  const folded = foldName(name);
+  const isReserved = folded.startsWith(reservedPrefix) || folded.startsWith(whiteoutPrefix);
+  return isReserved ? "is reserved" : undefined;
 }
 
 /** Returns whether a path can contain this name; volumes hide all other names. */
@@ -144,19 +137,18 @@ export function namespaceDirectory({ scope, id }: Namespace): string {
   return `${scope}-==${createHash("sha256").update(id).digest("hex")}`;
 }
 
-/** Creates the view of a namespace or directory. */
+/** Returns the names from the root of all files to the layer of a namespace. */
+export function layerOf(namespace: Namespace): readonly string[] {
+  return [reservedPrefix, "namespaces", namespaceDirectory(namespace)];
+}
+
+/** Creates the view of a directory. */
 export function viewOf(
-  options: { readonly readOnly?: readonly string[]; readonly shared?: readonly string[] },
-  { namespace, below = [] }: Viewpoint = {},
+  readOnly: readonly string[] = controlFiles,
+  base: readonly string[] = [],
+  absolute: readonly string[] = [],
 ): View {
-  const base = namespace ? [...namespacesDirectory, namespaceDirectory(namespace)] : [];
-  return {
-    own: [...base, ...below],
-    common: below,
-    shared: new Set(namespace && (options.shared ?? sharedFiles).map(foldName)),
-    readOnly: new Set((options.readOnly ?? controlFiles).map(foldName)),
-    absolute: [],
-  };
+  return { base, readOnly: new Set(readOnly.map(foldName)), absolute };
 }
 
 /**
@@ -174,15 +166,12 @@ export function resolvePath(path: string, view: View): Place {
   if (names.length > maxDepth) {
     throw fileError("invalid_path", `${quotePath(path)} has more than ${maxDepth} names.`);
   }
-  const first = foldName(names[0] ?? "");
-  const isShared = view.shared.has(first);
-  const isReadOnly = view.readOnly.has(first) || names.map(foldName).includes(neverWritable);
-  return {
-    path: names.join("/"),
-    base: isShared ? view.common : view.own,
-    names,
-    writable: !isShared && !isReadOnly,
-  };
+  const folded = names.map(foldName);
+  const isReadOnly = folded.some(
+    (name, depth) =>
+      name === neverWritable || (view.readOnly.has(name) && (depth === 0 || name === persona)),
+  );
+  return { path: names.join("/"), base: view.base, names, writable: !isReadOnly };
 }
 
 /** Resolves a path for writing; throws `read_only`. */
@@ -209,7 +198,7 @@ function namesOf(path: string, view: View): readonly string[] {
   return names;
 }
 
-/** An absolute path must lead to the caller's own files; `/` alone is the root. */
+/** An absolute path must lead to the caller's files; `/` alone is the root. */
 function relativePath(path: string, view: View): string {
   if (!path.startsWith("/") || path === "/") return path;
   for (const base of view.absolute) {

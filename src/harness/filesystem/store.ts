@@ -13,7 +13,7 @@ import {
   type Volume,
   volumeFilesystem,
 } from "./filesystem.ts";
-import { isUsableName, type Place, pathIn } from "./path.ts";
+import { type Place, pathIn } from "./path.ts";
 
 /** Options of a store filesystem. */
 export interface StoreFilesystemOptions extends FilesystemOptions {
@@ -114,35 +114,45 @@ function storeVolume(
       return { path: place.path, version: String(version), created };
     },
     async remove(place) {
-      if (!(await files.delete(keyOf(place)))) throw await missing(place);
+      const key = keyOf(place);
+      let isRemoved = await files.delete(key);
+      for await (const page of pagesOf(`${key}/`, () => false)) {
+        for (const { path } of page) isRemoved = (await files.delete(path)) || isRemoved;
+      }
+      if (!isRemoved) throw notFound(place.path);
     },
     async list(place, { limit, accepts }) {
       const entries: FileStat[] = [];
       const { path } = place;
+      let isMissing = place.names.length > 0;
       for await (const page of pagesOf(`${keyOf(place)}/`, () => true)) {
+        isMissing &&= page.length === 0;
         for (const { names, size, modifiedAt } of page) {
           const [name, ...below] = names as [string, ...string[]];
-          if (!isUsableName(name) || !accepts(name)) continue;
           const entry = pathIn(path, name);
+          if (!accepts(name, entry)) continue;
           if (entries.at(-1)?.path === entry) continue;
           if (entries.length === limit) return { entries, cut: true };
           if (below.length > 0) entries.push(directoryStat(entry));
           else entries.push({ path: entry, type: "file", size, modifiedAt });
         }
       }
-      if (entries.length === 0 && place.names.length > 0) {
+      if (isMissing) {
         throw (await infoOf(keyOf(place))) ? notADirectory(path) : notFound(path);
       }
       return { entries, cut: false };
     },
     async walk(place, { accepts, visit, isOver }) {
-      const isSeen = (name: string) => isUsableName(name) && accepts(name);
-      for await (const page of pagesOf(`${keyOf(place)}/`, (name) => !isSeen(name))) {
+      const pathOf = (names: readonly string[]) => pathIn(place.path, names.join("/"));
+      const isSkipped = (name: string) => !accepts(name, pathOf([name]));
+      for await (const page of pagesOf(`${keyOf(place)}/`, isSkipped)) {
         const found = page
-          .filter(({ names: [top = "", ...below] }) => isSeen(top) && below.every(isUsableName))
+          .filter(({ names }) =>
+            names.every((name, index) => accepts(name, pathOf(names.slice(0, index + 1)))),
+          )
           .map(
             ({ names, path, size }): FoundFile => ({
-              path: pathIn(place.path, names.join("/")),
+              path: pathOf(names),
               async read() {
                 if (size > maxBytes) return "too large";
                 return (await files.get(path).catch(() => undefined))?.data ?? "unreadable";

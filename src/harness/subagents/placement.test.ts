@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { memoryStore } from "../../store/index.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
@@ -22,17 +22,20 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-const kinds: readonly (readonly [string, () => Filesystem])[] = [
-  ["local", () => localFilesystem(join(directory, "main"))],
-  ["store", () => storeFilesystem(memoryStore())],
+type Open = (options?: { readonly readOnly: readonly string[] }) => Filesystem;
+const store = memoryStore();
+const kinds: readonly (readonly [string, Open])[] = [
+  ["local", (options) => localFilesystem(join(directory, "main"), options)],
+  ["store", (options) => storeFilesystem(store, { ...options, prefix: basename(directory) })],
 ];
 
 describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
   let main: Filesystem;
   beforeEach(async () => {
     main = open();
-    await main.write("AGENTS.md", "The lead.");
-    await main.write("defs/reviewer/AGENTS.md", "\uFEFFYou review.\n");
+    const operator = open({ readOnly: [] });
+    await operator.write("AGENTS.md", "The lead.");
+    await operator.write("defs/reviewer/AGENTS.md", "\uFEFFYou review.\n");
   });
 
   it("uses the main workspace without instructions for general-purpose", async () => {
@@ -49,6 +52,20 @@ describe.each(kinds)("placeSubagent in a %s workspace", (_, open) => {
     expect(await textOf(main, "defs/reviewer/notes.md")).toBe("mine");
     await expect(files.read("../../AGENTS.md")).rejects.toMatchObject({
       code: "outside_workspace",
+    });
+  });
+
+  it("shares the files of the path with every user, who write to their own layer", async () => {
+    await main.write("defs/reviewer/rules.md", "common");
+    const { files } = await placeSubagent({ ...base, workspace: "defs/reviewer" }, main);
+    const [ann, bob] = ["ann", "bob"].map((id) => files.within({ scope: "user", id }));
+    expect(await textOf(ann as Filesystem, "AGENTS.md")).toContain("You review.");
+    await ann?.write("rules.md", "Ann's");
+    expect(await textOf(bob as Filesystem, "rules.md")).toBe("common");
+    expect(await textOf(main, "defs/reviewer/rules.md")).toBe("common");
+    await expect(ann?.write("AGENTS.md", "x")).rejects.toMatchObject({ code: "read_only" });
+    await expect(main.write("defs/reviewer/AGENTS.md", "x")).rejects.toMatchObject({
+      code: "read_only",
     });
   });
 

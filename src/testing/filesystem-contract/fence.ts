@@ -44,6 +44,8 @@ export function fenceCases({ describe, it }: FilesystemSuite): void {
       ".RIVULET",
       ".rivulet-0",
       "a/.riv\u200dulet-x",
+      ".wh.x",
+      "a/.WH.x",
     ];
     const all = [
       ...outside.map((path) => [path, "outside_workspace"] as const),
@@ -57,6 +59,8 @@ export function fenceCases({ describe, it }: FilesystemSuite): void {
           await refusal(files.read(path)),
           await refusal(files.write(path, "x")),
           await refusal(files.remove(path)),
+          await refusal(files.rename(path, "x")),
+          await refusal(files.rename("a/b", path)),
           await refusal(files.list(path)),
           await refusal(files.stat(path)),
           await refusal(files.glob("*", { path })),
@@ -83,6 +87,9 @@ export function fenceCases({ describe, it }: FilesystemSuite): void {
       "subagents/x.md",
       "skills/x/SKILL.md",
       "tools.json",
+      "AGENTS.md",
+      "agents.MD",
+      "knowledge/KNOWLEDGE.md",
       "agents/x/workspace/y",
       "subagents",
       "./a/../skills/x",
@@ -101,6 +108,8 @@ export function fenceCases({ describe, it }: FilesystemSuite): void {
       for (const path of paths) {
         equal(await refusal(files.write(path, "x")), "read_only", path);
         equal(await refusal(files.remove(path)), "read_only", path);
+        equal(await refusal(files.rename(path, "x")), "read_only", path);
+        equal(await refusal(files.rename("x", path)), "read_only", path);
       }
       deepEqual(await files.list(""), { entries: [], cut: false });
     });

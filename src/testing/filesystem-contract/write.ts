@@ -71,11 +71,46 @@ export function writeCases({ describe, it }: FilesystemSuite): void {
       await files.write("dir/file", "1");
       equal(await refusal(files.write("dir", "x")), "not_a_file");
       equal(await refusal(files.read("dir")), "not_a_file");
-      equal(await refusal(files.remove("dir")), "not_a_file");
       equal(await refusal(files.read("")), "not_a_file");
       equal(await refusal(files.write("", "x")), "not_a_file");
       equal(await refusal(files.write("dir/file/below", "x")), "not_a_directory");
       equal(await textOf(files, "dir/file"), "1");
+    });
+  });
+
+  describe("directories", () => {
+    const texts = { "dir/a": "1", "dir/deep/b": "2", "dir/deep/er/c": "3", "dir.md": "4" };
+
+    it("are removed with everything in them", async ({ files, second }) => {
+      for (const [path, text] of Object.entries(texts)) await files.write(path, text);
+      equal(await refusal(files.remove("")), "not_a_file");
+      await files.remove("dir");
+      equal(await second.stat("dir"), undefined);
+      equal(await refusal(second.list("dir")), "not_found");
+      equal(await refusal(files.remove("dir")), "not_found");
+      deepEqual((await second.glob("**")).paths, ["dir.md"]);
+    });
+
+    it("are renamed with everything in them", async ({ files, second }) => {
+      for (const [path, text] of Object.entries(texts)) await files.write(path, text);
+      await files.rename("dir", "new/dir");
+      deepEqual((await second.glob("**")).paths, [
+        ...["dir.md", "new/dir/a", "new/dir/deep/b", "new/dir/deep/er/c"],
+      ]);
+      equal(await textOf(second, "new/dir/deep/er/c"), "3");
+      await files.rename("dir.md", "dir");
+      equal(await textOf(second, "dir"), "4");
+    });
+
+    it("are not renamed to a path that exists or is inside them", async ({ files }) => {
+      for (const [path, text] of Object.entries(texts)) await files.write(path, text);
+      for (const to of ["dir", "./dir/", "dir/x", "dir.md"]) {
+        equal(await refusal(files.rename("dir", to)), "conflict", to);
+      }
+      equal(await refusal(files.rename("dir.md", "dir/a/x")), "not_a_directory");
+      equal(await refusal(files.rename("nothing", "x")), "not_found");
+      equal(await refusal(files.rename("", "x")), "not_a_file");
+      deepEqual((await files.glob("**")).paths.length, 4);
     });
   });
 

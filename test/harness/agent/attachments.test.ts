@@ -27,6 +27,18 @@ describe("@path in a user's message", () => {
     ]);
   });
 
+  it("attaches a common file, or the user's own version of it", async () => {
+    const { agent, model } = agentWith(
+      [{ call: "write_file", input: { path: "plan.md", content: "Ann's" } }, "ok", "ok", "ok"],
+      { workspace: workspaceWith({ "plan.md": "common" }) },
+    );
+    for (const userId of ["ann", "ann", "bob"]) await agent.call("See @plan.md", { userId });
+    const texts = [0, 2, 3].map((n) => JSON.stringify(userParts(model.calls[n])[1]));
+    expect(texts[0]).toContain("common");
+    expect(texts[1]).toContain("Ann's");
+    expect(texts[2]).toContain("common");
+  });
+
   it("attaches an image as an image, and keeps the images of the message", async () => {
     const given = { type: "image", source: { data: "QUJD", mimeType: "image/gif" } } as const;
     const parts = await read([{ type: "text", text: "Compare with @shot.png" }, given], {

@@ -110,8 +110,11 @@ describe("context files", () => {
     expect(systemOf(model.calls[1])).toContain("You are a cook.");
   });
 
-  it("are separate for each user, except the agent's files", async () => {
-    const workspace = workspaceWith({ "AGENTS.md": "You are a cook." });
+  it("are the common ones until a user has written their own", async () => {
+    const workspace = workspaceWith({
+      "AGENTS.md": "You are a cook.",
+      "MEMORY.md": "Guests like salt.",
+    });
     const write = (content: string) => ({
       call: "write_file",
       input: { path: "MEMORY.md", content },
@@ -122,7 +125,9 @@ describe("context files", () => {
     await agent.call("Hi.", { userId: "ann" });
     const [, , bob, ann] = model.calls.map(systemOf);
     expect(bob).toContain("You are a cook.");
+    expect(bob).toContain("Guests like salt.");
     expect(bob).not.toContain("tea");
     expect(ann).toContain("Ann likes tea.");
+    expect(ann).not.toContain("salt");
   });
 });

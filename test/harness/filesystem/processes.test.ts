@@ -60,6 +60,18 @@ describe.each([
     if (isLocal(where)) expect(await readdir(where)).toEqual([".rivulet", "count"]);
   });
 
+  it("copy a common file once and lose no update of the copy", async () => {
+    const where = await newPlace(placeIn);
+    await filesAt(where).write("docs/count", "0");
+    const writer = [where, "increment", "docs/count", String(each / 5), "ann"];
+    await runTogether(writer, writer);
+    const ann = filesAt(where).within({ scope: "user", id: "ann" });
+    expect(new TextDecoder().decode((await ann.read("docs/count")).data)).toBe(
+      String((2 * each) / 5),
+    );
+    expect(await textAt(where, "docs/count")).toBe("0");
+  });
+
   it(`lose none of their ${(2 * each) / 5} edits of one file`, async () => {
     const where = await newPlace(placeIn);
     await filesAt(where).write("shared", "a=0; b=0;\n");

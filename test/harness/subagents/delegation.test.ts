@@ -345,7 +345,7 @@ describe("a child inherits", () => {
   });
 
   it("never the persona of its parent", async () => {
-    const files = storeFilesystem(memoryStore());
+    const files = storeFilesystem(memoryStore(), { readOnly: [] });
     await files.write("AGENTS.md", "You are the lead.");
     for (const contextFiles of [undefined, false, ["AGENTS.md"], { name: "mine" }] as const) {
       let system: unknown;

@@ -42,7 +42,8 @@ const workspace = {
 };
 const bob = ".rivulet/namespaces/user-bob";
 const ann = ".rivulet/namespaces/user-ann";
-const steering = /^(?:skills|subagents|tools\.json|agents|\.git|\.rivulet)(?:\/|$)/i;
+const steering =
+  /^(?:AGENTS\.md|knowledge|skills|subagents|tools\.json|agents|\.git|\.rivulet)(?:\/|$)/i;
 
 function isOwn(path: string, userId: string | undefined): boolean {
   if (userId !== undefined) return path === ann || path.startsWith(`${ann}/`);

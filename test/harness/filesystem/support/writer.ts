@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { filesAt } from "./files-at.ts";
 import { toolBox } from "./tool-box.ts";
 
-const [, , where = "", task = "", own = "", count = "0"] = process.argv;
-const files = filesAt(where);
+const [, , where = "", task = "", own = "", count = "0", userId] = process.argv;
+const files =
+  userId === undefined ? filesAt(where) : filesAt(where).within({ scope: "user", id: userId });
 
 /** Increments a number in a file repeatedly; prints the number of conflicts. */
 async function increment(): Promise<void> {
