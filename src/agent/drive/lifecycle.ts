@@ -29,7 +29,7 @@ import {
 } from "../loop/task-run.ts";
 import { openTrace } from "../loop/trace.ts";
 import { layerContext } from "../tool/context.ts";
-import { denyRules } from "../tool/permission.ts";
+import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import type { Conversation } from "./conversation.ts";
 
@@ -108,7 +108,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       { ...folded.used, wallMs: record.workedMs ?? 0 },
       parent?.budget,
     ),
-    permissions: [settings.permissions, ...(parent ? [denyRules(parent.permissions)] : [])],
+    permissions: [settings.permissions, ...(parent ? [inheritedRules(parent.permissions)] : [])],
     ancestors: parent ? [...parent.ancestors, parent.ref.taskId] : [],
     deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
     claims: new Map(),

@@ -170,8 +170,9 @@ async function checkAndRun(
   if (definition === undefined) {
     return failed("unknown_tool", toolkit.explainMissing(call.name, task.messages, agentName));
   }
+  const createContext = () => toolContext(task, call, shown, { attempt: 1, signal });
   const read = await untilCancelled(patience, () =>
-    readArguments(definition, call, toolkit.extraInput?.[call.name]),
+    readArguments(definition, call, toolkit.extraInput?.[call.name], createContext),
   );
   if (!read.ok) return failed("invalid_arguments", read.message);
   // Rules are about the agent's tools, not about the way it hands in its answer.
@@ -180,12 +181,11 @@ async function checkAndRun(
   if (rule === "deny") return denied(`A rule forbids ${call.name} with this input.`);
   if (!isApproved && rule !== "allow") {
     const asks = definition.needsApproval;
-    const context = toolContext(task, call, shown, { attempt: 1, signal });
     let isNeeded: boolean;
     try {
       isNeeded =
         typeof asks === "function"
-          ? await untilCancelled(patience, () => asks(read.input, context))
+          ? await untilCancelled(patience, () => asks(read.input, createContext()))
           : asks;
     } catch (error) {
       if (isCancel(signal, error)) throw error;

@@ -130,7 +130,7 @@ export async function structuredState(task: AnsweringTask): Promise<StructuredSt
     failure = error;
   });
   const read = await untilCancelled(patienceOf(task), () =>
-    readArguments({ name, input, preset: {} }, sent),
+    readArguments({ name, input, preset: {}, paths: {} }, sent),
   );
   if (failure !== undefined) throw failure;
   return read.ok ? found(reply, read.input) : { type: "wrong", problem: read.message };

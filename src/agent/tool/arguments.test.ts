@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { StandardSchema } from "../../protocol/agent.ts";
 import { readArguments } from "./arguments.ts";
+import type { ToolContext } from "./context.ts";
 import { jsonSchema } from "./schema.ts";
 import { definitionOf, tool } from "./tool.ts";
 
@@ -167,6 +168,56 @@ describe("null", () => {
     const answer = await readArguments(using, { input });
     expect(answer).toEqual({ ok: true, input: { list: [{ b: "x" }, {}] } });
     expect(input.list[1]).toEqual({ b: null });
+  });
+});
+
+describe("an empty text from the model", () => {
+  const using = definition(
+    z.object({ a: z.string(), b: z.string().min(1).optional(), c: z.enum(["x"]).default("x") }),
+  );
+
+  it("omits an optional field that cannot be empty", async () => {
+    const answer = await read('{"a":"","b":"","c":""}', using);
+    expect(answer).toEqual({ ok: true, input: { a: "", c: "x" } });
+  });
+
+  it("is invalid for a required field", async () => {
+    const required = definition(z.object({ b: z.string().min(1) }));
+    expect(await read('{"b":""}', required)).toMatchObject({ ok: false });
+  });
+});
+
+describe("a path of the input", () => {
+  const input = z.object({ path: z.string().optional(), more: z.array(z.string()).optional() });
+  const normalize = (path: string, { userId = "" }: ToolContext) => {
+    if (path.includes("..")) throw new Error(`${path} is outside.`);
+    return `${userId}:${path.replace(/\/$/, "")}`;
+  };
+  const paths = { path: normalize, more: normalize };
+  const using = definitionOf(tool({ name: "look", description: "Looks.", input, paths }));
+  const readFor = (value: object) =>
+    readArguments(using, { input: value }, {}, () => ({ userId: "ann" }) as ToolContext);
+
+  it("is normalized, alone and in an array, with the context of the call", async () => {
+    expect(await readFor({ path: "a/", more: ["b", "c/"] })).toEqual({
+      ok: true,
+      input: { path: "ann:a", more: ["ann:b", "ann:c"] },
+    });
+    expect(await readFor({})).toEqual({ ok: true, input: {} });
+  });
+
+  it("is invalid if it cannot be normalized", async () => {
+    const answer = await readFor({ path: "../a" });
+    expect(answer).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("../a is outside"),
+    });
+  });
+
+  it.each([{ file: normalize }, { path: "a" }])("must name a field and a function: %j", (wrong) => {
+    const create = () =>
+      tool({ name: "look", description: "Looks.", input, paths: wrong as never });
+    expect(create).toThrow(expect.objectContaining({ code: "invalid_tool" }));
   });
 });
 

@@ -2,6 +2,7 @@ import type { StandardIssue, StandardResult, StandardSchema } from "../../protoc
 import { copyPlain, isRecord } from "../base/plain.ts";
 import { argumentErrors } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
+import type { ToolContext } from "./context.ts";
 import { reasonOf } from "./result.ts";
 import type { ToolDefinition } from "./tool.ts";
 
@@ -17,6 +18,7 @@ export interface SentArguments {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+type ReadDefinition = Pick<ToolDefinition, "name" | "input" | "preset" | "paths">;
 
 const maxDepth = 64;
 const maxIssues = 20;
@@ -24,11 +26,12 @@ const maxLine = 500;
 // Keys that could reach prototypes when a tool copies objects.
 const forbidden = new Set(["__proto__", "constructor", "prototype"]);
 
-/** Validates defaults, extra input, the model's fields and presets, merged in this order. Never throws. */
+/** Validates defaults, extra input, the model's fields and presets, merged in this order; normalizes paths. Never throws. */
 export async function readArguments(
-  { name, input: schema, preset }: Pick<ToolDefinition, "name" | "input" | "preset">,
+  { name, input: schema, preset, paths }: ReadDefinition,
   sent: SentArguments,
   extraInput: Fields = {},
+  createContext?: () => ToolContext,
 ): Promise<ToolArguments> {
   try {
     const value = sent.raw === undefined ? (sent.input ?? {}) : parse(sent.raw);
@@ -38,12 +41,25 @@ export async function readArguments(
     if (!schema) return { ok: true, input: copyPlain({ ...extraInput, ...preset }) };
     const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
     const result = await validate(schema, own);
-    return result.issues
-      ? rejected(name, result.issues.map(describeIssue))
-      : { ok: true, input: result.value };
+    if (result.issues) return rejected(name, result.issues.map(describeIssue));
+    const { value: input } = result;
+    if (!createContext || !isRecord(input) || Object.keys(paths).length === 0)
+      return { ok: true, input };
+    return { ok: true, input: { ...input, ...normalized(input, paths, createContext()) } };
   } catch (error) {
     return rejected(name, [reasonOf(error)]);
   }
+}
+
+function normalized(input: Fields, paths: ToolDefinition["paths"], context: ToolContext): Fields {
+  const fields = Object.entries(paths).filter(([field]) => Object.hasOwn(input, field));
+  return Object.fromEntries(
+    fields.map(([field, normalize]) => {
+      const one = (path: unknown) => (typeof path === "string" ? normalize(path, context) : path);
+      const value = input[field];
+      return [field, Array.isArray(value) ? value.map(one) : one(value)];
+    }),
+  );
 }
 
 function parse(raw: string): unknown {
@@ -81,9 +97,9 @@ function problemWith(root: unknown): string | undefined {
 async function validate(schema: StandardSchema, value: Fields): Promise<StandardResult<unknown>> {
   const first = await schema["~standard"].validate(value);
   if (!first.issues) return first;
-  // Models often send null for a field that they leave out.
+  // Models often send null or "" for a field that they leave out.
   const trimmed = first.issues.reduce<unknown>(
-    (rest, { path = [] }) => withoutNull(rest, path.map(keyOf)),
+    (rest, { path = [] }) => withoutEmpty(rest, path.map(keyOf)),
     value,
   );
   if (trimmed === value) return first;
@@ -91,14 +107,14 @@ async function validate(schema: StandardSchema, value: Fields): Promise<Standard
   return second.issues ? first : second;
 }
 
-function withoutNull(value: unknown, [key, ...rest]: readonly string[]): unknown {
+function withoutEmpty(value: unknown, [key, ...rest]: readonly string[]): unknown {
   if (key === undefined || typeof value !== "object" || value === null) return value;
   const fields = value as Fields;
   if (rest.length === 0) {
-    if (Array.isArray(value) || fields[key] !== null) return value;
+    if (Array.isArray(value) || (fields[key] !== null && fields[key] !== "")) return value;
     return Object.fromEntries(Object.entries(fields).filter(([field]) => field !== key));
   }
-  const child = withoutNull(fields[key], rest);
+  const child = withoutEmpty(fields[key], rest);
   if (child === fields[key]) return value;
   return Array.isArray(value) ? value.with(Number(key), child) : { ...fields, [key]: child };
 }

@@ -4,7 +4,7 @@ import { scriptedModel } from "../../testing/index.ts";
 import { ReActAgent } from "../react-agent.ts";
 import {
   decide,
-  denyRules,
+  inheritedRules,
   type Permissions,
   permissionsProblem,
   type Rule,
@@ -105,10 +105,10 @@ describe("decide", () => {
     expect(decide([{}, { allow: ["b"] }], "a", {})).toBeUndefined();
   });
 
-  it("descendants inherit only deny rules", () => {
+  it("descendants inherit ask and deny rules", () => {
     const layers = [{ allow: ["*"], deny: ["a"] }, { ask: ["b"] }, { deny: [{ tool: "c" }] }];
-    expect(denyRules(layers)).toEqual({ deny: ["a", { tool: "c" }] });
-    expect(denyRules([])).toEqual({ deny: [] });
+    expect(inheritedRules(layers)).toEqual({ ask: ["b"], deny: ["a", { tool: "c" }] });
+    expect(inheritedRules([])).toEqual({ ask: [], deny: [] });
   });
 });
 

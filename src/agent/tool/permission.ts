@@ -80,7 +80,7 @@ export function decide(
 }
 
 /** Joins the rules of several layers into one. */
-export function joinPermissions(layers: readonly Permissions[]): Permissions {
+export function joinPermissions(layers: readonly Permissions[]): Required<Permissions> {
   return {
     allow: layers.flatMap(({ allow = [] }) => allow),
     ask: layers.flatMap(({ ask = [] }) => ask),
@@ -88,9 +88,10 @@ export function joinPermissions(layers: readonly Permissions[]): Permissions {
   };
 }
 
-/** The deny rules of all layers, which descendants inherit. */
-export function denyRules(layers: readonly Permissions[]): Permissions {
-  return { deny: layers.flatMap(({ deny = [] }) => deny) };
+/** The rules that descendants inherit: all that restrict. */
+export function inheritedRules(layers: readonly Permissions[]): Permissions {
+  const { ask, deny } = joinPermissions(layers);
+  return { ask, deny };
 }
 
 type ListMatch = "some" | "every";

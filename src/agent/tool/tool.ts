@@ -31,6 +31,8 @@ export interface ToolOptions<S extends StandardSchema | undefined = undefined> {
   readonly input?: S;
   /** Input fields that the model cannot see or set. */
   readonly preset?: Readonly<Record<string, unknown>>;
+  /** Fields that are paths. Rules, approvals and `execute` get what the function returns; the call fails if it throws. */
+  readonly paths?: Readonly<Record<string, (path: string, context: ToolContext) => string>>;
   /** Running the same call twice has the effect of running it once, so it may be retried, also after a crash. */
   readonly idempotent?: boolean;
   /** Runs alone, in its place among the calls of a reply. */
@@ -46,7 +48,10 @@ export interface ToolOptions<S extends StandardSchema | undefined = undefined> {
 /** The checked options of a tool. */
 export interface ToolDefinition
   extends Required<
-    Pick<ToolOptions, "name" | "preset" | "idempotent" | "exclusive" | "citable" | "execution">
+    Pick<
+      ToolOptions,
+      "name" | "preset" | "paths" | "idempotent" | "exclusive" | "citable" | "execution"
+    >
   > {
   readonly tool: Tool;
   /** The JSON Schema of the input, without preset fields. */
@@ -96,6 +101,7 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     inputSchema,
     ...(input && { input }),
     preset: frozenCopy(preset),
+    paths: checkPaths(name, inputSchema, options.paths),
     ...flags,
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
     execution: frozenCopy(options.execution ?? {}),
@@ -139,6 +145,20 @@ function checkName(name: unknown): void {
   const hint =
     "Start with a letter or _, continue with letters, digits, _ and -, and use at most 64 characters.";
   throw invalidTool(name, "has an invalid name", hint);
+}
+
+/** Throws for a path that is not a field of the input: rules on the field that was meant would match its spelling. */
+function checkPaths(
+  name: string,
+  { properties = {} }: { readonly properties?: object },
+  paths: ToolOptions["paths"] = {},
+): NonNullable<ToolOptions["paths"]> {
+  for (const [field, normalize] of Object.entries(paths)) {
+    const hint = "Pass { field: (path) => normalized path } with fields of the input.";
+    if (typeof normalize !== "function" || !(field in properties))
+      throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
+  }
+  return Object.freeze({ ...paths });
 }
 
 /** The schema without preset fields; throws for a preset without a field, because it would have no effect. */

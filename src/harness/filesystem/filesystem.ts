@@ -32,6 +32,8 @@ export interface Filesystem {
   within(namespace: Namespace): Filesystem;
   /** Returns a filesystem with this directory as its root; it cannot reach anything above. */
   below(path: string): Filesystem;
+  /** Returns the path as results show it; throws like every method if it is invalid or outside. */
+  normalize(path: string): string;
   /** Resolves to undefined when the path does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
   read(path: string): Promise<FileContent>;
@@ -321,6 +323,7 @@ export function volumeFilesystem(
         below: names,
       });
     },
+    normalize: (path) => resolvePath(path, view).path,
     stat: async (path) => volume.stat(resolvePath(path, view)),
     read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
     async write(path, data, options = {}) {

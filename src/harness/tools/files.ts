@@ -1,3 +1,4 @@
+import type { ToolContext } from "../../agent/tool/context.ts";
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
 import { systemClock } from "../../protocol/clock.ts";
@@ -198,22 +199,34 @@ function fileTool<T>(
   const input = jsonSchema<T>(schema);
   // A write is not repeated after a crash, and runs alone in its batch.
   const policy = { idempotent: !writes, exclusive: writes };
-  return (filesystem, scope) =>
-    tool({
+  return (filesystem, scope) => {
+    const filesOf = ({ userId, sessionId, agent: { agentId } }: ToolContext) => {
+      const namespace = namespaceOf(scope, { userId, sessionId, agentId });
+      return namespace ? filesystem.within(namespace) : filesystem;
+    };
+    return tool({
       name,
       description,
       input,
       ...policy,
-      async execute(input, { userId, sessionId, agent: { agentId }, signal }) {
+      paths: {
+        path(path, context) {
+          try {
+            return filesOf(context).normalize(path);
+          } catch (error) {
+            throw withHint(error);
+          }
+        },
+      },
+      async execute(input, context) {
         try {
-          const namespace = namespaceOf(scope, { userId, sessionId, agentId });
-          const files = namespace ? filesystem.within(namespace) : filesystem;
-          return await options.execute(files, input as T, signal);
+          return await options.execute(filesOf(context), input as T, context.signal);
         } catch (error) {
           throw withHint(error);
         }
       },
     });
+  };
 }
 
 /** The model reads only the message, so the hint is added to it. */
