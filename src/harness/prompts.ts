@@ -108,8 +108,6 @@ export const subagentErrors = {
     `You are ${depth} levels below the root, and the limit is ${limit}. Do this yourself.`,
   tooManyChildren: (limit: number) =>
     `This task has started ${limit} children, which is the limit. Do the rest yourself, or use agent_send to give another task to an existing child.`,
-  tooManyAtOnce: (limit: number) =>
-    `${limit} children are at work, which is the limit. Wait for one with task_wait, then try again.`,
   labelTaken: (label: string) =>
     `A child of this session already has the label "${label}". Use agent_send to reach it, or choose another label.`,
   unknownAgent: (name: string, names: readonly string[]) =>

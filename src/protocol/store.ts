@@ -211,6 +211,8 @@ export interface TaskRecord {
   /** How many output items the transcript includes. */
   readonly committedOutput: number;
   readonly outputSchema?: object;
+  /** How many children of the parent session may be at work when the task begins; it waits for a place. */
+  readonly maxParallel?: number;
   /** The caller's limits, in addition to those of the agent. */
   readonly budget?: Budget;
   /** How long the task has worked, in milliseconds; waiting does not count. */

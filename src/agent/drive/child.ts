@@ -14,7 +14,7 @@ import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import { checkAgent } from "./answers.ts";
 import type { Conversation } from "./conversation.ts";
-import { type Drive, drive } from "./drive.ts";
+import { childrenAhead, type Drive, drive } from "./drive.ts";
 import { announceTask, childPlace, sourceOf } from "./lifecycle.ts";
 import { endUnrecorded } from "./mirror.ts";
 import { unfinishedBelow } from "./plan.ts";
@@ -85,7 +85,7 @@ async function startChild(
   messages: readonly Message[],
   options: RunChildOptions,
 ): Promise<Drive> {
-  const { agentId, label, mode = "sync", child, output, signal } = options;
+  const { agentId, label, mode = "sync", child, output, maxParallel, signal } = options;
   const settings = settingsBehind(agent) ?? parent.settings;
   const uuid = parent.settings.ids.uuid();
   const record: TaskRecord = {
@@ -107,9 +107,10 @@ async function startChild(
     status: "queued",
     committedOutput: 0,
     ...(output && { outputSchema: toJsonSchema(output) }),
+    ...(maxParallel !== undefined && { maxParallel }),
   };
-  const stored = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
-  const input = await storedInput(messages, record, stored, signal);
+  const prepared = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
+  const input = await storedInput(messages, record, prepared, signal);
   const queued = { ...record, input };
   const start = { agent, parent, ...(output && { caller: { output } }) };
   const tellStarted = () => {
@@ -121,14 +122,19 @@ async function startChild(
     });
     parent.childCalls.add(callId);
   };
-  // A new child's start and beginning go into one commit. A known child may be busy: its task is stored as queued.
-  if (!child?.isKnown) {
+  const ahead = childrenAhead(conversation.drives, record);
+  const isFull = maxParallel !== undefined && ahead.length >= maxParallel;
+  // A new child's start and beginning go into one commit. A child that may have to wait is stored as queued.
+  if (!child?.isKnown && !isFull) {
     return drive(conversation, queued, { ...start, isNew: true, onBegin: tellStarted });
   }
-  tellStarted();
-  announceTask(parent.log, queued, parent.settings.clock, sourceOf(queued));
-  await parent.log.commit({ tasks: [queued] });
-  return drive(conversation, queued, start);
+  // Those ahead are stored first, so that the order of the records is that of the queue.
+  const stored = Promise.allSettled(ahead.map(({ begun }) => begun)).then(() => {
+    tellStarted();
+    announceTask(parent.log, queued, parent.settings.clock, sourceOf(queued));
+    return parent.log.commit({ tasks: [queued] });
+  });
+  return drive(conversation, queued, { ...start, stored });
 }
 
 /** Waits for a sync child. A cancel of the call reaches the child; a timeout promotes it to the background. */
@@ -148,8 +154,8 @@ async function waitFor(
     timeoutMs === undefined ? undefined : after(clock, timeoutMs, () => timeout.resolve(true));
   try {
     const isLate = await Promise.race([child.ended.then(() => false), timeout.promise]);
-    if (isLate && !child.isQueued) await child.opened;
-    const isAtRest = child.task ? child.task.isResting : !child.isQueued;
+    if (isLate && !child.queue) await child.opened;
+    const isAtRest = child.task ? child.task.isResting : !child.queue;
     if (isLate && !isAtRest) return await promote(parent, child);
     await child.ended;
     const status = child.task?.record.status;

@@ -33,8 +33,8 @@ export interface Drive {
   /** The ids of the tasks above it, the root's first. */
   ancestors: readonly string[];
   readonly controller: AbortController;
-  /** True while earlier tasks of its session hold it up. */
-  isQueued: boolean;
+  /** The queue that the task waits in: for its turn in its session, or for a place among its siblings. */
+  queue: "session" | "place" | undefined;
   /** Absent until it is open. */
   task?: TaskRun;
   /** Why the task failed, with the cause that its record cannot keep. */
@@ -57,6 +57,8 @@ export interface DriveStart {
   readonly caller?: RunOptions<StandardSchema | undefined>;
   /** True: no record is stored yet; the first commit writes it. */
   readonly isNew?: boolean;
+  /** Resolves when the record of a queued task is stored. */
+  readonly stored?: Promise<void>;
   /** Emits events of the parent that go into the first commit. */
   readonly onBegin?: () => void;
   /** Cancels the task instead of running it. */
@@ -84,7 +86,7 @@ export function drive(
     record,
     ancestors: parent ? [...parent.ancestors, parent.ref.taskId] : [],
     controller: new AbortController(),
-    isQueued: false,
+    queue: !start.isNew && record.status === "queued" ? "session" : undefined,
     opened: opened.promise,
     begun: begun.promise,
     ended: ended.promise,
@@ -97,7 +99,7 @@ export function drive(
   if (start.cancel !== undefined) controller.abort(start.cancel);
   if (parent?.controller.signal.aborted) controller.abort(parent.controller.signal.reason);
   conversation.drives.set(record.taskId, started);
-  if (!start.isNew) begun.resolve();
+  if (!start.isNew) begun.resolve(start.stored);
   const onOpen = () => {
     opened.resolve();
     begun.resolve();
@@ -139,6 +141,7 @@ class Work {
   async run(onBegun: () => void): Promise<void> {
     const { lost } = this.#conversation;
     try {
+      await this.#start.stored;
       if (!this.#start.isNew && !(await this.#canMove())) return;
       await this.#open(onBegun);
     } catch (thrown) {
@@ -170,10 +173,11 @@ class Work {
       return this.rows.length > 0 || signal.aborted || this.#start.fail !== undefined;
     }
     if (record.status === "queued" && this.#start.fail === undefined) {
-      drive.isQueued = true;
       await untilFirst(this.#conversation, record, signal);
-      drive.isQueued = false;
+      drive.queue = "place";
+      await untilPlaced(this.#conversation, drive);
     }
+    drive.queue = undefined;
     return true;
   }
 
@@ -277,6 +281,31 @@ async function untilFirst(
     if (first === undefined || first.taskId === taskId) return;
     await taskReached(store, first.taskId, ({ status }) => isTerminal(status), signal);
   }
+}
+
+/** Resolves when a child has a place among its siblings, or is cancelled. First come, first served. */
+async function untilPlaced({ drives }: Conversation, child: Drive): Promise<void> {
+  const { maxParallel = Number.POSITIVE_INFINITY } = child.record;
+  const { signal } = child.controller;
+  const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
+  while (!signal.aborted) {
+    const ahead = childrenAhead(drives, child.record);
+    if (ahead.length < maxParallel) return;
+    await Promise.race([aborted, ...ahead.map(({ ended }) => ended.catch(() => {}))]);
+  }
+}
+
+/** The siblings of a task that are at work, or wait for a place and came first. Suspended ones are not driven. */
+export function childrenAhead(
+  drives: ReadonlyMap<string, Drive>,
+  { taskId, parentSessionId }: TaskRecord,
+): readonly Drive[] {
+  let isAhead = true;
+  return [...drives.values()].filter(({ record, queue }) => {
+    if (record.taskId === taskId) isAhead = false;
+    const isSibling = record.parentSessionId === parentSessionId && record.taskId !== taskId;
+    return isSibling && (queue === undefined || (queue === "place" && isAhead));
+  });
 }
 
 /** Runs the agent behind a record: the loop for our agents, a relay for any other object with the `Agent` interface. */

@@ -26,6 +26,7 @@ const childFields: Fields<ChildOptions> = {
   label: is.text,
   timeoutMs: is.amount,
   child: is.record,
+  maxParallel: is.count,
   output: is.anything,
 };
 

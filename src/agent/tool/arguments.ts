@@ -42,24 +42,20 @@ export async function readArguments(
     const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
     const result = await validate(schema, own);
     if (result.issues) return rejected(name, result.issues.map(describeIssue));
-    const { value: input } = result;
-    if (!createContext || !isRecord(input) || Object.keys(paths).length === 0)
-      return { ok: true, input };
-    return { ok: true, input: { ...input, ...normalized(input, paths, createContext()) } };
+    const input = result.value;
+    const fields = isRecord(input) ? Object.keys(paths).filter((field) => field in input) : [];
+    if (!createContext || fields.length === 0) return { ok: true, input };
+    const context = createContext();
+    const normalized = fields.map((field) => {
+      const { [field]: value } = input as Fields;
+      const one = (path: unknown) =>
+        typeof path === "string" ? paths[field]?.(path, context) : path;
+      return [field, Array.isArray(value) ? value.map(one) : one(value)];
+    });
+    return { ok: true, input: { ...(input as Fields), ...Object.fromEntries(normalized) } };
   } catch (error) {
     return rejected(name, [reasonOf(error)]);
   }
-}
-
-function normalized(input: Fields, paths: ToolDefinition["paths"], context: ToolContext): Fields {
-  const fields = Object.entries(paths).filter(([field]) => Object.hasOwn(input, field));
-  return Object.fromEntries(
-    fields.map(([field, normalize]) => {
-      const one = (path: unknown) => (typeof path === "string" ? normalize(path, context) : path);
-      const value = input[field];
-      return [field, Array.isArray(value) ? value.map(one) : one(value)];
-    }),
-  );
 }
 
 function parse(raw: string): unknown {

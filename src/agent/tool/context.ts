@@ -44,6 +44,8 @@ export interface ChildOptions {
   };
   /** The schema of its answer. */
   readonly output?: StandardSchema;
+  /** While this many children of this session are at work, the child waits in the queue. */
+  readonly maxParallel?: number;
 }
 
 /** The outcome of a child, or its current state. */

@@ -66,6 +66,7 @@ const toolFields: Fields<ToolOptions> = {
   description: is.anything,
   input: is.anything,
   preset: is.data,
+  paths: is.record,
   idempotent: is.flag,
   exclusive: is.flag,
   citable: is.flag,
@@ -84,7 +85,7 @@ export function tool<S extends StandardSchema | undefined = undefined>(
 ): Tool {
   const owner = ownerOf("Tool", given);
   const options = readOptions<ToolOptions<S>>(owner, given, toolFields, `${owner}: `);
-  const { name, description, input, preset = {} } = options;
+  const { name, description, input, preset = {}, paths = {} } = options;
   checkName(name);
   if (typeof description !== "string" || description.trim() === "") {
     throw invalidTool(name, "requires a description", "Say what it does and when to use it.");
@@ -93,6 +94,11 @@ export function tool<S extends StandardSchema | undefined = undefined>(
   const flags = { idempotent, exclusive, citable };
   const inputSchema =
     input === undefined ? noInput : withoutPreset(name, toJsonSchema(input), preset);
+  for (const [field, normalize] of Object.entries(paths)) {
+    if (is.callback.fits(normalize) && field in Object(inputSchema.properties)) continue;
+    const hint = "Pass { field: (path) => normalized path } with fields of the input.";
+    throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
+  }
   const made: Tool = Object.freeze({ name, description, inputSchema });
   const execute = options.execute?.bind(given);
   definitions.set(made, {
@@ -101,7 +107,7 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     inputSchema,
     ...(input && { input }),
     preset: frozenCopy(preset),
-    paths: checkPaths(name, inputSchema, options.paths),
+    paths: Object.freeze({ ...paths }),
     ...flags,
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
     execution: frozenCopy(options.execution ?? {}),
@@ -145,20 +151,6 @@ function checkName(name: unknown): void {
   const hint =
     "Start with a letter or _, continue with letters, digits, _ and -, and use at most 64 characters.";
   throw invalidTool(name, "has an invalid name", hint);
-}
-
-/** Throws for a path that is not a field of the input: rules on the field that was meant would match its spelling. */
-function checkPaths(
-  name: string,
-  { properties = {} }: { readonly properties?: object },
-  paths: ToolOptions["paths"] = {},
-): NonNullable<ToolOptions["paths"]> {
-  for (const [field, normalize] of Object.entries(paths)) {
-    const hint = "Pass { field: (path) => normalized path } with fields of the input.";
-    if (typeof normalize !== "function" || !(field in properties))
-      throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
-  }
-  return Object.freeze({ ...paths });
 }
 
 /** The schema without preset fields; throws for a preset without a field, because it would have no effect. */

@@ -1,9 +1,9 @@
+import { isRecord } from "../../agent/base/plain.ts";
 import { childReport } from "../../agent/loop/child-outcome.ts";
 import type { TaskRun } from "../../agent/loop/task-run.ts";
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { ToolFailure } from "../../agent/tool/tool.ts";
-import type { Block } from "../../protocol/message.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { subagentErrors } from "../prompts.ts";
 import { type Child, childrenOf } from "./children.ts";
 import type { Roster, RosterEntry } from "./roster.ts";
@@ -18,6 +18,7 @@ export async function runSubagent(
   entry: RosterEntry,
   { sessionId, agentKey, label }: Child,
   options: { readonly isKnown: boolean; readonly prompt: string; readonly seconds?: number },
+  maxParallel: number,
 ): Promise<{ readonly content: readonly Block[] }> {
   const { declaration } = entry;
   const { userId, depth } = record;
@@ -39,6 +40,7 @@ export async function runSubagent(
     ...(isSync && { timeoutMs }),
     ...(label !== undefined && { label }),
     child: { sessionId, agentKey, isKnown: options.isKnown },
+    maxParallel,
     ...(declaration?.output && { output: declaration.output }),
   });
   const isOpen = outcome.status === "queued" || outcome.status === "in_progress";
@@ -68,15 +70,44 @@ export function newChild(task: TaskRun, { name }: RosterEntry, label: string | u
   };
 }
 
-/** Throws `label_taken` if another child of the session has the label. */
-export async function checkLabel(
-  { conversation, ref }: TaskRun,
-  context: ToolContext,
-  label: string,
+/** Throws `ToolFailure` if a call may not start a child: over a limit, or with a label that is taken. */
+export async function checkSpawn(
+  { conversation, ref, record: { depth } }: TaskRun,
+  { callId, messages }: ToolContext,
+  { maxSpawnDepth, childrenPerTask }: Required<SubagentLimits>,
+  label?: string,
 ): Promise<void> {
-  if (await conversation.store.task(context.callId)) return; // the child of this call has it
-  const children = await childrenOf(conversation.store, ref.sessionId, context.messages);
-  if (children.some((child) => child.label === label)) throw labelTaken(label);
+  if (depth >= maxSpawnDepth) {
+    throw new ToolFailure("too_deep", subagentErrors.tooDeep(depth, maxSpawnDepth));
+  }
+  const tasks = await conversation.store.tasks({ parentSessionId: ref.sessionId });
+  if (tasks.some(({ taskId }) => taskId === callId)) return; // the call has its child
+  const pending = callsBefore(callId, messages);
+  const own = tasks.filter(({ parentTaskId }) => parentTaskId === ref.taskId);
+  const started = new Set([...own.map(({ taskId }) => taskId), ...pending.map(({ id }) => id)]);
+  if (started.size >= childrenPerTask) {
+    throw new ToolFailure("too_many_children", subagentErrors.tooManyChildren(childrenPerTask));
+  }
+  if (label === undefined) return;
+  const children = await childrenOf(conversation.store, ref.sessionId, messages);
+  const labels = pending.map(({ input }) => (isRecord(input) ? input.label : undefined));
+  if (![...children.map((child) => child.label), ...labels].includes(label)) return;
+  throw new ToolFailure("label_taken", subagentErrors.labelTaken(label));
+}
+
+/** The calls before this one that have no result: their children may not be stored yet. */
+function callsBefore(callId: string, messages: readonly Message[]): readonly ToolUseBlock[] {
+  const blocks = messages.flatMap(({ content }) => content);
+  const ended = new Set(blocks.flatMap((block) => (block.type === "tool_result" ? block.id : [])));
+  const calls = blocks.filter((block) => block.type === "tool_use");
+  const before = calls.slice(
+    0,
+    Math.max(
+      0,
+      calls.findIndex(({ id }) => id === callId),
+    ),
+  );
+  return before.filter(({ id, name }) => /^agent_(spawn|send)$/.test(name) && !ended.has(id));
 }
 
 /** Finds the child of this session with a key or a label. */
@@ -105,7 +136,7 @@ export interface SubagentLimits {
   readonly maxSpawnDepth?: number;
   /** Children that one task may start; defaults to 32. */
   readonly childrenPerTask?: number;
-  /** Children that may be unfinished at once; defaults to 8. */
+  /** Children of a session that may be at work at once; more wait in a queue. Defaults to 8. */
   readonly parallelChildren?: number;
 }
 
@@ -115,64 +146,3 @@ export const subagentLimits: Required<SubagentLimits> = {
   childrenPerTask: 32,
   parallelChildren: 8,
 };
-
-/** A call that starts a child, reserved before the store has a record of the child. */
-type Reservation = { readonly callId: string; readonly label?: string; isDone: boolean };
-/** `decided` resolves when the last call was admitted or refused. */
-const reservations = new WeakMap<TaskRun, { held: Reservation[]; decided: Promise<unknown> }>();
-
-/** Reserves a child for a call while `start` runs; admits parallel calls in order and throws `ToolFailure` over a limit. */
-export async function withReservation<T>(
-  task: TaskRun,
-  callId: string,
-  label: string | undefined,
-  limits: Required<SubagentLimits>,
-  start: () => Promise<T>,
-): Promise<T> {
-  const taken = reservations.get(task) ?? { held: [], decided: Promise.resolve() };
-  reservations.set(task, taken);
-  const { held } = taken;
-  const own: Reservation = { callId, label, isDone: false };
-  const decision = taken.decided.then(async () => {
-    if (label !== undefined && held.some((child) => child.label === label)) throw labelTaken(label);
-    await checkLimits(task, callId, held, limits);
-    held.push(own);
-  });
-  taken.decided = decision.catch(() => {});
-  await decision;
-  try {
-    return await start();
-  } catch (error) {
-    held.splice(held.indexOf(own), 1);
-    throw error;
-  } finally {
-    own.isDone = true;
-  }
-}
-
-async function checkLimits(
-  { record: { depth }, ref, conversation }: TaskRun,
-  callId: string,
-  held: readonly Reservation[],
-  { maxSpawnDepth, childrenPerTask, parallelChildren }: Required<SubagentLimits>,
-): Promise<void> {
-  if (depth >= maxSpawnDepth) {
-    throw new ToolFailure("too_deep", subagentErrors.tooDeep(depth, maxSpawnDepth));
-  }
-  const records = await conversation.store.tasks({ parentSessionId: ref.sessionId });
-  if (records.some((record) => record.taskId === callId)) return; // the call already has its child
-  const own = records.filter((record) => record.parentTaskId === ref.taskId);
-  const recorded = new Set(own.map((record) => record.taskId));
-  const starting = held.filter((child) => !recorded.has(child.callId) && !child.isDone);
-  if (own.length + starting.length >= childrenPerTask) {
-    throw new ToolFailure("too_many_children", subagentErrors.tooManyChildren(childrenPerTask));
-  }
-  const open = records.filter((record) => !isTerminal(record.status)).length;
-  if (open + starting.length >= parallelChildren) {
-    throw new ToolFailure("too_many_at_once", subagentErrors.tooManyAtOnce(parallelChildren));
-  }
-}
-
-function labelTaken(label: string): ToolFailure {
-  return new ToolFailure("label_taken", subagentErrors.labelTaken(label));
-}

@@ -5,14 +5,13 @@ import { oneLine } from "../prompts.ts";
 import { childrenOf, describeChild } from "../subagents/children.ts";
 import type { Roster } from "../subagents/roster.ts";
 import {
-  checkLabel,
+  checkSpawn,
   defaultWaitMs,
   findChild,
   findEntry,
   newChild,
   runSubagent,
   type SubagentLimits,
-  withReservation,
 } from "../subagents/spawn.ts";
 
 const maxSeconds = 600;
@@ -25,7 +24,8 @@ const timeoutProperty = {
   maximum: maxSeconds,
   description: `How many seconds to wait for the answer; after that the subagent continues in the background. 0: do not wait. Defaults to ${defaultWaitMs / 1_000}.`,
 };
-const labelProperty = { type: "string", minLength: 1, maxLength: maxLabel };
+const optionalText = { type: "string", minLength: 1 }; // an empty text counts as left out
+const labelProperty = { ...optionalText, maxLength: maxLabel };
 
 type Address = { readonly agent_key?: string; readonly label?: string };
 
@@ -46,7 +46,7 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
       type: "object",
       properties: {
         agent_id: { type: "string", description: "The name of the subagent." },
-        task: { type: "string", description: "The task; omit it to create an idle subagent." },
+        task: { ...optionalText, description: "The task; omit it to create an idle subagent." },
         label: { ...labelProperty, description: "A short name for sending it more tasks." },
         timeout_seconds: timeoutProperty,
       },
@@ -58,12 +58,17 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
     async execute({ agent_id, task: prompt, label, timeout_seconds: seconds }, context) {
       const task = taskBehind(context);
       const entry = await findEntry(roster, agent_id);
-      return withReservation(task, context.callId, label, limits, async () => {
-        if (label !== undefined) await checkLabel(task, context, label);
-        const child = newChild(task, entry, label);
-        if (prompt === undefined) return describeChild(child, "ok");
-        return runSubagent(task, context, entry, child, { isKnown: false, prompt, seconds });
-      });
+      await checkSpawn(task, context, limits, label);
+      const child = newChild(task, entry, label);
+      if (prompt === undefined) return describeChild(child, "ok");
+      return runSubagent(
+        task,
+        context,
+        entry,
+        child,
+        { isKnown: false, prompt, seconds },
+        limits.parallelChildren,
+      );
     },
   });
 
@@ -74,7 +79,7 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
     input: jsonSchema<Address & { message: string; timeout_seconds?: number }>({
       type: "object",
       properties: {
-        agent_key: { type: "string", description: "The whole agent_key from agent_spawn." },
+        agent_key: { ...optionalText, description: "The whole agent_key from agent_spawn." },
         label: { ...labelProperty, description: "Its label, instead of the key." },
         message: { type: "string", description: "The task." },
         timeout_seconds: timeoutProperty,
@@ -86,10 +91,16 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
     execution,
     async execute({ agent_key, label, message: prompt, timeout_seconds: seconds }, context) {
       const task = taskBehind(context);
+      await checkSpawn(task, context, limits);
       const child = await findChild(task, context, agent_key, label);
       const entry = await findEntry(roster, child.agentId);
-      return withReservation(task, context.callId, undefined, limits, () =>
-        runSubagent(task, context, entry, child, { isKnown: true, prompt, seconds }),
+      return runSubagent(
+        task,
+        context,
+        entry,
+        child,
+        { isKnown: true, prompt, seconds },
+        limits.parallelChildren,
       );
     },
   });

@@ -192,44 +192,58 @@ describe("agent_spawn", () => {
     await expectLawful(store);
   });
 
-  it("applies the limits in the order of the calls", async () => {
-    const gate = Promise.withResolvers<void>();
+  it("refuses the children of one task beyond the limit, in the order of the calls", async () => {
+    const { lead, store } = leadOf(
+      [Array.from({ length: 5 }, (_, n) => spawn("a", `t${n}`)), [spawn("a", "t5")], "Done."],
+      [echo("a")],
+      { limits: { childrenPerTask: 4 } },
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const said = await results(store, "s");
+    expect(said.filter((text) => text.includes("has started 4 children"))).toHaveLength(2);
+    const heard = said.flatMap((text) => /heard: (t\d)/.exec(text)?.[1] ?? []);
+    expect(heard.sort()).toEqual(["t0", "t1", "t2", "t3"]);
+    expect(await store.tasks({ parentSessionId: "s" })).toHaveLength(4);
+    await expectLawful(store);
+  });
+
+  it("refuses a label that a call of the same reply uses", async () => {
     const { lead, store } = leadOf(
       [
-        Array.from({ length: 5 }, (_, n) => spawn("a", `t${n}`)),
-        [spawn("a", "t5"), spawn("a", "t6")],
+        [
+          spawn("a", "one", { label: "x" }),
+          spawn("a", "two", { label: "x" }),
+          spawn("a", undefined, { label: "y" }),
+          spawn("a", undefined, { label: "y" }),
+        ],
         "Done.",
       ],
-      [
-        {
-          name: "a",
-          description: "Waits.",
-          model: scriptedModel(async () => {
-            await gate.promise;
-            return "Done.";
-          }),
-        },
-      ],
-      { limits: { parallelChildren: 3, childrenPerTask: 4 } },
+      [echo("a")],
     );
-    let refused = 0;
-    for await (const event of lead.run("Go.", { sessionId: "s" })) {
-      const item = event.type === "task.output_item.done" ? event.item : undefined;
-      if (item?.type === "tool_result" && item.status === "failed" && ++refused === 2) {
-        gate.resolve();
-      }
+    await lead.call("Go.", { sessionId: "s" });
+    const said = (await results(store, "s")).join("\n");
+    for (const label of ["x", "y"]) {
+      expect(said.split(`already has the label "${label}"`)).toHaveLength(2);
     }
-    const said = await results(store, "s");
-    expect(said.filter((text) => text.includes("3 children are at work"))).toHaveLength(2);
-    expect(said.filter((text) => text.includes("has started 4 children"))).toHaveLength(1);
-    const children = await store.tasks({ parentSessionId: "s" });
-    const asked = await Promise.all(
-      children.map(async ({ sessionId }) => (await store.session(sessionId))[0]?.content[0]),
+    expect(await store.tasks({ parentSessionId: "s" })).toHaveLength(1);
+  });
+
+  it("treats an empty optional parameter as left out", async () => {
+    const { lead, store } = leadOf(
+      [
+        [spawn("a", "one", { label: "" }), spawn("a", "", { label: "x" })],
+        [{ call: "agent_send", input: { agent_key: "", label: "x", message: "two" } }],
+        [{ call: "task_list", input: { status_filter: "" } }],
+        "Done.",
+      ],
+      [echo("a")],
     );
-    expect(asked.map((block) => block?.type === "text" && block.text)).toEqual([
-      ...["t0", "t1", "t2", "t5"],
-    ]);
-    await expectLawful(store);
+    await lead.call("Go.", { sessionId: "s" });
+    const [one, two, ...said] = await results(store, "s");
+    expect([one, two].filter((text) => /status: ok\nlabel: x$/.test(text ?? ""))).toHaveLength(1);
+    expect([one, two].filter((text) => text?.includes("a heard: one"))).toHaveLength(1);
+    expect(said[0]).toContain("a heard: two");
+    expect(said[1]).toContain("completed");
   });
 
   it("delegates at most three levels deep", async () => {
