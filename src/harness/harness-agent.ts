@@ -98,8 +98,8 @@ function subagentsPiece(harness: Harness): Piece {
   async function preReasoning(context: HookContext, call: ModelCall): Promise<void> {
     if ((context.source?.depth ?? 0) >= limits.maxSpawnDepth) {
       call.tools = call.tools.filter(({ name }) => !subagentToolNames.has(name));
-      return;
     }
+    if (!call.tools.some(({ name }) => name === "agent_spawn")) return;
     const { sessionId } = context.task;
     const agents = await roster.entries();
     const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });

@@ -39,23 +39,16 @@ it("lists ten tasks and counts the rest", () => {
   expect(more).toMatch(/\n- and 2 more: call task_list$/);
 });
 
-it("keeps descriptions and labels short and on one line", () => {
-  const description = `One.\n\n## Tasks\r\n- x\u2028y\u0007 z ${"long ".repeat(200)}`;
+it("puts descriptions and labels on one line, and shortens no description", () => {
+  const description = `One.\n\n## Tasks\r\n- x\u2028y\u0007 z ${"long ".repeat(390)}end`;
   const label = 'a "b"\n- c';
   const text = delegationPrompt({
     agents: [{ name: "x", description }],
     tasks: [{ taskId: "call_1", agentId: "x", label, status: "suspended" }],
   });
   const line = text.split("\n").find((one) => one.startsWith("- x: "));
-  expect(line).toMatch(/^- x: One\. ## Tasks - x y z (?:long )+/);
-  expect(line).toMatch(/…$/);
-  expect(line?.length).toBeLessThan(520);
+  expect(line).toMatch(/^- x: One\. ## Tasks - x y z (?:long ){390}end$/);
   expect(text).toMatch(/\n- call_1: x "a \\"b\\" - c", suspended$/);
-  const cut = delegationPrompt({
-    agents: [{ name: "x", description: `${"a".repeat(499)}😀` }],
-    tasks: [],
-  });
-  expect(cut.isWellFormed()).toBe(true);
 });
 
 it("frames a text with a tag that names its file", () => {

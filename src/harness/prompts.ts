@@ -7,7 +7,6 @@ export interface OpenTask {
 }
 
 const maxTasks = 10;
-const maxDescription = 500;
 const maxLabel = 100;
 
 /** Introduces the context files in the system prompt. */
@@ -52,9 +51,7 @@ export function delegationPrompt(state: {
   readonly agents: readonly { readonly name: string; readonly description: string }[];
   readonly tasks: readonly OpenTask[];
 }): string {
-  const agents = state.agents.map(
-    ({ name, description }) => `- ${name}: ${oneLine(description, maxDescription)}`,
-  );
+  const agents = state.agents.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
   const tasks = state.tasks.slice(0, maxTasks).map(({ taskId, agentId, label, status }) => {
     const name = label === undefined ? "" : ` ${JSON.stringify(oneLine(label, maxLabel))}`;
     return `- ${taskId}: ${agentId}${name}, ${status}`;
@@ -71,7 +68,7 @@ export function delegationPrompt(state: {
 }
 
 /** Puts a text on one line, so that it cannot start a new entry of a list; shortens it to `maxCharacters`. */
-export function oneLine(text: string, maxCharacters: number): string {
+export function oneLine(text: string, maxCharacters = Number.POSITIVE_INFINITY): string {
   const line = text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
   return line.length > maxCharacters ? `${line.slice(0, maxCharacters).toWellFormed()}…` : line;
 }

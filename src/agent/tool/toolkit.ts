@@ -138,6 +138,12 @@ export class Toolkit {
     return new Toolkit({ ...this.#options, tools, groups: Object.fromEntries(groups) });
   }
 
+  /** The names of all tools, active or not, and of the current tools of the sources. */
+  get names(): readonly string[] {
+    const found = this.#sources.flatMap((source) => source.tools());
+    return [...this.#byName.keys(), ...found.map(({ name }) => name)];
+  }
+
   /** Whether the toolkit has sources. */
   get hasSources(): boolean {
     return this.#sources.length > 0;

@@ -59,6 +59,10 @@ describe("checkDeclarations", () => {
     ]);
   });
 
+  it("accepts a description of 2,000 characters", () => {
+    expect(problemOf({ ...base, description: "x".repeat(2_000) })).toBeUndefined();
+  });
+
   it("treats undefined as absent", () => {
     expect(problemOf({ ...base, url, model: undefined, systemPrompt: undefined })).toBeUndefined();
   });
@@ -104,6 +108,7 @@ describe("checkDeclarations", () => {
     [{ timeoutSeconds: 5 }, "has no option `timeoutSeconds`"],
     [{ description: " " }, "has no description"],
     [{ description: undefined }, "has no description"],
+    [{ description: "x".repeat(2_001) }, "has a description of 2001 characters"],
     [{ maxIters: 0 }, "`maxIters` must be an integer of at least 1, got 0"],
     [{ maxIters: 1.5 }, "`maxIters` must be an integer of at least 1, got 1.5"],
     [{ maxIters: "8" }, '`maxIters` must be an integer of at least 1, got "8"'],

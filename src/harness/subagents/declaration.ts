@@ -16,7 +16,7 @@ import { nameProblem } from "../filesystem/path.ts";
 interface SubagentBase {
   /** A letter or digit, then letters, digits, `_` and `-`; at most 63 characters; case-insensitive. */
   readonly name: string;
-  /** When to use it and what it returns: the calling model sees only this. */
+  /** When to use it and what it returns: the calling model sees only this. At most 2,000 characters. */
   readonly description: string;
   /** The name for people. */
   readonly displayName?: string;
@@ -78,6 +78,7 @@ type RemoteKey = keyof typeof fields.url;
 
 const maxDeclarations = 256;
 const maxTimeoutMs = 600_000;
+const maxDescription = 2_000; // it is in every system prompt of the caller
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 const fields = {
@@ -149,6 +150,11 @@ export function checkDeclaration(declaration: unknown): asserts declaration is S
   if (!isText(settings.description)) {
     refuse("has no description", "Say when to use it and what it returns.");
   }
+  const { length } = settings.description as string;
+  if (length > maxDescription) {
+    const hint = `Use at most ${maxDescription}, and put the rest into its systemPrompt.`;
+    refuse(`has a description of ${length} characters`, hint);
+  }
   checkKeys(settings, refuse);
   checkValues(settings, refuse);
 }
@@ -219,6 +225,7 @@ function isWebAddress(value: unknown): boolean {
   return isText(value) && /^https?:$/.test(URL.parse(value)?.protocol ?? "");
 }
 
-function isAgent(value: unknown): boolean {
-  return typeof (value as Partial<Agent> | null)?.run === "function";
+/** Returns whether a value has the `Agent` interface. */
+export function isAgent(value: unknown): value is Agent {
+  return typeof (value as Partial<Agent> | null | undefined)?.run === "function";
 }

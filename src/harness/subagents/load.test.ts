@@ -130,6 +130,21 @@ describe("a file", () => {
     expect(read).toEqual({ declarations: [plain], problems: [`warning: ${reason}`] });
   });
 
+  it("warns about five of many unknown keys, and counts the rest", async () => {
+    const lines = Array.from({ length: 6_000 }, (_, index) => `k${index}: x`);
+    const { declarations, problems } = await loaded(fenced([description, ...lines].join("\n")));
+    expect(declarations).toEqual([plain]);
+    expect(problems).toHaveLength(6);
+    expect(problems[4]).toBe('warning: "k4" is ignored: it is an unknown key.');
+    expect(problems[5]).toBe("warning: 5995 more unknown keys are ignored.");
+  });
+
+  it("shortens a long unknown key", async () => {
+    const { problems } = await loaded(fenced(`${description}\n? ${"k".repeat(10_000)}\n: x`));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]?.length).toBeLessThan(200);
+  });
+
   it("prefers maxIters to steps", async () => {
     const read = await loaded(fenced(`${description}\nsteps: 3\nmaxIters: 4`));
     expect(read.declarations).toEqual([{ ...plain, maxIters: 4 }]);
@@ -226,6 +241,7 @@ describe("a file", () => {
       fenced(`${description}\nworkspace: {path: "a\\0b"}`),
       "control character",
     ],
+    ["too long a description", fenced(`description: ${"x".repeat(2_001)}`), "2001 characters"],
     ["too large a front matter", fenced(`${description}\nx: ${"x".repeat(65_536)}`), "65536 bytes"],
     ["1 MB", fenced(description, "x".repeat(1024 * 1024)), "larger than 262144 bytes"],
   ])("is skipped with %s", async (_, text, reason) => {

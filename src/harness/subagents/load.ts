@@ -2,6 +2,7 @@ import { type Clock, systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { exactText } from "../filesystem/text.ts";
+import { oneLine } from "../prompts.ts";
 import { isSettled } from "../workspace.ts";
 import { checkDeclaration, type LocalSubagent } from "./declaration.ts";
 import { readFrontMatter } from "./front-matter.ts";
@@ -26,6 +27,8 @@ type Data = Readonly<Record<string, unknown>>;
 const extension = ".md";
 const maxFiles = 256;
 const maxFileBytes = 256 * 1024;
+const maxWarnings = 5; // about unknown keys of one file
+const maxKey = 100;
 
 /** Reads one subagent from each file of a directory; loads again when a file changes, or else returns the same object. */
 export function declarationLoader(
@@ -107,7 +110,7 @@ async function readDeclaration(files: Filesystem, entry: FileStat, options: Plac
   const read = declarationOf(name, parts.data, parts.body.replaceAll("\r\n", "\n").trim());
   const { workspace, workspaceMode } = read.declaration;
   if (workspace !== undefined) {
-    await openDefinition(workspace, files, { ...options, isShared: workspaceMode === "shared" });
+    openDefinition(workspace, files, { ...options, isShared: workspaceMode === "shared" });
   }
   return read;
 }
@@ -158,11 +161,13 @@ function workspaceOf(value: unknown): Data {
 
 function unknownKeys(data: Data, keys: readonly string[], prefix: string): readonly string[] {
   const unknown = Object.keys(data).filter((key) => !keys.includes(key));
-  return unknown.map((key) => {
+  const warnings = unknown.slice(0, maxWarnings).map((key) => {
     const name = prefix + key;
     const reason = Object.hasOwn(advice, name) ? advice[name] : "it is an unknown key";
-    return `${JSON.stringify(name)} is ignored: ${reason}.`;
+    return `${JSON.stringify(oneLine(name, maxKey))} is ignored: ${reason}.`;
   });
+  const more = unknown.length - warnings.length;
+  return more > 0 ? [...warnings, `${more} more unknown keys are ignored.`] : warnings;
 }
 
 /** YAML reads a key without a value as null. */

@@ -1,4 +1,4 @@
-import { isAbsolute, posix, relative, resolve } from "node:path";
+import { isAbsolute, relative, resolve } from "node:path";
 import { RivuletError } from "../../protocol/error.ts";
 import { fileError } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
@@ -27,29 +27,30 @@ export async function placeSubagent(
   if (workspace === undefined) {
     return { files: isShared ? main : main.below(`agents/${name}/workspace`), systemPrompt };
   }
-  const definition = await openDefinition(workspace, main, { ...options, isShared });
+  const definition = openDefinition(workspace, main, { ...options, isShared });
   return { files: isShared ? main : definition, systemPrompt: await personaIn(definition) };
 }
 
 /** Opens the directory that defines a subagent; throws if it is outside the allowed directories or not workable. */
-export async function openDefinition(
+export function openDefinition(
   path: string,
   main: Filesystem,
   { roots = [], isShared }: PlacementOptions & { readonly isShared: boolean },
-): Promise<Filesystem> {
+): Filesystem {
   let definition: Filesystem;
+  let below: string;
   try {
     definition = main.below(path);
+    below = main.normalize(path);
   } catch (error) {
     const root = isAbsolute(path)
       ? roots.find((candidate) => isWithin(candidate, path))
       : undefined;
     if (root === undefined) throw withRootsHint(error);
-    const below = relative(root, resolve(path)).replaceAll("\\", "/");
-    if (!isShared) checkWorkable(below, path);
-    return localFilesystem(root).below(below);
+    below = relative(root, resolve(path)).replaceAll("\\", "/");
+    definition = localFilesystem(root).below(below);
   }
-  if (!isShared) checkWorkable((await main.stat(path))?.path ?? posix.normalize(path), path);
+  if (!isShared) checkWorkable(below, path);
   return definition;
 }
 

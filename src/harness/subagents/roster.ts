@@ -6,13 +6,17 @@ import type { Tool } from "../../agent/tool/tool.ts";
 import { Toolkit, type ToolSource } from "../../agent/tool/toolkit.ts";
 import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
+import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
+import { describe, invalid } from "../../protocol/options.ts";
 import { defaultContextFiles } from "../context-files.ts";
+import type { Filesystem } from "../filesystem/filesystem.ts";
 import type { Harness, HarnessAgentOptions } from "../harness.ts";
 import { generalPurposeDescription, subagentContext } from "../prompts.ts";
-import { isLocal, type LocalSubagent, type SubagentDeclaration } from "./declaration.ts";
+import { fileTools } from "../tools/files.ts";
+import { isAgent, isLocal, type LocalSubagent, type SubagentDeclaration } from "./declaration.ts";
 import { declarationLoader, type LoadedDeclarations } from "./load.ts";
-import { placeSubagent } from "./placement.ts";
+import { openDefinition, placeSubagent } from "./placement.ts";
 
 const generalPurpose = "general-purpose";
 
@@ -68,6 +72,16 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   const factories = declared.filter(({ create }) => create !== undefined).map(entryOf);
   const readsFiles = workspace && options.subagentFiles !== false;
   const load = readsFiles && declarationLoader(workspace.files, "subagents", { clock, roots });
+  const { tools, toolkit = new Toolkit(tools && { tools }), toolSources = [] } = options;
+  const sources = [...toolSources, ...(harness.servers ? [harness.servers] : [])];
+  const fileToolNames = workspace ? fileTools(workspace.files).map(({ name }) => name) : [];
+  const namesOf = (source: ToolSource) => source.tools().map(({ name }) => name);
+  const toolNames = () => [...toolkit.names, ...fileToolNames, ...sources.flatMap(namesOf)];
+  // More tools can appear later, so a pattern that matches none is not certain to be wrong.
+  const isOpen = toolkit.hasSources || sources.length > 0;
+  const [unmatched] = isOpen ? [] : unmatchedPatterns(declared, toolNames());
+  if (unmatched !== undefined) throw invalid(unmatched, "Use names or globs of the agent's tools.");
+  checkPlaces(declared, workspace?.files);
   let loaded: readonly SubagentDeclaration[] | undefined;
   let merged: readonly RosterEntry[] = [];
 
@@ -90,6 +104,9 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
     if (declarations === loaded) return merged;
     loaded = declarations;
     for (const { path, reason } of problems) warn(`${path}: ${reason}`);
+    for (const problem of unmatchedPatterns([...declared, ...declarations], toolNames())) {
+      warn(problem);
+    }
     merged = merge([builtIn, ...inCode, ...declarations.map(entryOf), ...factories]);
     return merged;
   }
@@ -103,6 +120,48 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   };
 }
 
+/** Describes the patterns of declarations, and of those below them, that match none of the tools. */
+function unmatchedPatterns(
+  declarations: readonly SubagentDeclaration[],
+  names: readonly string[],
+): readonly string[] {
+  return declarations.flatMap(({ name, tools, subagents = [] }) => {
+    const patterns = tools?.filter((entry) => typeof entry === "string") ?? [];
+    const problems = patterns
+      .filter((pattern) => pattern !== "*" && !names.some((tool) => matchesGlob(pattern, tool)))
+      .map(
+        (pattern) =>
+          `The subagent ${name} has ${describe(pattern)} in tools, which matches no tool.`,
+      );
+    const isAllowed = tools ? allowlistOf(tools).allows : () => true;
+    const added = tools?.flatMap((entry) => (typeof entry === "string" ? [] : entry.name)) ?? [];
+    return [...problems, ...unmatchedPatterns(subagents, [...names.filter(isAllowed), ...added])];
+  });
+}
+
+/** Throws if the directory of a declaration in code cannot be used. */
+function checkPlaces(
+  declarations: readonly SubagentDeclaration[],
+  files: Filesystem | undefined,
+): void {
+  for (const { name, workspace, workspaceMode, subagents = [] } of declarations) {
+    checkPlaces(subagents, files);
+    if (workspace === undefined) continue;
+    const problem = `The subagent ${name} has workspace ${describe(workspace)}`;
+    if (!files) throw invalid(`${problem}, and the agent has no files.`, "Use systemPrompt.");
+    try {
+      openDefinition(workspace, files, {
+        isShared: workspaceMode === "shared",
+        roots: isAbsolute(workspace) ? [workspace] : [],
+      });
+    } catch (error) {
+      if (!(error instanceof RivuletError)) throw error;
+      const hint = "Use a directory inside the workspace, or an absolute path.";
+      throw invalid(`${problem}: ${error.message}`, hint);
+    }
+  }
+}
+
 function agentSource(
   harness: Harness,
   declaration: SubagentDeclaration,
@@ -112,8 +171,10 @@ function agentSource(
   if (agent) return cached(async () => withDeclaration(agent, declaration));
   if (create) {
     return cachedByKey(harness.clock, async ({ task, depth, userId }) => {
-      const made = await create({ task, depth, ...(userId !== undefined && { userId }) });
-      return withDeclaration(made, declaration);
+      const made: unknown = await create({ task, depth, ...(userId !== undefined && { userId }) });
+      if (isAgent(made)) return withDeclaration(made, declaration);
+      const message = `create of the subagent ${declaration.name} returned ${describe(made)}.`;
+      throw invalid(message, "Return an Agent, such as a ReActAgent.");
     });
   }
   throw new Error(`Subagent ${declaration.name} has no agent, create or systemPrompt.`);
@@ -244,7 +305,7 @@ const inheritedKeys: readonly (keyof HarnessAgentOptions)[] = [
 ];
 
 interface Allowlist extends ToolSource {
-  allows(name: string): boolean;
+  allows: (name: string) => boolean;
   /** Returns a list that also allows these names. */
   including(names: ReadonlySet<string>): Allowlist;
 }

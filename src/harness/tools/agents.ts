@@ -112,9 +112,7 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
       const { conversation, ref } = taskBehind(context);
       const entries = await roster.entries();
       const children = await childrenOf(conversation.store, ref.sessionId, context.messages);
-      const kinds = entries.map(
-        ({ name, description }) => `- ${name}: ${oneLine(description, Number.POSITIVE_INFINITY)}`,
-      );
+      const kinds = entries.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
       const latest = children.slice(-maxListed);
       const started = latest.map((child) => describeChild(child, child.task?.status ?? "idle"));
       const more = children.length - latest.length;

@@ -146,7 +146,7 @@ const grepFiles = fileTool<{
   properties: {
     pattern: text("A regular expression that is matched within a line."),
     path: text("A directory or file; defaults to the whole workspace."),
-    glob: text(`Search only matching files, such as *.md: ${globSyntax}.`),
+    glob: { ...text(`Search only matching files, such as *.md: ${globSyntax}.`), minLength: 1 },
     literal: flag("Treat the pattern as plain text."),
     ignore_case: flag("Ignore case."),
   },

@@ -41,6 +41,23 @@ describe("tools.json", () => {
     expect(toolTexts(model.calls[1])[0]).toContain('There is no tool "write_file"');
   });
 
+  it("removes the prompt about subagents with agent_spawn", async () => {
+    const workspace = workspaceOf({ deny: ["agent_spawn"] });
+    const change = tool({
+      name: "change",
+      description: "The operator edits the file.",
+      execute: () => put(workspace, "tools.json", "{}"),
+    });
+    const options = { workspace, tools: [change], subagents: [] };
+    const { agent, model } = agentWith([{ call: "change" }, "ok"], options);
+    await agent.call("Go.");
+    const [before, after] = model.calls;
+    expect(toolNames(before)).not.toContain("agent_spawn");
+    expect(systemOf(before)).not.toContain("agent_spawn");
+    expect(toolNames(after)).toContain("agent_spawn");
+    expect(systemOf(after)).toContain("# Delegation");
+  });
+
   it("is read again after a change, even within one run", async () => {
     const workspace = workspaceOf({ deny: ["write_file"] });
     const change = tool({

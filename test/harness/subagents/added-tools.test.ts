@@ -59,5 +59,7 @@ it("offers an added tool even if the parent's list excludes it", async () => {
 it("does not inherit a tool that the parent does not have", async () => {
   expect(await offered(["read"], undefined)).toEqual(["read lead"]);
   expect(await offered(["read"], ["*"])).toEqual(["read lead"]);
-  expect(await offered(["read"], ["write"])).toEqual([]);
+  await expect(offered(["read"], ["write"])).rejects.toThrow(
+    'The subagent inner has "write" in tools, which matches no tool.',
+  );
 });
