@@ -22,7 +22,6 @@ import {
   type Place,
   resolveForWriting,
   resolvePath,
-  type Viewpoint,
   viewOf,
 } from "./path.ts";
 
@@ -237,7 +236,7 @@ const maxBlockMs = 10;
 export function volumeFilesystem(
   wholeVolume: Volume,
   options: FilesystemOptions,
-  { namespace, below = [] }: Viewpoint = {},
+  { namespace, below = [] }: { namespace?: Namespace; below?: readonly string[] } = {},
 ): Filesystem {
   const limits = { ...fileLimits, ...options.limits };
   const volume = namespace ? layeredVolume(wholeVolume, layerOf(namespace)) : wholeVolume;

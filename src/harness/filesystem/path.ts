@@ -40,12 +40,6 @@ export interface Place {
   readonly writable: boolean;
 }
 
-/** The namespace and directory from which files are viewed. */
-export interface Viewpoint {
-  readonly namespace?: Namespace;
-  readonly below?: readonly string[];
-}
-
 /** The folded name of instructions, which are read-only in every directory: they may be those of a subagent. */
 const persona = "agents.md";
 /** What steers the agent: its tools can read these and never write them. */

@@ -191,22 +191,16 @@ async function waitFor(
   { signal }: ToolContext,
 ): Promise<void> {
   const over = new AbortController();
-  const onAbort = () => over.abort(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
+  const end = AbortSignal.any([signal, over.signal]);
   const isResting = ({ status }: TaskRecord) => isTerminal(status) || status === "suspended";
-  const all = Promise.all(
-    taskIds.map((id) => taskReached(conversation.store, id, isResting, over.signal)),
-  );
-  settings.clock.sleep(timeoutMs, over.signal).then(
+  settings.clock.sleep(timeoutMs, end).then(
     () => over.abort(),
     () => {},
   );
   try {
-    await all;
+    await Promise.all(taskIds.map((id) => taskReached(conversation.store, id, isResting, end)));
   } finally {
     over.abort();
-    signal.removeEventListener("abort", onAbort);
   }
 }
 
