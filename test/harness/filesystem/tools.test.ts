@@ -63,7 +63,9 @@ describe("read_file", () => {
     await filesystem.write("line", "x".repeat(100_000));
     const call = toolBox(filesystem);
     expect(await call("read_file", { path: "empty" })).toBe("(the file is empty)");
-    expect(await call("read_file", { path: "image" })).toBe('Error: "image" is binary (4 bytes).');
+    expect(await call("read_file", { path: "image" })).toContain(
+      'Error: "image" is binary (4 bytes).',
+    );
     expect(await call("read_file", { path: "line" })).toMatch(/x{2000} \[98000 more characters\]$/);
     expect(await call("read_file", { path: "none" })).toBe(
       'Error: There is no "none". Use list_files to see the files.',
@@ -148,7 +150,9 @@ describe("write_file and edit_file", () => {
     const filesystem = files();
     await filesystem.write("a", Uint8Array.of(0x61, 0xff));
     const input = { path: "a", old_string: "a", new_string: "b" };
-    expect(await toolBox(filesystem)("edit_file", input)).toBe('Error: "a" is not UTF-8 text.');
+    expect(await toolBox(filesystem)("edit_file", input)).toContain(
+      'Error: "a" is not UTF-8 text.',
+    );
   });
 });
 
