@@ -1,12 +1,13 @@
 import type { Clock } from "../protocol/clock.ts";
 import type { Lease } from "../protocol/store.ts";
 
-/** The last lease of a conversation. It stays after its end, so that fences never repeat. */
+/** The last lease of a conversation. */
 interface Ownership {
-  fence: number;
+  readonly fence: number;
   held: boolean;
   /** When the lease ends or ended. */
   until: number;
+  ttlMs: number;
 }
 
 /** The leases of a memory store: one owner per conversation. */
@@ -17,8 +18,8 @@ export interface MemoryLeases {
   renew(leases: readonly Lease[], ttlMs: number): readonly Lease[];
   /** Returns false when the lease no longer holds. */
   release(lease: Lease): boolean;
-  /** Ends all leases of a conversation, so that the store rejects late commits. */
-  end(sessionId: string): void;
+  /** Forgets the leases of a deleted conversation. */
+  delete(sessionId: string): void;
   /** Whether this is the newest lease of its conversation and not released. */
   holds(lease: Lease): boolean;
   isOwned(sessionId: string): boolean;
@@ -31,6 +32,8 @@ export interface MemoryLeases {
 /** A table without leases. */
 export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
   const ownerships = new Map<string, Ownership>();
+  // One counter for all conversations: fences never repeat, even after a conversation is deleted.
+  let fences = 0;
 
   function heldBy(lease: Lease): Ownership | undefined {
     const ownership = ownerships.get(lease.sessionId);
@@ -40,51 +43,41 @@ export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
   function owner(sessionId: string): { readonly leftMs: number } | undefined {
     const ownership = ownerships.get(sessionId);
     if (!ownership?.held) return undefined;
-    const leftMs = ownership.until - clock.now();
+    const now = clock.now();
+    // The clock may have been set back since the lease was granted.
+    ownership.until = Math.min(ownership.until, now + ownership.ttlMs);
+    const leftMs = ownership.until - now;
     return leftMs > 0 ? { leftMs } : undefined;
   }
 
-  function isOwned(sessionId: string): boolean {
-    return owner(sessionId) !== undefined;
-  }
-
-  function free(ownership: Ownership): void {
-    ownership.held = false;
-    ownership.until = Math.min(ownership.until, clock.now());
-  }
-
   return {
-    acquire(sessionId, owner, ttlMs) {
-      if (isOwned(sessionId)) return undefined;
-      const fence = (ownerships.get(sessionId)?.fence ?? 0) + 1;
+    acquire(sessionId, name, ttlMs) {
+      if (owner(sessionId)) return undefined;
+      const fence = ++fences;
       const until = clock.now() + ttlMs;
-      ownerships.set(sessionId, { fence, held: true, until });
-      return { sessionId, owner, fence, expiresAt: until };
+      ownerships.set(sessionId, { fence, held: true, until, ttlMs });
+      return { sessionId, owner: name, fence, expiresAt: until };
     },
     renew(leases, ttlMs) {
       const expiresAt = clock.now() + ttlMs;
-      const renewed: Lease[] = [];
-      for (const lease of leases) {
+      return leases.flatMap((lease) => {
         const ownership = heldBy(lease);
-        if (!ownership) continue;
+        if (!ownership) return [];
         ownership.until = expiresAt;
-        renewed.push({ ...lease, expiresAt });
-      }
-      return renewed;
+        ownership.ttlMs = ttlMs;
+        return [{ ...lease, expiresAt }];
+      });
     },
     release(lease) {
       const ownership = heldBy(lease);
-      if (ownership) free(ownership);
-      return ownership !== undefined;
+      if (!ownership) return false;
+      ownership.held = false;
+      ownership.until = Math.min(ownership.until, clock.now());
+      return true;
     },
-    end(sessionId) {
-      const ownership = ownerships.get(sessionId);
-      if (!ownership) return;
-      ownership.fence += 1;
-      free(ownership);
-    },
+    delete: (sessionId) => void ownerships.delete(sessionId),
     holds: (lease) => heldBy(lease) !== undefined,
-    isOwned,
+    isOwned: (sessionId) => owner(sessionId) !== undefined,
     owner,
     ownedUntil: (sessionId) => ownerships.get(sessionId)?.until ?? 0,
   };

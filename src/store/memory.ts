@@ -161,9 +161,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     return tasks.list({ sessionId, status: unfinishedStatuses });
   }
 
-  /** Deletes a conversation and ends its leases, so that a former owner cannot write it again. */
+  /** Deletes a conversation with its leases, so that a former owner cannot write it again. */
   function deleteConversation(sessionId: string): boolean {
-    leases.end(sessionId);
+    leases.delete(sessionId);
     const deleted = new Map<string, TaskRecord>();
     for (const task of tasks.list({ sessionId })) {
       deleted.set(task.taskId, task);

@@ -11,10 +11,16 @@ import {
 } from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { withCheckedArguments } from "./arguments.ts";
-import { encodeCommit, enqueueTask, isOnlyEvents, writeCommit } from "./sqlite/commit.ts";
-import { type Database, openDatabase } from "./sqlite/database.ts";
-import { deleteSession } from "./sqlite/delete-session.ts";
-import { cannotOpen } from "./sqlite/failure.ts";
+import {
+  deleteSession,
+  encodeCommit,
+  enqueueTask,
+  isOnlyEvents,
+  writeCommit,
+} from "./sqlite/commit.ts";
+import { repairIndexes } from "./sqlite/damage.ts";
+import { type Database, inTransaction, openDatabase } from "./sqlite/database.ts";
+import { cannotOpen, isBusy, lockMs, storeFailed, whenUnlocked } from "./sqlite/failure.ts";
 import { deleteFile, listFiles, readFile, writeFile } from "./sqlite/files.ts";
 import { foreignChanges, recordChanges } from "./sqlite/foreign-changes.ts";
 import { listPosts, putPost } from "./sqlite/inbox.ts";
@@ -24,12 +30,11 @@ import {
   readOwner,
   releaseLease,
   renewLeases,
+  shortenLease,
 } from "./sqlite/leases.ts";
-import { lockMs, whenUnlocked } from "./sqlite/lock.ts";
 import { lastOf, readEvents, snapshotOfLog, trimEvents } from "./sqlite/logs.ts";
 import { migrate, needsMigration } from "./sqlite/schema.ts";
-import { searchMessages } from "./sqlite/search.ts";
-import { listSessions, readSession } from "./sqlite/sessions.ts";
+import { listSessions, readSession, searchMessages } from "./sqlite/sessions.ts";
 import { listTasks, readTask } from "./sqlite/tasks.ts";
 import { createWriteQueue, type Touch } from "./sqlite/write-queue.ts";
 import { storeClosed } from "./store-error.ts";
@@ -44,6 +49,8 @@ export interface SqliteStoreOptions {
 
 const fields: Fields<SqliteStoreOptions> = { clock: wallClock };
 
+/** Opening checks a file of up to 4 MiB, within milliseconds; a larger one is checked when a read finds damage. */
+const maxCheckedPages = 1024;
 /** How long opening waits while another process creates or recovers the database. */
 const openLockMs = 10_000;
 
@@ -57,16 +64,25 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
   const database = open(path);
   const watchers = createWatchers();
   const foreign = foreignChanges(database, watchers);
-  const queue = createWriteQueue(database, watchers.touch, (changes) =>
-    recordChanges(database, changes),
-  );
+  const queue = createWriteQueue(database, {
+    touch: watchers.touch,
+    recordChanges: (changes) => recordChanges(database, changes),
+  });
   let watching = 0;
+  let isRepaired = false;
   let closing: Promise<void> | undefined;
 
   function read<Result>(query: () => Result): Promise<Result> {
     return whenUnlocked(() => {
       assertOpen();
-      return query();
+      try {
+        return query();
+      } catch (error) {
+        if (!isCorrupt(storeFailed(error))) throw error;
+        // Another process may have changed a row between two statements.
+        repair();
+        return inTransaction(database, "BEGIN", query);
+      }
     });
   }
 
@@ -75,8 +91,26 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     return queue.write(work, "now");
   }
 
+  /** Once, because it reads the whole database. */
+  function repair(): void {
+    if (!isRepaired) attemptRepair(database);
+    isRepaired = true;
+  }
+
   function assertOpen(): void {
     if (closing) throw storeClosed();
+  }
+
+  async function owner(sessionId: string): Promise<{ readonly leftMs: number } | undefined> {
+    const found = await read(() => readOwner(database, sessionId, clock.now()));
+    if (found?.isOverlong) await shorten([sessionId]);
+    return found && { leftMs: found.leftMs };
+  }
+
+  function shorten(sessionIds: readonly string[]): Promise<void> {
+    return write(() => {
+      for (const id of sessionIds) shortenLease(database, id, clock.now());
+    });
   }
 
   async function close(): Promise<void> {
@@ -91,7 +125,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       write(() => acquireLease(database, { sessionId, owner, ttlMs }, clock.now())),
     renew: (leases, ttlMs) => {
       const renewed = [...leases];
-      return write(() => renewLeases(database, renewed, clock.now() + ttlMs));
+      return write(() => renewLeases(database, renewed, { now: clock.now(), ttlMs }));
     },
     release: (lease) =>
       write((touch) => {
@@ -99,8 +133,14 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
         touch("session", lease.sessionId);
         touch("inbox", lease.sessionId);
       }),
-    owner: (sessionId) => read(() => readOwner(database, sessionId, clock.now())),
-    expired: (limit) => read(() => expiredConversations(database, clock.now(), atMost(limit))),
+    owner,
+    async expired(limit) {
+      const find = () => expiredConversations(database, clock.now(), atMost(limit));
+      const { free, overlong } = await read(find);
+      if (overlong.length === 0) return free;
+      await shorten(overlong);
+      return (await read(find)).free;
+    },
     async commit(commit) {
       assertOpen();
       const encoded = encodeCommit(commit);
@@ -131,7 +171,10 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     sessions: (query) =>
       read(() => listSessions(database, { ...query, limit: atMost(query.limit) })),
     search: (query) => read(() => searchMessages(database, query)),
-    deleteSession: (id) => write((touch) => deleteSession(database, id, clock.now(), touch)),
+    async deleteSession(id) {
+      await owner(id).catch(() => {}); // Shortens its lease, if necessary; a damaged one can be deleted.
+      return write((touch) => deleteSession(database, id, clock.now(), touch));
+    },
     task: (id) => read(() => readTask(database, id)),
     tasks: (query) => read(() => listTasks(database, query, atMost(query.limit))),
     watch(key, wake) {
@@ -172,8 +215,13 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
 const settings = `
   PRAGMA synchronous = FULL;
   PRAGMA temp_store = MEMORY;
+  PRAGMA cell_size_check = ON;
   PRAGMA journal_size_limit = ${64 * 1024 * 1024};
 `;
+
+function isCorrupt(error: unknown): boolean {
+  return error instanceof RivuletError && error.code === "store_corrupt";
+}
 
 /** Checks that the file is a store before it changes it. */
 function open(path: string): Database {
@@ -186,6 +234,8 @@ function open(path: string): Database {
       if (mode?.journal_mode !== "wal") throw noWriteAheadLog(path);
       database.script(settings);
       if (isOld) migrate(database);
+      const pages = database.get<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
+      if (pages <= maxCheckedPages) attemptRepair(database);
       database.script(`PRAGMA busy_timeout = ${lockMs}`);
     } catch (error) {
       database.close();
@@ -194,6 +244,15 @@ function open(path: string): Database {
     return database;
   } catch (error) {
     throw cannotOpen(path, error);
+  }
+}
+
+/** Leaves the repair to a later process while another one holds the lock. */
+function attemptRepair(database: Database): void {
+  try {
+    repairIndexes(database);
+  } catch (error) {
+    if (!isBusy(error)) throw error;
   }
 }
 

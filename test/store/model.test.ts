@@ -39,6 +39,11 @@ const templates: readonly TaskRecord[] = [
 
 const session = fc.constantFrom(...sessions);
 const ttlMs = fc.integer({ min: 0, max: 50 });
+/** Sometimes the clock is set back. */
+const advanceMs = fc.oneof(
+  { arbitrary: fc.integer({ min: 1, max: 40 }), weight: 4 },
+  fc.constantFrom(-1, -30, -5_000),
+);
 /** An index from the newest lease: mostly one of the two that may still hold. */
 const lease = fc.oneof({ arbitrary: fc.nat(1), weight: 4 }, fc.nat(20));
 const postId = fc.nat(4).map((n) => `post_${n}`);
@@ -80,7 +85,7 @@ const command = fc.oneof(
     ttlMs,
   }),
   fc.record({ type: fc.constant("release" as const), lease }),
-  fc.record({ type: fc.constant("advance" as const), ms: fc.integer({ min: 1, max: 40 }) }),
+  fc.record({ type: fc.constant("advance" as const), ms: advanceMs }),
   fc.record({
     type: fc.constant("post" as const),
     posts: fc.array(post, { minLength: 1, maxLength: 2 }),

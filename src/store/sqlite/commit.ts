@@ -1,18 +1,27 @@
 import type { Commit, Lease, TaskRecord } from "../../protocol/store.ts";
-import { fenced } from "../store-error.ts";
+import { conflict, fenced } from "../store-error.ts";
 import { assertCanBegin, assertIdle, assertSameUser } from "../task-queue.ts";
+import { onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";
-import { type EncodedPost, putPost, reassignPosts, takePost } from "./inbox.ts";
-import { holds } from "./leases.ts";
-import { appendBatches, type Batch, encodeEvents } from "./logs.ts";
+import { type EncodedPost, hasPostsFor, putPost, reassignPosts, takePost } from "./inbox.ts";
+import { holds, readOwner, voidLeases } from "./leases.ts";
+import { appendBatches, type Batch, deleteLogs, encodeEvents } from "./logs.ts";
 import {
-  appendMessages,
-  assignSession,
   type EncodedAppend,
   encodeAppend,
+  type OpenSessions,
+  openSessions,
+  unindexSession,
   userOf,
 } from "./sessions.ts";
-import { type EncodedTask, putTask, readState, readTask, unfinishedIn } from "./tasks.ts";
+import {
+  conversationOf,
+  type EncodedTask,
+  putTask,
+  readTask,
+  statesIn,
+  unfinishedIn,
+} from "./tasks.ts";
 import type { Touch } from "./write-queue.ts";
 
 /** An encoded commit; later changes to the caller's objects do not affect it. */
@@ -57,33 +66,38 @@ export function writeCommit(
 ): void {
   const { lease, log, batches } = commit;
   if (!holds(database, lease)) throw fenced(lease.sessionId);
-  for (const task of commit.tasks) writeTask(database, task, now, touch);
-  assertCanBegin(
-    { begins: commit.begins },
-    {
-      get: (taskId) => readState(database, taskId),
-      unfinished: (sessionId) => unfinishedIn(database, sessionId),
-    },
-  );
+  const sessions = openSessions(database, now);
+  for (const task of commit.tasks) writeTask(database, sessions, task, touch);
+  assertCanBegin({ begins: commit.begins }, statesIn(database));
   if (batches.length > 0) {
     appendBatches(database, { log, sessionId: lease.sessionId }, batches);
     touch("log", log);
   }
   for (const append of commit.appends) {
-    appendMessages(database, append, now);
+    sessions.append(append);
     touch("session", append.sessionId);
   }
+  sessions.save();
   for (const post of commit.posts) putPost(database, post, touch);
   for (const id of commit.taken) takePost(database, id, touch);
 }
 
 /** Writes a record and what is derived from it. */
-function writeTask(database: Database, task: EncodedTask, now: number, touch: Touch): void {
+function writeTask(
+  database: Database,
+  sessions: OpenSessions,
+  task: EncodedTask,
+  touch: Touch,
+): void {
+  const { record } = task;
   const { isNew, hasDescendants } = putTask(database, task);
-  const isFirst = assignSession(database, task.record, now);
-  if (isNew) reassignPosts(database, task.record, isFirst || hasDescendants);
-  touch("task", task.record.taskId);
-  touch("session", task.record.sessionId);
+  sessions.assign(record);
+  if (isNew && hasPostsFor(database, record, hasDescendants)) {
+    sessions.save();
+    reassignPosts(database, record);
+  }
+  touch("task", record.taskId);
+  touch("session", record.sessionId);
 }
 
 /** Adds a queued root task, unless there is a record of its id; returns the stored record. */
@@ -99,7 +113,57 @@ export function enqueueTask(
   assertSameUser(record, stored ?? userOf(database, sessionId));
   if (stored) return stored;
   if (ifIdle) assertIdle(sessionId, unfinishedIn(database, sessionId));
-  writeTask(database, task, now, touch);
+  const sessions = openSessions(database, now);
+  writeTask(database, sessions, task, touch);
+  sessions.save();
   touch("inbox", sessionId);
   return JSON.parse(text);
+}
+
+/** Deletes a conversation with all its descendants, damaged rows too; returns false when it does not exist. */
+export function deleteSession(
+  database: Database,
+  sessionId: string,
+  now: number,
+  touch: Touch,
+): boolean {
+  const conversation = conversationOf(database, { sessionId });
+  if (conversation !== sessionId) {
+    throw conflict(`Session ${sessionId} is part of conversation ${conversation}.`);
+  }
+  const [owner] = onlyIntact([sessionId], (id) => readOwner(database, id, now));
+  if (owner) throw conflict(`Session ${sessionId} has a live owner.`);
+  voidLeases(database, sessionId, now);
+
+  const tasks = database.all<{ task_id: string; session_id: string }>(
+    `SELECT task_id, session_id FROM tasks
+     WHERE session_id = ? OR root_task_id IN (SELECT task_id FROM tasks WHERE session_id = ?)`,
+    sessionId,
+    sessionId,
+  );
+  for (const { task_id } of tasks) {
+    database.run("DELETE FROM tasks WHERE task_id = ?", task_id);
+    database.run("DELETE FROM posts WHERE root_task_id = ?", task_id);
+    touch("task", task_id);
+  }
+  const sessions = new Set([sessionId, ...tasks.map((task) => task.session_id)]);
+  let found = false;
+  for (const id of sessions) {
+    found = deleteTranscript(database, id) || found;
+    database.run("DELETE FROM posts WHERE session_id = ?", id);
+    touch("session", id);
+  }
+  for (const log of deleteLogs(database, sessionId)) touch("log", log);
+  return found;
+}
+
+function deleteTranscript(database: Database, sessionId: string): boolean {
+  const session = database.get<{ number: number }>(
+    "DELETE FROM sessions WHERE session_id = ? RETURNING number",
+    sessionId,
+  );
+  if (session === undefined) return false;
+  unindexSession(database, session.number);
+  database.run("DELETE FROM messages WHERE session = ?", session.number);
+  return true;
 }

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { StatementSync } from "node:sqlite";
 import { RivuletError } from "../../protocol/error.ts";
@@ -25,6 +25,12 @@ export interface Database {
   run(sql: string, ...values: readonly Value[]): number;
   /** Runs statements without preparing them. */
   script(sql: string): void;
+  /** Runs statements that may change the schema table. */
+  scriptOnSchema(sql: string): void;
+  /** How many characters all statements have been given so far. */
+  readonly given: number;
+  /** Throws when the file was deleted or replaced: SQLite then writes to a file that no other process finds. */
+  assertOnDisk(): void;
   /** False after an error that rolled the whole transaction back. */
   readonly isInTransaction: boolean;
   close(): void;
@@ -38,9 +44,15 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
   const { DatabaseSync } = sqlite();
   const connection = new DatabaseSync(file, { timeout: lockTimeoutMs });
   const statements = new Map<string, StatementSync>();
+  const inodes = new Map<string, number>();
+  let given = 0;
 
   function prepared(sql: string, values: readonly Value[]): StatementSync {
-    for (const value of values) if (typeof value === "string") assertStorable(value);
+    for (const value of values) {
+      if (typeof value !== "string") continue;
+      assertStorable(value);
+      given += value.length;
+    }
     let statement = statements.get(sql);
     if (statement === undefined) {
       statement = connection.prepare(sql);
@@ -58,6 +70,26 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
       prepared(sql, values).iterate(...values) as Iterable<Row>,
     run: (sql, ...values) => Number(prepared(sql, values).run(...values).changes),
     script: (sql) => connection.exec(sql),
+    scriptOnSchema(sql) {
+      connection.enableDefensive?.(false); // Node 22 has neither the method nor the protection.
+      try {
+        connection.exec(`PRAGMA writable_schema = ON; ${sql}`);
+      } finally {
+        connection.exec("PRAGMA writable_schema = RESET");
+        connection.enableDefensive?.(true);
+      }
+    },
+    get given() {
+      return given;
+    },
+    assertOnDisk() {
+      for (const name of [file, `${file}-wal`]) {
+        const inode = statSync(name, { throwIfNoEntry: false })?.ino;
+        const first = inodes.get(name) ?? inode;
+        if (inode === undefined || inode !== first) throw removed(name);
+        inodes.set(name, inode);
+      }
+    },
     get isInTransaction() {
       return connection.isTransaction;
     },
@@ -91,6 +123,12 @@ function sqlite(): typeof import("node:sqlite") {
   if (module !== undefined) return module;
   throw new RivuletError("sqlite_unavailable", "This build of Node.js has no node:sqlite.", {
     hint: "Use Node.js 22.18 or later, or another store.",
+  });
+}
+
+function removed(file: string): RivuletError {
+  return new RivuletError("store_failed", `The file ${file} was deleted or replaced.`, {
+    hint: "Nothing more is written to it. Restore the database from a backup and restart the process.",
   });
 }
 

@@ -1,4 +1,5 @@
 import { RivuletError } from "../../protocol/error.ts";
+import { isDamage, storeCorrupt } from "./damage.ts";
 
 /** An error of `node:sqlite`; `errcode` is the extended result code. */
 interface SqliteError extends Error {
@@ -8,7 +9,6 @@ interface SqliteError extends Error {
 const busy = 5;
 const readonly = 8;
 const inputOutput = 10;
-const corrupt = 11;
 const full = 13;
 const unreachable = 14;
 const tooBig = 18;
@@ -19,18 +19,37 @@ const hints: Readonly<Record<number, string>> = {
     "Another process holds the database lock. Find and end a process that is stopped or stuck.",
   [readonly]: "Give the process write permission for the database file and its folder.",
   [inputOutput]: "The disk failed and nothing was written. Check the system log.",
-  [corrupt]: "The database file is damaged. Restore it and its -wal file from a backup.",
   [full]: "Nothing was written. Free disk space and try again.",
   [unreachable]: "Give the process write permission for the file and its folder.",
   [tooBig]: "Store large data in files and refer to it.",
-  [notADatabase]: "The file is not a database. Pass another path.",
+  [notADatabase]: "The file is not a database. Pass another path, or restore it from a backup.",
 };
 
 /** Codes of errors that a retry may solve. */
 const retryableCodes = new Set([busy, inputOutput, full]);
 
-/** Converts an error of SQLite to `store_failed`; returns other errors unchanged. */
+/** How long one attempt blocks the event loop while another process holds the lock. */
+export const lockMs = 20;
+const retryMs = 10;
+/** How long attempts go on before they fail. */
+const maxWaitMs = 10_000;
+
+/** Retries while another process holds the lock. Converts errors of SQLite. */
+export async function whenUnlocked<Result>(attempt: () => Result): Promise<Result> {
+  const start = performance.now();
+  for (;;) {
+    try {
+      return attempt();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() - start >= maxWaitMs) throw storeFailed(error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, retryMs));
+  }
+}
+
+/** Converts an error of SQLite to `store_failed` or `store_corrupt`; returns other errors unchanged. */
 export function storeFailed(error: unknown): unknown {
+  if (isDamage(error)) return storeCorrupt(`${(error as Error).message}.`, error);
   if (!isSqliteError(error)) return error;
   const code = primaryCode(error);
   return new RivuletError("store_failed", `The store failed: ${error.message}.`, {
@@ -40,9 +59,10 @@ export function storeFailed(error: unknown): unknown {
   });
 }
 
-/** Converts an error during opening to `store_failed` with the path. */
+/** Converts an error during opening; the message has the path. */
 export function cannotOpen(path: string, error: unknown): unknown {
   if (error instanceof RivuletError) return error;
+  if (isDamage(error)) return storeCorrupt(`${path}: ${(error as Error).message}.`, error);
   const { message } = error as Error;
   return new RivuletError("store_failed", `The store at ${path} cannot be opened: ${message}.`, {
     retryable: isSqliteError(error) && retryableCodes.has(primaryCode(error)),

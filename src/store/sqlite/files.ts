@@ -1,21 +1,25 @@
 import type { FileInfo, StoredFile } from "../../protocol/store.ts";
 import { conflict } from "../store-error.ts";
+import { assertIntact, type Checked, checksumOf, onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";
 
-interface FileRow {
-  readonly path: string;
-  readonly size: number;
-  readonly version: number;
-  readonly modified_at: number;
+interface FileRow extends FileInfo {
+  readonly dataChecksum: number;
 }
+
+const fileColumns =
+  "path, size, version, modified_at AS modifiedAt, data_checksum AS dataChecksum, checksum";
 
 /** A file with its bytes. */
 export function readFile(database: Database, path: string): StoredFile | undefined {
-  const row = database.get<FileRow & { data: Uint8Array }>(
-    "SELECT path, size, version, modified_at, data FROM files WHERE path = ?",
+  const row = database.get<FileRow & Checked & { data: Uint8Array }>(
+    `SELECT ${fileColumns}, data FROM files WHERE path = ?`,
     path,
   );
-  return row && { ...infoOf(row), data: row.data };
+  if (row === undefined) return undefined;
+  const info = infoOf(row);
+  assertIntact({ checksum: row.dataChecksum }, checksumOf([], row.data), () => `file ${path}`);
+  return { ...info, data: row.data };
 }
 
 /** Writes a file and returns its version; throws when the file does not have version `ifVersion`. */
@@ -32,13 +36,17 @@ export function writeFile(
       throw conflict(`${path} is at version ${version}, not at version ${ifVersion}.`);
     }
   }
+  const size = data.byteLength;
+  const dataChecksum = checksumOf([], data);
   const row = database.get<{ version: number }>(
-    `INSERT OR REPLACE INTO files (path, size, modified_at, data) VALUES (?, ?, ?, ?)
-     RETURNING version`,
+    `INSERT OR REPLACE INTO files (path, size, modified_at, data, data_checksum, checksum)
+     VALUES (?, ?, ?, ?, ?, ?) RETURNING version`,
     path,
-    data.byteLength,
+    size,
     now,
     data,
+    dataChecksum,
+    checksumOfFile({ path, size, modifiedAt: now, dataChecksum }),
   ) as { version: number };
   return row.version;
 }
@@ -53,27 +61,29 @@ export function listFiles(
   database: Database,
   prefix: string,
   { limit = Number.POSITIVE_INFINITY, after }: { limit?: number; after?: string },
-): FileInfo[] {
+): readonly FileInfo[] {
   const found: FileInfo[] = [];
   if (limit <= 0) return found;
-  const rows = database.each<FileRow>(
-    `SELECT path, size, version, modified_at FROM files
+  const rows = database.each<FileRow & Checked>(
+    `SELECT ${fileColumns} FROM files
      WHERE path >= max(?, ?) AND path IS NOT ? ORDER BY path`,
     prefix,
     after ?? prefix,
     after ?? null,
   );
   for (const row of rows) {
-    if (!row.path.startsWith(prefix) || found.push(infoOf(row)) >= limit) break;
+    if (!row.path.startsWith(prefix)) break;
+    if (found.push(...onlyIntact([row], infoOf)) >= limit) break;
   }
   return found;
 }
 
-function infoOf(row: FileRow): FileInfo {
-  return {
-    path: row.path,
-    size: row.size,
-    version: row.version,
-    modifiedAt: row.modified_at,
-  };
+function checksumOfFile(row: Omit<FileRow, "version">): number {
+  return checksumOf([row.path, row.size, row.modifiedAt, row.dataChecksum]);
+}
+
+function infoOf(row: FileRow & Checked): FileInfo {
+  const { path, size, version, modifiedAt } = row;
+  assertIntact(row, checksumOfFile(row), () => `file ${path}`);
+  return { path, size, version, modifiedAt };
 }

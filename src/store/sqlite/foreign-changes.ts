@@ -42,11 +42,17 @@ export function foreignChanges(database: Database, watchers: Watchers): ForeignC
     if (isBehind || changes.some(({ keys }) => keys === deletedBatches)) watchers.touchAll();
     else {
       for (const { log } of logs) watchers.touch("log", log);
-      for (const { keys } of changes) {
-        for (const [kind, id] of JSON.parse(keys) as Changes) watchers.touch(kind, id);
-      }
+      for (const { keys } of changes) touchKeys(keys);
     }
     position = endOf(database);
+  }
+
+  function touchKeys(keys: string): void {
+    try {
+      for (const [kind, id] of JSON.parse(keys) as Changes) watchers.touch(kind, id);
+    } catch {
+      watchers.touchAll(); // The row is damaged.
+    }
   }
 
   function poll(): void {

@@ -1,6 +1,7 @@
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { LogSnapshot } from "../../protocol/store.ts";
 import { conflict, cursorExpired } from "../store-error.ts";
+import { assertIntact, type Checked, checksumOf, parseRow, storeCorrupt } from "./damage.ts";
 import type { Database } from "./database.ts";
 import { recordDeletedBatches } from "./foreign-changes.ts";
 
@@ -16,8 +17,12 @@ export interface Batch {
 
 interface LogRow {
   readonly number: number;
-  readonly session_id: string;
+  readonly log: string;
+  /** The conversation that writes the log. */
+  readonly sessionId: string;
+  /** The number of the last event: a batch that an index hides is a gap. */
   readonly last: number;
+  readonly trimmedThrough: number;
 }
 
 /** Encodes events in one row, or in several when they are many or large. */
@@ -44,37 +49,63 @@ export function appendBatches(
   { log, sessionId }: { readonly log: string; readonly sessionId: string },
   batches: readonly Batch[],
 ): void {
-  const row = rowOf(database, log) ?? createLog(database, log, sessionId);
-  if (row.session_id !== sessionId) {
-    throw conflict(`Log ${log} belongs to conversation ${row.session_id}.`);
+  const row = rowOf(database, log) ?? { log, sessionId, last: -1, trimmedThrough: -1 };
+  if (row.sessionId !== sessionId) {
+    throw conflict(`Log ${log} belongs to conversation ${row.sessionId}.`);
   }
+  const added = batches.reduce((sum, { count }) => sum + count, 0);
+  const number = saveLog(database, { ...row, last: row.last + added });
   let { last } = row;
   for (const { count, events } of batches) {
     last += count;
     database.run(
-      "INSERT INTO batches (log, last, events) VALUES (?, ?, ?)",
-      row.number,
+      "INSERT INTO batches (log, last, events, checksum) VALUES (?, ?, ?, ?)",
+      number,
       last,
       events,
+      checksumOf([number, last], events),
     );
   }
 }
 
-function createLog(database: Database, log: string, sessionId: string): LogRow {
-  return database.get<LogRow>(
-    "INSERT INTO logs (log, session_id) VALUES (?, ?) RETURNING number, session_id, -1 AS last",
-    log,
-    sessionId,
-  ) as LogRow;
+/** Adds or replaces the row of a log; returns its number. */
+function saveLog(database: Database, row: Omit<LogRow, "number"> & { number?: number }): number {
+  const { number, log, sessionId, last, trimmedThrough } = row;
+  const checksum = checksumOfLog(row);
+  if (number === undefined) {
+    const added = database.get<{ number: number }>(
+      `INSERT INTO logs (log, session_id, last, trimmed_through, checksum)
+       VALUES (?, ?, ?, ?, ?) RETURNING number`,
+      log,
+      sessionId,
+      last,
+      trimmedThrough,
+      checksum,
+    ) as { number: number };
+    return added.number;
+  }
+  database.run(
+    "UPDATE logs SET last = ?, trimmed_through = ?, checksum = ? WHERE number = ?",
+    last,
+    trimmedThrough,
+    checksum,
+    number,
+  );
+  return number;
 }
 
 function rowOf(database: Database, log: string): LogRow | undefined {
-  return database.get(
-    `SELECT number, session_id,
-       coalesce((SELECT max(last) FROM batches WHERE log = logs.number), trimmed_through) AS last
+  const row = database.get<LogRow & Checked>(
+    `SELECT number, log, session_id AS sessionId, last, trimmed_through AS trimmedThrough, checksum
      FROM logs WHERE log = ?`,
     log,
   );
+  if (row) assertIntact(row, checksumOfLog(row), () => `log ${log}`);
+  return row;
+}
+
+function checksumOfLog({ log, sessionId, last, trimmedThrough }: Omit<LogRow, "number">) {
+  return checksumOf([log, sessionId, last, trimmedThrough]);
 }
 
 /** The number of a log's last event. */
@@ -89,30 +120,33 @@ export function readEvents(
   after: number,
   limit: number,
 ): TaskEvent[] {
-  const row = database.get<{ number: number; trimmed_through: number }>(
-    "SELECT number, trimmed_through FROM logs WHERE log = ?",
-    log,
-  );
+  const row = rowOf(database, log);
   if (row === undefined) return [];
   const from = Math.max(after, -1);
-  if (from < row.trimmed_through) throw cursorExpired(log, row.trimmed_through);
+  if (from < row.trimmedThrough) throw cursorExpired(log, row.trimmedThrough);
   const events: TaskEvent[] = [];
   if (limit <= 0) return events;
-  const rows = database.each<{ last: number; events: string }>(
-    "SELECT last, events FROM batches WHERE log = ? AND last > ? ORDER BY last",
+  const rows = database.each<{ last: number; events: string } & Checked>(
+    "SELECT last, events, checksum FROM batches WHERE log = ? AND last > ? ORDER BY last",
     row.number,
     from,
   );
+  let next = from + 1;
+  const name = () => `event ${next} of log ${log}`;
   for (const batch of rows) {
-    const found = JSON.parse(batch.events) as (TaskEvent & { sequence_number: number })[];
+    assertIntact(batch, checksumOf([row.number, batch.last], batch.events), name);
+    const found = parseRow<(TaskEvent & { sequence_number: number })[]>(batch.events, name);
     let number = batch.last - found.length;
+    if (number >= next) throw storeCorrupt(`${name()} is missing.`);
     for (const event of found) {
       number += 1;
-      if (number <= from) continue;
+      if (number < next) continue;
       event.sequence_number = number;
+      next += 1;
       if (events.push(event) >= limit) return events;
     }
   }
+  if (next <= row.last) throw storeCorrupt(`${name()} is missing.`);
   return events;
 }
 
@@ -126,26 +160,31 @@ export function trimEvents(
   if (row === undefined || through > row.last) {
     throw conflict(`Log ${log} ends at ${row?.last ?? -1}, before ${through}.`);
   }
-  const trimmed = database.run(
-    "UPDATE logs SET trimmed_through = ?, snapshots = ? WHERE number = ? AND trimmed_through < ?",
-    through,
-    snapshots,
+  if (through <= row.trimmedThrough) return;
+  saveLog(database, { ...row, trimmedThrough: through });
+  database.run(
+    "INSERT OR REPLACE INTO snapshots (log, tasks, checksum) VALUES (?, ?, ?)",
     row.number,
-    through,
+    snapshots,
+    checksumOf([row.number, through], snapshots),
   );
-  if (trimmed === 1) {
-    database.run("DELETE FROM batches WHERE log = ? AND last <= ?", row.number, through);
-    recordDeletedBatches(database);
-  }
+  database.run("DELETE FROM batches WHERE log = ? AND last <= ?", row.number, through);
+  recordDeletedBatches(database);
 }
 
 /** The snapshot that replaces the trimmed events. */
 export function snapshotOfLog(database: Database, log: string): LogSnapshot | undefined {
-  const row = database.get<{ trimmed_through: number; snapshots: string }>(
-    "SELECT trimmed_through, snapshots FROM logs WHERE log = ? AND trimmed_through >= 0",
-    log,
+  const row = rowOf(database, log);
+  if (row === undefined || row.trimmedThrough < 0) return undefined;
+  const through = row.trimmedThrough;
+  const name = () => `the snapshot of log ${log}`;
+  const stored = database.get<{ tasks: string } & Checked>(
+    "SELECT tasks, checksum FROM snapshots WHERE log = ?",
+    row.number,
   );
-  return row && { through: row.trimmed_through, tasks: JSON.parse(row.snapshots) };
+  if (stored === undefined) throw storeCorrupt(`${name()} is missing.`);
+  assertIntact(stored, checksumOf([row.number, through], stored.tasks), name);
+  return { through, tasks: parseRow(stored.tasks, name) };
 }
 
 /** Deletes the logs of a conversation; returns their names. */
@@ -156,6 +195,7 @@ export function deleteLogs(database: Database, sessionId: string): string[] {
   );
   for (const { number } of logs) {
     database.run("DELETE FROM batches WHERE log = ?", number);
+    database.run("DELETE FROM snapshots WHERE log = ?", number);
     database.run("DELETE FROM logs WHERE number = ?", number);
   }
   if (logs.length > 0) recordDeletedBatches(database);

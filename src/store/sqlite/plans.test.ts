@@ -40,7 +40,7 @@ describe("query plans", () => {
     [{ rootTaskId: "t" }, "INDEX tasks_by_root (root_task_id=?)"],
     [{ status: ["suspended"] }, "INDEX tasks_by_status (status=?)"],
   ])("lists tasks by %j through an index", (query, index) => {
-    const [first, ...rest] = planOf(tasksQuery(query, { columns: "record", limit: -1 }));
+    const [first, ...rest] = planOf(tasksQuery(query, -1));
     expect(first).toBe(`SEARCH tasks USING ${index}`);
     expect(rest.filter((step) => step !== "USE TEMP B-TREE FOR ORDER BY")).toEqual([]);
   });
@@ -56,7 +56,7 @@ describe("query plans", () => {
   });
 
   it("finds conversations without an owner among unfinished tasks and untaken rows", () => {
-    const scans = planOf({ sql: expiredQuery, values: [0, -1] }).filter((step) =>
+    const scans = planOf({ sql: expiredQuery, values: [0, 0, -1] }).filter((step) =>
       /^SCAN (tasks|posts|lease|sessions)\b/.test(step),
     );
     expect(scans).toEqual(["SCAN posts USING INDEX posts_by_conversation"]);

@@ -1,6 +1,7 @@
 import { RivuletError } from "../../protocol/error.ts";
-import { type Database, inTransaction } from "./database.ts";
-import { indexSession } from "./search.ts";
+import { checksumOf, checksumOfRow } from "./damage.ts";
+import { type Database, inTransaction, type Value } from "./database.ts";
+import { indexSession } from "./sessions.ts";
 
 /** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
@@ -183,7 +184,171 @@ const migrations: readonly ((database: Database) => void)[] = [
     keys TEXT NOT NULL
   ) STRICT;
   `),
+  (database) => {
+    // The columns have no default, for the same reason.
+    const tables = ["leases", "logs", "batches", "sessions", "messages", "tasks", "posts", "files"];
+    for (const table of tables) database.script(`ALTER TABLE ${table} RENAME TO old_${table}`);
+    database.script(`
+  -- A checksum in every row. A lease has its time to live, so that it can be shortened after the clock is set back.
+  CREATE TABLE leases (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    until REAL NOT NULL,
+    ttl REAL NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  -- "last" is the number of the last event, so that a missing batch is noticed.
+  CREATE TABLE logs (
+    number INTEGER PRIMARY KEY,
+    log TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    last INTEGER NOT NULL,
+    trimmed_through INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  -- The tasks of a trimmed log: too large to be rewritten with its "last".
+  CREATE TABLE snapshots (
+    log INTEGER PRIMARY KEY,
+    tasks TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE batches (
+    number INTEGER PRIMARY KEY,
+    log INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    events TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE sessions (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    messages INTEGER NOT NULL,
+    title TEXT,
+    root_task_id TEXT,
+    parent_session_id TEXT,
+    user_id TEXT,
+    agent_id TEXT,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE messages (
+    number INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE tasks (
+    number INTEGER PRIMARY KEY,
+    task_id TEXT NOT NULL,
+    root_task_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    parent_session_id TEXT,
+    conversation TEXT NOT NULL,
+    status TEXT NOT NULL,
+    record TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE posts (
+    number INTEGER PRIMARY KEY,
+    post_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    root_task_id TEXT,
+    task_id TEXT,
+    conversation TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    taken INTEGER NOT NULL,
+    post TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE files (
+    version INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    modified_at REAL NOT NULL,
+    data BLOB NOT NULL,
+    data_checksum INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO sqlite_sequence (name, seq)
+    SELECT 'files', seq FROM sqlite_sequence WHERE name = 'old_files';
+  `);
+    const lastEvent = "SELECT max(last) FROM old_batches WHERE log = old_logs.number";
+    const selected: Record<string, string> = {
+      leases: "*, 10000.0 AS ttl",
+      logs: `number, log, session_id, trimmed_through,
+        coalesce((${lastEvent}), trimmed_through) AS last`,
+    };
+    for (const table of tables) copyRows(database, table, selected[table] ?? "*");
+    const trimmed = database.all<{ number: number; trimmed_through: number; snapshots: string }>(
+      "SELECT number, trimmed_through, snapshots FROM old_logs WHERE trimmed_through >= 0",
+    );
+    for (const { number, trimmed_through, snapshots } of trimmed) {
+      database.run(
+        "INSERT INTO snapshots (log, tasks, checksum) VALUES (?, ?, ?)",
+        number,
+        snapshots,
+        checksumOf([number, trimmed_through], snapshots),
+      );
+    }
+    for (const table of tables) database.script(`DROP TABLE old_${table}`);
+    database.script(`
+  -- No UNIQUE in the tables: a named index can be rebuilt when its pages are damaged.
+  CREATE UNIQUE INDEX leases_by_session ON leases (session_id);
+  CREATE UNIQUE INDEX logs_by_name ON logs (log);
+  CREATE UNIQUE INDEX sessions_by_id ON sessions (session_id);
+  CREATE UNIQUE INDEX tasks_by_id ON tasks (task_id);
+  CREATE UNIQUE INDEX posts_by_id ON posts (post_id);
+  CREATE UNIQUE INDEX files_by_path ON files (path);
+  CREATE INDEX logs_by_session ON logs (session_id);
+  CREATE UNIQUE INDEX batches_by_log ON batches (log, last);
+  CREATE INDEX sessions_by_user ON sessions (user_id, number) WHERE parent_session_id IS NULL;
+  CREATE UNIQUE INDEX messages_by_session ON messages (session, position);
+  CREATE INDEX tasks_by_session ON tasks (session_id, status);
+  CREATE INDEX tasks_by_conversation ON tasks (conversation, status);
+  CREATE INDEX tasks_by_parent_session ON tasks (parent_session_id);
+  CREATE INDEX tasks_by_root ON tasks (root_task_id);
+  CREATE INDEX tasks_by_status ON tasks (status);
+  CREATE INDEX posts_by_session ON posts (session_id, taken);
+  CREATE INDEX posts_by_root ON posts (root_task_id, taken);
+  CREATE INDEX posts_by_conversation ON posts (conversation) WHERE taken = 0;
+  `);
+  },
 ];
+
+/** Copies the rows of a renamed table with their checksums, a page at a time. */
+function copyRows(database: Database, table: string, selected: string): void {
+  const key = { leases: "session_id", files: "version" }[table] ?? "number";
+  let after: Value = table === "leases" ? "" : -1;
+  for (;;) {
+    const rows = database.all<Record<string, Value>>(
+      `SELECT ${selected} FROM old_${table} WHERE ${key} > ? ORDER BY ${key} LIMIT 100`,
+      after,
+    );
+    for (const row of rows) {
+      if (table === "files") row.data_checksum = checksumOf([], row.data as Uint8Array);
+      row.checksum = checksumOfRow(table, row);
+      const names = Object.keys(row);
+      database.run(
+        `INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`,
+        ...Object.values(row),
+      );
+      after = row[key] as Value;
+    }
+    if (rows.length < 100) return;
+  }
+}
 
 const schemaVersion = migrations.length;
 

@@ -1,10 +1,31 @@
 import type { Message } from "../../protocol/message.ts";
-import type { SessionInfo, SessionQuery, TaskRecord } from "../../protocol/store.ts";
-import { searchWords } from "../search.ts";
+import type {
+  SearchMatch,
+  SearchQuery,
+  SessionInfo,
+  SessionQuery,
+  TaskRecord,
+} from "../../protocol/store.ts";
+import {
+  bestMatches,
+  isBeginning,
+  type Phrase,
+  phrasesOf,
+  type SearchCandidate,
+  searchWords,
+} from "../search.ts";
 import { sessionTitle } from "../session-title.ts";
 import { conflict, invalidCursor } from "../store-error.ts";
+import {
+  assertIntact,
+  type Checked,
+  checksumOf,
+  isDamage,
+  onlyIntact,
+  parseRow,
+  storeCorrupt,
+} from "./damage.ts";
 import type { Database, Value } from "./database.ts";
-import { indexMessage, indexSession } from "./search.ts";
 
 /** An append with encoded messages. */
 export interface EncodedAppend {
@@ -15,14 +36,35 @@ export interface EncodedAppend {
   readonly title: string | undefined;
 }
 
+/** How many of the newest matches are ranked, because ranking reads the whole message. */
+const maxRanked = 200;
+const indexPage = 100;
+
+/** A session; the fields from `rootTaskId` on come from its first task. */
 interface SessionRow {
-  readonly session_id: string;
-  readonly created_at: number;
-  readonly updated_at: number;
-  readonly messages: number;
-  readonly title: string | null;
-  readonly user_id: string | null;
-  readonly agent_id: string | null;
+  number?: number;
+  readonly sessionId: string;
+  readonly createdAt: number;
+  updatedAt: number;
+  messages: number;
+  title: string | null;
+  rootTaskId: string | null;
+  parentSessionId: string | null;
+  userId: string | null;
+  agentId: string | null;
+}
+
+const sessionColumns = `number, session_id AS sessionId, created_at AS createdAt, updated_at AS updatedAt,
+  messages, title, root_task_id AS rootTaskId, parent_session_id AS parentSessionId,
+  user_id AS userId, agent_id AS agentId, checksum`;
+
+/** The sessions that one write changes: each is read once and written once. */
+export interface OpenSessions {
+  append(append: EncodedAppend): void;
+  /** Assigns a session to its first task; returns true for that task. */
+  assign(record: TaskRecord): boolean;
+  /** Writes the changes that are not written yet. */
+  save(): void;
 }
 
 /** Encodes the messages of an append. */
@@ -39,48 +81,134 @@ export function encodeAppend(append: {
   return { sessionId, at, messages: encoded, title: sessionTitle(messages) };
 }
 
-/** Appends messages to a session; throws unless it has `at` messages. */
-export function appendMessages(database: Database, append: EncodedAppend, now: number): void {
-  const { sessionId, at, messages, title } = append;
-  const session = touchSession(database, sessionId, now);
-  if (at !== session.messages) {
-    throw conflict(`Session ${sessionId} has ${session.messages} messages, not ${at}.`);
+/** Opens sessions for one write. */
+export function openSessions(database: Database, now: number): OpenSessions {
+  const open = new Map<string, SessionRow>();
+  const unsaved = new Set<SessionRow>();
+
+  function opened(sessionId: string): SessionRow {
+    let row = open.get(sessionId);
+    if (row === undefined) {
+      row = readRow(database, sessionId) ?? newSession(sessionId, now);
+      row.updatedAt = now;
+      open.set(sessionId, row);
+      unsaved.add(row);
+    }
+    return row;
   }
-  if (messages.length === 0) return;
-  for (const [index, { text, words }] of messages.entries()) {
-    const { number } = database.get(
-      "INSERT INTO messages (session, position, message) VALUES (?, ?, ?) RETURNING number",
-      session.number,
-      at + index,
-      text,
-    ) as { number: number };
-    if (session.parent_session_id !== null) continue;
-    indexMessage(database, number, { userId: session.user_id, words });
+
+  /** In the order of their first change, which is the order in which sessions are listed. */
+  function save(): void {
+    for (const row of unsaved) row.number = saveSession(database, row);
+    unsaved.clear();
   }
-  database.run(
-    "UPDATE sessions SET messages = ?, title = coalesce(title, ?) WHERE number = ?",
-    at + messages.length,
-    title ?? null,
-    session.number,
-  );
+
+  return {
+    append({ sessionId, at, messages, title }) {
+      const row = opened(sessionId);
+      if (at !== row.messages) {
+        throw conflict(`Session ${sessionId} has ${row.messages} messages, not ${at}.`);
+      }
+      if (messages.length === 0) return;
+      row.messages += messages.length;
+      row.title ??= title ?? null;
+      unsaved.add(row);
+      save();
+      const number = row.number as number;
+      for (const [index, { text, words }] of messages.entries()) {
+        const position = at + index;
+        const added = database.get<{ number: number }>(
+          `INSERT INTO messages (session, position, message, checksum) VALUES (?, ?, ?, ?)
+           RETURNING number`,
+          number,
+          position,
+          text,
+          checksumOf([number, position], text),
+        ) as { number: number };
+        if (row.parentSessionId !== null) continue;
+        indexMessage(database, added.number, { userId: row.userId, words });
+      }
+    },
+    assign(record) {
+      const row = opened(record.sessionId);
+      if (row.rootTaskId !== null) return false;
+      row.rootTaskId = record.rootTaskId;
+      row.parentSessionId = record.parentSessionId ?? null;
+      row.userId = record.userId ?? null;
+      row.agentId = record.agentId;
+      unsaved.add(row);
+      if (row.number === undefined) return true;
+      database.run(
+        `UPDATE sessions SET root_task_id = ?, parent_session_id = ?, user_id = ?, agent_id = ?
+         WHERE number = ?`,
+        row.rootTaskId,
+        row.parentSessionId,
+        row.userId,
+        row.agentId,
+        row.number,
+      );
+      // The search index needs the user, who is unknown before the first task.
+      if (row.messages > 0) indexSession(database, row.number);
+      return true;
+    },
+    save,
+  };
 }
 
-/** Assigns a session to its first task; returns true for that task. */
-export function assignSession(database: Database, record: TaskRecord, now: number): boolean {
-  const { number, messages, root_task_id } = touchSession(database, record.sessionId, now);
-  if (root_task_id !== null) return false;
+function newSession(sessionId: string, now: number): SessionRow {
+  const task = { rootTaskId: null, parentSessionId: null, userId: null, agentId: null };
+  return { sessionId, createdAt: now, updatedAt: now, messages: 0, title: null, ...task };
+}
+
+/** Adds a row, or updates what every write may change; returns its number. */
+function saveSession(database: Database, row: SessionRow): number {
+  const { number, updatedAt, messages, title } = row;
+  const checksum = checksumOfSession(row);
+  if (number === undefined) {
+    const added = database.get<{ number: number }>(
+      `INSERT INTO sessions (session_id, created_at, updated_at, messages, title, root_task_id,
+         parent_session_id, user_id, agent_id, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
+      ...valuesOf(row),
+      checksum,
+    ) as { number: number };
+    return added.number;
+  }
   database.run(
-    `UPDATE sessions SET root_task_id = ?, parent_session_id = ?, user_id = ?, agent_id = ?
-     WHERE number = ?`,
-    record.rootTaskId,
-    record.parentSessionId ?? null,
-    record.userId ?? null,
-    record.agentId,
+    "UPDATE sessions SET updated_at = ?, messages = ?, title = ?, checksum = ? WHERE number = ?",
+    updatedAt,
+    messages,
+    title,
+    checksum,
     number,
   );
-  // The search index needs the user, who is unknown before the first task.
-  if (messages > 0) indexSession(database, number);
-  return true;
+  return number;
+}
+
+function valuesOf(row: SessionRow): readonly Value[] {
+  const { sessionId, createdAt, updatedAt, messages, title } = row;
+  const { rootTaskId, parentSessionId, userId, agentId } = row;
+  return [
+    ...[sessionId, createdAt, updatedAt, messages, title],
+    ...[rootTaskId, parentSessionId, userId, agentId],
+  ];
+}
+
+function checksumOfSession(row: SessionRow): number {
+  return checksumOf(valuesOf(row));
+}
+
+function readRow(database: Database, sessionId: string): SessionRow | undefined {
+  const row = database.get<SessionRow & Checked>(
+    `SELECT ${sessionColumns} FROM sessions WHERE session_id = ?`,
+    sessionId,
+  );
+  return row && intact(row);
+}
+
+function intact(row: SessionRow & Checked): SessionRow {
+  assertIntact(row, checksumOfSession(row), () => `session ${row.sessionId}`);
+  return row;
 }
 
 /** The user of a session's first task; undefined while the session has no task. */
@@ -88,30 +216,9 @@ export function userOf(
   database: Database,
   sessionId: string,
 ): { readonly userId?: string } | undefined {
-  const session = database.get<{ user_id: string | null }>(
-    "SELECT user_id FROM sessions WHERE session_id = ? AND root_task_id IS NOT NULL",
-    sessionId,
-  );
-  return session && (session.user_id === null ? {} : { userId: session.user_id });
-}
-
-interface TouchedSession {
-  readonly number: number;
-  readonly messages: number;
-  readonly root_task_id: string | null;
-  readonly user_id: string | null;
-  readonly parent_session_id: string | null;
-}
-
-function touchSession(database: Database, sessionId: string, now: number): TouchedSession {
-  return database.get(
-    `INSERT INTO sessions (session_id, created_at, updated_at) VALUES (?, ?, ?)
-     ON CONFLICT (session_id) DO UPDATE SET updated_at = excluded.updated_at
-     RETURNING number, messages, root_task_id, user_id, parent_session_id`,
-    sessionId,
-    now,
-    now,
-  ) as TouchedSession;
+  const row = readRow(database, sessionId);
+  if (row === undefined || row.rootTaskId === null) return undefined;
+  return row.userId === null ? {} : { userId: row.userId };
 }
 
 /** The messages of a session from index `from` on; a limit of -1 means all. */
@@ -121,19 +228,31 @@ export function readSession(
   from: number,
   limit: number,
 ): Message[] {
-  const rows = database.all<{ message: string }>(
-    `SELECT message FROM messages
-     WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND position >= ?
+  const session = readRow(database, sessionId);
+  const missing = (what: string) => storeCorrupt(`${what} of session ${sessionId} is missing.`);
+  if (session === undefined) {
+    if (database.get("SELECT 1 FROM tasks WHERE session_id = ?", sessionId)) throw missing("a row");
+    return [];
+  }
+  const start = Math.max(0, from);
+  const rows = database.all<{ position: number; message: string } & Checked>(
+    `SELECT position, message, checksum FROM messages WHERE session = ? AND position >= ?
      ORDER BY position LIMIT ?`,
-    sessionId,
-    from,
+    session.number as number,
+    start,
     limit,
   );
-  return rows.map((row) => JSON.parse(row.message));
+  const end = limit < 0 ? session.messages : Math.min(session.messages, start + limit);
+  if (rows.length < end - start) throw missing("a message");
+  return rows.map((row, index) => {
+    const name = () => `message ${start + index} of session ${sessionId}`;
+    assertIntact(row, checksumOf([session.number as number, start + index], row.message), name);
+    return parseRow(row.message, name);
+  });
 }
 
 /** Newest first; a child's session is listed only by its id. */
-export function listSessions(database: Database, query: SessionQuery): SessionInfo[] {
+export function listSessions(database: Database, query: SessionQuery): readonly SessionInfo[] {
   const { userId, sessionId, before, limit } = query;
   let listed = "FROM sessions WHERE parent_session_id IS NULL";
   const values: Value[] = [];
@@ -155,24 +274,137 @@ export function listSessions(database: Database, query: SessionQuery): SessionIn
     listed += " AND number < ?";
     values.push(cursor.number);
   }
-  return database
-    .all<SessionRow>(
-      `SELECT session_id, created_at, updated_at, messages, title, user_id, agent_id ${listed}
-       ORDER BY number DESC LIMIT ?`,
-      ...values,
-      limit,
-    )
-    .map(infoOf);
+  const rows = database.all<SessionRow & Checked>(
+    `SELECT ${sessionColumns} ${listed} ORDER BY number DESC LIMIT ?`,
+    ...values,
+    limit,
+  );
+  const infoOf = (row: SessionRow & Checked) => toInfo(intact(row));
+  return sessionId === undefined ? onlyIntact(rows, infoOf) : rows.map(infoOf);
 }
 
-function infoOf(row: SessionRow): SessionInfo {
+function toInfo(row: SessionRow): SessionInfo {
   return {
-    sessionId: row.session_id,
-    ...(row.user_id !== null && { userId: row.user_id }),
-    ...(row.agent_id !== null && { agentId: row.agent_id }),
+    sessionId: row.sessionId,
+    ...(row.userId !== null && { userId: row.userId }),
+    ...(row.agentId !== null && { agentId: row.agentId }),
     ...(row.title !== null && { title: row.title }),
     messages: row.messages,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
   };
+}
+
+/** Adds a message to the search index; `number` is that of its row. */
+function indexMessage(
+  database: Database,
+  number: number,
+  { userId, words }: { readonly userId: string | null; readonly words: string },
+): void {
+  if (words === "") return;
+  updateSearch(() =>
+    database.run(
+      "INSERT INTO search (rowid, owner, words) VALUES (?, ?, ?)",
+      number,
+      userId === null ? "" : ownerWord(userId),
+      words,
+    ),
+  );
+}
+
+/** Indexes the messages of a session for its user; removes them when the session is a child's. */
+export function indexSession(database: Database, session: number): void {
+  unindexSession(database, session);
+  const owner = database.get<{ user_id: string | null }>(
+    "SELECT user_id FROM sessions WHERE number = ? AND parent_session_id IS NULL",
+    session,
+  );
+  if (owner === undefined) return;
+  const { user_id: userId } = owner;
+  for (let after = -1; ; ) {
+    const rows = database.all<{ number: number; message: string }>(
+      `SELECT number, message FROM messages
+       WHERE session = ? AND position > ? ORDER BY position LIMIT ${indexPage}`,
+      session,
+      after,
+    );
+    for (const { number, message } of rows) {
+      const parse = () => parseRow<Message>(message, () => `message ${number}`);
+      for (const intact of onlyIntact([0], parse)) {
+        indexMessage(database, number, { userId, words: searchWords(intact) });
+      }
+    }
+    after += rows.length;
+    if (rows.length < indexPage) return;
+  }
+}
+
+/** Removes a session from the index; must run before its messages are deleted. */
+export function unindexSession(database: Database, session: number): void {
+  const sql = "DELETE FROM search WHERE rowid IN (SELECT number FROM messages WHERE session = ?)";
+  updateSearch(() => database.run(sql, session));
+}
+
+/** Ignores damage of the search index, which must not stop all conversations. */
+function updateSearch(update: () => void): void {
+  try {
+    update();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
+}
+
+interface FoundRow {
+  readonly session: number;
+  readonly sessionId: string;
+  readonly position: number;
+  readonly message: string;
+}
+
+/** Messages that contain all the words, best match first. */
+export function searchMessages(database: Database, query: SearchQuery): SearchMatch[] {
+  const { text, userId, limit } = query;
+  const phrases = phrasesOf(text);
+  if (phrases.length === 0) return [];
+  const values: Value[] = [matchOf(phrases, userId)];
+  if (userId !== undefined) values.push(userId);
+  const rows = database.all<FoundRow & Checked>(
+    `SELECT session, sessionId, position, message, checksum FROM (
+       SELECT message.session, session.session_id AS sessionId, message.position, message.message,
+         message.checksum
+       FROM search
+       JOIN messages AS message ON message.number = search.rowid
+       JOIN sessions AS session ON session.number = message.session
+       WHERE search MATCH ? ${userId === undefined ? "" : "AND session.user_id = ?"}
+       ORDER BY search.rowid DESC LIMIT ${maxRanked}
+     )
+     ORDER BY session DESC, position DESC`,
+    ...values,
+  );
+  const candidates = onlyIntact(rows, (row): SearchCandidate => {
+    const { session, sessionId, position, message } = row;
+    const name = () => `message ${position} of session ${sessionId}`;
+    assertIntact(row, checksumOf([session, position], message), name);
+    return { sessionId, index: position, message: parseRow(message, name) };
+  });
+  // A damaged row may name another user's session.
+  const isOfUser = ({ sessionId }: SearchMatch) =>
+    onlyIntact([sessionId], (id) => readRow(database, id)).some(
+      (row) => row !== undefined && (userId === undefined || row.userId === userId),
+    );
+  return bestMatches(candidates, phrases, limit).filter(isOfUser);
+}
+
+/** The FTS5 query. It includes the user, so that messages of other users cost nothing. */
+function matchOf(phrases: readonly Phrase[], userId: string | undefined): string {
+  const words = phrases.map(
+    (phrase) => `"${phrase.join(" ")}"${isBeginning(phrase.at(-1) ?? "") ? " *" : ""}`,
+  );
+  const owner = userId === undefined ? "" : `owner : "${ownerWord(userId)}" AND `;
+  return `${owner}words : (${words.join(" AND ")})`;
+}
+
+/** Encodes a user id as one word. */
+function ownerWord(userId: string): string {
+  return `u${Buffer.from(userId).toString("hex")}`;
 }

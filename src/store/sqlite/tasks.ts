@@ -1,7 +1,8 @@
 import type { TaskQuery, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal, type TaskStatus } from "../../protocol/task.ts";
 import { conflict } from "../store-error.ts";
-import { type TaskState, unfinishedStatuses } from "../task-queue.ts";
+import { type TaskState, type TaskStates, unfinishedStatuses } from "../task-queue.ts";
+import { assertIntact, type Checked, checksumOf, onlyIntact, parseRow } from "./damage.ts";
 import type { Database, Query, Value } from "./database.ts";
 
 /** A record and its JSON text. */
@@ -11,12 +12,18 @@ export interface EncodedTask {
 }
 
 interface TaskRow {
-  readonly task_id: string;
-  readonly root_task_id: string;
-  readonly session_id: string;
-  readonly parent_session_id: string | null;
+  readonly taskId: string;
+  readonly rootTaskId: string;
+  readonly sessionId: string;
+  readonly parentSessionId: string | null;
+  readonly conversation: string;
   readonly status: TaskStatus;
+  readonly record: string;
 }
+
+/** The columns of an intact row. */
+const taskColumns = `task_id AS taskId, root_task_id AS rootTaskId, session_id AS sessionId,
+  parent_session_id AS parentSessionId, conversation, status, record, checksum`;
 
 /** The result of writing a record. */
 export interface PutTask {
@@ -34,91 +41,127 @@ export function putTask(database: Database, { record, text }: EncodedTask): PutT
     throw conflict(`Task ${taskId} has ended as ${old.status}.`);
   }
   const isInPlace =
-    old?.root_task_id === rootTaskId &&
-    old.session_id === sessionId &&
-    old.parent_session_id === parentSessionId;
-  let moved = 0;
+    old?.rootTaskId === rootTaskId &&
+    old.sessionId === sessionId &&
+    old.parentSessionId === parentSessionId;
+  const isRoot = rootTaskId === taskId;
+  let { conversation } = old ?? { conversation: sessionId };
+  if (!isInPlace) conversation = isRoot ? sessionId : conversationOf(database, record);
+  const row = {
+    taskId,
+    rootTaskId,
+    sessionId,
+    parentSessionId,
+    conversation,
+    status,
+    record: text,
+  };
+  const checksum = checksumOfTask(row);
   // SQLite rewrites the indexes of every column that a statement sets, changed or not.
   if (isInPlace && old.status === status) {
-    database.run("UPDATE tasks SET record = ? WHERE task_id = ?", text, taskId);
-  } else if (isInPlace) {
-    database.run("UPDATE tasks SET record = ?, status = ? WHERE task_id = ?", text, status, taskId);
-  } else {
-    database.run(
-      `INSERT INTO tasks
-         (task_id, root_task_id, session_id, parent_session_id, conversation, status, record)
-       VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (task_id) DO UPDATE
-       SET root_task_id = excluded.root_task_id, session_id = excluded.session_id,
-         parent_session_id = excluded.parent_session_id, conversation = excluded.conversation,
-         status = excluded.status, record = excluded.record`,
-      taskId,
-      rootTaskId,
-      sessionId,
-      parentSessionId,
-      rootTaskId === taskId ? sessionId : conversationOf(database, record),
-      status,
-      text,
-    );
-    if (rootTaskId === taskId) {
-      moved = database.run(
-        "UPDATE tasks SET conversation = ? WHERE root_task_id = ? AND conversation <> ?",
-        sessionId,
-        taskId,
-        sessionId,
-      );
-    }
+    const sql = "UPDATE tasks SET record = ?, checksum = ? WHERE task_id = ?";
+    database.run(sql, text, checksum, taskId);
+    return { isNew: false, hasDescendants: false };
   }
-  return { isNew: old === undefined, hasDescendants: moved > 0 };
+  if (isInPlace) {
+    const sql = "UPDATE tasks SET record = ?, checksum = ?, status = ? WHERE task_id = ?";
+    database.run(sql, text, checksum, status, taskId);
+    return { isNew: false, hasDescendants: false };
+  }
+  database.run(
+    `INSERT INTO tasks
+       (task_id, root_task_id, session_id, parent_session_id, conversation, status, record,
+        checksum)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (task_id) DO UPDATE
+     SET root_task_id = excluded.root_task_id, session_id = excluded.session_id,
+       parent_session_id = excluded.parent_session_id, conversation = excluded.conversation,
+       status = excluded.status, record = excluded.record, checksum = excluded.checksum`,
+    ...[taskId, rootTaskId, sessionId, parentSessionId, conversation, status, text, checksum],
+  );
+  return { isNew: old === undefined, hasDescendants: isRoot && moveDescendants(database, row) };
+}
+
+/** Moves the tasks that were written before their root to its conversation; returns true if there are any. */
+function moveDescendants(
+  database: Database,
+  { taskId, sessionId: conversation }: TaskRow,
+): boolean {
+  const moved = database.all<TaskRow & Checked>(
+    `SELECT ${taskColumns} FROM tasks WHERE root_task_id = ? AND conversation <> ?`,
+    taskId,
+    conversation,
+  );
+  for (const row of moved) {
+    database.run(
+      "UPDATE tasks SET conversation = ?, checksum = ? WHERE task_id = ?",
+      conversation,
+      checksumOfTask({ ...intact(row), conversation }),
+      row.taskId,
+    );
+  }
+  return moved.length > 0;
 }
 
 function rowOf(database: Database, taskId: string): TaskRow | undefined {
-  return database.get(
-    `SELECT task_id, root_task_id, session_id, parent_session_id, status
-     FROM tasks WHERE task_id = ?`,
+  const row = database.get<TaskRow & Checked>(
+    `SELECT ${taskColumns} FROM tasks WHERE task_id = ?`,
     taskId,
   );
+  return row && intact(row);
+}
+
+function intact(row: TaskRow & Checked): TaskRow {
+  assertIntact(row, checksumOfTask(row), () => `task ${row.taskId}`);
+  return row;
+}
+
+function checksumOfTask(row: TaskRow): number {
+  const { taskId, rootTaskId, sessionId, parentSessionId, conversation, status, record } = row;
+  const columns = [taskId, rootTaskId, sessionId, parentSessionId, conversation, status];
+  return checksumOf(columns, record);
+}
+
+function recordOf({ taskId, record }: TaskRow): TaskRecord {
+  return parseRow(record, () => `task ${taskId}`);
 }
 
 /** The record of one task. */
 export function readTask(database: Database, taskId: string): TaskRecord | undefined {
-  const row = database.get<{ record: string }>(
-    "SELECT record FROM tasks WHERE task_id = ?",
-    taskId,
-  );
-  return row && JSON.parse(row.record);
+  const row = rowOf(database, taskId);
+  return row && recordOf(row);
 }
 
-/** The state of one task. */
-export function readState(database: Database, taskId: string): TaskState | undefined {
-  const row = rowOf(database, taskId);
-  return row && stateOf(row);
+/** How a write looks up the states of tasks. */
+export function statesIn(database: Database): TaskStates {
+  return {
+    get: (taskId) => rowOf(database, taskId),
+    unfinished: (sessionId) => unfinishedIn(database, sessionId),
+  };
 }
 
 /** The states of a session's unfinished tasks, in insertion order. */
-export function unfinishedIn(database: Database, sessionId: string): TaskState[] {
-  const query = tasksQuery(
-    { sessionId, status: unfinishedStatuses },
-    { columns: "task_id, session_id, status", limit: -1 },
-  );
-  return database.all<TaskRow>(query.sql, ...query.values).map(stateOf);
-}
-
-function stateOf({ task_id, session_id, status }: TaskRow): TaskState {
-  return { taskId: task_id, sessionId: session_id, status };
+export function unfinishedIn(database: Database, sessionId: string): readonly TaskState[] {
+  const { sql, values } = tasksQuery({ sessionId, status: unfinishedStatuses }, -1);
+  return database.all<TaskRow & Checked>(sql, ...values).map(intact);
 }
 
 /** Records in insertion order. */
-export function listTasks(database: Database, query: TaskQuery, limit: number): TaskRecord[] {
-  const { sql, values } = tasksQuery(query, { columns: "record", limit });
-  return database.all<{ record: string }>(sql, ...values).map((row) => JSON.parse(row.record));
+export function listTasks(
+  database: Database,
+  query: TaskQuery,
+  limit: number,
+): readonly TaskRecord[] {
+  const { sql, values } = tasksQuery(query, limit);
+  const rows = database.all<TaskRow & Checked>(sql, ...values);
+  const read = (row: TaskRow & Checked) => recordOf(intact(row));
+  const { status: _, limit: __, ...places } = query;
+  const isOfOne = Object.values(places).some((place) => place !== undefined);
+  return isOfOne ? rows.map(read) : onlyIntact(rows, read);
 }
 
 /** The statement that lists tasks. */
-export function tasksQuery(
-  query: TaskQuery,
-  { columns, limit }: { readonly columns: string; readonly limit: number },
-): Query {
+export function tasksQuery(query: TaskQuery, limit: number): Query {
   const conditions: string[] = ["TRUE"];
   const values: Value[] = [];
   for (const [column, value] of [
@@ -137,7 +180,7 @@ export function tasksQuery(
   }
   const where = conditions.join(" AND ");
   return {
-    sql: `SELECT ${columns} FROM tasks WHERE ${where} ORDER BY number LIMIT ?`,
+    sql: `SELECT ${taskColumns} FROM tasks WHERE ${where} ORDER BY number LIMIT ?`,
     values: [...values, limit],
   };
 }

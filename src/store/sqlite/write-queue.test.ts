@@ -28,6 +28,8 @@ function fakeDatabase() {
     get isInTransaction() {
       return isInTransaction;
     },
+    given: 0,
+    assertOnDisk: () => {},
   } as unknown as Database;
   return {
     database,
@@ -45,8 +47,13 @@ function setUp() {
     touched.push(`${kind} ${id}`);
     fake.log.push(`woke ${id}`);
   };
-  const queue = createWriteQueue(fake.database, touch, () => {});
-  return { ...fake, queue, touched };
+  const time = { now: 0 };
+  const queue = createWriteQueue(fake.database, {
+    touch,
+    recordChanges: () => {},
+    now: () => time.now,
+  });
+  return { ...fake, queue, touched, time };
 }
 
 beforeEach(() => {
@@ -57,7 +64,7 @@ afterEach(() => {
 });
 
 describe("writes of one turn", () => {
-  it("share a transaction with a savepoint each, in their order", async () => {
+  it("share a transaction, in their order", async () => {
     const { queue, log } = setUp();
     const writes = ["a", "b"].map((name) =>
       queue.write(() => {
@@ -67,16 +74,7 @@ describe("writes of one turn", () => {
     );
     await vi.runAllTimersAsync();
     expect(await Promise.all(writes)).toEqual(["a", "b"]);
-    expect(log).toEqual([
-      "BEGIN IMMEDIATE",
-      "SAVEPOINT write",
-      "a",
-      "RELEASE write",
-      "SAVEPOINT write",
-      "b",
-      "RELEASE write",
-      "COMMIT",
-    ]);
+    expect(log).toEqual(["BEGIN IMMEDIATE", "a", "b", "COMMIT"]);
   });
 
   it("fail individually, and a failed write wakes no watcher", async () => {
@@ -93,9 +91,51 @@ describe("writes of one turn", () => {
       { status: "rejected", reason: { code: "conflict" } },
       { status: "fulfilled" },
     ]);
-    expect(log).toContain("ROLLBACK TO write");
+    expect(log).toEqual([
+      "BEGIN IMMEDIATE",
+      "ROLLBACK",
+      "BEGIN IMMEDIATE",
+      "SAVEPOINT write",
+      "ROLLBACK TO write",
+      "RELEASE write",
+      "SAVEPOINT write",
+      "RELEASE write",
+      "COMMIT",
+      "woke kept",
+    ]);
     expect(touched).toEqual(["log kept"]);
   });
+
+  it.each([
+    ["take long", ({ time }: ReturnType<typeof setUp>) => (time.now += 7)],
+    [
+      "are large",
+      ({ database }: ReturnType<typeof setUp>) =>
+        ((database as { given: number }).given += 1_500_000),
+    ],
+  ])(
+    "share few transactions when they %s, and let the event loop turn between",
+    async (_, work) => {
+      const set = setUp();
+      const order: number[] = [];
+      const writes = Array.from({ length: 9 }, (_, n) =>
+        set.queue.write(() => {
+          work(set);
+          order.push(n);
+        }, "now"),
+      );
+      const ticks: number[] = [];
+      const tick = () => {
+        if (ticks.push(order.length) < 9) setImmediate(tick);
+      };
+      tick();
+      await vi.runAllTimersAsync();
+      await Promise.all(writes);
+      expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+      expect(set.transactions()).toBe(3);
+      expect(ticks).toContain(3);
+    },
+  );
 });
 
 describe('a "soon" write', () => {

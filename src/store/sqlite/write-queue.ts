@@ -1,7 +1,6 @@
 import type { Watchers } from "../watchers.ts";
 import { type Database, inTransaction } from "./database.ts";
-import { storeFailed } from "./failure.ts";
-import { whenUnlocked } from "./lock.ts";
+import { isBusy, storeFailed, whenUnlocked } from "./failure.ts";
 
 /** Registers a changed key; its watchers wake when the write is durable. */
 export type Touch = Watchers["touch"];
@@ -16,6 +15,14 @@ export interface WriteQueue {
   drain(): Promise<void>;
 }
 
+/** The parts of a store that a queue uses. */
+export interface WriteQueueOptions {
+  readonly touch: Touch;
+  readonly recordChanges: (changes: Changes) => void;
+  /** The time in milliseconds, for the length of transactions. */
+  readonly now?: () => number;
+}
+
 interface Write {
   readonly work: (touch: Touch) => unknown;
   readonly resolve: (result: never) => void;
@@ -28,13 +35,13 @@ type Outcome =
 
 /** How long a "soon" write waits for others to share its transaction. */
 const soonMs = 2;
+/** A transaction takes no further writes after this time or size, because it blocks the event loop. */
+const maxMs = 20;
+const maxCharacters = 4 * 1024 * 1024;
 
 /** A queue; it must be the only writer of its connection. */
-export function createWriteQueue(
-  database: Database,
-  touch: Touch,
-  recordChanges: (changes: Changes) => void,
-): WriteQueue {
+export function createWriteQueue(database: Database, options: WriteQueueOptions): WriteQueue {
+  const { touch, recordChanges, now = () => performance.now() } = options;
   let waiting: Write[] = [];
   let due: { readonly when: "now" | "soon"; readonly cancel: () => void } | undefined;
   let isWriting = false;
@@ -58,7 +65,8 @@ export function createWriteQueue(
     waiting = [];
     isWriting = true;
     try {
-      const outcomes = await whenUnlocked(() => runTogether(database, writes, recordChanges));
+      const outcomes = await whenUnlocked(() => runTogether(writes));
+      waiting = writes.slice(outcomes.length).concat(waiting);
       for (const [index, outcome] of outcomes.entries()) settle(writes[index] as Write, outcome);
     } catch (error) {
       for (const write of writes) write.reject(error);
@@ -74,6 +82,59 @@ export function createWriteQueue(
     }
     for (const [kind, id] of outcome.touched) touch(kind, id);
     write.resolve(outcome.result as never);
+  }
+
+  /**
+   * Runs the first writes in one transaction and returns their outcomes. Savepoints cost as much as a small write, so
+   * they are used only after a write was rejected, which must leave the others alone.
+   */
+  function runTogether(writes: readonly Write[]): readonly Outcome[] {
+    try {
+      return transact(writes, runWrite);
+    } catch (error) {
+      if (isBusy(error) || !(error instanceof Rejection)) throw error;
+      if (writes.length === 1) return [{ error: error.cause }];
+      return transact(writes, runAlone);
+    }
+  }
+
+  function transact(writes: readonly Write[], run: (write: Write) => Outcome): readonly Outcome[] {
+    const outcomes = inTransaction(database, "BEGIN IMMEDIATE", () => {
+      const [start, given] = [now(), database.given];
+      const outcomes: Outcome[] = [];
+      for (const write of writes) {
+        outcomes.push(run(write));
+        if (now() - start >= maxMs || database.given - given >= maxCharacters) break;
+      }
+      recordChanges(outcomes.flatMap((outcome) => ("error" in outcome ? [] : outcome.touched)));
+      return outcomes;
+    });
+    database.assertOnDisk();
+    return outcomes;
+  }
+
+  function runWrite({ work }: Write): Outcome {
+    const touched: Parameters<Touch>[] = [];
+    try {
+      return { result: work((kind, id) => touched.push([kind, id])), touched };
+    } catch (error) {
+      throw database.isInTransaction && !isBusy(error) ? new Rejection(error) : error;
+    }
+  }
+
+  function runAlone(write: Write): Outcome {
+    database.run("SAVEPOINT write");
+    try {
+      const outcome = runWrite(write);
+      database.run("RELEASE write");
+      return outcome;
+    } catch (error) {
+      // A disk error may have rolled back the whole transaction.
+      if (!(error instanceof Rejection)) throw error;
+      database.run("ROLLBACK TO write");
+      database.run("RELEASE write");
+      return { error: error.cause };
+    }
   }
 
   function write<Result>(work: (touch: Touch) => Result, when: "now" | "soon"): Promise<Result> {
@@ -92,31 +153,9 @@ export function createWriteQueue(
   };
 }
 
-/** Runs all writes in one transaction, with a savepoint for each, so that a rejected write leaves the others alone. */
-function runTogether(
-  database: Database,
-  writes: readonly Write[],
-  recordChanges: (changes: Changes) => void,
-): readonly Outcome[] {
-  return inTransaction(database, "BEGIN IMMEDIATE", () => {
-    const outcomes = writes.map((write) => runWrite(database, write));
-    recordChanges(outcomes.flatMap((outcome) => ("error" in outcome ? [] : outcome.touched)));
-    return outcomes;
-  });
-}
-
-function runWrite(database: Database, { work }: Write): Outcome {
-  const touched: Parameters<Touch>[] = [];
-  database.run("SAVEPOINT write");
-  try {
-    const result = work((kind, id) => touched.push([kind, id]));
-    database.run("RELEASE write");
-    return { result, touched };
-  } catch (error) {
-    // A disk error may have rolled back the whole transaction.
-    if (!database.isInTransaction) throw error;
-    database.run("ROLLBACK TO write");
-    database.run("RELEASE write");
-    return { error };
+/** A write that threw, as its cause, while the transaction is still open. */
+class Rejection extends Error {
+  constructor(cause: unknown) {
+    super("The write was rejected.", { cause });
   }
 }

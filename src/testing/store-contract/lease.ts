@@ -1,7 +1,7 @@
-import { deepEqual, equal, notEqual, ok } from "node:assert/strict";
+import { deepEqual, equal, notEqual, ok, rejects } from "node:assert/strict";
 import { assertMatches } from "../contract.ts";
 import type { StoreSuite } from "./fixture.ts";
-import { acquire } from "./samples.ts";
+import { acquire, record } from "./samples.ts";
 
 /** One owner per conversation, and growing fences. */
 export function leaseCases({ describe, it }: StoreSuite): void {
@@ -83,6 +83,39 @@ export function leaseCases({ describe, it }: StoreSuite): void {
     it("stays released when the clock is set back", async ({ store, clock }) => {
       await store.release(await acquire(store, "sess_1", { ttlMs: 1000 }));
       clock.advance(-5000);
+      notEqual(await store.acquire("sess_1", "b", 1000), undefined);
+    });
+
+    it("ends within its time to live after the clock is set back", async ({ store, clock }) => {
+      const hour = 3_600_000;
+      for (const look of [
+        async () => deepEqual(await store.owner("sess_1"), { leftMs: 1000 }),
+        async () => equal(await store.acquire("sess_1", "b", 1000), undefined),
+        async () => deepEqual(await store.expired(10), []),
+        () => rejects(store.deleteSession("sess_1"), { code: "conflict" }),
+      ]) {
+        const lease = await acquire(store, "sess_1", { ttlMs: 1000 });
+        await store.commit({ lease, log: "task_1", tasks: [record()] });
+        clock.advance(-hour);
+        await look();
+        clock.advance(999);
+        equal(await store.acquire("sess_1", "b", 1000), undefined);
+        clock.advance(1);
+        deepEqual(await store.expired(10), ["sess_1"]);
+        await store.release(await acquire(store, "sess_1", { owner: "b" }));
+      }
+    });
+
+    it("stays with an owner that renews it after the clock is set back", async ({
+      store,
+      clock,
+    }) => {
+      const lease = await acquire(store, "sess_1", { ttlMs: 1000 });
+      clock.advance(-5000);
+      equal((await store.renew([lease], 1000)).length, 1);
+      clock.advance(999);
+      equal(await store.acquire("sess_1", "b", 1000), undefined);
+      clock.advance(1);
       notEqual(await store.acquire("sess_1", "b", 1000), undefined);
     });
 

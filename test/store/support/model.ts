@@ -2,7 +2,7 @@ import type { Commit, Lease, Post, TaskRecord } from "../../../src/protocol/stor
 
 /** The contents of a store in plain arrays. */
 interface State {
-  owners: { sessionId: string; fence: number; held: boolean; until: number }[];
+  owners: { sessionId: string; fence: number; held: boolean; until: number; ttlMs: number }[];
   /** `trimmed` is the number of trimmed events. */
   logs: { log: string; sessionId: string; texts: string[]; trimmed: number }[];
   /** `first` is the first record of the session. */
@@ -26,10 +26,14 @@ export function modelStore(now: () => number) {
   let state: State = { owners: [], logs: [], sessions: [], tasks: [], posts: [] };
 
   const ownerOf = (sessionId: string) => state.owners.find((one) => one.sessionId === sessionId);
-  const isLive = (sessionId: string) => {
+  /** The time that a lease is still live for: never more than its time to live, even if the clock was set back. */
+  const leftMs = (sessionId: string) => {
     const owner = ownerOf(sessionId);
-    return owner?.held === true && owner.until > now();
+    if (!owner?.held) return 0;
+    owner.until = Math.min(owner.until, now() + owner.ttlMs);
+    return Math.max(0, owner.until - now());
   };
+  const isLive = (sessionId: string) => leftMs(sessionId) > 0;
   const held = (lease: Lease) => {
     const owner = ownerOf(lease.sessionId);
     return owner?.held && owner.fence === lease.fence ? owner : undefined;
@@ -97,7 +101,7 @@ export function modelStore(now: () => number) {
 
   return {
     owner(sessionId: string): { leftMs: number } | undefined {
-      return isLive(sessionId) ? { leftMs: (ownerOf(sessionId)?.until ?? 0) - now() } : undefined;
+      return isLive(sessionId) ? { leftMs: leftMs(sessionId) } : undefined;
     },
     enqueue(record: TaskRecord, ifIdle: boolean): TaskRecord {
       const stored = state.tasks.find((task) => task.taskId === record.taskId);
@@ -119,12 +123,12 @@ export function modelStore(now: () => number) {
       const fence = (ownerOf(sessionId)?.fence ?? 0) + 1;
       const until = now() + ttlMs;
       state.owners = state.owners.filter((one) => one.sessionId !== sessionId);
-      state.owners.push({ sessionId, fence, held: true, until });
+      state.owners.push({ sessionId, fence, held: true, until, ttlMs });
       return { sessionId, owner, fence, expiresAt: until };
     },
     renew(lease: Lease, ttlMs: number): boolean {
       const owner = held(lease);
-      if (owner) owner.until = now() + ttlMs;
+      if (owner) Object.assign(owner, { until: now() + ttlMs, ttlMs });
       return owner !== undefined;
     },
     release(lease: Lease): void {
@@ -143,7 +147,7 @@ export function modelStore(now: () => number) {
     deleteSession(sessionId: string): boolean {
       if (rootSession(sessionId) !== sessionId || isLive(sessionId)) throw new Rejected("conflict");
       const owner = ownerOf(sessionId);
-      if (owner) Object.assign(owner, { held: false, until: Math.min(owner.until, now()) });
+      if (owner) Object.assign(owner, { held: false, until: 0 });
       const gone = state.tasks.filter(
         (task) => rootSession(task.sessionId, task.rootTaskId) === sessionId,
       );
