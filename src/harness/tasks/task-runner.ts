@@ -20,8 +20,13 @@ import {
 } from "../../protocol/options.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 
+/** How many conversations one sweep takes up. */
 const batchSize = 100;
 const agentsHint = "Pass agents with the same store: taskRunner({ agents: [lead] }).";
+/** The longest pause before another attempt at a conversation that cannot be taken up. */
+const maxPauseMs = 5 * 60_000;
+/** The time after which an unchanged problem is reported again. */
+const remindMs = 60 * 60_000;
 
 /** Options of a task runner. */
 export interface TaskRunnerOptions {
@@ -32,7 +37,10 @@ export interface TaskRunnerOptions {
   /** The time between sweeps; defaults to two seconds. */
   readonly intervalMs?: number;
   readonly clock?: Clock;
-  /** Called for each session that it could not take up. */
+  /**
+   * Called for a session that cannot be taken up: when the problem appears or changes, then once an hour. The session is
+   * "" when the store fails.
+   */
   readonly onProblem?: (sessionId: string, error: unknown) => void;
 }
 
@@ -71,15 +79,9 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   const process = processOf(store);
   const stop = new AbortController();
   const working = new Map<string, Promise<void>>();
+  const pauses = new Pauses(clock, intervalMs, options.onProblem);
+  const approvals = new ApprovalExpiry(store, first, clock);
   let looking: Promise<unknown> = Promise.resolve();
-
-  function takeUp(sessionId: string, owner: AgentSettings): void {
-    if (working.has(sessionId)) return;
-    const done = work(sessionId, owner)
-      .catch((error: unknown) => tell(sessionId, error))
-      .finally(() => working.delete(sessionId));
-    working.set(sessionId, done);
-  }
 
   /** Starts what the conversation has left; resolves when this process has released it. */
   async function work(sessionId: string, owner: AgentSettings): Promise<void> {
@@ -91,22 +93,46 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
     await conversation.closed;
   }
 
-  /** Ignores errors of a takeover by another process and of a shutdown. */
-  function tell(sessionId: string, error: unknown): void {
-    const code = error instanceof RivuletError ? error.code : undefined;
-    if (code === "agent_busy" || code === "shutting_down") return;
-    options.onProblem?.(sessionId, error);
+  /** Starts work on a conversation; returns false when no agent of the runner can do it. */
+  async function takeUp(sessionId: string): Promise<boolean> {
+    try {
+      const tasks = await store.tasks({ sessionId });
+      const root = tasks.at(-1);
+      const owner = root && ownerOf(root);
+      if (owner === undefined) throw unknownAgent(root);
+      const done = work(sessionId, owner)
+        .then(() => pauses.afterWork(sessionId, tasks))
+        .catch((error: unknown) => void pauses.afterError(sessionId, error))
+        .finally(() => working.delete(sessionId));
+      working.set(sessionId, done);
+      return true;
+    } catch (error) {
+      pauses.afterError(sessionId, error);
+      return false;
+    }
   }
 
   async function sweep(): Promise<readonly string[]> {
-    const found = new Set(await expireApprovals(store, first as AgentSettings, clock));
-    for (const sessionId of await store.expired(batchSize)) found.add(sessionId);
-    for (const sessionId of found) {
-      const root = (await store.tasks({ sessionId })).at(-1);
-      const owner = root && ownerOf(root);
-      if (owner) takeUp(sessionId, owner);
-      else tell(sessionId, unknownAgent(root));
+    const found = new Set<string>();
+    const listed = new Set<string>();
+    let started = 0;
+    const look = async (sessionId: string) => {
+      listed.add(sessionId);
+      if (working.has(sessionId) || pauses.isPaused(sessionId)) return;
+      found.add(sessionId);
+      if (await takeUp(sessionId)) started += 1;
+      await turn();
+    };
+    await approvals.expire(pauses, look);
+    // A page is larger than all that is listed already, so conversations that stay do not hide the others.
+    for (let limit = batchSize; ; limit = batchSize + 2 * listed.size) {
+      const page = await store.expired(limit);
+      for (const sessionId of page) {
+        if (started < batchSize && !listed.has(sessionId)) await look(sessionId);
+      }
+      if (started >= batchSize || page.length < limit) break;
     }
+    if (started < batchSize) pauses.keepOnly(listed);
     if (lostTasks === "fail") await Promise.all(working.values());
     return [...found];
   }
@@ -116,8 +142,11 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
     start() {
       const look = async () => {
         while (!stop.signal.aborted) {
-          await sweep().catch((error: unknown) => options.onProblem?.("", error));
-          await clock.sleep(intervalMs, stop.signal).catch(() => {});
+          const pauseMs = await sweep().then(
+            () => intervalMs,
+            (error: unknown) => pauses.afterError("", error),
+          );
+          await clock.sleep(pauseMs, stop.signal).catch(() => {});
         }
       };
       looking = look();
@@ -143,28 +172,151 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   };
 }
 
-/** Posts an answer to every expired approval; resolves to the sessions that can continue. */
-async function expireApprovals(
-  store: Store,
-  { ids }: Pick<AgentSettings, "ids">,
-  clock: Pick<Clock, "now">,
-): Promise<readonly string[]> {
-  const now = clock.now();
-  const suspended = await store.tasks({ status: ["suspended"] });
-  const sessions = new Set<string>();
-  for (const rootTaskId of new Set(suspended.map((record) => record.rootTaskId))) {
-    const waiting = (await waitingTasks(store, { rootTaskId })).map(({ record, approvals }) => ({
+interface Pause {
+  readonly until: number;
+  readonly ms: number;
+  /** The problem, or the state of the tasks if there was none. */
+  readonly reason: string;
+  readonly reportedAt: number;
+}
+
+/** The conversations that stayed as they were after an attempt, with growing pauses before the next one. */
+class Pauses {
+  readonly #clock: Clock;
+  readonly #intervalMs: number;
+  readonly #onProblem: TaskRunnerOptions["onProblem"];
+  readonly #pauses = new Map<string, Pause>();
+
+  constructor(clock: Clock, intervalMs: number, onProblem: TaskRunnerOptions["onProblem"]) {
+    this.#clock = clock;
+    this.#intervalMs = intervalMs;
+    this.#onProblem = onProblem;
+  }
+
+  isPaused(sessionId: string): boolean {
+    const pause = this.#pauses.get(sessionId);
+    if (pause === undefined) return false;
+    const leftMs = pause.until - this.#clock.now();
+    return leftMs > 0 && leftMs <= pause.ms; // More than that is left when the clock was set back.
+  }
+
+  /** Pauses longer each time that work leaves the tasks as they were. */
+  afterWork(sessionId: string, tasks: readonly TaskRecord[]): void {
+    const states = tasks.map(({ taskId, status, committedOutput }) => [
+      taskId,
+      status,
+      committedOutput,
+    ]);
+    this.#pause(sessionId, { reason: JSON.stringify(states), reportedAt: 0, firstMs: 0 });
+  }
+
+  /** Pauses longer each time that the same error appears, and reports it rarely; returns the pause. */
+  afterError(sessionId: string, error: unknown): number {
+    const isRivulet = error instanceof RivuletError;
+    // Another process took over, or this one shuts down.
+    if (isRivulet && (error.code === "agent_busy" || error.code === "shutting_down")) {
+      return this.#intervalMs;
+    }
+    const reason = isRivulet ? `${error.code} ${error.message}` : String(error);
+    const old = this.#pauses.get(sessionId);
+    const now = this.#clock.now();
+    const isReported = old?.reason === reason && Math.abs(now - old.reportedAt) < remindMs;
+    const reportedAt = isReported ? old.reportedAt : now;
+    const ms = this.#pause(sessionId, { reason, reportedAt, firstMs: this.#intervalMs });
+    try {
+      if (!isReported) this.#onProblem?.(sessionId, error);
+    } catch {
+      // A callback that throws must not stop the runner.
+    }
+    return ms;
+  }
+
+  /** Forgets the conversations that are no longer listed. */
+  keepOnly(listed: ReadonlySet<string>): void {
+    for (const sessionId of this.#pauses.keys()) {
+      if (!listed.has(sessionId)) this.#pauses.delete(sessionId);
+    }
+  }
+
+  #pause(
+    sessionId: string,
+    { firstMs, ...cause }: Pick<Pause, "reason" | "reportedAt"> & { readonly firstMs: number },
+  ): number {
+    const old = this.#pauses.get(sessionId);
+    const longer = Math.max(this.#intervalMs, (old?.ms ?? 0) * 2);
+    const ms = Math.min(old?.reason === cause.reason ? longer : firstMs, maxPauseMs);
+    this.#pauses.set(sessionId, { ...cause, ms, until: this.#clock.now() + ms });
+    return ms;
+  }
+}
+
+/** Answers approvals that have expired. It reads the transcripts of a tree again only when it changed or one is due. */
+class ApprovalExpiry {
+  readonly #store: Store;
+  readonly #settings: Pick<AgentSettings, "ids">;
+  readonly #clock: Pick<Clock, "now">;
+  readonly #dueAt = new Map<string, { readonly state: string; readonly at: number }>();
+
+  constructor(store: Store, settings: Pick<AgentSettings, "ids">, clock: Pick<Clock, "now">) {
+    this.#store = store;
+    this.#settings = settings;
+    this.#clock = clock;
+  }
+
+  /** Calls `look` with each root session that can continue. */
+  async expire(pauses: Pauses, look: (sessionId: string) => Promise<void>): Promise<void> {
+    const trees = Map.groupBy(
+      await this.#store.tasks({ status: ["suspended"] }),
+      ({ rootTaskId }) => rootTaskId,
+    );
+    for (const rootTaskId of this.#dueAt.keys()) {
+      if (!trees.has(rootTaskId)) this.#dueAt.delete(rootTaskId);
+    }
+    for (const [rootTaskId, records] of trees) {
+      const state = records
+        .map(({ taskId, committedOutput, workedMs }) => [taskId, committedOutput, workedMs])
+        .join();
+      const due = this.#dueAt.get(rootTaskId);
+      if (due?.state === state && due.at > this.#clock.now()) continue;
+      try {
+        const sessionId = await this.#expireTree(rootTaskId, state);
+        if (sessionId !== undefined) await look(sessionId);
+      } catch (error) {
+        const root = records.find(({ taskId }) => taskId === rootTaskId);
+        const { sessionId } = root ?? (records[0] as TaskRecord);
+        const pauseMs = pauses.afterError(sessionId, error);
+        this.#dueAt.set(rootTaskId, { state, at: this.#clock.now() + pauseMs });
+      }
+      await turn();
+    }
+  }
+
+  /** Returns the root session if an approval has expired. */
+  async #expireTree(rootTaskId: string, state: string): Promise<string | undefined> {
+    const now = this.#clock.now();
+    const all = await waitingTasks(this.#store, { rootTaskId });
+    const times = all.flatMap(({ approvals }) =>
+      approvals.map(({ expiresAt = Number.POSITIVE_INFINITY }) => expiresAt),
+    );
+    const at = Math.min(...times, Number.POSITIVE_INFINITY);
+    if (at > now) {
+      this.#dueAt.set(rootTaskId, { state, at });
+      return undefined;
+    }
+    const waiting = all.map(({ record, approvals }) => ({
       record,
       approvals: approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now),
     }));
     const expired = waiting.flatMap(({ approvals }) => approvals);
-    if (expired.length === 0) continue;
     const answers = expired.map((one) => ({ ...one.deny(), decision: "expire" as const }));
-    await store.post(answerRows(ids, answers, waiting));
-    const root = await store.task(rootTaskId);
-    if (root) sessions.add(root.sessionId);
+    await this.#store.post(answerRows(this.#settings.ids, answers, waiting));
+    return (await this.#store.task(rootTaskId))?.sessionId;
   }
-  return [...sessions];
+}
+
+/** Lets the event loop turn between conversations. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function settingsOf(agent: Agent): AgentSettings {
