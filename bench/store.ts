@@ -226,6 +226,30 @@ async function benchResume(perCommit: number): Promise<void> {
   );
 }
 
+/** Commits to all logs at once; prints the longest time in which the event loop did not turn. */
+async function benchStall(count: number): Promise<void> {
+  const store = sqliteStore(join(folder, `stall-${count}.db`));
+  const logs = await liveLogsOf(store, count);
+  let longest = 0;
+  let last = performance.now();
+  let isOver = false;
+  const turn = () => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+    if (!isOver) setImmediate(turn);
+  };
+  for (let round = 0; round < rounds; round++) {
+    const commits = logs.map((live) => store.commit({ ...live, ...kinds.steps(live) }));
+    last = performance.now();
+    isOver = false;
+    setImmediate(turn);
+    await Promise.all(commits);
+    isOver = true;
+  }
+  await store.close();
+  console.log(`${format(count)} sessions commit at once: longest stall ${longest.toFixed(0)} ms`);
+}
+
 try {
   console.log(`appends of one event each; every writer waits for its own (median of ${rounds})\n`);
   for (const count of liveLogs) await benchAppends(count, "deltas");
@@ -233,6 +257,8 @@ try {
   const half = (resumed / 2).toLocaleString("en");
   console.log(`\nresume: ${half} events from the middle of ${resumed.toLocaleString("en")}\n`);
   for (const perCommit of [1, 20]) await benchResume(perCommit);
+  console.log();
+  for (const count of [200, 2_000]) await benchStall(count);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

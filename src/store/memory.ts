@@ -27,6 +27,10 @@ import {
 } from "./task-queue.ts";
 import { createWatchers } from "./watchers.ts";
 
+const maxCommitsPerTurn = 32;
+/** Not looked up at each call, because fake timers in a test must not stop the store. */
+const { setImmediate: afterTurn } = globalThis;
+
 /** The options of a memory store. */
 export interface MemoryStoreOptions {
   /** The clock for leases and dates; defaults to the system clock. */
@@ -51,6 +55,22 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   const inbox = memoryInbox(conversationOf);
   const watchers = createWatchers();
   let closed = false;
+  /** How many commits there were since the event loop last turned. */
+  let commits = 0;
+
+  /**
+   * Lets the event loop turn after some commits: with an instant model everything else is microtasks, and no timer
+   * would ever run.
+   */
+  async function turn(): Promise<void> {
+    if (commits === 0) {
+      afterTurn(() => {
+        commits = 0;
+      });
+    }
+    commits += 1;
+    if (commits > maxCommitsPerTurn) await new Promise((resolve) => afterTurn(resolve));
+  }
 
   function assertOpen(): void {
     if (closed) throw storeClosed();
@@ -246,6 +266,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       }
       for (const post of commit.posts ?? []) putPost(post);
       for (const id of commit.taken ?? []) takePost(id);
+      await turn();
     },
 
     async enqueue(record, { ifIdle = false } = {}) {
