@@ -23,6 +23,11 @@ export function checksumOf(columns: readonly Value[], content: string | Uint8Arr
   return isContent ? crc32(content, crc32(JSON.stringify(columns))) : -1;
 }
 
+/** The checksum of a text at a place: cheaper than `checksumOf`, for the tables with the most rows. */
+export function checksumAt(parent: number, position: number, text: string): number {
+  return typeof text === "string" ? crc32(text, (Math.imul(parent, 31) + position) >>> 0) : -1;
+}
+
 /** Throws `store_corrupt` unless a row has the checksum. */
 export function assertIntact(row: Checked, checksum: number, name: () => string): void {
   if (row.checksum !== checksum) throw storeCorrupt(`${name()} is damaged.`);
@@ -65,7 +70,7 @@ const checkedColumns: Readonly<
   Record<string, { readonly columns: string; readonly content?: string }>
 > = {
   leases: { columns: "session_id fence held until ttl" },
-  logs: { columns: "log session_id last trimmed_through" },
+  logs: { columns: "log session_id trimmed_through" },
   batches: { columns: "log last", content: "events" },
   sessions: {
     columns:
@@ -87,7 +92,9 @@ const checkedColumns: Readonly<
 export function checksumOfRow(table: string, row: Readonly<Record<string, Value>>): number {
   const { columns = "", content } = checkedColumns[table] ?? {};
   const values = columns.split(" ").map((name) => row[name] as Value);
-  return checksumOf(values, content === undefined ? "" : (row[content] as string));
+  const text = content === undefined ? "" : (row[content] as string);
+  if (table !== "batches" && table !== "messages") return checksumOf(values, text);
+  return checksumAt(values[0] as number, values[1] as number, text);
 }
 
 /**

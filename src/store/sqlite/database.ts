@@ -21,6 +21,8 @@ export interface Database {
   all<Row>(sql: string, ...values: readonly Value[]): Row[];
   /** Iterates over rows; the loop must end before the next write. */
   each<Row>(sql: string, ...values: readonly Value[]): Iterable<Row>;
+  /** Like `each`, with rows as arrays: twice as fast, for the tables with the most rows. */
+  tuples<Tuple>(sql: string, ...values: readonly Value[]): Iterable<Tuple>;
   /** Returns the number of changed rows. */
   run(sql: string, ...values: readonly Value[]): number;
   /** Runs statements without preparing them. */
@@ -68,6 +70,11 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
       prepared(sql, values).all(...values) as Row[],
     each: <Row>(sql: string, ...values: readonly Value[]) =>
       prepared(sql, values).iterate(...values) as Iterable<Row>,
+    tuples<Tuple>(sql: string, ...values: readonly Value[]) {
+      const statement = prepared(sql, values);
+      statement.setReturnArrays(true);
+      return statement.iterate(...values) as Iterable<Tuple>;
+    },
     run: (sql, ...values) => Number(prepared(sql, values).run(...values).changes),
     script: (sql) => connection.exec(sql),
     scriptOnSchema(sql) {
@@ -85,9 +92,10 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
     assertOnDisk() {
       for (const name of [file, `${file}-wal`]) {
         const inode = statSync(name, { throwIfNoEntry: false })?.ino;
+        // After a disk error SQLite may write without a write-ahead log.
         const first = inodes.get(name) ?? inode;
-        if (inode === undefined || inode !== first) throw removed(name);
-        inodes.set(name, inode);
+        if (inode !== first || (inode === undefined && name === file)) throw removed(name);
+        if (inode !== undefined) inodes.set(name, inode);
       }
     },
     get isInTransaction() {

@@ -74,7 +74,8 @@ export function voidLeases(database: Database, sessionId: string, now: number): 
 
 /** Whether this is the newest lease of its conversation and not released. */
 export function holds(database: Database, lease: Lease): boolean {
-  return isHeld(rowOf(database, lease.sessionId), lease);
+  const sql = "SELECT fence, held FROM leases WHERE session_id = ?";
+  return isHeld(database.get<LeaseRow>(sql, lease.sessionId), lease);
 }
 
 /** The live lease on a conversation. `isOverlong` says that the clock was set back: `shortenLease` must follow. */

@@ -1,13 +1,23 @@
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { LogSnapshot } from "../../protocol/store.ts";
 import { conflict, cursorExpired } from "../store-error.ts";
-import { assertIntact, type Checked, checksumOf, parseRow, storeCorrupt } from "./damage.ts";
+import {
+  assertIntact,
+  type Checked,
+  checksumAt,
+  checksumOf,
+  parseRow,
+  storeCorrupt,
+} from "./damage.ts";
 import type { Database } from "./database.ts";
 import { recordDeletedBatches } from "./foreign-changes.ts";
 
 // A reader decodes whole rows, so rows are small: reading one event must not decode thousands.
 const maxEvents = 256;
 const maxCharacters = 64 * 1024;
+
+const lastEvent =
+  "coalesce((SELECT max(last) FROM batches WHERE log = logs.number), trimmed_through)";
 
 /** A row of events. Their numbers follow from their places; the stored `sequence_number` is ignored. */
 export interface Batch {
@@ -20,7 +30,7 @@ interface LogRow {
   readonly log: string;
   /** The conversation that writes the log. */
   readonly sessionId: string;
-  /** The number of the last event: a batch that an index hides is a gap. */
+  /** The number of the last event. */
   readonly last: number;
   readonly trimmedThrough: number;
 }
@@ -49,12 +59,17 @@ export function appendBatches(
   { log, sessionId }: { readonly log: string; readonly sessionId: string },
   batches: readonly Batch[],
 ): void {
-  const row = rowOf(database, log) ?? { log, sessionId, last: -1, trimmedThrough: -1 };
+  // Verified only when it matters: a log has more commits than any other row has reads.
+  const row =
+    database.get<Pick<LogRow, "number" | "sessionId" | "last">>(
+      `SELECT number, session_id AS sessionId, ${lastEvent} AS last FROM logs WHERE log = ?`,
+      log,
+    ) ?? createLog(database, log, sessionId);
   if (row.sessionId !== sessionId) {
-    throw conflict(`Log ${log} belongs to conversation ${row.sessionId}.`);
+    const owner = rowOf(database, log)?.sessionId;
+    throw conflict(`Log ${log} belongs to conversation ${owner}.`);
   }
-  const added = batches.reduce((sum, { count }) => sum + count, 0);
-  const number = saveLog(database, { ...row, last: row.last + added });
+  const { number } = row;
   let { last } = row;
   for (const { count, events } of batches) {
     last += count;
@@ -63,54 +78,41 @@ export function appendBatches(
       number,
       last,
       events,
-      checksumOf([number, last], events),
+      checksumAt(number, last, events),
     );
   }
 }
 
-/** Adds or replaces the row of a log; returns its number. */
-function saveLog(database: Database, row: Omit<LogRow, "number"> & { number?: number }): number {
-  const { number, log, sessionId, last, trimmedThrough } = row;
-  const checksum = checksumOfLog(row);
-  if (number === undefined) {
-    const added = database.get<{ number: number }>(
-      `INSERT INTO logs (log, session_id, last, trimmed_through, checksum)
-       VALUES (?, ?, ?, ?, ?) RETURNING number`,
-      log,
-      sessionId,
-      last,
-      trimmedThrough,
-      checksum,
-    ) as { number: number };
-    return added.number;
-  }
-  database.run(
-    "UPDATE logs SET last = ?, trimmed_through = ?, checksum = ? WHERE number = ?",
-    last,
-    trimmedThrough,
-    checksum,
-    number,
-  );
-  return number;
+function createLog(database: Database, log: string, sessionId: string) {
+  const { number } = database.get<{ number: number }>(
+    `INSERT INTO logs (log, session_id, trimmed_through, checksum) VALUES (?, ?, -1, ?)
+     RETURNING number`,
+    log,
+    sessionId,
+    checksumOf([log, sessionId, -1]),
+  ) as { number: number };
+  return { number, sessionId, last: -1 };
 }
 
 function rowOf(database: Database, log: string): LogRow | undefined {
   const row = database.get<LogRow & Checked>(
-    `SELECT number, log, session_id AS sessionId, last, trimmed_through AS trimmedThrough, checksum
+    `SELECT number, log, session_id AS sessionId, trimmed_through AS trimmedThrough, checksum,
+       ${lastEvent} AS last
      FROM logs WHERE log = ?`,
     log,
   );
-  if (row) assertIntact(row, checksumOfLog(row), () => `log ${log}`);
+  if (row) {
+    assertIntact(row, checksumOf([row.log, row.sessionId, row.trimmedThrough]), () => `log ${log}`);
+  }
   return row;
-}
-
-function checksumOfLog({ log, sessionId, last, trimmedThrough }: Omit<LogRow, "number">) {
-  return checksumOf([log, sessionId, last, trimmedThrough]);
 }
 
 /** The number of a log's last event. */
 export function lastOf(database: Database, log: string): number {
-  return rowOf(database, log)?.last ?? -1;
+  const row = rowOf(database, log);
+  if (row === undefined || row.last < 0) return -1;
+  if (row.last > row.trimmedThrough) readEvents(database, log, row.last - 1, 1);
+  return row.last;
 }
 
 /** At most `limit` events with a number above `after`; the cost is in proportion to the result. */
@@ -120,23 +122,28 @@ export function readEvents(
   after: number,
   limit: number,
 ): TaskEvent[] {
-  const row = rowOf(database, log);
+  const row = database.get<Pick<LogRow, "number" | "trimmedThrough">>(
+    "SELECT number, trimmed_through AS trimmedThrough FROM logs WHERE log = ?",
+    log,
+  );
   if (row === undefined) return [];
   const from = Math.max(after, -1);
-  if (from < row.trimmedThrough) throw cursorExpired(log, row.trimmedThrough);
+  if (from < row.trimmedThrough) {
+    throw cursorExpired(log, rowOf(database, log)?.trimmedThrough ?? -1);
+  }
   const events: TaskEvent[] = [];
   if (limit <= 0) return events;
-  const rows = database.each<{ last: number; events: string } & Checked>(
+  const rows = database.tuples<[last: number, events: string, checksum: number]>(
     "SELECT last, events, checksum FROM batches WHERE log = ? AND last > ? ORDER BY last",
     row.number,
     from,
   );
   let next = from + 1;
   const name = () => `event ${next} of log ${log}`;
-  for (const batch of rows) {
-    assertIntact(batch, checksumOf([row.number, batch.last], batch.events), name);
-    const found = parseRow<(TaskEvent & { sequence_number: number })[]>(batch.events, name);
-    let number = batch.last - found.length;
+  for (const [last, text, checksum] of rows) {
+    assertIntact({ checksum }, checksumAt(row.number, last, text), name);
+    const found = parseRow<(TaskEvent & { sequence_number: number })[]>(text, name);
+    let number = last - found.length;
     if (number >= next) throw storeCorrupt(`${name()} is missing.`);
     for (const event of found) {
       number += 1;
@@ -146,7 +153,6 @@ export function readEvents(
       if (events.push(event) >= limit) return events;
     }
   }
-  if (next <= row.last) throw storeCorrupt(`${name()} is missing.`);
   return events;
 }
 
@@ -161,7 +167,12 @@ export function trimEvents(
     throw conflict(`Log ${log} ends at ${row?.last ?? -1}, before ${through}.`);
   }
   if (through <= row.trimmedThrough) return;
-  saveLog(database, { ...row, trimmedThrough: through });
+  database.run(
+    "UPDATE logs SET trimmed_through = ?, checksum = ? WHERE number = ?",
+    through,
+    checksumOf([log, row.sessionId, through]),
+    row.number,
+  );
   database.run(
     "INSERT OR REPLACE INTO snapshots (log, tasks, checksum) VALUES (?, ?, ?)",
     row.number,

@@ -200,17 +200,15 @@ const migrations: readonly ((database: Database) => void)[] = [
     checksum INTEGER NOT NULL
   ) STRICT;
 
-  -- "last" is the number of the last event, so that a missing batch is noticed.
   CREATE TABLE logs (
     number INTEGER PRIMARY KEY,
     log TEXT NOT NULL,
     session_id TEXT NOT NULL,
-    last INTEGER NOT NULL,
     trimmed_through INTEGER NOT NULL,
     checksum INTEGER NOT NULL
   ) STRICT;
 
-  -- The tasks of a trimmed log: too large to be rewritten with its "last".
+  -- The tasks of a trimmed log.
   CREATE TABLE snapshots (
     log INTEGER PRIMARY KEY,
     tasks TEXT NOT NULL,
@@ -284,11 +282,9 @@ const migrations: readonly ((database: Database) => void)[] = [
   INSERT INTO sqlite_sequence (name, seq)
     SELECT 'files', seq FROM sqlite_sequence WHERE name = 'old_files';
   `);
-    const lastEvent = "SELECT max(last) FROM old_batches WHERE log = old_logs.number";
     const selected: Record<string, string> = {
       leases: "*, 10000.0 AS ttl",
-      logs: `number, log, session_id, trimmed_through,
-        coalesce((${lastEvent}), trimmed_through) AS last`,
+      logs: "number, log, session_id, trimmed_through",
     };
     for (const table of tables) copyRows(database, table, selected[table] ?? "*");
     const trimmed = database.all<{ number: number; trimmed_through: number; snapshots: string }>(

@@ -19,6 +19,7 @@ import { conflict, invalidCursor } from "../store-error.ts";
 import {
   assertIntact,
   type Checked,
+  checksumAt,
   checksumOf,
   isDamage,
   onlyIntact,
@@ -123,7 +124,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
           number,
           position,
           text,
-          checksumOf([number, position], text),
+          checksumAt(number, position, text),
         ) as { number: number };
         if (row.parentSessionId !== null) continue;
         indexMessage(database, added.number, { userId: row.userId, words });
@@ -228,27 +229,34 @@ export function readSession(
   from: number,
   limit: number,
 ): Message[] {
-  const session = readRow(database, sessionId);
+  const session = database.get<{ number: number; messages: number }>(
+    "SELECT number, messages FROM sessions WHERE session_id = ?",
+    sessionId,
+  );
   const missing = (what: string) => storeCorrupt(`${what} of session ${sessionId} is missing.`);
   if (session === undefined) {
     if (database.get("SELECT 1 FROM tasks WHERE session_id = ?", sessionId)) throw missing("a row");
     return [];
   }
   const start = Math.max(0, from);
-  const rows = database.all<{ position: number; message: string } & Checked>(
-    `SELECT position, message, checksum FROM messages WHERE session = ? AND position >= ?
+  const rows = database.tuples<[message: string, checksum: number]>(
+    `SELECT message, checksum FROM messages WHERE session = ? AND position >= ?
      ORDER BY position LIMIT ?`,
-    session.number as number,
+    session.number,
     start,
     limit,
   );
+  const messages: Message[] = [];
+  let next = start;
+  const name = () => `message ${next} of session ${sessionId}`;
+  for (const [message, checksum] of rows) {
+    assertIntact({ checksum }, checksumAt(session.number, next, message), name);
+    messages.push(parseRow(message, name));
+    next += 1;
+  }
   const end = limit < 0 ? session.messages : Math.min(session.messages, start + limit);
-  if (rows.length < end - start) throw missing("a message");
-  return rows.map((row, index) => {
-    const name = () => `message ${start + index} of session ${sessionId}`;
-    assertIntact(row, checksumOf([session.number as number, start + index], row.message), name);
-    return parseRow(row.message, name);
-  });
+  if (next < end) throw missing("a message");
+  return messages;
 }
 
 /** Newest first; a child's session is listed only by its id. */
@@ -384,7 +392,7 @@ export function searchMessages(database: Database, query: SearchQuery): SearchMa
   const candidates = onlyIntact(rows, (row): SearchCandidate => {
     const { session, sessionId, position, message } = row;
     const name = () => `message ${position} of session ${sessionId}`;
-    assertIntact(row, checksumOf([session, position], message), name);
+    assertIntact(row, checksumAt(session, position, message), name);
     return { sessionId, index: position, message: parseRow(message, name) };
   });
   // A damaged row may name another user's session.

@@ -36,7 +36,13 @@ export interface PutTask {
 export function putTask(database: Database, { record, text }: EncodedTask): PutTask {
   const { taskId, status, rootTaskId, sessionId } = record;
   const parentSessionId = record.parentSessionId ?? null;
-  const old = rowOf(database, taskId);
+  // Without its record, which is replaced.
+  const old = database.get<Omit<TaskRow, "record">>(
+    `SELECT root_task_id AS rootTaskId, session_id AS sessionId,
+       parent_session_id AS parentSessionId, conversation, status
+     FROM tasks WHERE task_id = ?`,
+    taskId,
+  );
   if (old && isTerminal(old.status) && old.status !== status) {
     throw conflict(`Task ${taskId} has ended as ${old.status}.`);
   }
