@@ -22,7 +22,7 @@ import { createFolder, removeFolder } from "./support/folder.ts";
 const clock = { now: () => 1_700_000_000_000 };
 const conversations = range(0, 20);
 /** The errors for a damaged file. */
-const codes = ["store_corrupt", "store_failed", "store_too_new", "not_a_store"];
+const codes = ["store_corrupt", "store_failed", "store_too_new", "store_too_old", "not_a_store"];
 const pageSize = 4096;
 
 /** Numbers from a seed. */

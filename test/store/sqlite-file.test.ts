@@ -49,10 +49,10 @@ function codeOf(attempt: () => unknown): unknown {
 describe("a database of an earlier version", () => {
   const names = readdirSync(fixtures).filter((name) => name.endsWith(".db"));
 
-  it("has a fixture for every schema version", async () => {
+  it("has a fixture for every schema version from 3 on", async () => {
     await sqliteStore(path).close();
     const [present] = query("PRAGMA user_version") as { user_version: number }[];
-    expect(names).toEqual(range(1, (present?.user_version ?? 0) + 1).map((n) => `schema-${n}.db`));
+    expect(names).toEqual(range(3, (present?.user_version ?? 0) + 1).map((n) => `schema-${n}.db`));
   });
 
   for (const name of names) {
@@ -82,6 +82,14 @@ describe("an incompatible file", () => {
     const before = readFileSync(path);
     expect(() => sqliteStore(path)).toThrow(/schema version 99/);
     expect(codeOf(() => sqliteStore(path))).toBe("store_too_new");
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it("is rejected unchanged when an unreleased version wrote it", async () => {
+    await sqliteStore(path).close();
+    query("PRAGMA user_version = 2");
+    const before = readFileSync(path);
+    expect(codeOf(() => sqliteStore(path))).toBe("store_too_old");
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 

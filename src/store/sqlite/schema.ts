@@ -1,195 +1,19 @@
 import { RivuletError } from "../../protocol/error.ts";
 import { checksumOf, checksumOfRow } from "./damage.ts";
 import { type Database, inTransaction, type Value } from "./database.ts";
-import { indexSession } from "./sessions.ts";
 
 /** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
 
-/** The step at index n migrates version n to version n + 1. Never change a released step; add another. */
-const migrations: readonly ((database: Database) => void)[] = [
-  (database) =>
-    database.script(`
-  -- Times are milliseconds since the epoch; REAL, because a clock may return fractions.
+const schemaVersion = 4;
+/** The oldest version that can be migrated. */
+const oldestVersion = 3;
 
-  -- The last lease of each conversation. Rows stay, so that fences never repeat.
-  CREATE TABLE leases (
-    session_id TEXT PRIMARY KEY,
-    fence INTEGER NOT NULL,
-    held INTEGER NOT NULL,
-    until REAL NOT NULL
-  ) STRICT, WITHOUT ROWID;
-
-  -- session_id is the conversation that writes the log; snapshots replace the events up to trimmed_through.
-  CREATE TABLE logs (
-    number INTEGER PRIMARY KEY,
-    log TEXT NOT NULL UNIQUE,
-    session_id TEXT NOT NULL,
-    trimmed_through INTEGER NOT NULL DEFAULT -1,
-    snapshots TEXT NOT NULL DEFAULT '[]'
-  ) STRICT;
-  CREATE INDEX logs_by_session ON logs (session_id);
-
-  -- JSON arrays of events; "last" is the number of the last event. All logs append to the end of one table, so that a
-  -- commit changes few pages.
-  CREATE TABLE batches (
-    number INTEGER PRIMARY KEY,
-    log INTEGER NOT NULL,
-    last INTEGER NOT NULL,
-    events TEXT NOT NULL
-  ) STRICT;
-  CREATE UNIQUE INDEX batches_by_log ON batches (log, last);
-
-  -- The columns from root_task_id on come from the session's first task.
-  CREATE TABLE sessions (
-    number INTEGER PRIMARY KEY,
-    session_id TEXT NOT NULL UNIQUE,
-    created_at REAL NOT NULL,
-    updated_at REAL NOT NULL,
-    messages INTEGER NOT NULL DEFAULT 0,
-    title TEXT,
-    root_task_id TEXT,
-    parent_session_id TEXT,
-    user_id TEXT,
-    agent_id TEXT
-  ) STRICT;
-  CREATE INDEX sessions_by_user ON sessions (user_id, number) WHERE parent_session_id IS NULL;
-
-  CREATE TABLE messages (
-    session INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    message TEXT NOT NULL
-  ) STRICT;
-  CREATE UNIQUE INDEX messages_by_session ON messages (session, position);
-
-  CREATE TABLE tasks (
-    number INTEGER PRIMARY KEY,
-    task_id TEXT NOT NULL UNIQUE,
-    root_task_id TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    parent_session_id TEXT,
-    status TEXT NOT NULL,
-    record TEXT NOT NULL
-  ) STRICT;
-  CREATE INDEX tasks_by_session ON tasks (session_id);
-  CREATE INDEX tasks_by_parent_session ON tasks (parent_session_id);
-  CREATE INDEX tasks_by_root ON tasks (root_task_id);
-  CREATE INDEX tasks_by_status ON tasks (status);
-
-  -- Taken rows stay, because the first row of an id wins.
-  CREATE TABLE posts (
-    number INTEGER PRIMARY KEY,
-    post_id TEXT NOT NULL UNIQUE,
-    session_id TEXT NOT NULL,
-    root_task_id TEXT,
-    kind TEXT NOT NULL,
-    taken INTEGER NOT NULL DEFAULT 0,
-    post TEXT NOT NULL
-  ) STRICT;
-  CREATE INDEX posts_by_session ON posts (session_id, taken);
-  CREATE INDEX posts_by_root ON posts (root_task_id, taken);
-  CREATE INDEX posts_waiting ON posts (number) WHERE taken = 0;
-
-  -- Each write adds a new row, so that versions never repeat, even after a delete.
-  CREATE TABLE files (
-    version INTEGER PRIMARY KEY AUTOINCREMENT,
-    path TEXT NOT NULL UNIQUE,
-    size INTEGER NOT NULL,
-    modified_at REAL NOT NULL,
-    data BLOB NOT NULL
-  ) STRICT;
-  `),
-  (database) => {
-    database.script(`
-  -- Messages with an explicit number, which VACUUM does not change.
-  DROP INDEX messages_by_session;
-  ALTER TABLE messages RENAME TO unnumbered_messages;
-  CREATE TABLE messages (
-    number INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    message TEXT NOT NULL
-  ) STRICT;
-  INSERT INTO messages (session, position, message)
-    SELECT session, position, message FROM unnumbered_messages ORDER BY rowid;
-  DROP TABLE unnumbered_messages;
-  CREATE UNIQUE INDEX messages_by_session ON messages (session, position);
-
-  -- The words of the messages in listed sessions, with the user of each, by message number. The words are normalized
-  -- before they are inserted, so the simplest tokenizer is enough.
-  CREATE VIRTUAL TABLE search USING fts5(
-    owner, words, content = '', contentless_delete = 1, tokenize = 'ascii'
-  );
-  `);
-    const sessions = database.all<{ number: number }>("SELECT number FROM sessions");
-    for (const { number } of sessions) indexSession(database, number);
-  },
-  (database) =>
-    database.script(`
-  -- Tasks and posts with their conversation. The columns have no default, so that a process with an older version fails
-  -- instead of writing rows that queries do not find.
-  ALTER TABLE tasks RENAME TO old_tasks;
-  CREATE TABLE tasks (
-    number INTEGER PRIMARY KEY,
-    task_id TEXT NOT NULL UNIQUE,
-    root_task_id TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    parent_session_id TEXT,
-    conversation TEXT NOT NULL,
-    status TEXT NOT NULL,
-    record TEXT NOT NULL
-  ) STRICT;
-  INSERT INTO tasks
-    SELECT task.number, task.task_id, task.root_task_id, task.session_id, task.parent_session_id,
-      coalesce(root.session_id, task.session_id), task.status, task.record
-    FROM old_tasks AS task LEFT JOIN old_tasks AS root ON root.task_id = task.root_task_id;
-  DROP TABLE old_tasks;
-  CREATE INDEX tasks_by_session ON tasks (session_id, status);
-  CREATE INDEX tasks_by_conversation ON tasks (conversation, status);
-  CREATE INDEX tasks_by_parent_session ON tasks (parent_session_id);
-  CREATE INDEX tasks_by_root ON tasks (root_task_id);
-  CREATE INDEX tasks_by_status ON tasks (status);
-
-  -- task_id is the task that a row is for.
-  ALTER TABLE posts RENAME TO old_posts;
-  CREATE TABLE posts (
-    number INTEGER PRIMARY KEY,
-    post_id TEXT NOT NULL UNIQUE,
-    session_id TEXT NOT NULL,
-    root_task_id TEXT,
-    task_id TEXT,
-    conversation TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    taken INTEGER NOT NULL DEFAULT 0,
-    post TEXT NOT NULL
-  ) STRICT;
-  INSERT INTO posts
-    SELECT post.number, post.post_id, post.session_id, post.root_task_id,
-      CASE WHEN post.kind IN ('answer', 'cancel')
-        AND json_type(post.post, '$.message.metadata.taskId') = 'text'
-        THEN json_extract(post.post, '$.message.metadata.taskId')
-      END,
-      coalesce(root.session_id, post.session_id), post.kind, post.taken, post.post
-    FROM old_posts AS post
-    LEFT JOIN sessions AS session ON session.session_id = post.session_id
-    LEFT JOIN tasks AS root ON root.task_id = coalesce(post.root_task_id, session.root_task_id);
-  DROP TABLE old_posts;
-  CREATE INDEX posts_by_session ON posts (session_id, taken);
-  CREATE INDEX posts_by_root ON posts (root_task_id, taken);
-  CREATE INDEX posts_by_conversation ON posts (conversation) WHERE taken = 0;
-
-  -- The keys that each of the last transactions changed, as a JSON array, for the watchers of other connections.
-  CREATE TABLE changes (
-    number INTEGER PRIMARY KEY,
-    keys TEXT NOT NULL
-  ) STRICT;
-  `),
-  (database) => {
-    // The columns have no default, for the same reason.
-    const tables = ["leases", "logs", "batches", "sessions", "messages", "tasks", "posts", "files"];
-    for (const table of tables) database.script(`ALTER TABLE ${table} RENAME TO old_${table}`);
-    database.script(`
+// Times are milliseconds since the epoch; REAL, because a clock may return fractions. No column has a default, so that a
+// process with an older version fails instead of writing rows without it.
+const tables = `
   -- A checksum in every row. A lease has its time to live, so that it can be shortened after the clock is set back.
+  -- Rows stay, so that fences never repeat.
   CREATE TABLE leases (
     number INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
@@ -200,6 +24,7 @@ const migrations: readonly ((database: Database) => void)[] = [
     checksum INTEGER NOT NULL
   ) STRICT;
 
+  -- session_id is the conversation that writes the log; a snapshot replaces the events up to trimmed_through.
   CREATE TABLE logs (
     number INTEGER PRIMARY KEY,
     log TEXT NOT NULL,
@@ -215,6 +40,8 @@ const migrations: readonly ((database: Database) => void)[] = [
     checksum INTEGER NOT NULL
   ) STRICT;
 
+  -- JSON arrays of events; "last" is the number of the last event. All logs append to the end of one table, so that a
+  -- commit changes few pages.
   CREATE TABLE batches (
     number INTEGER PRIMARY KEY,
     log INTEGER NOT NULL,
@@ -223,6 +50,7 @@ const migrations: readonly ((database: Database) => void)[] = [
     checksum INTEGER NOT NULL
   ) STRICT;
 
+  -- The columns from root_task_id on come from the session's first task.
   CREATE TABLE sessions (
     number INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
@@ -257,6 +85,7 @@ const migrations: readonly ((database: Database) => void)[] = [
     checksum INTEGER NOT NULL
   ) STRICT;
 
+  -- Taken rows stay, because the first row of an id wins. task_id is the task that a row is for.
   CREATE TABLE posts (
     number INTEGER PRIMARY KEY,
     post_id TEXT NOT NULL,
@@ -270,6 +99,7 @@ const migrations: readonly ((database: Database) => void)[] = [
     checksum INTEGER NOT NULL
   ) STRICT;
 
+  -- Each write adds a new row, so that versions never repeat, even after a delete.
   CREATE TABLE files (
     version INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL,
@@ -279,27 +109,22 @@ const migrations: readonly ((database: Database) => void)[] = [
     data_checksum INTEGER NOT NULL,
     checksum INTEGER NOT NULL
   ) STRICT;
-  INSERT INTO sqlite_sequence (name, seq)
-    SELECT 'files', seq FROM sqlite_sequence WHERE name = 'old_files';
-  `);
-    const selected: Record<string, string> = {
-      leases: "*, 10000.0 AS ttl",
-      logs: "number, log, session_id, trimmed_through",
-    };
-    for (const table of tables) copyRows(database, table, selected[table] ?? "*");
-    const trimmed = database.all<{ number: number; trimmed_through: number; snapshots: string }>(
-      "SELECT number, trimmed_through, snapshots FROM old_logs WHERE trimmed_through >= 0",
-    );
-    for (const { number, trimmed_through, snapshots } of trimmed) {
-      database.run(
-        "INSERT INTO snapshots (log, tasks, checksum) VALUES (?, ?, ?)",
-        number,
-        snapshots,
-        checksumOf([number, trimmed_through], snapshots),
-      );
-    }
-    for (const table of tables) database.script(`DROP TABLE old_${table}`);
-    database.script(`
+`;
+
+// The words of the messages in listed sessions, with the user of each, by message number. The words are normalized before
+// they are inserted, so the simplest tokenizer is enough. "changes" has the keys that each of the last transactions
+// changed, as a JSON array, for the watchers of other connections.
+const derivedTables = `
+  CREATE VIRTUAL TABLE search USING fts5(
+    owner, words, content = '', contentless_delete = 1, tokenize = 'ascii'
+  );
+  CREATE TABLE changes (
+    number INTEGER PRIMARY KEY,
+    keys TEXT NOT NULL
+  ) STRICT;
+`;
+
+const indexes = `
   -- No UNIQUE in the tables: a named index can be rebuilt when its pages are damaged.
   CREATE UNIQUE INDEX leases_by_session ON leases (session_id);
   CREATE UNIQUE INDEX logs_by_name ON logs (log);
@@ -319,9 +144,35 @@ const migrations: readonly ((database: Database) => void)[] = [
   CREATE INDEX posts_by_session ON posts (session_id, taken);
   CREATE INDEX posts_by_root ON posts (root_task_id, taken);
   CREATE INDEX posts_by_conversation ON posts (conversation) WHERE taken = 0;
+`;
+
+/** Adds checksums and the time to live of leases, and moves snapshots to a table of their own. */
+function migrateFrom3(database: Database): void {
+  const renamed = ["leases", "logs", "batches", "sessions", "messages", "tasks", "posts", "files"];
+  for (const table of renamed) database.script(`ALTER TABLE ${table} RENAME TO old_${table}`);
+  database.script(`${tables}
+    INSERT INTO sqlite_sequence (name, seq)
+      SELECT 'files', seq FROM sqlite_sequence WHERE name = 'old_files';
   `);
-  },
-];
+  const selected: Record<string, string> = {
+    leases: "*, 10000.0 AS ttl",
+    logs: "number, log, session_id, trimmed_through",
+  };
+  for (const table of renamed) copyRows(database, table, selected[table] ?? "*");
+  const trimmed = database.all<{ number: number; trimmed_through: number; snapshots: string }>(
+    "SELECT number, trimmed_through, snapshots FROM old_logs WHERE trimmed_through >= 0",
+  );
+  for (const { number, trimmed_through, snapshots } of trimmed) {
+    database.run(
+      "INSERT INTO snapshots (log, tasks, checksum) VALUES (?, ?, ?)",
+      number,
+      snapshots,
+      checksumOf([number, trimmed_through], snapshots),
+    );
+  }
+  for (const table of renamed) database.script(`DROP TABLE old_${table}`);
+  database.script(indexes);
+}
 
 /** Copies the rows of a renamed table with their checksums, a page at a time. */
 function copyRows(database: Database, table: string, selected: string): void {
@@ -346,8 +197,6 @@ function copyRows(database: Database, table: string, selected: string): void {
   }
 }
 
-const schemaVersion = migrations.length;
-
 /** Whether a database is empty or has an older schema; throws when it is newer or belongs to another program. */
 export function needsMigration(database: Database): boolean {
   return inTransaction(database, "BEGIN", () => versionOf(database)) < schemaVersion;
@@ -357,7 +206,9 @@ export function needsMigration(database: Database): boolean {
 export function migrate(database: Database): void {
   inTransaction(database, "BEGIN IMMEDIATE", () => {
     // Read again under the lock, because another process may have migrated the database.
-    for (const migration of migrations.slice(versionOf(database))) migration(database);
+    const version = versionOf(database);
+    if (version === 0) database.script(tables + derivedTables + indexes);
+    else if (version < schemaVersion) migrateFrom3(database);
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);
   });
@@ -373,7 +224,12 @@ function versionOf(database: Database): number {
       hint: "Pass another path for the store.",
     });
   }
-  if (version <= schemaVersion) return version;
+  if (version >= oldestVersion && version <= schemaVersion) return version;
+  if (version < oldestVersion) {
+    throw new RivuletError("store_too_old", `The database has schema version ${version}.`, {
+      hint: "An unreleased version of Rivulet wrote it. Pass another path.",
+    });
+  }
   throw new RivuletError(
     "store_too_new",
     `The database has schema version ${version}; this version of Rivulet supports up to ${schemaVersion}.`,

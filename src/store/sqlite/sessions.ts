@@ -321,7 +321,7 @@ function indexMessage(
 }
 
 /** Indexes the messages of a session for its user; removes them when the session is a child's. */
-export function indexSession(database: Database, session: number): void {
+function indexSession(database: Database, session: number): void {
   unindexSession(database, session);
   const owner = database.get<{ user_id: string | null }>(
     "SELECT user_id FROM sessions WHERE number = ? AND parent_session_id IS NULL",
