@@ -244,6 +244,7 @@ async function benchStall(count: number): Promise<void> {
     isOver = false;
     setImmediate(turn);
     await Promise.all(commits);
+    await new Promise((resolve) => setImmediate(resolve)); // Until the turn after the last transaction.
     isOver = true;
   }
   await store.close();

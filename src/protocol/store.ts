@@ -13,7 +13,10 @@ export interface Lease {
   readonly expiresAt: number;
 }
 
-/** Holds logs, tasks, sessions and files. The owner of a conversation commits; any process posts and enqueues. */
+/**
+ * Holds logs, tasks, sessions and files. The owner of a conversation commits; any process posts and enqueues. Damaged
+ * data rejects with `store_corrupt`, and lists across conversations leave it out.
+ */
 export interface Store {
   /** Makes `owner` the only writer of a conversation (root session); undefined while a lease on it is live. */
   acquire(sessionId: string, owner: string, ttlMs: number): Promise<Lease | undefined>;

@@ -14,7 +14,7 @@ import type { Door } from "./door.ts";
 import { followLog } from "./follow.ts";
 
 const pageSize = 1_000;
-const givenUp = new Set(["store_failed", "shutting_down"]);
+const givenUp = new Set(["store_failed", "store_corrupt", "shutting_down"]);
 
 /** A handle on a task: a cursor on its log, not the owner of the work. */
 export class TaskHandle<O> implements Run<O> {
