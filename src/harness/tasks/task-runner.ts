@@ -123,7 +123,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       if (await takeUp(sessionId)) started += 1;
       await turn();
     };
-    await approvals.expire(pauses, look);
+    await approvals.expire(pauses, listed, look);
     // A page is larger than all that is listed already, so conversations that stay do not hide the others.
     for (let limit = batchSize; ; limit = batchSize + 2 * listed.size) {
       const page = await store.expired(limit);
@@ -255,7 +255,10 @@ class ApprovalExpiry {
   readonly #store: Store;
   readonly #settings: Pick<AgentSettings, "ids">;
   readonly #clock: Pick<Clock, "now">;
-  readonly #dueAt = new Map<string, { readonly state: string; readonly at: number }>();
+  readonly #dueAt = new Map<
+    string,
+    { readonly state: string; readonly at: number; readonly failed?: string }
+  >();
 
   constructor(store: Store, settings: Pick<AgentSettings, "ids">, clock: Pick<Clock, "now">) {
     this.#store = store;
@@ -263,8 +266,12 @@ class ApprovalExpiry {
     this.#clock = clock;
   }
 
-  /** Calls `look` with each root session that can continue. */
-  async expire(pauses: Pauses, look: (sessionId: string) => Promise<void>): Promise<void> {
+  /** Calls `look` with each root session that can continue; adds to `listed` those that cannot be read. */
+  async expire(
+    pauses: Pauses,
+    listed: Set<string>,
+    look: (sessionId: string) => Promise<void>,
+  ): Promise<void> {
     const trees = Map.groupBy(
       await this.#store.tasks({ status: ["suspended"] }),
       ({ rootTaskId }) => rootTaskId,
@@ -277,6 +284,7 @@ class ApprovalExpiry {
         .map(({ taskId, committedOutput, workedMs }) => [taskId, committedOutput, workedMs])
         .join();
       const due = this.#dueAt.get(rootTaskId);
+      if (due?.failed !== undefined) listed.add(due.failed);
       if (due?.state === state && due.at > this.#clock.now()) continue;
       try {
         const sessionId = await this.#expireTree(rootTaskId, state);
@@ -284,8 +292,9 @@ class ApprovalExpiry {
       } catch (error) {
         const root = records.find(({ taskId }) => taskId === rootTaskId);
         const { sessionId } = root ?? (records[0] as TaskRecord);
-        const pauseMs = pauses.afterError(sessionId, error);
-        this.#dueAt.set(rootTaskId, { state, at: this.#clock.now() + pauseMs });
+        const at = this.#clock.now() + pauses.afterError(sessionId, error);
+        this.#dueAt.set(rootTaskId, { state, at, failed: sessionId });
+        listed.add(sessionId);
       }
       await turn();
     }

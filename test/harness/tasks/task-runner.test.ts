@@ -134,6 +134,29 @@ describe("a task runner", () => {
     await store.close();
   });
 
+  it("reports a suspended conversation with a damaged transcript once", async () => {
+    const path = join(folder, "transcript.db");
+    const clock = new ManualClock(1_000_000_000);
+    const store = sqliteStore(path, { clock });
+    const lead = leadOn(store, clock);
+    for (const sessionId of ["a", "b"]) await lead.call("Go.", { sessionId });
+    const other = new DatabaseSync(path);
+    other.exec("UPDATE messages SET message = '{}' WHERE number = 1");
+    other.close();
+    const problems: unknown[] = [];
+    const onProblem = (sessionId: string, error: unknown) => problems.push([sessionId, error]);
+    const runner = taskRunner({ agents: [lead], clock, onProblem });
+    for (let n = 0; n < 50; n++) {
+      await runner.sweep();
+      await clock.advance(2_000);
+    }
+    expect(problems).toMatchObject([["a", { code: "store_corrupt" }]]);
+    await clock.advance(3_600_000);
+    expect(await runner.sweep()).toEqual(["b"]);
+    await runner.shutDown();
+    await store.close();
+  });
+
   it("reads the transcripts of suspended tasks once, until an approval expires", async () => {
     const clock = new ManualClock(1_000_000_000);
     const { store, counts } = countingStore(memoryStore({ clock }));
