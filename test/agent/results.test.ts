@@ -137,6 +137,27 @@ describe("a tool that emits", () => {
     ]);
   });
 
+  it("partial images replaces each by the next", async () => {
+    const act = acting((_, { emit }) => {
+      emit(png("AA=="), { partial: true });
+      emit(png("AAE="), { partial: true });
+      emit({ type: "image", source: { url: "https://example.com/last.png" } });
+      emit(png("AAI="), { partial: true });
+      emit("There.");
+      return "painted";
+    });
+    const { item, events } = await result(act);
+    expect(item.block_list).toMatchObject([
+      { type: "image", image_url: { url: "https://example.com/last.png" } },
+      { type: "image", image_url: { url: "data:image/png;base64,AAI=" } },
+      { type: "text", text: "There." },
+    ]);
+    const partials = events.flatMap((event) =>
+      event.type === "task.image.delta" ? [event.partial_image_index] : [],
+    );
+    expect(partials).toEqual([0, 1, 2, 0]);
+  });
+
   it("a blob for an image over 64 KiB, and the bytes to the model", async () => {
     const store = memoryStore();
     const large = Buffer.alloc(100_000, 1).toString("base64");

@@ -1,6 +1,6 @@
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
-import type { ItemStatus, Progress, WireBlock } from "../../protocol/task.ts";
+import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/task.ts";
 import { isSame } from "../base/plain.ts";
 import { placeholders } from "../base/prompts.ts";
 import { toWireBlock } from "../tool/result.ts";
@@ -20,7 +20,7 @@ export interface ResultEnd {
 export const maxStreamedCharacters = 1_000_000;
 const maxProgressCharacters = 4_000;
 
-/** Emits the result item of one call while its tool runs: text, images, files and progress. */
+/** Emits the result item of one call while its tool runs: text, images with previews, files and progress. */
 export class ResultEmitter {
   readonly #emitter: TaskEmitter;
   #place: ItemPlace;
@@ -31,7 +31,8 @@ export class ResultEmitter {
   #blocks: WireBlock[];
   #earlierCount: number;
   #repeated: RepeatedOutput;
-  #isTextOpen = false;
+  #openBlock: "text" | "image" | undefined;
+  #previewCount = 0;
   /** The first half of a surrogate pair, emitted together with the second half. */
   #heldHalf = "";
   #streamed = 0;
@@ -62,14 +63,19 @@ export class ResultEmitter {
     return this.#blocks.length > this.#earlierCount;
   }
 
-  emit(chunk: string | Block): void {
+  /** `partial`: the next image replaces this one. */
+  emit(chunk: string | Block, { partial = false }: { readonly partial?: boolean } = {}): void {
     if (this.#hasEnded) return;
     if (typeof chunk === "string" || chunk.type === "text") {
       this.#addText(this.#repeated.dropFrom(typeof chunk === "string" ? chunk : chunk.text));
       return;
     }
     const block = this.#emitter.storeBytes(toWireBlock(chunk));
-    if (!this.#repeated.drops(block)) this.#addBlock(block);
+    if (this.#repeated.drops(block)) return;
+    if (block.type === "image" && (partial || this.#openBlock === "image")) {
+      this.#addPreview(block);
+      if (!partial) this.#closeBlock();
+    } else this.#addBlock(block);
   }
 
   /** Discards the item and continues in a new one; the reference number stays. */
@@ -82,14 +88,14 @@ export class ResultEmitter {
     this.#blocks = [];
     this.#earlierCount = 0;
     this.#repeated = new RepeatedOutput([]);
-    this.#isTextOpen = false;
+    this.#openBlock = undefined;
     this.#heldHalf = "";
     this.#streamed = 0;
   }
 
   /** Closes the open block and returns the place where the call continues after its suspension. */
   pause(): ItemPlace {
-    this.#closeText();
+    this.#closeBlock();
     this.#hasEnded = true;
     return { ...this.place, blocks: this.#blocks };
   }
@@ -109,7 +115,7 @@ export class ResultEmitter {
 
   end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {
     if (this.#hasEnded) return;
-    this.#closeText();
+    this.#closeBlock();
     this.#hasEnded = true;
     for (const displayed of display) {
       // A task block is the place of the child that this call started, and of no other task.
@@ -130,6 +136,7 @@ export class ResultEmitter {
   }
 
   #addText(text: string): void {
+    if (this.#openBlock === "image") this.#closeBlock();
     const room = maxStreamedCharacters - this.#streamed;
     if (room <= 0) return;
     const isCut = text.length > room;
@@ -139,12 +146,12 @@ export class ResultEmitter {
     this.#heldHalf = whole.slice(cut);
     const delta = whole.slice(0, cut);
     if (delta === "") return;
-    const index = this.#blocks.length - (this.#isTextOpen ? 1 : 0);
-    if (!this.#isTextOpen) {
+    const index = this.#blocks.length - (this.#openBlock === "text" ? 1 : 0);
+    if (this.#openBlock !== "text") {
       const item = this.#withReference({ type: "text", text: "" });
       this.#emitter.emit({ type: "task.text.added", ...this.#at(index), item });
       this.#blocks.push(item);
-      this.#isTextOpen = true;
+      this.#openBlock = "text";
     }
     const block = this.#blocks[index] as WireBlock & { type: "text" };
     this.#blocks[index] = { ...block, text: block.text + delta };
@@ -152,22 +159,39 @@ export class ResultEmitter {
   }
 
   #addBlock(unnumbered: WireBlock): void {
-    this.#closeText();
+    this.#closeBlock();
     const block = this.#withReference(unnumbered);
     this.#emitter.block(this.place, this.#blocks.length, block);
     this.#blocks.push(block);
   }
 
-  /** Emits the open text whole. */
-  #closeText(): void {
+  /** Emits an image that stays open; the next one takes its place. */
+  #addPreview(unnumbered: WireImageBlock): void {
+    if (this.#openBlock !== "image") {
+      this.#closeBlock();
+      const item = this.#withReference({ ...unnumbered, image_url: { url: "" } });
+      this.#emitter.emit({ type: "task.image.added", ...this.#at(this.#blocks.length), item });
+      this.#blocks.push(item);
+      this.#openBlock = "image";
+      this.#previewCount = 0;
+    }
+    const item = this.#withReference(unnumbered);
+    const index = this.#blocks.length - 1;
+    this.#blocks[index] = item;
+    const partial_image_index = this.#previewCount++;
+    this.#emitter.emit({ type: "task.image.delta", ...this.#at(index), partial_image_index, item });
+  }
+
+  /** Emits the open block whole: the text so far, or the last image. */
+  #closeBlock(): void {
     if (this.#heldHalf !== "") {
       this.#heldHalf = "";
       this.#addText("\uFFFD"); // the second half never came
     }
-    if (!this.#isTextOpen) return;
+    if (this.#openBlock === undefined) return;
     const index = this.#blocks.length - 1;
     this.#emitter.block(this.place, index, this.#blocks[index] as WireBlock);
-    this.#isTextOpen = false;
+    this.#openBlock = undefined;
   }
 
   #withReference<B extends WireBlock>(block: B): B {

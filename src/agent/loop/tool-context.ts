@@ -48,10 +48,10 @@ export function toolContext(
     attempt,
     agent: { name: settings.name, agentId: settings.agentId },
     messages: viewOf(task.messages),
-    emit(chunk) {
+    emit(chunk, options = {}) {
       if (signal.aborted) return;
       readArgument("chunk", chunk, is.required(chunkField));
-      shown.emit(chunk);
+      shown.emit(chunk, readOptions("emit()", options, { partial: is.flag }));
       onChunk?.(chunk);
     },
     progress(progress) {

@@ -18,8 +18,8 @@ export interface ToolContext extends ContextLookup {
   readonly attempt: number;
   readonly agent: { readonly name: string; readonly agentId: string };
   readonly messages: readonly Message[];
-  /** Streams text or a block into this call's result; an image may be emitted again in better quality. */
-  emit(chunk: string | Block): void;
+  /** Streams text or a block into this call's result; the next image replaces an image that is `partial`. */
+  emit(chunk: string | Block, options?: { readonly partial?: boolean }): void;
   /** Reports progress; a report without a finite number is ignored. */
   progress(progress: Progress): void;
   /** Suspends the call until its result comes from outside. */

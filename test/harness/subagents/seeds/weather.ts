@@ -21,8 +21,8 @@ const getWeather = tool({
   citable: true,
   execute(_, { emit }) {
     emit(report);
-    emit(picture);
-    emit(picture);
+    emit(picture, { partial: true });
+    emit(picture, { partial: true });
     return [{ type: "text", text: report }, picture];
   },
 });
