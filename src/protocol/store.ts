@@ -71,7 +71,8 @@ export interface Store {
    */
   search(query: SearchQuery): Promise<readonly SearchMatch[]>;
   /**
-   * Deletes a conversation: the transcripts, records, inbox rows and logs of its root session and all descendants.
+   * Deletes a conversation: the transcripts, records, inbox rows, logs and blobs (files below `blobs/<task id>/`) of its
+   * root session and all descendants.
    * Returns false when it does not exist; rejects with `conflict` while it has a live owner, and for a child's session.
    */
   deleteSession(id: string): Promise<boolean>;

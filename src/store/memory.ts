@@ -75,6 +75,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   function assertOpen(): void {
     if (closed) throw storeClosed();
   }
+  const files = memoryFiles(clock, assertOpen);
 
   /** The root session of a task or a post: the session that the lease is on. */
   function conversationOf(row: { rootTaskId?: string; sessionId: string }): string {
@@ -345,7 +346,12 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
         throw conflict(`Session ${id} is part of conversation ${conversation}.`);
       }
       if (leases.isOwned(id)) throw conflict(`Session ${id} has a live owner.`);
-      return deleteConversation(id);
+      const taskIds = tasks.list({ conversation: id }).map(({ taskId }) => taskId);
+      const isDeleted = deleteConversation(id);
+      for (const taskId of taskIds) {
+        for (const { path } of await files.list(`blobs/${taskId}/`)) await files.delete(path);
+      }
+      return isDeleted;
     },
 
     async task(id) {
@@ -363,7 +369,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       return watchers.watch(key, wake);
     },
 
-    files: memoryFiles(clock, assertOpen),
+    files,
 
     memory: {
       maxLogBytes: options.maxLogBytes ?? 64 * 1024 * 1024,

@@ -144,6 +144,12 @@ export function deleteSession(
   for (const { task_id } of tasks) {
     database.run("DELETE FROM tasks WHERE task_id = ?", task_id);
     database.run("DELETE FROM posts WHERE root_task_id = ?", task_id);
+    // "0" follows "/" in the order of paths.
+    database.run(
+      "DELETE FROM files WHERE path >= 'blobs/' || ? || '/' AND path < 'blobs/' || ? || '0'",
+      task_id,
+      task_id,
+    );
     touch("task", task_id);
   }
   const sessions = new Set([sessionId, ...tasks.map((task) => task.session_id)]);

@@ -124,6 +124,19 @@ export function deleteCases({ describe, it }: StoreSuite): void {
       deepEqual(await store.read("task_1", -1, 10), []);
     });
 
+    it("deletes the blobs of its tasks and no other file", async ({ store }) => {
+      await begin(store);
+      const kept = ["blobs/task_10/a", "blobs/task_2/a", "notes/task_1/a"];
+      for (const path of ["blobs/task_1/a", "blobs/call_1/b", ...kept]) {
+        await store.files.put(path, new Uint8Array([1]));
+      }
+      await store.deleteSession("sess_1");
+      deepEqual(
+        (await store.files.list("")).map(({ path }) => path),
+        kept,
+      );
+    });
+
     it("wakes the watchers of the session", async ({ store }) => {
       await begin(store);
       const woken = [
