@@ -66,3 +66,10 @@ export function rivuletErrorOf(thrown: unknown, code = "internal"): RivuletError
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return new RivuletError(code, message, { cause: thrown });
 }
+
+/** The error for a session or a task that does not exist, or that belongs to another user. */
+export function notFound(kind: "session" | "task", id: string): RivuletError<"not_found"> {
+  return new RivuletError("not_found", `There is no ${kind} ${id}.`, {
+    hint: `Pass the id of a ${kind} that was started with the same userId.`,
+  });
+}

@@ -35,8 +35,8 @@ export interface Store {
   expired(limit: number): Promise<readonly string[]>;
   /**
    * Writes all of the commit or nothing; the result is durable when the promise resolves. Rejects with `fenced` when
-   * the lease no longer holds, `agent_busy` when an earlier task precedes `begins`, or `conflict` when the store differs
-   * from what the commit expects.
+   * the lease no longer holds, `agent_busy` when an earlier task precedes `begins`, `not_found` when the session of
+   * `begins` belongs to another user, or `conflict` when the store differs from what the commit expects.
    */
   commit(commit: Commit): Promise<void>;
   /**
@@ -105,7 +105,8 @@ export type WatchKey =
 
 /** Which sessions to list, newest first; a child's session only by its `sessionId`. */
 export interface SessionQuery {
-  readonly userId?: string;
+  /** Only the sessions of this user; null: only those without a user; without it, all sessions. */
+  readonly userId?: string | null;
   readonly sessionId?: string;
   readonly limit: number;
   readonly before?: string;
@@ -114,8 +115,8 @@ export interface SessionQuery {
 /** A search in transcripts. */
 export interface SearchQuery {
   readonly text: string;
-  /** Only the sessions of this user; without it, all sessions. */
-  readonly userId?: string;
+  /** Only the sessions of this user; null: only those without a user; without it, all sessions. */
+  readonly userId?: string | null;
   readonly limit: number;
 }
 

@@ -66,6 +66,6 @@ function listedSessions(
     .filter(([id, { task }]) =>
       sessionId === undefined ? task?.parentSessionId === undefined : id === sessionId,
     )
-    .filter(([, { task }]) => userId === undefined || task?.userId === userId)
+    .filter(([, { task }]) => userId === undefined || (task?.userId ?? null) === userId)
     .reverse();
 }

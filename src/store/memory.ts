@@ -95,6 +95,8 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       }
       changed.set(record.taskId, record);
     }
+    const begun = changed.get(commit.begins ?? "");
+    if (begun) assertSameUser(begun, sessions.get(begun.sessionId)?.task);
     assertCanBegin(commit, { get: tasks.get, unfinished: unfinishedIn });
     const writer = logs.get(commit.log)?.sessionId;
     if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {

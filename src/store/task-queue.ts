@@ -1,4 +1,4 @@
-import { RivuletError } from "../protocol/error.ts";
+import { notFound, RivuletError } from "../protocol/error.ts";
 import type { Post, TaskRecord } from "../protocol/store.ts";
 import { isTerminal, type TaskStatus } from "../protocol/task.ts";
 import { conflict } from "./store-error.ts";
@@ -63,10 +63,7 @@ export function assertSameUser(
   { sessionId, userId }: TaskRecord,
   stored: { readonly userId?: string } | undefined,
 ): void {
-  if (stored === undefined || stored.userId === userId) return;
-  throw new RivuletError("not_found", `Session ${sessionId} does not exist for this user.`, {
-    hint: "Pass the userId that the session was started with, or another sessionId.",
-  });
+  if (stored !== undefined && stored.userId !== userId) throw notFound("session", sessionId);
 }
 
 /** The task that an answer or a cancel is for, if it names one. */

@@ -67,7 +67,11 @@ export function writeCommit(
   const { lease, log, batches } = commit;
   if (!holds(database, lease)) throw fenced(lease.sessionId);
   const sessions = openSessions(database, now);
-  for (const task of commit.tasks) writeTask(database, sessions, task, touch);
+  for (const task of commit.tasks) {
+    const { record } = task;
+    if (record.taskId === commit.begins) assertSameUser(record, userOf(database, record.sessionId));
+    writeTask(database, sessions, task, touch);
+  }
   assertCanBegin({ begins: commit.begins }, statesIn(database));
   if (batches.length > 0) {
     appendBatches(database, { log, sessionId: lease.sessionId }, batches);

@@ -269,7 +269,7 @@ export function listSessions(database: Database, query: SessionQuery): readonly 
     values.push(sessionId);
   }
   if (userId !== undefined) {
-    listed += " AND user_id = ?";
+    listed += " AND user_id IS ?";
     values.push(userId);
   }
   if (before !== undefined) {
@@ -383,7 +383,7 @@ export function searchMessages(database: Database, query: SearchQuery): SearchMa
        FROM search
        JOIN messages AS message ON message.number = search.rowid
        JOIN sessions AS session ON session.number = message.session
-       WHERE search MATCH ? ${userId === undefined ? "" : "AND session.user_id = ?"}
+       WHERE search MATCH ? ${userId === undefined ? "" : "AND session.user_id IS ?"}
        ORDER BY search.rowid DESC LIMIT ${maxRanked}
      )
      ORDER BY session DESC, position DESC`,
@@ -404,11 +404,11 @@ export function searchMessages(database: Database, query: SearchQuery): SearchMa
 }
 
 /** The FTS5 query. It includes the user, so that messages of other users cost nothing. */
-function matchOf(phrases: readonly Phrase[], userId: string | undefined): string {
+function matchOf(phrases: readonly Phrase[], userId: string | null | undefined): string {
   const words = phrases.map(
     (phrase) => `"${phrase.join(" ")}"${isBeginning(phrase.at(-1) ?? "") ? " *" : ""}`,
   );
-  const owner = userId === undefined ? "" : `owner : "${ownerWord(userId)}" AND `;
+  const owner = typeof userId !== "string" ? "" : `owner : "${ownerWord(userId)}" AND `;
   return `${owner}words : (${words.join(" AND ")})`;
 }
 

@@ -140,6 +140,15 @@ export function queueCases({ describe, it }: StoreSuite): void {
         }
         const elsewhere = queued("task_1", { sessionId: "sess_2", ...user(next) });
         await rejects(store.enqueue(elsewhere), { code: "not_found" });
+        const begun = record({ taskId: "task_2", ...user(next) });
+        const messages = [message("mine")];
+        const commit = {
+          tasks: [begun],
+          begins: "task_2",
+          appends: [{ sessionId: "sess_1", at: 0, messages }],
+        };
+        await rejects(commitOnce(store, commit), { code: "not_found" });
+        deepEqual(await store.session("sess_1"), []);
         equal(await store.task("task_2"), undefined);
         await store.enqueue(queued("task_3", user(first)));
         await store.enqueue(queued("task_4", { sessionId: "sess_2", ...user(next) }));

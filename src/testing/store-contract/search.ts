@@ -185,6 +185,7 @@ export function searchCases({ describe, it }: StoreSuite): void {
       deepEqual(await find(store, "river", { userId: "ANN" }), []);
       deepEqual(await find(store, "river", { userId: "an" }), []);
       deepEqual(await find(store, "river", { userId: "" }), []);
+      deepEqual(await find(store, "river", { userId: null }), ["sess_3:0"]);
       deepEqual(await find(store, "river"), ["sess_3:0", "sess_2:0", "sess_1:0"]);
     });
 

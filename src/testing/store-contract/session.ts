@@ -218,12 +218,13 @@ export function sessionCases({ describe, it }: StoreSuite): void {
       await begin(store, "sess_2", "bob");
       await begin(store, "sess_3", "ann");
       await begin(store, "sess_4");
-      const listOf = async (userId: string) =>
+      const listOf = async (userId: string | null) =>
         (await store.sessions({ userId, limit: 10 })).map((info) => info.sessionId);
       deepEqual(await listOf("ann"), ["sess_3", "sess_1"]);
       deepEqual(await listOf("bob"), ["sess_2"]);
       deepEqual(await listOf("ANN"), []);
       deepEqual(await listOf(""), []);
+      deepEqual(await listOf(null), ["sess_4"]);
       equal((await store.sessions({ limit: 10 })).length, 4);
     });
 
