@@ -28,9 +28,8 @@ import {
   settingsKey,
   settingsOf,
 } from "./loop/settings.ts";
-import { waitingTasks } from "./loop/waiting.ts";
 import { agentEventsOf } from "./stream/agent-events.ts";
-import { attach, openDoor } from "./stream/door.ts";
+import { attach, openApprovals, openDoor } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
 
 /** The settings of agents that `agentWith` makes, by the options that stand for them. */
@@ -94,10 +93,9 @@ export class ReActAgent implements Agent {
   }
 
   /** Lists the approvals that wait in a session, at any depth. */
-  async approvals(query: { sessionId: string }): Promise<readonly Approval[]> {
-    const { sessionId } = readOptions("approvals()", query, approvalsFields);
-    const waiting = await waitingTasks(this[settingsKey].store, { conversation: sessionId });
-    return waiting.flatMap(({ approvals }) => approvals);
+  async approvals(query: { sessionId: string; userId?: string }): Promise<readonly Approval[]> {
+    const read = readOptions("approvals()", query, approvalsFields);
+    return openApprovals(this[settingsKey], read);
   }
 }
 

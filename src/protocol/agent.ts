@@ -69,10 +69,12 @@ export interface Answer {
 /** Something in the tree waits for a person or an outside result. */
 export interface Approval {
   readonly id: string;
-  readonly kind: "tool_call" | "external" | "question";
+  /** `stop`: a hook stopped the task before this call, or before it continues. */
+  readonly kind: "tool_call" | "external" | "question" | "stop";
   readonly taskId: string;
   readonly rootTaskId: string;
   readonly path?: string;
+  /** The call that waits; its id and name are empty when a stop concerns no call. */
   readonly call: { readonly id: string; readonly name: string; readonly input: unknown };
   readonly message?: string;
   readonly expiresAt?: number;
@@ -161,7 +163,7 @@ export interface Agent {
     input?: Input,
     options?: RunOptions<S>,
   ): Promise<Reply<OutputOf<S>>>;
-  approvals(query: { sessionId: string }): Promise<readonly Approval[]>;
+  approvals(query: { sessionId: string; userId?: string }): Promise<readonly Approval[]>;
   /** Follows work that exists already and starts none. */
   attach?(target: AttachTarget, options?: AttachOptions): Run<unknown>;
 }

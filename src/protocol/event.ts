@@ -265,16 +265,16 @@ export interface ChildPromoted extends Envelope, OnChild {
   readonly reason: string;
 }
 
-/** A call waits for a decision. */
+/** A call waits for a decision; a `stop` may concern no call. */
 export interface ApprovalRequested extends Envelope {
   readonly type: "task.approval.requested";
   readonly approval_id: string;
   readonly kind: ApprovalKind;
-  readonly call_id: string;
+  readonly call_id?: string;
   readonly item_id?: string;
   readonly output_index?: number;
-  readonly name: string;
-  readonly arguments: string;
+  readonly name?: string;
+  readonly arguments?: string;
   readonly message?: string;
   readonly options?: readonly Decision[];
   readonly response_schema?: Readonly<Record<string, unknown>>;

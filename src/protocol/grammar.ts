@@ -306,9 +306,9 @@ export const logEvents = {
   "task.approval.requested": {
     approval_id: isId,
     kind: "~approval",
-    call_id: isId,
-    name: isText,
-    arguments: isText,
+    "call_id?": isId,
+    "name?": isText,
+    "arguments?": isText,
     ...question,
   },
   "task.approval.resolved": {

@@ -260,8 +260,8 @@ export interface ApprovalState {
   readonly by?: string;
   readonly reason?: string;
 }
-/** The kind of an approval. */
-export type ApprovalKind = "tool_call" | "question" | "external" | "form" | "auth";
+/** The kind of an approval; `stop`: a hook stopped the task before the call, or before it continues. */
+export type ApprovalKind = "tool_call" | "question" | "external" | "form" | "auth" | "stop";
 
 /** A task in the tree; items and blocks keep their shape on the wire. */
 export interface Task {

@@ -7,7 +7,7 @@ export const words = {
   status: ["in_progress", "completed", "failed", "cancelled", "incomplete"],
   end: ["completed", "failed", "cancelled", "incomplete"],
   mode: ["sync", "background"],
-  approval: ["tool_call", "question", "external", "form", "auth"],
+  approval: ["tool_call", "question", "external", "form", "auth", "stop"],
   decision: ["approve", "deny", "edit", "answer", "expire", "cancel"],
   discarded: ["provider_retry", "fallback", "recovered", "edited", "tool_retry"],
   suspended: ["approval", "external", "stop_requested", "child"],

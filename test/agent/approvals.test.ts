@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Answer, Approval, Hook, Input, ReActAgentOptions, Store } from "../../src/index.ts";
+import type {
+  Answer,
+  Approval,
+  Hook,
+  Input,
+  ReActAgentOptions,
+  Store,
+  ToolContext,
+} from "../../src/index.ts";
 import { agentTool, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check.ts";
 import type { Message } from "../../src/protocol/message.ts";
@@ -478,7 +486,7 @@ describe("what does not fit is an error that changes nothing", () => {
     const before = await stateOf(store);
     await expect(agent.call(answer, options)).rejects.toMatchObject({ code: "unknown_approval" });
     await expect(agent.call(answer, { sessionId: "new" })).rejects.toMatchObject({
-      code: "unknown_approval",
+      code: "not_found",
     });
     expect(await stateOf(store)).toBe(before);
     expect(await store.tasks({ sessionId: "new" })).toEqual([]);
@@ -701,34 +709,93 @@ describe("an answer that comes early", () => {
   });
 });
 
-it("whoever answers sees what the call would run with: what is preset, not what the model put in its place", async () => {
-  const sent = { path: "a", owner: "the model" };
-  const input = z.object({ path: z.string(), owner: z.string() });
-  const made = { description: "x", input, preset: { owner: "the operator" } };
+it("shows no preset in approvals, events and transcript, whatever the schema makes of it", async () => {
+  const secret = "the operator's secret";
+  const received: unknown[] = [];
+  const fields = z.object({ path: z.string(), owner: z.string() });
+  const joined = fields.transform(({ path, owner }) => ({ path: `${path} for ${owner}` }));
+  const invalid = fields.refine(({ owner }) => owner === "", {
+    ...{ path: ["owner"], error: `${secret} is invalid` },
+  });
+  const preset = { owner: secret };
+  const input = { path: "a", owner: "the model" };
+  const execute = (given: unknown) => {
+    received.push(given);
+    return "done";
+  };
+  const made = { description: "x", preset, execute };
+  const asking = { ...made, needsApproval: true };
+  const suspending = (_: unknown, { suspend }: ToolContext) => suspend("Why?");
   const { agent, store } = world(
     [
       [
-        { call: "outer", input: sent },
-        { call: "asking", input: sent },
-      ],
+        ...[{ call: "outer" }, { call: "asking" }, { call: "joining" }, { call: "suspending" }],
+        ...[{ call: "stopped" }, { call: "invalid" }],
+      ].map((one) => ({ ...one, input })),
+      "done",
     ],
     {
       tools: [
-        tool({ ...made, name: "outer" }),
-        tool({ ...made, name: "asking", needsApproval: true, execute: () => "done" }),
+        tool({ name: "outer", description: "x", input: fields, preset }),
+        tool({ ...asking, name: "asking", input: fields }),
+        tool({ ...asking, name: "joining", input: joined }),
+        tool({ ...made, name: "suspending", input: fields, execute: suspending }),
+        tool({ ...made, name: "stopped", input: fields, needsApproval: true }),
+        tool({ ...made, name: "invalid", input: invalid }),
       ],
     },
   );
   const { approvals, task } = await agent.call("Go.", options);
-  const listed = await agent.approvals(options);
-  const events = await readLog(store, task.rootTaskId);
+  const expected = Array(5).fill({ path: "a" });
+  expect(approvals.map(({ call }) => call.input)).toEqual(expected);
+  expect((await agent.approvals(options)).map(({ call }) => call.input)).toEqual(expected);
+  const answers = approvals.map((one) => {
+    if (one.kind !== "tool_call") return one.answer("yes");
+    return one.call.name === "stopped" ? one.edit({ path: "b" }) : one.approve();
+  });
+  expect((await agent.call(answers, options)).text).toBe("done");
+  expect(received).toEqual([
+    { path: "a", owner: secret },
+    { path: `a for ${secret}` },
+    { path: "b", owner: secret },
+  ]);
+  const { events, messages, results } = await whatIsLeft(store, { task });
+  expect(results.map(inShort)[0]).toContain("A value that the operator has set");
   const shown = events.flatMap((event) =>
-    event.type === "task.approval.requested" ? [JSON.parse(event.arguments)] : [],
+    event.type === "task.approval.requested" ? [JSON.parse(event.arguments ?? "")] : [],
   );
-  const expected = { path: "a", owner: "the operator" };
-  expect(approvals.map(({ call }) => call.input)).toEqual([expected, expected]);
-  expect(listed.map(({ call }) => call.input)).toEqual([expected, expected]);
-  expect(shown).toEqual([expected, expected]);
+  expect(shown).toEqual(expected);
+  expect(JSON.stringify([events, messages, await store.tasks({ sessionId: "s" })])).not.toContain(
+    secret,
+  );
+});
+
+describe("a suspended reply", () => {
+  it("has only the calls that wait", async () => {
+    const calls = [{ call: "look" }, remove("a"), { call: "question" }, remove("b")];
+    const { agent } = world([["I will. ", ...calls], "done"]);
+    const namesIn = ({ content }: Pick<Message, "content">) =>
+      content.map((block) => (block.type === "tool_use" ? block.name : block.type));
+    const first = await agent.call("Go.", options);
+    expect(first.text).toBe("");
+    expect(namesIn(first)).toEqual(["remove", "question", "remove"]);
+    const second = await agent.call(first.approvals[0]?.approve() as Answer, options);
+    expect(namesIn(second)).toEqual(["question", "remove"]);
+    expect(namesIn(await agent.attach({ sessionId: "s" }).result())).toEqual(namesIn(second));
+  });
+
+  it.each([[undefined], [""], ["  "]])(
+    "says what waits when suspend(%j) says nothing",
+    async (why) => {
+      const pick = tool({
+        ...{ name: "pick", description: "Picks." },
+        execute: (_, context) => context.suspend(why),
+      });
+      const { agent } = world([[{ call: "pick" }], "done"], { tools: [pick] });
+      const { approvals } = await agent.call("Go.", options);
+      expect(only(approvals).message).toBe("pick waits for a result.");
+    },
+  );
 });
 
 it("an answer that is refused while the session is busy leaves nothing behind, also when it is cancelled then", async () => {

@@ -301,10 +301,22 @@ describe("a hook stops the run", () => {
     const first = await agent.call("Go.", options);
     expect(first).toMatchObject({ text: "I will. ", generateReason: "reasoning_stop_requested" });
     expect(first.content.map(({ type }) => type)).toEqual(["text", "tool_use"]);
-    expect(await agent.approvals(options)).toEqual([]);
+    expect(first.approvals).toMatchObject([
+      {
+        kind: "stop",
+        call: { name: "echo", input: { text: "a" } },
+        message: "Continue with echo?",
+      },
+    ]);
+    const waiting = await agent.approvals(options);
+    expect(waiting.map(({ id }) => id)).toEqual(first.approvals.map(({ id }) => id));
     const { results, events } = await whatIsLeft(store, first);
     expect(results).toEqual([]);
-    expect(events.at(-1)).toMatchObject({ type: "task.suspended", reason: "stop_requested" });
+    expect(events.at(-1)).toMatchObject({
+      type: "task.suspended",
+      reason: "stop_requested",
+      approval_ids: waiting.map(({ id }) => id),
+    });
     const second = await agent.call(undefined, options);
     expect(second).toMatchObject({ text: "done", task: first.task });
     expect((await whatIsLeft(store, second)).results.map(inShort)).toEqual(["success: a"]);

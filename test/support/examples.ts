@@ -40,6 +40,7 @@ export const optionalFields: readonly RegExp[] = [
   /^task\.tool_result\.progress (total|message)$/,
   /^task\.child\.started (remote|agent\.name)$/,
   /^task\.child\.finished usage$/,
+  /^task\.approval\.requested (call_id|name|arguments)$/,
   /^task\.approval\.requested (item_id|output_index|message|options|response_schema|expires_at|edited)$/,
   /^task\.approval\.resolved (by|reason)$/,
   /^task\.usage (by_model|cost)$/,

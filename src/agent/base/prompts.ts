@@ -60,6 +60,11 @@ export const toolErrors = {
   },
 } as const;
 
+/** Tells the model that a person denied to go on after a hook stopped it. */
+export function stopDenied(reason = "Nobody accepted it in time."): string {
+  return `The user did not accept your last step: ${reason}`;
+}
+
 /** Results of calls whose arguments are invalid. */
 export const argumentErrors = {
   invalid: (name: string, problems: readonly string[]) =>
@@ -70,6 +75,7 @@ export const argumentErrors = {
   notObject: (kind: string) => `They must be a JSON object, not ${kind}.`,
   forbiddenKey: (key: string) => `The key "${key}" is not allowed.`,
   more: (count: number) => `and ${count} more`,
+  preset: "A value that the operator has set does not match the schema.",
 } as const;
 
 type Groups = Readonly<

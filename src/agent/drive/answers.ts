@@ -5,6 +5,7 @@ import type { AnswerBlock, Message } from "../../protocol/message.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isSame } from "../base/plain.ts";
 import { duplicate, type ReadInput } from "../loop/input.ts";
+import { stopCallId } from "../loop/next.ts";
 import type { WaitingTask } from "../loop/waiting.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 
@@ -37,6 +38,10 @@ export function matchAnswers(
       ...(state !== "success" && { state }),
     })),
   ];
+  for (const { approvalId, decision } of sent) {
+    const isNoCall = byId.get(approvalId)?.call.id === stopCallId;
+    if (isNoCall && decision !== "approve" && decision !== "deny") throw noCallAnswer(approvalId);
+  }
   // An expired approval is denied, whatever the answer says.
   const expired = approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now);
   const isExpired = new Set(expired.map(({ id }) => id));
@@ -48,44 +53,34 @@ export function matchAnswers(
   if (answered.size < given.length) throw duplicate("A call has an answer and a result.");
   if (messages.length === 0) return given;
   const open = approvals.filter(({ id, taskId }) => holding.has(taskId) && !answered.has(id));
-  const stops = waiting.filter(({ record, stop }) => stop && holding.has(record.taskId));
-  if (open.length === 0 && stops.length === 0) return given;
+  if (open.length === 0) return given;
   if (onSuspended === "deny") {
     return [...given, ...open.map((one) => one.deny("The user went on with something else."))];
   }
-  throw sessionSuspended([
-    ...open.map(({ id, call }) => `${call.name} (${id})`),
-    ...stops.map(({ record }) => `a stop of ${record.agentName}`),
-  ]);
+  throw sessionSuspended(open);
 }
 
 /** The session waits for answers and takes no text. */
-export function sessionSuspended(waiting: readonly string[]): RivuletError {
+export function sessionSuspended(waiting: readonly Approval[] = []): RivuletError {
+  const names = waiting.map(({ id, call }) => `${call.name || "a stop"} (${id})`);
   return new RivuletError(
     "session_suspended",
-    `The session waits for ${waiting.join(", ") || "an answer"}.`,
+    `The session waits for ${names.join(", ") || "an answer"}.`,
     { hint: 'Answer these first, or call with onSuspended: "deny" to deny them and continue.' },
   );
 }
 
-/** The inbox rows of answers. Every stop that waits is approved with them: a call is the answer to a stop. */
+/** The inbox rows of answers. */
 export function answerRows(
   ids: IdSource,
   answers: readonly Answer[],
   waiting: readonly WaitingTask[],
 ): readonly Post[] {
-  const rowOf = ({ record }: WaitingTask, block: AnswerBlock): Post => {
-    const { taskId, sessionId, rootTaskId } = record;
-    const id = ids.next("msg");
-    const message: Message = { id, role: "user", content: [block], metadata: { taskId } };
-    const row = { kind: "answer", sessionId, rootTaskId, taskId, message } as const;
-    return { id: `answer:${block.approvalId}`, ...row };
-  };
-  const given = answers.flatMap(({ approvalId, ...answer }) => {
+  return answers.flatMap(({ approvalId, decision, input, output, state, reason, always }) => {
     const task = waiting.find(({ approvals }) => approvals.some(({ id }) => id === approvalId));
     const approval = task?.approvals.find(({ id }) => id === approvalId);
     if (task === undefined || approval === undefined) return [];
-    const { decision, input, output, state, reason, always } = answer;
+    const { taskId, sessionId, rootTaskId } = task.record;
     const block: AnswerBlock = {
       type: "answer",
       approvalId,
@@ -97,14 +92,38 @@ export function answerRows(
       ...(reason !== undefined && { reason }),
       ...(always !== undefined && { always }),
     };
-    return [rowOf(task, block)];
+    const content = [block];
+    const message: Message = { id: ids.next("msg"), role: "user", content, metadata: { taskId } };
+    const row = { kind: "answer", sessionId, rootTaskId, taskId, message } as const;
+    return [{ id: `answer:${approvalId}`, ...row }];
   });
-  const stops = waiting.flatMap((task) => {
-    if (task.stop === undefined) return [];
-    const { approvalId, callId } = task.stop;
-    return [rowOf(task, { type: "answer", approvalId, callId, decision: "approve" })];
+}
+
+/** The stored answer, if an earlier and different one takes the place of this row. */
+export function lostAnswer(row: Post, stored: Post | undefined): readonly LostAnswer[] {
+  const [sent] = row.message?.content ?? [];
+  const [first] = stored?.message?.content ?? [];
+  if (sent?.type !== "answer" || first?.type !== "answer" || sent.decision === "expire") return [];
+  const isEqual = (["decision", "input", "output", "state"] as const).every((field) =>
+    isSame(sent[field], first[field]),
+  );
+  return isEqual ? [] : [{ sent, first }];
+}
+interface LostAnswer {
+  readonly sent: AnswerBlock;
+  readonly first: AnswerBlock;
+}
+
+/** The error for answers that came after others. */
+export function alreadyAnswered(lost: readonly LostAnswer[]): RivuletError {
+  const each = lost.map(
+    ({ sent, first }) =>
+      `approval ${sent.approvalId} was answered before with ${first.decision}, so ${sent.decision} has no effect`,
+  );
+  const message = `${each.join("; ")}.`;
+  return new RivuletError("already_answered", message[0]?.toUpperCase() + message.slice(1), {
+    hint: "Call agent.approvals({ sessionId }) for the open approvals. The rest of this call took effect.",
   });
-  return [...given, ...stops];
 }
 
 /** The inbox rows of text that continues a task. */
@@ -153,6 +172,12 @@ export function checkOutput(
   const asked = outputSchema === undefined ? "no structured output" : "another output schema";
   throw new RivuletError("other_output", `Task ${taskId} was started with ${asked}.`, {
     hint: "Leave `output` out to continue the task, or use another session. Nothing has changed.",
+  });
+}
+
+function noCallAnswer(approvalId: string): RivuletError {
+  return new RivuletError("invalid_input", `Approval ${approvalId} is a stop without a call.`, {
+    hint: "Approve it or deny it with a reason. Nothing has changed.",
   });
 }
 

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { notFound } from "../../protocol/error.ts";
 import { userMessage } from "../../protocol/message.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
@@ -26,19 +26,12 @@ export async function postCancel(
   reason: string,
 ): Promise<readonly TaskRecord[]> {
   const record = await store.task(taskId);
-  if (record === undefined) throw unknownTask(taskId);
+  if (record === undefined) throw notFound("task", taskId);
   const targets = isTerminal(record.status)
     ? unfinishedBelow(await store.tasks({ rootTaskId: record.rootTaskId }), taskId)
     : [record];
   if (targets.length > 0) await store.post(targets.map((target) => cancelRow(target, reason)));
   return targets;
-}
-
-/** There is no such task. */
-export function unknownTask(taskId: string): RivuletError {
-  return new RivuletError("not_found", `There is no task ${taskId}.`, {
-    hint: "Pass the id of a task of this store.",
-  });
 }
 
 /** The reason of a cancel, as it is stored and shown. */

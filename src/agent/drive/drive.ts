@@ -7,7 +7,6 @@ import { type Ending, executorLost, failed } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
 import { fail, runLoop } from "../loop/loop.ts";
-import { stopCallId } from "../loop/next.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
 import { hooksOf, type TaskRun } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
@@ -147,8 +146,11 @@ class Work {
     } catch (thrown) {
       const isLost = lost.signal.aborted;
       const error: unknown = isLost ? lost.signal.reason : thrown;
+      const { depth, status } = this.#drive.record;
+      const isRefused = depth === 0 && status === "queued" && isRefusedBeginning(error);
+      if (!isLost && isRefused) throw error;
       // Only the store fails here: nothing more can be written for certain.
-      if (!isLost && !isRefusedBeginning(error)) this.#conversation.lose(error);
+      if (!isLost) this.#conversation.lose(error);
       const { task } = this.#drive;
       if (task && error instanceof Error) await tellError(task, error);
       throw error;
@@ -232,7 +234,8 @@ class Work {
       if (isAborted && !this.#start.isNew) return cancelQueued(task, this.#cancelRow());
       await beginTask(task, input, this.#start.onBegin);
     } else {
-      await resumeTask(task, resumeReason(task, this.rows), executor.isRelay);
+      const isCancelled = task.controller.signal.aborted;
+      await resumeTask(task, isCancelled ? "cancelled" : "approval_resolved", executor.isRelay);
     }
     onBegun();
     const ending = failure ? await fail(task, failure) : await executor.run(task, input);
@@ -256,19 +259,12 @@ async function tellError(task: TaskRun, error: Error): Promise<void> {
   ).catch(() => {});
 }
 
-function resumeReason({ controller }: TaskRun, rows: readonly Post[]): string {
-  if (controller.signal.aborted) return "cancelled";
-  const isStop = rows.some(({ message }) => {
-    const [block] = message?.content ?? [];
-    return block?.type === "answer" && block.callId === stopCallId;
-  });
-  return isStop ? "stop_answered" : "approval_resolved";
+/** The store refuses to begin a task whose session has an earlier unfinished one, or belongs to another user. */
+export function isRefusedBeginning(error: unknown): boolean {
+  return error instanceof RivuletError && refusals.has(error.code);
 }
 
-/** The store refuses to begin a task whose session has an earlier unfinished one. */
-export function isRefusedBeginning(error: unknown): boolean {
-  return error instanceof RivuletError && error.code === "agent_busy";
-}
+const refusals: ReadonlySet<string> = new Set(["agent_busy", "not_found"]);
 
 /** Resolves when a queued task is the first unfinished one of its session, or is cancelled. */
 async function untilFirst(

@@ -16,6 +16,7 @@ import type { EventBody, ItemPlace } from "../events/emit.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { foldLog } from "../events/fold-log.ts";
 import { blockOf, contentOf, stateOf } from "../events/item-content.ts";
+import { nextStep } from "../loop/next.ts";
 import { settleCall } from "../loop/settle.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { addResultItem, commitStep, controlMessage, iterationOf } from "../loop/task-run.ts";
@@ -205,12 +206,16 @@ export class Mirror {
   }
 
   /** Shows an approval once. */
-  request(request: Partial<ApprovalRequested> & { approval_id: string }, callId: string): void {
+  request(
+    request: Partial<ApprovalRequested> & { approval_id: string },
+    callId: string | undefined,
+  ): void {
     const id = relayedId(request.approval_id);
     if (this.#approvals.has(id)) return;
     this.#approvals.set(id, false);
-    const { item_id: _, output_index: __, ...body } = request;
-    this.#emit({ ...body, type: "task.approval.requested", call_id: callId } as EventBody);
+    const { item_id: _, output_index: __, call_id: ___, name, arguments: text, ...body } = request;
+    const call = callId ? { call_id: callId, name, arguments: text } : {};
+    this.#emit({ ...body, type: "task.approval.requested", ...call } as EventBody);
   }
 
   #resolve(event: ApprovalResolved): void {
@@ -293,6 +298,12 @@ export class Mirror {
     for (const [approval_id, isResolved] of this.#approvals) {
       const resolved = { approval_id, decision: "cancel" } as const;
       if (!isResolved) task.emitter.emit({ type: "task.approval.resolved", ...resolved });
+    }
+    const step = nextStep(task.messages, task.settings.name);
+    if (step.type === "wait" && step.stop) {
+      const { approvalId, callId } = step.stop;
+      const answer = { type: "answer", approvalId, callId, decision: "cancel" } as const;
+      await commitStep(task, { messages: [controlMessage(task, answer)] });
     }
     for (const call of this.pendingCalls())
       await settleCall(task, call, "interrupted", interruptedResult);

@@ -1,9 +1,16 @@
 import type { Agent, Answer, Approval, Run } from "../../protocol/agent.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
-import type { Block, Message, Reply, SuspensionBlock } from "../../protocol/message.ts";
+import type {
+  AnswerBlock,
+  Block,
+  Message,
+  Reply,
+  SuspensionBlock,
+} from "../../protocol/message.ts";
 import type { IncompleteReason } from "../../protocol/task.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
+import { stopDenied } from "../base/prompts.ts";
 import { patienceOf, untilCancelled } from "../base/time.ts";
 import type { Ending, RestingEnding } from "../loop/ending.ts";
 import { cancelled, completed, executorLost, incomplete, suspended } from "../loop/ending.ts";
@@ -12,7 +19,6 @@ import { cancel, fail } from "../loop/loop.ts";
 import { isVisible, nextStep, stopCallId } from "../loop/next.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { commitStep, controlMessage } from "../loop/task-run.ts";
-import { openStop } from "../loop/waiting.ts";
 import { jsonOf } from "../tool/result.ts";
 import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
 import { reasonText } from "./cancel.ts";
@@ -81,14 +87,25 @@ class Relay {
     const arrived = task.messages.slice(length);
     const answers = await this.#answers(arrived);
     if (arrived.length === 0 && answers.length === 0) return this.#recover();
-    return this.#follow(agent.run(answers.length > 0 ? answers : undefined, this.#options()));
+    if (answers.length > 0) return this.#follow(agent.run(answers, this.#options()));
+    // The agent lists no approval for its stop: a call without input approves it, text denies it.
+    const denied = answersIn(arrived).find(({ decision }) => decision !== "approve");
+    if (denied === undefined) return this.#follow(agent.run(undefined, this.#options()));
+    const options = { ...this.#options(), onSuspended: "deny" } as const;
+    return this.#follow(agent.run(stopDenied(denied.reason), options));
   }
 
   /** Reads the agent's events from the beginning; the mirror skips those that the log has. */
   async #recover(): Promise<Reply<unknown>> {
     const follow = (run: Run<unknown>) =>
       this.#follow(run, run.events({ after: -1, until: "tree" }));
+    const waiting = await this.#approvals().catch(() => []);
+    // A call without input would approve a stop.
+    const isStopped = waiting.some(({ kind }) => kind === "stop");
     try {
+      const stopped = isStopped ? this.#attach() : undefined;
+      if (stopped) return await follow(stopped);
+      if (isStopped) throw executorLost();
       return await follow(this.#agent.run(undefined, this.#options())).catch((error: unknown) => {
         // The agent may have finished while no process followed it.
         const isFinished = rivuletErrorOf(error).code === "nothing_to_resume";
@@ -112,16 +129,21 @@ class Relay {
   }
 
   #attach(): Run<unknown> | undefined {
+    const { sessionId, ...user } = this.#session();
+    return this.#agent.attach?.({ sessionId }, user);
+  }
+
+  #approvals(): Promise<readonly Approval[]> {
+    return this.#agent.approvals(this.#session());
+  }
+
+  #session() {
     const { userId } = this.#task.record;
-    const target = { sessionId: this.#sessionId };
-    return this.#agent.attach?.(target, userId === undefined ? {} : { userId });
+    return { sessionId: this.#sessionId, ...(userId !== undefined && { userId }) };
   }
 
   #options() {
-    const { userId } = this.#task.record;
-    const { signal } = this.#stop;
-    const session = { sessionId: this.#sessionId, ...(userId !== undefined && { userId }) };
-    return { ...session, signal, until: "tree" } as const;
+    return { ...this.#session(), signal: this.#stop.signal, until: "tree" } as const;
   }
 
   /** Copies events until the run rests. A process that may no longer write does not cancel the run. */
@@ -165,13 +187,10 @@ class Relay {
 
   /** The answers to send: those that arrived now, and earlier ones that a crash kept from the agent. */
   async #answers(arrived: readonly Message[]): Promise<readonly Answer[]> {
-    const answersIn = (messages: readonly Message[]) =>
-      messages.flatMap(({ content }) => content.filter((block) => block.type === "answer"));
     const given = answersIn(this.#mirror.messages());
     const unsent = new Set(answersIn(arrived).map(({ approvalId }) => approvalId));
     if (given.some(({ approvalId }) => !unsent.has(approvalId))) {
-      const waiting = await this.#agent.approvals({ sessionId: this.#sessionId });
-      for (const { id } of waiting) unsent.add(relayedId(id));
+      for (const { id } of await this.#approvals()) unsent.add(relayedId(id));
     }
     return given.flatMap(({ callId: _, by: __, ...answer }) => {
       const target = this.#suspensionOf(answer.approvalId)?.metadata?.relayed;
@@ -228,10 +247,7 @@ class Relay {
     const task = this.#task;
     const mirror = this.#mirror;
     await mirror.closeTurn();
-    const approvals =
-      reply.approvals?.length > 0
-        ? reply.approvals
-        : await this.#agent.approvals({ sessionId: this.#sessionId });
+    const approvals = reply.approvals?.length > 0 ? reply.approvals : await this.#approvals();
     const pending = new Set(mirror.pendingCalls().map(({ id }) => id));
     const byCall = new Map<string, Approval>();
     const calls = approvals.flatMap((approval): readonly Block[] => {
@@ -241,18 +257,18 @@ class Relay {
       // A call waits for one approval at a time.
       if (byCall.has(callId)) return [];
       byCall.set(callId, approval);
-      return pending.has(callId) ? [] : [{ type: "tool_use", id, name, input }];
+      return callId === stopCallId || pending.has(callId)
+        ? []
+        : [{ type: "tool_use", id, name, input }];
     });
     await mirror.say([...this.#unsaid(reply), ...calls]);
     const messages = [...byCall].flatMap(([callId, approval]) => this.#ask(callId, approval));
-    if (byCall.size === 0 && openStop(task.messages) === undefined) {
-      const isActing = reply.generateReason === "acting_stop_requested";
-      const approvalId = task.settings.ids.next("apr");
-      const stop = { type: "suspension", kind: "stop", callId: stopCallId, approvalId } as const;
-      messages.push(controlMessage(task, isActing ? { ...stop, reason: "acting" } : stop));
-    }
+    const { name } = task.settings;
+    const before = nextStep(task.messages, name);
+    const isAsked = byCall.size > 0 || (before.type === "wait" && before.stop !== undefined);
+    if (!isAsked) messages.push(...this.#ask(stopCallId));
     await commitStep(task, { messages });
-    const step = nextStep(task.messages, task.settings.name);
+    const step = nextStep(task.messages, name);
     if (step.type !== "act" && step.type !== "wait")
       throw new RivuletError("failed", `${this.#agent.name} is suspended without an approval.`);
     const ending = suspended(task, step);
@@ -260,8 +276,12 @@ class Relay {
     return { ...ending, suspension };
   }
 
-  #ask(callId: string, approval: Approval): readonly Message[] {
-    const { id, kind, taskId, rootTaskId, call, message, expiresAt } = approval;
+  /** Without an approval the agent only says that it has stopped. */
+  #ask(callId: string, approval?: Approval): readonly Message[] {
+    const { id, kind, call, message, expiresAt } = approval ?? {
+      ...{ id: this.#task.settings.ids.next("apr"), kind: "stop" as const },
+      ...{ call: { name: "", input: {} }, message: "Continue?", expiresAt: undefined },
+    };
     const { name, input } = call;
     const text = JSON.stringify(input ?? {});
     this.#mirror.request({ approval_id: id, kind, name, arguments: text }, callId);
@@ -277,9 +297,17 @@ class Relay {
       edited: { name, input },
     };
     const { metadata, ...stored } = controlMessage(this.#task, block);
-    const relayed = { approvalId: id, taskId, rootTaskId };
-    return [{ ...stored, metadata: { ...metadata, relayed } }];
+    const relayed = approval && {
+      approvalId: id,
+      taskId: approval.taskId,
+      rootTaskId: approval.rootTaskId,
+    };
+    return [{ ...stored, metadata: { ...metadata, ...(relayed && { relayed }) } }];
   }
+}
+
+function answersIn(messages: readonly Message[]): readonly AnswerBlock[] {
+  return messages.flatMap(({ content }) => content.filter((block) => block.type === "answer"));
 }
 
 const incompleteReasons: ReadonlySet<string> = new Set([

@@ -1,9 +1,8 @@
 import type { WaitReason } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { notFound, RivuletError } from "../../protocol/error.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import type { AgentSettings } from "../loop/settings.ts";
-import { unknownTask } from "./cancel.ts";
 import type { Drive } from "./drive.ts";
 import { plan, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
@@ -59,7 +58,7 @@ export async function untilRest(process: Process, following: Following): Promise
       if (rest) return rest;
       const workload = await Workload.read(store, conversation);
       const record = workload.record(taskId) ?? (await store.task(taskId));
-      if (record === undefined) throw unknownTask(taskId);
+      if (record === undefined) throw notFound("task", taskId);
       if (isTree && process.failures.has(conversation)) return { record };
       if (isTree ? treeRests(workload, record) : taskRests(workload, record)) {
         await process.owned(conversation)?.settle();

@@ -32,7 +32,7 @@ export async function act(task: TaskRun): Promise<boolean> {
       for (const pending of startable(task, running, childWaits)) {
         const { id } = pending.call;
         const known = posts;
-        const ended = runCall(task, pending, stop.signal).then((outcome) => {
+        const ended = runCall(task, pending, stop.signal, running).then((outcome) => {
           running.delete(id);
           if (outcome !== "child_waits") moved = true;
           // What was posted while it ran may be what it waits for: it is asked once more.

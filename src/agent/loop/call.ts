@@ -38,7 +38,7 @@ export interface CallSuspension {
   readonly type: "suspend";
   readonly kind: SuspensionBlock["kind"];
   readonly reason: string;
-  /** What the call would run with. */
+  /** What the call would run with, without presets. */
   readonly input: unknown;
 }
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
@@ -54,6 +54,7 @@ export async function runCall(
   task: TaskRun,
   pending: PendingCall,
   signal: AbortSignal,
+  running: ReadonlyMap<string, unknown>,
 ): Promise<"moved" | "child_waits"> {
   const place = task.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
@@ -66,7 +67,8 @@ export async function runCall(
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
       await task.conversation.cancelChildOf(task, pending.call.id);
-      await finishCall(task, { call: pending.call, ran: call, result: outcome, shown, signal });
+      const ended = { call: pending.call, ran: call, result: outcome };
+      await finishCall(task, { ...ended, shown, signal, running });
       return "moved";
     }
     task.openResults.set(pending.call.id, shown.pause());
@@ -144,7 +146,8 @@ async function answerCall(
       return { type: "result", state: answer.state ?? "success", content: answer.output ?? [] };
     case "edit": {
       // What hooks have changed since is not what was edited: it is asked about like any other.
-      const isApproved = isDeepStrictEqual(call, callOf(pending));
+      const isAsked = pending.suspension?.kind !== "stop";
+      const isApproved = isAsked && isDeepStrictEqual(call, callOf(pending));
       return checkAndRun(task, call, { isApproved, shown, signal });
     }
     default:
@@ -175,6 +178,7 @@ async function checkAndRun(
     readArguments(definition, call, toolkit.extraInput?.[call.name], createContext),
   );
   if (!read.ok) return failed("invalid_arguments", read.message);
+  const shownInput = withoutPreset(definition, call, read.input);
   // Rules are about the agent's tools, not about the way it hands in its answer.
   const isOwn = definition.tool === structuredTool(task);
   const rule = isOwn ? "allow" : decide(task.permissions, call.name, read.input);
@@ -193,11 +197,11 @@ async function checkAndRun(
     }
     if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
       const reason = `Allow ${call.name}?`;
-      return { type: "suspend", kind: "approval", reason, input: read.input };
+      return { type: "suspend", kind: "approval", reason, input: shownInput };
     }
   }
   if (definition.execute === undefined) {
-    return { type: "suspend", kind: "external", reason: externalReason, input: read.input };
+    return { type: "suspend", kind: "external", reason: externalReason, input: shownInput };
   }
   return execute(task, definition, call, read.input, { shown, signal });
 }
@@ -236,9 +240,18 @@ async function execute(
   );
   if (childWaits) return childWaiting; // also when it was interrupted meanwhile
   if (outcome.state === "suspended") {
-    return { type: "suspend", kind: "question", reason: outcome.reason, input };
+    const shownInput = withoutPreset(definition, call, input);
+    const reason = outcome.reason.trim() || `${call.name} waits for a result.`;
+    return { type: "suspend", kind: "question", reason, input: shownInput };
   }
   return { type: "result", hasRun: true, ...outcome };
+}
+
+/** A schema may copy a preset into any field, so people see the input as it was sent. */
+function withoutPreset({ preset }: ToolDefinition, { input }: ToolCall, read: unknown): unknown {
+  if (Object.keys(preset).length === 0) return read;
+  const fields = Object.entries(input ?? {}).filter(([name]) => !Object.hasOwn(preset, name));
+  return Object.fromEntries(fields);
 }
 
 /** What a failed attempt has shown must not stand beside what the next one shows; the item of a child stays its own. */

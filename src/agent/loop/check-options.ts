@@ -115,7 +115,10 @@ export const streamFields: Fields<StreamOptions> = {
 /** The rules for the target of `attach`. */
 export const targetFields = { sessionId: is.name, taskId: is.name };
 /** The rules for the query of `approvals`. */
-export const approvalsFields = { sessionId: is.required(is.name, '"my-session"') };
+export const approvalsFields = {
+  sessionId: is.required(is.name, '"my-session"'),
+  userId: is.name,
+};
 /** The rules for the options of `attach`. */
 export const attachFields: Fields<AttachOptions> = {
   userId: is.name,

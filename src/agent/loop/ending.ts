@@ -10,9 +10,9 @@ import {
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
 import { freezePlain } from "../base/plain.ts";
-import { isRunnable, nextStep, type Step } from "./next.ts";
+import { isRunnable, nextStep, type OpenStep } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
-import { openStop, waitingTasks } from "./waiting.ts";
+import { waitingTasks } from "./waiting.ts";
 
 /** How a task rests. All but `suspended` are final. */
 export type Ending =
@@ -89,31 +89,44 @@ export function executorLost(cause?: unknown): RivuletError {
 }
 
 /** Nothing in the task can move until an answer comes. */
-export function suspended(task: Spoken, step: Step & { type: "act" | "wait" }): Suspended {
-  const stop = openStop(task.messages);
-  if (stop !== undefined) {
-    const acting = stop.reason === "acting";
-    const generateReason = acting ? "acting_stop_requested" : "reasoning_stop_requested";
-    const message = acting ? lastToolMessage(task) : step.message;
-    const suspension = { reason: "stop_requested" } as const;
-    return { status: "suspended", generateReason, message, suspension };
-  }
-  const waiting = step.calls.flatMap(({ suspension, answer }) =>
+export function suspended(task: Spoken, step: OpenStep): Suspended {
+  const { calls, stop, stoppedAfter } = step;
+  const waiting = calls.flatMap(({ suspension, answer }) =>
     suspension && !answer ? [suspension] : [],
   );
-  const children = step.calls.filter(isRunnable).map(({ call }) => call.id);
+  if (stop) waiting.push(stop);
+  const children = stop ? [] : calls.filter(isRunnable).map(({ call }) => call.id);
   const needsApproval = waiting.some(({ kind }) => kind === "approval");
   const onlyChildren = waiting.length === 0;
+  const status = "suspended";
+  const waits = {
+    ...(waiting.length > 0 && { approval_ids: waiting.map(({ approvalId }) => approvalId) }),
+    ...(children.length > 0 && { waiting_on: children }),
+  };
+  if (stoppedAfter) {
+    const generateReason = `${stoppedAfter}_stop_requested` as const;
+    const isActing = stoppedAfter === "acting";
+    const message = isActing ? lastToolMessage(task) : openMessage(step, true);
+    return { status, generateReason, message, suspension: { reason: "stop_requested", ...waits } };
+  }
   return {
-    status: "suspended",
+    status,
     generateReason: needsApproval || onlyChildren ? "approval_required" : "tool_suspended",
-    message: step.message,
+    message: openMessage(step, false),
     suspension: {
       reason: needsApproval ? "approval" : onlyChildren ? "child" : "external",
-      ...(waiting.length > 0 && { approval_ids: waiting.map(({ approvalId }) => approvalId) }),
-      ...(children.length > 0 && { waiting_on: children }),
+      ...waits,
     },
   };
+}
+
+/** The message of the calls that wait, without those that have a result. */
+function openMessage({ message, calls }: OpenStep, withText: boolean): Message {
+  const open = new Set(calls.map(({ call }) => call.id));
+  const content = message.content.filter((block) =>
+    block.type === "tool_use" ? open.has(block.id) : withText,
+  );
+  return freezePlain({ ...message, content });
 }
 
 function lastReply(task: Spoken): Message {

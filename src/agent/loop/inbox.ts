@@ -1,6 +1,7 @@
 import type { AnswerBlock, Message } from "../../protocol/message.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
+import { stopDenied } from "../base/prompts.ts";
 import { delivered } from "./child-outcome.ts";
 import { answerProblem, steeringProblem } from "./input.ts";
 import { stopCallId } from "./next.ts";
@@ -105,7 +106,6 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
   if (message === undefined || comesTooLate(task, message)) return [];
   for (const block of message.content) {
     if (block.type === "answer") {
-      if (block.callId === stopCallId) continue; // nobody was asked
       task.emitter.emit({
         type: "task.approval.resolved",
         approval_id: block.approvalId,
@@ -129,7 +129,21 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
     };
     task.emitter.emit({ type: "task.hint.added", hint });
   }
-  return [message];
+  return [message, ...denialOf(task, message)];
+}
+
+/** Tells the model that a person denied to go on after a stop; a denied call has a result that says so. */
+function denialOf({ settings }: TaskRun, { content, metadata }: Message): readonly Message[] {
+  const [answer] = content;
+  if (answer?.type !== "answer" || answer.callId !== stopCallId) return [];
+  if (answer.decision === "approve") return [];
+  const text = stopDenied(
+    answer.decision === "expire" ? undefined : (answer.reason ?? "They gave no reason."),
+  );
+  const hint = { type: "hint", text } as const;
+  return [
+    { id: settings.ids.next("msg"), role: "user", content: [hint], metadata: { ...metadata } },
+  ];
 }
 
 /** Whether a message answers a call that has its result: it was settled when somebody cancelled. */

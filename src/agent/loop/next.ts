@@ -17,9 +17,19 @@ export interface PendingCall {
 /** What an agent does next. */
 export type Step =
   | { readonly type: "reason" }
-  | { readonly type: "act"; readonly message: Message; readonly calls: readonly PendingCall[] }
-  | { readonly type: "wait"; readonly message: Message; readonly calls: readonly PendingCall[] }
+  | OpenStep
   | { readonly type: "done"; readonly message: Message };
+
+/** The last message has open calls, or a hook stopped the task after it. */
+export interface OpenStep {
+  readonly type: "act" | "wait";
+  readonly message: Message;
+  readonly calls: readonly PendingCall[];
+  /** An open stop that concerns no call. */
+  readonly stop?: SuspensionBlock;
+  /** When a hook asked for the stop that is open. */
+  readonly stoppedAfter?: "reasoning" | "acting";
+}
 
 /**
  * What comes next is a pure function of the transcript, so a fresh start, a resume after an approval, an outside
@@ -34,16 +44,21 @@ export function nextStep(messages: readonly Message[], agentName: string): Step 
   const suspensions = new Map<string, SuspensionBlock>();
   const answers = new Map<string, AnswerBlock>();
   const results = new Set<string>();
+  let stoppedAfter: "reasoning" | "acting" | undefined;
   for (let index = at + 1; index < messages.length; index++) {
     for (const block of messages[index]?.content ?? []) {
       if (block.type === "tool_result") results.add(block.id);
-      else if (block.type === "suspension") suspensions.set(block.callId, block);
-      else if (block.type === "answer") answers.set(block.approvalId, block);
+      else if (block.type === "suspension") {
+        suspensions.set(block.callId, block);
+        if (block.kind === "stop") stoppedAfter = results.size > 0 ? "acting" : "reasoning";
+      } else if (block.type === "answer") answers.set(block.approvalId, block);
     }
   }
   const pending = (callId: string) => {
     const suspension = suspensions.get(callId);
     const answer = suspension && answers.get(suspension.approvalId);
+    // An approved stop asked nothing about the call itself: hooks, rules and approvals follow.
+    if (suspension?.kind === "stop" && answer?.decision === "approve") return {};
     return { ...(suspension && { suspension }), ...(answer && { answer }) };
   };
   const calls = message.content.flatMap((block) =>
@@ -51,11 +66,18 @@ export function nextStep(messages: readonly Message[], agentName: string): Step 
       ? [{ call: block, ...pending(block.id) }]
       : [],
   );
-  const stop = pending(stopCallId);
-  if (stop.suspension && !stop.answer) return { type: "wait", message, calls };
-  if (calls.length > 0) {
-    return { type: calls.some(isRunnable) ? "act" : "wait", message, calls };
-  }
+  const { suspension: stop, answer: stopAnswer } = pending(stopCallId);
+  const isStopped = stop !== undefined && stopAnswer === undefined;
+  const hasStop =
+    isStopped || calls.some((call) => call.suspension?.kind === "stop" && !isRunnable(call));
+  const open = {
+    message,
+    calls,
+    ...(isStopped && { stop }),
+    ...(hasStop && stoppedAfter && { stoppedAfter }),
+  };
+  if (isStopped) return { type: "wait", ...open };
+  if (calls.length > 0) return { type: calls.some(isRunnable) ? "act" : "wait", ...open };
   const heard = messages.findLastIndex((later) => later.content.some(isSpoken));
   const asked = message.content.some((block) => block.type === "tool_use");
   // A reply that was filtered or cut is an end as well, also when nothing of it is left.
@@ -69,7 +91,7 @@ export function isVisible(block: Block): boolean {
   return block.type === "text" ? block.text.trim() !== "" : "source" in block;
 }
 
-/** A stop that a hook asked for is suspended on no call in particular. */
+/** In place of the id of a call, for a stop that concerns none. */
 export const stopCallId = "";
 
 /** Whether a call can move: it never waited, or what it waited for has been said. */

@@ -19,12 +19,11 @@ import {
   readReply,
   tellHooks,
 } from "./hooks.ts";
-import { isVisible, stopCallId } from "./next.ts";
-import { showResult } from "./settle.ts";
+import { isVisible } from "./next.ts";
+import { askAboutStop, showResult } from "./settle.ts";
 import { nativeSchema, structuredTool } from "./structured-output.ts";
 import {
   commitStep,
-  controlMessage,
   hooksOf,
   iterationOf,
   offeredTools,
@@ -156,13 +155,10 @@ async function settle(
   } else if (isBlank && kept.metadata?.finish === undefined) {
     followUps.push(hintMessage(task, blankReplyPrompt));
   }
-  if (verdict.stop) {
-    const approvalId = task.settings.ids.next("apr");
-    followUps.push(
-      controlMessage(task, { type: "suspension", callId: stopCallId, kind: "stop", approvalId }),
-    );
-  }
-  await commitTurn(task, kept, followUps);
+  const calls = kept.content.filter((block) => block.type === "tool_use");
+  const stopped = verdict.goto.length > 0 ? [] : calls;
+  const stop = verdict.stop ? () => askAboutStop(task, stopped, "Accept this reply?") : undefined;
+  await commitTurn(task, kept, followUps, stop);
 }
 
 interface Verdict {
@@ -198,7 +194,13 @@ function showEdit(sink: TurnEmitter, original: Message, edited: Message): Messag
   return { ...original, content };
 }
 
-async function commitTurn(task: TaskRun, message: Message, followUps: readonly Message[] = []) {
+/** `stop` asks for approvals, which follow the events of the turn. */
+async function commitTurn(
+  task: TaskRun,
+  message: Message,
+  followUps: readonly Message[] = [],
+  stop: () => readonly Message[] = () => [],
+) {
   const usage = message.usage ?? noUsage;
   const price = addPrice(task, usage, String(message.metadata?.model ?? ""));
   task.usage = addUsage(task.usage, usage);
@@ -210,7 +212,7 @@ async function commitTurn(task: TaskRun, message: Message, followUps: readonly M
     ...(task.cost && { cost: task.cost }),
   });
   await commitStep(task, {
-    messages: [message, ...followUps],
+    messages: [message, ...stop(), ...followUps],
     record: { committedOutput: task.emitter.outputLength },
   });
 }

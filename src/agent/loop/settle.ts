@@ -1,5 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Block, Message, ToolResultState, ToolUseBlock } from "../../protocol/message.ts";
+import type {
+  Block,
+  Message,
+  SuspensionBlock,
+  ToolResultState,
+  ToolUseBlock,
+} from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import type { ItemStatus, WireBlock } from "../../protocol/task.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
@@ -10,7 +16,7 @@ import { cutText, ranMark, toWireBlock } from "../tool/result.ts";
 import type { CallResult, CallSuspension } from "./call.ts";
 import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";
-import { nextStep, stopCallId } from "./next.ts";
+import { isRunnable, nextStep, stopCallId } from "./next.ts";
 import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
 import {
@@ -36,32 +42,69 @@ export async function suspendCall(
   { name, input: sent }: ToolCall,
   { kind, reason, input: read }: CallSuspension,
 ): Promise<void> {
-  const { ids, clock, approvalTimeoutMs } = task.settings;
-  const approvalId = ids.next("apr");
-  const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
   const input = asJson(read) ?? sent;
   const isAsSent = isDeepStrictEqual(input, call.input ?? {});
   const isEdited = name !== call.name || !isDeepStrictEqual(sent, call.input);
+  const message = ask(
+    task,
+    {
+      callId: call.id,
+      ...{ kind, reason },
+      ...(!isAsSent && { input }),
+      ...(isEdited && { edited: { name, input: sent } }),
+    },
+    {
+      name,
+      arguments: (isAsSent && call.raw) || JSON.stringify(input ?? {}),
+      ...((isEdited || !isAsSent) && { edited: true }),
+    },
+  );
+  await commitStep(task, { messages: [message] });
+}
+
+/** Asks for an approval, and returns the message to store. */
+function ask(
+  task: TaskRun,
+  question: Omit<SuspensionBlock, "type" | "approvalId" | "expiresAt">,
+  call?: { readonly name: string; readonly arguments: string; readonly edited?: true },
+): Message {
+  const { ids, clock, approvalTimeoutMs } = task.settings;
+  const { kind, callId, reason } = question;
+  const approvalId = ids.next("apr");
+  const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
   task.emitter.emit({
     type: "task.approval.requested",
     approval_id: approvalId,
     kind: kindOf(kind),
-    call_id: call.id,
-    name,
-    arguments: (isAsSent && call.raw) || JSON.stringify(input ?? {}),
-    ...((isEdited || !isAsSent) && { edited: true }),
-    message: reason,
-    options: kind === "approval" ? ["approve", "deny", "edit"] : ["answer", "deny"],
+    ...(call && { call_id: callId, ...call }),
+    ...(reason !== undefined && { message: reason }),
+    options: decisionsOn[call ? kind : "noCall"],
     ...(expiresAt && { expires_at: expiresAt }),
   });
-  const block = { type: "suspension", callId: call.id, kind, approvalId, reason } as const;
-  const message = controlMessage(task, {
-    ...block,
-    ...(!isAsSent && { input }),
-    ...(isEdited && { edited: { name, input: sent } }),
-    ...(expiresAt && { expiresAt }),
+  const expiry = expiresAt && { expiresAt };
+  return controlMessage(task, { type: "suspension", approvalId, ...question, ...expiry });
+}
+
+const decisionsOn = {
+  approval: ["approve", "deny", "edit"],
+  external: ["answer", "deny"],
+  question: ["answer", "deny"],
+  stop: ["approve", "deny", "edit", "answer"],
+  noCall: ["approve", "deny"],
+} as const;
+
+/** A hook stops the task: asks about each call that has not begun or, if there is none, about going on. */
+export function askAboutStop(
+  task: TaskRun,
+  calls: readonly ToolUseBlock[],
+  message: string,
+): readonly Message[] {
+  const kind = "stop";
+  if (calls.length === 0) return [ask(task, { callId: stopCallId, kind, reason: message })];
+  return calls.map(({ id: callId, name, input, raw }) => {
+    const shown = { name, arguments: raw ?? JSON.stringify(input ?? {}) };
+    return ask(task, { callId, kind, reason: `Continue with ${name}?` }, shown);
   });
-  await commitStep(task, { messages: [message] });
 }
 
 /** What a value is in a transcript; undefined for what JSON cannot hold. */
@@ -82,12 +125,14 @@ export interface FinishedCall {
   readonly result: CallResult;
   readonly shown: ResultEmitter;
   readonly signal: AbortSignal;
+  /** The calls of the batch that have begun and not ended, by id. */
+  readonly running: ReadonlyMap<string, unknown>;
 }
 
 /** Stores a result: for the model in the transcript, for people on the wire, in one commit. */
 export async function finishCall(
   task: TaskRun,
-  { call, ran, result, shown, signal }: FinishedCall,
+  { call, ran, result, shown, signal, running }: FinishedCall,
 ): Promise<void> {
   const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
     hooksOf(task, signal),
@@ -131,15 +176,29 @@ export async function finishCall(
     ...(references.length > 0 && { references }),
     ...ranMark(call, result.hasRun ? ran : undefined),
   };
-  const stop = { type: "suspension", callId: stopCallId, kind: "stop" } as const;
-  const approvalId = task.settings.ids.next("apr");
   await commitStep(task, {
     taken: claimedBy(task, call.id),
     messages: [
       toolMessage(task, call, state, cited.content, metadata),
-      ...(verdict.stop ? [controlMessage(task, { ...stop, approvalId, reason: "acting" })] : []),
+      ...(verdict.stop ? stopAfter(task, call, running) : []),
     ],
   });
+}
+
+/** Calls that run already are not asked about; a second stop of the batch adds nothing. */
+function stopAfter(
+  task: TaskRun,
+  { name }: ToolUseBlock,
+  running: ReadonlyMap<string, unknown>,
+): readonly Message[] {
+  const step = nextStep(task.messages, task.settings.name);
+  if (step.type !== "act" || step.stoppedAfter) return [];
+  const unbegun = step.calls.filter((one) => isRunnable(one) && !running.has(one.call.id));
+  return askAboutStop(
+    task,
+    unbegun.map(({ call }) => call),
+    `Continue after ${name}?`,
+  );
 }
 
 /** Gives every call that has no result one, before its task ends: nothing may be left open. */
@@ -150,13 +209,18 @@ export async function settlePending(
 ): Promise<void> {
   const step = nextStep(task.messages, task.settings.name);
   if (step.type !== "act" && step.type !== "wait") return;
+  const decision = "cancel";
+  const resolve = ({ approvalId: approval_id }: SuspensionBlock) =>
+    task.emitter.emit({ type: "task.approval.resolved", approval_id, decision });
   for (const { call, suspension, answer } of step.calls) {
-    if (suspension && !answer) {
-      const { approvalId: approval_id } = suspension;
-      task.emitter.emit({ type: "task.approval.resolved", approval_id, decision: "cancel" });
-    }
+    if (suspension && !answer) resolve(suspension);
     await settleCall(task, call, state, text);
   }
+  if (step.stop === undefined) return;
+  resolve(step.stop);
+  const { approvalId, callId } = step.stop;
+  const answer = controlMessage(task, { type: "answer", approvalId, callId, decision });
+  await commitStep(task, { messages: [answer] });
 }
 
 /** Gives one call a result that its tool did not make. */

@@ -292,7 +292,7 @@ export class AgentEventView {
       {
         type: "suspension",
         callId,
-        kind: kind === "external" || kind === "question" ? kind : "approval",
+        kind: kind === "external" || kind === "question" || kind === "stop" ? kind : "approval",
         approvalId: approval_id,
         ...(message !== undefined && { reason: message }),
         ...(expires_at !== undefined && { expiresAt: expires_at }),

@@ -1,4 +1,6 @@
 import type {
+  Answer,
+  Approval,
   AttachOptions,
   AttachTarget,
   Input,
@@ -6,20 +8,22 @@ import type {
   StandardSchema,
   WaitReason,
 } from "../../protocol/agent.ts";
-import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import { notFound, RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Reply, TaskRef } from "../../protocol/message.ts";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
+import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { checkBudget } from "../base/budget.ts";
 import {
+  alreadyAnswered,
   answerRows,
   checkAgent,
   checkOutput,
   inputRows,
+  lostAnswer,
   matchAnswers,
   sessionSuspended,
   withLimits,
 } from "../drive/answers.ts";
-import { cancelRow, postCancel, reasonText, unknownTask } from "../drive/cancel.ts";
+import { cancelRow, postCancel, reasonText } from "../drive/cancel.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import { rootRecord } from "../drive/lifecycle.ts";
 import { unfinished, Workload } from "../drive/plan.ts";
@@ -57,9 +61,30 @@ export function openDoor(settings: AgentSettings, input: Input, options: CallOpt
   return follow(settings, options, async (call) => {
     checkBudget(options.budget, settings.price !== undefined);
     const read = readInput(input, settings.ids);
-    const sessionId = await sessionOf(call, read);
-    return enterSession(call, read, sessionId);
+    const session = await sessionOf(call, read);
+    return enterSession(call, read, session);
   });
+}
+
+/** Lists the approvals that wait in a session, at any depth. */
+export async function openApprovals(
+  { store }: AgentSettings,
+  { sessionId, userId }: { readonly sessionId: string; readonly userId?: string },
+): Promise<readonly Approval[]> {
+  if (!(await hasSession(store, sessionId, userId))) throw notFound("session", sessionId);
+  const waiting = await waitingTasks(store, { conversation: sessionId });
+  return waiting.flatMap(({ approvals }) => approvals);
+}
+
+/** Whether a session exists; throws `not_found` for the session of another user. */
+async function hasSession(
+  store: Store,
+  sessionId: string,
+  userId: string | undefined,
+): Promise<boolean> {
+  const [first] = await store.tasks({ sessionId, limit: 1 });
+  if (first && first.userId !== userId) throw notFound("session", sessionId);
+  return first !== undefined;
 }
 
 /** Follows a task that exists and starts none. */
@@ -76,7 +101,7 @@ export function attach(
         : await store.task(taskId);
     const root = record && (await store.task(record.rootTaskId));
     if (record === undefined || root === undefined || root.userId !== userId)
-      throw taskId === undefined ? unknownSession(sessionId ?? "") : unknownTask(taskId);
+      throw taskId === undefined ? notFound("session", sessionId ?? "") : notFound("task", taskId);
     return { record, conversation: root.sessionId, after };
   });
 }
@@ -95,6 +120,8 @@ interface Entered {
   readonly record: TaskRecord;
   readonly conversation: string;
   readonly after: number;
+  /** Why some answers of the call have no effect; thrown when the task rests. */
+  readonly refused?: RivuletError | undefined;
 }
 
 /** Runs a door: `enter` validates, writes and names the task; then the door follows that task to its rest. */
@@ -121,12 +148,14 @@ function follow(
     let taskId: string | undefined;
     let cancelHere: (() => void) | undefined;
     try {
-      const { record, conversation, after } = await enter(call);
+      const { record, conversation, after, refused } = await enter(call);
       taskId = record.taskId;
       target.resolve({ ref: refOf(record), conversation, after });
       cancelHere = () => process.owned(conversation)?.cancelNow(record.taskId, stop.signal.reason);
       stop.signal.addEventListener("abort", cancelHere);
-      return await finish(call, record, conversation);
+      const reply = await finish(call, record, conversation);
+      if (refused) throw refused;
+      return reply;
     } finally {
       if (cancelHere) stop.signal.removeEventListener("abort", cancelHere);
       options.signal?.removeEventListener("abort", onAbort);
@@ -170,7 +199,7 @@ async function finish(
   const { record } = rest;
   // The input leaves the record when a task begins.
   if (record.status === "cancelled" && record.input !== undefined && isCaller) {
-    if (isWithdrawn && !call.stop.aborted) throw sessionSuspended([]);
+    if (isWithdrawn && !call.stop.aborted) throw sessionSuspended();
     throw cancelledInQueue(call.stop.reason);
   }
   if (record.status === "failed" && rest.drive?.error) throw rest.drive.error;
@@ -236,22 +265,43 @@ export async function cancelTask(
   );
 }
 
-/** Answers name their tasks, so they find their session by themselves. */
-async function sessionOf({ settings, options }: Call, { answers }: ReadInput): Promise<string> {
-  if (options.sessionId !== undefined) return options.sessionId;
-  const [answer] = answers;
-  const root = answer && (await settings.store.task(answer.rootTaskId));
-  return root?.sessionId ?? settings.ids.next("sess");
+/** The session of a call. */
+interface CallSession {
+  readonly sessionId: string;
+  /** False: the session has no task. */
+  readonly exists: boolean;
 }
 
-async function enterSession(call: Call, read: ReadInput, sessionId: string): Promise<Entered> {
+/** Answers name their tasks, so they find their session by themselves. */
+async function sessionOf(
+  { settings, options }: Call,
+  { answers }: ReadInput,
+): Promise<CallSession> {
+  const { store, ids } = settings;
+  const { sessionId, userId } = options;
+  if (sessionId !== undefined) {
+    return { sessionId, exists: await hasSession(store, sessionId, userId) };
+  }
+  const [answer] = answers;
+  const root = answer && (await store.task(answer.rootTaskId));
+  if (root && root.userId === userId) return { sessionId: root.sessionId, exists: true };
+  return { sessionId: ids.next("sess"), exists: false };
+}
+
+async function enterSession(
+  call: Call,
+  read: ReadInput,
+  { sessionId, exists }: CallSession,
+): Promise<Entered> {
   const { settings, options } = call;
   const { store, ids } = settings;
-  const isNewSession = options.sessionId === undefined && read.answers.length === 0;
-  const workload = isNewSession ? new Workload([], []) : await Workload.read(store, sessionId);
-  const root = workload.first(sessionId);
   const hasAnswers = read.answers.length > 0 || read.results.size > 0;
   const isText = read.messages.length > 0;
+  const isMissing = !exists && options.sessionId !== undefined;
+  if (isMissing && hasAnswers) throw notFound("session", sessionId);
+  const isFresh = !exists && !isMissing;
+  const workload = isFresh ? new Workload([], []) : await Workload.read(store, sessionId);
+  const root = workload.first(sessionId);
   if (isText && !hasAnswers && root?.status !== "suspended")
     return startTask(call, read, sessionId, root);
   if (root && isText) checkAgent(settings.name, root);
@@ -260,7 +310,9 @@ async function enterSession(call: Call, read: ReadInput, sessionId: string): Pro
   const holding = new Set(isText ? held.map(({ record }) => record.taskId) : []);
   const { onSuspended = "fail" } = options;
   const now = settings.clock.now();
-  const answers = matchAnswers(read, waiting, { holding, onSuspended, now });
+  const isResume = !isText && !hasAnswers && (root === undefined || root.status === "suspended");
+  const given = isResume ? { ...read, answers: stopApprovals(root ? held : waiting) } : read;
+  const answers = matchAnswers(given, waiting, { holding, onSuspended, now });
   const rows = answerRows(ids, answers, waiting);
   const answered = rows.flatMap((row) => workload.target(row) ?? []);
   for (const { rootTaskId } of answered) {
@@ -272,16 +324,24 @@ async function enterSession(call: Call, read: ReadInput, sessionId: string): Pro
   const continued = isForRoot && (!isText || holding.size > 0 || root.status === "suspended");
   if (continued) return continueTask(call, read, root, rows);
   if (isText) {
-    await post(call, sessionId, rows);
-    return startTask(call, read, sessionId, root);
+    const refused = await post(call, sessionId, rows);
+    return { ...(await startTask(call, read, sessionId, root)), refused };
   }
   const [top] = tops;
   if (top) return continueTask(call, read, top, rows, sessionId);
   const inbox = workload.posts.filter((row) => row.sessionId === sessionId && !isControl(row));
   if (inbox.length > 0) return startTask(call, read, sessionId, undefined);
+  if (isMissing) throw notFound("session", sessionId);
   throw new RivuletError("nothing_to_resume", `Session ${sessionId} has no unfinished task.`, {
     hint: "Pass a message to start a task.",
   });
+}
+
+/** A call without input approves the stops of hooks. */
+function stopApprovals(waiting: readonly WaitingTask[]): readonly Answer[] {
+  return waiting
+    .flatMap(({ approvals }) => approvals)
+    .flatMap((approval) => (approval.kind === "stop" ? [approval.approve()] : []));
 }
 
 /** The waiting tasks that hold up `taskId`. */
@@ -312,18 +372,32 @@ async function continueTask(
   const text = await storedInput(read.messages, record, settings, stop);
   const after = await store.last(record.rootTaskId);
   if (record.depth === 0) process.callers.set(record.taskId, { settings, options });
-  const all = [...rows, ...inputRows(ids, text, record)];
-  await post(call, conversation, withLimits(all, options.budget));
-  return { record, conversation, after };
+  const all = withLimits([...rows, ...inputRows(ids, text, record)], options.budget);
+  const refused = await post(call, conversation, all).catch((error: unknown) => {
+    process.callers.delete(record.taskId);
+    throw error;
+  });
+  return { record, conversation, after, refused };
 }
 
-/** Posts rows; a call with live values first makes this process the owner, which alone can use them. */
-async function post(call: Call, sessionId: string, rows: readonly Post[]): Promise<void> {
+/**
+ * Posts rows; a call with live values first makes this process the owner, which alone can use them. Throws when an
+ * earlier answer replaces every row; returns the error when it replaces only some, because the others have to be driven.
+ */
+async function post(
+  call: Call,
+  sessionId: string,
+  rows: readonly Post[],
+): Promise<RivuletError | undefined> {
   const { process, options } = call;
-  if (rows.length === 0) return;
+  if (rows.length === 0) return undefined;
   const owned = options.context === undefined ? undefined : await own(call, sessionId);
-  await process.store.post(rows);
-  if (owned) void owned.leave();
+  const stored = await process.store.post(rows).finally(() => void owned?.leave());
+  const lost = rows.flatMap((row, index) => lostAnswer(row, stored[index]));
+  if (lost.length === 0) return undefined;
+  const error = alreadyAnswered(lost);
+  if (lost.length === rows.length) throw error;
+  return error;
 }
 
 /** Starts a root task: at once if the session is idle and this process can own it, else through the queue. */
@@ -398,7 +472,7 @@ async function submitLive(call: Call, record: TaskRecord): Promise<void> {
       const [first] = await process.store.tasks({ sessionId, status: unfinished });
       if (first === undefined && (await submit(call, record))) return;
       if (options.onBusy === "fail") throw busy(sessionId);
-      if (first?.status === "suspended") throw sessionSuspended([]);
+      if (first?.status === "suspended") throw sessionSuspended();
     } finally {
       void owned.leave();
     }
@@ -461,10 +535,4 @@ function busy(sessionId: string): RivuletError {
 
 function cancelledInQueue(cause: unknown): RivuletError {
   return new RivuletError("cancelled", "The call was cancelled before its task began.", { cause });
-}
-
-function unknownSession(sessionId: string): RivuletError {
-  return new RivuletError("not_found", `Session ${sessionId} has no task.`, {
-    hint: "Start one with call, stream or run.",
-  });
 }

@@ -41,7 +41,12 @@ export async function readArguments(
     if (!schema) return { ok: true, input: copyPlain({ ...extraInput, ...preset }) };
     const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
     const result = await validate(schema, own);
-    if (result.issues) return rejected(name, result.issues.map(describeIssue));
+    const { issues } = result;
+    if (issues)
+      return rejected(
+        name,
+        issues.map((one) => describeUnlessPreset(one, preset)),
+      );
     const input = result.value;
     const fields = isRecord(input) ? Object.keys(paths).filter((field) => field in input) : [];
     if (!createContext || fields.length === 0) return { ok: true, input };
@@ -129,6 +134,12 @@ export function describeIssue({ message, path = [] }: StandardIssue): string {
     .join("")
     .replace(/^\./, "");
   return place === "" ? message : `${place}: ${message}`;
+}
+
+function describeUnlessPreset(issue: StandardIssue, preset: Fields): string {
+  const [first] = issue.path ?? [];
+  const isPreset = first !== undefined && Object.hasOwn(preset, keyOf(first));
+  return isPreset ? argumentErrors.preset : describeIssue(issue);
 }
 
 function keyOf(part: PropertyKey | { readonly key: PropertyKey }): string {

@@ -22,8 +22,8 @@ export interface ToolContext extends ContextLookup {
   emit(chunk: string | Block, options?: { readonly partial?: boolean }): void;
   /** Reports progress; a report without a finite number is ignored. */
   progress(progress: Progress): void;
-  /** Suspends the call until its result comes from outside. */
-  suspend(reason: string): never;
+  /** Suspends the call until its result comes from outside; the reason is shown to people. */
+  suspend(reason?: string): never;
   /** Runs an agent as a child task of this call, or continues the child that this call has started before. */
   runChild(agent: Agent, input: Input, options: ChildOptions): Promise<ChildOutcome>;
 }

@@ -99,8 +99,8 @@ async function runAttempt(
   const stop = new AbortController(); // the tool gets its signal
   const timers: (() => void)[] = [];
   let suspended: AttemptEnd | undefined;
-  const suspend = (reason: string): never => {
-    suspended ??= { type: "suspended", reason: String(reason) };
+  const suspend = (reason: string | undefined): never => {
+    suspended ??= { type: "suspended", reason: String(reason ?? "") };
     throw new Suspension();
   };
   const run = async (): Promise<AttemptEnd> => {

@@ -173,7 +173,7 @@ export function approvalOf(
 
 /** The kind of a suspension in the API and on the wire. */
 export function kindOf(kind: SuspensionBlock["kind"]): Approval["kind"] {
-  return kind === "approval" || kind === "stop" ? "tool_call" : kind;
+  return kind === "approval" ? "tool_call" : kind;
 }
 
 /** Whether an answer in this session has allowed a tool permanently. */
@@ -182,7 +182,7 @@ export function isAlwaysAllowed(messages: readonly Message[], toolName: string):
   const approvalNames = new Map<string, string | undefined>();
   for (const block of messages.flatMap((message) => message.content)) {
     if (block.type === "tool_use") callNames.set(block.id, block.name);
-    else if (block.type === "suspension") {
+    else if (block.type === "suspension" && block.kind !== "stop") {
       approvalNames.set(block.approvalId, block.edited?.name ?? callNames.get(block.callId));
     } else if (block.type === "answer" && block.always && block.decision === "approve") {
       if (approvalNames.get(block.approvalId) === toolName) return true;

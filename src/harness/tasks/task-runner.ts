@@ -1,6 +1,5 @@
 import { agentField } from "../../agent/base/validation.ts";
 import { answerRows } from "../../agent/drive/answers.ts";
-import { unknownTask } from "../../agent/drive/cancel.ts";
 import { processOf } from "../../agent/drive/process.ts";
 import { refOf } from "../../agent/loop/ending.ts";
 import { type AgentSettings, settingsBehind } from "../../agent/loop/settings.ts";
@@ -9,7 +8,7 @@ import { cancelTask } from "../../agent/stream/door.ts";
 import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { notFound, RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import {
   type Fields,
@@ -159,7 +158,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       const owner = root && ownerOf(root);
       if (root && !owner) throw unknownAgent(root);
       if (record === undefined || root === undefined || owner === undefined)
-        throw unknownTask(taskId);
+        throw notFound("task", taskId);
       const { sessionId: conversation } = root;
       await cancelTask(process, owner, { ref: refOf(record), conversation, after: -1 }, reason);
     },

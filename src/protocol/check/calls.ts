@@ -55,7 +55,7 @@ export function checkApproval(
 /** An approval shows the call that waits; only a stop may be about no call. */
 function checkAsked(check: Check, task: TaskState, event: ApprovalRequested): void {
   const { kind, call_id: callId = "", output_index: at, item_id: itemId } = event;
-  if ((kind as string) === "stop" && callId === "") return;
+  if (kind === "stop" && callId === "") return;
   const call = task.calls.get(callId);
   const item = at === undefined ? undefined : task.itemAt.get(at);
   if (item?.id !== itemId && (item !== undefined || !check.options.filtered))

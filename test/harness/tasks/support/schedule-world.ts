@@ -44,6 +44,7 @@ export interface World {
 
 const expected: ReadonlySet<string | undefined> = new Set([
   ...["agent_busy", "session_suspended", "unknown_approval", "nothing_to_resume"],
+  ...["already_answered", "not_found"],
   ...["cancelled", "executor_lost", "shutting_down", "store_failed"],
 ]);
 
