@@ -50,6 +50,7 @@ export type {
   McpServerOptions,
   McpServersByName,
   SessionExportHeader,
+  SessionScope,
   Sessions,
   StoreFilesystemOptions,
   SubagentDeclaration,

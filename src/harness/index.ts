@@ -16,7 +16,12 @@ export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
-export { type SessionExportHeader, type Sessions, sessionsOf } from "./session.ts";
+export {
+  type SessionExportHeader,
+  type SessionScope,
+  type Sessions,
+  sessionsOf,
+} from "./session.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
 export type { SubagentLimits } from "./subagents/spawn.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";

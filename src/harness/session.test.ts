@@ -14,8 +14,14 @@ import {
 } from "../testing/store-contract/samples.ts";
 import { type SessionExportHeader, sessionsOf } from "./session.ts";
 
-async function begin(store: Store, sessionId: string, userId: string, texts: readonly string[]) {
-  const tasks = [record({ taskId: `task_${sessionId}`, sessionId, userId })];
+async function begin(
+  store: Store,
+  sessionId: string,
+  userId: string | undefined,
+  texts: readonly string[],
+) {
+  const user = userId === undefined ? {} : { userId };
+  const tasks = [record({ taskId: `task_${sessionId}`, sessionId, ...user })];
   const messages = texts.map((text, i) => message(text, `msg_${i}`));
   const commit = { log: `task_${sessionId}`, tasks, appends: [{ sessionId, at: 0, messages }] };
   await commitOnce(store, commit, sessionId);
@@ -41,7 +47,7 @@ async function twoUsers(): Promise<Store> {
 describe("the sessions of all users", () => {
   it("are listed page by page, searched, read and deleted", async () => {
     const store = await twoUsers();
-    const sessions = sessionsOf(store);
+    const sessions = sessionsOf(store, { allUsers: true });
     const first = await sessions.list({ limit: 2 });
     expect(first.map(({ sessionId }) => sessionId)).toEqual(["sess_3", "sess_2"]);
     const second = await sessions.list({ limit: 2, before: "sess_2" });
@@ -52,13 +58,15 @@ describe("the sessions of all users", () => {
     expect(await sessions.read("sess_1", { limit: 1 })).toHaveLength(1);
     expect(await sessions.delete("sess_1")).toBe(true);
     expect(await sessions.delete("sess_1")).toBe(false);
-    await expect(sessions.read("sess_1")).rejects.toMatchObject({ code: "session_not_found" });
+    await expect(sessions.read("sess_1")).rejects.toMatchObject({ code: "not_found" });
   });
 
   it("cannot be deleted while they run", async () => {
     const store = await twoUsers();
     await acquire(store, "sess_1");
-    await expect(sessionsOf(store).delete("sess_1")).rejects.toMatchObject({ code: "conflict" });
+    await expect(sessionsOf(store, { allUsers: true }).delete("sess_1")).rejects.toMatchObject({
+      code: "conflict",
+    });
     expect(await store.session("sess_1")).toHaveLength(2);
   });
 });
@@ -77,7 +85,7 @@ describe("the sessions of one user", () => {
     const store = await twoUsers();
     const sessions = sessionsOf(store, { userId: "ann" });
     for (const id of ["sess_2", "sess_none"]) {
-      const notFound = { code: "session_not_found", message: `There is no session ${id}.` };
+      const notFound = { code: "not_found", message: `There is no session ${id}.` };
       await expect(sessions.read(id)).rejects.toMatchObject(notFound);
       await expect(linesOf(sessions.export(id))).rejects.toMatchObject(notFound);
       await expect(sessions.list({ before: id })).rejects.toMatchObject({ code: "invalid_cursor" });
@@ -86,9 +94,25 @@ describe("the sessions of one user", () => {
     expect(await store.session("sess_2")).toHaveLength(1);
   });
 
-  it("require a user id", () => {
-    const scope = { userId: undefined } as unknown as { userId: string };
-    expect(() => sessionsOf(memoryStore(), scope)).toThrow(
+  it("are none without a scope, except those that were started without a user", async () => {
+    const store = await twoUsers();
+    await begin(store, "sess_4", undefined, ["The river of nobody."]);
+    const sessions = sessionsOf(store);
+    expect((await sessions.list()).map(({ sessionId }) => sessionId)).toEqual(["sess_4"]);
+    const found = await sessions.search("river");
+    expect(found.map(({ sessionId }) => sessionId)).toEqual(["sess_4"]);
+    await expect(sessions.read("sess_1")).rejects.toMatchObject({ code: "not_found" });
+    expect(await sessions.delete("sess_1")).toBe(false);
+  });
+
+  it.each([
+    { userId: undefined },
+    { userID: "ann" },
+    { allUsers: false },
+    { allUsers: undefined },
+    { allUsers: true, userId: "ann" },
+  ])("cannot be had with the scope %j", (scope) => {
+    expect(() => sessionsOf(memoryStore(), scope as never)).toThrow(
       expect.objectContaining({ code: "invalid_settings" }),
     );
   });
@@ -134,7 +158,7 @@ describe("an exported session", () => {
       childRecord({ taskId: "call_3", sessionId: "sub-2", parentSessionId: "sub-1", depth: 2 }),
     ];
     await commitOnce(store, { tasks });
-    const [header] = await linesOf(sessionsOf(store).export("sess_1"));
+    const [header] = await linesOf(sessionsOf(store, { allUsers: true }).export("sess_1"));
     expect((header as SessionExportHeader).tasks).toEqual(tasks);
   });
 
@@ -154,7 +178,7 @@ describe("an exported session", () => {
       },
     };
     let taken = 0;
-    for await (const line of sessionsOf(counting).export("sess_1")) {
+    for await (const line of sessionsOf(counting, { allUsers: true }).export("sess_1")) {
       if (taken > 0) expect((JSON.parse(line) as Message).id).toBe(`msg_${taken - 1}`);
       expect(read - taken).toBeLessThan(100);
       taken += 1;
@@ -167,7 +191,7 @@ describe("an exported session", () => {
     const store = memoryStore();
     await begin(store, "sess_1", "ann", range(0, 120).map(String));
     let lines = 0;
-    for await (const _ of sessionsOf(store).export("sess_1")) {
+    for await (const _ of sessionsOf(store, { allUsers: true }).export("sess_1")) {
       if (lines++ > 0) continue;
       const appends = [{ sessionId: "sess_1", at: 120, messages: [message("late")] }];
       await commitOnce(store, { appends });
@@ -178,13 +202,13 @@ describe("an exported session", () => {
   it("throws when the session is deleted during the export", async () => {
     const store = memoryStore();
     await begin(store, "sess_1", "ann", range(0, 120).map(String));
-    const lines = sessionsOf(store).export("sess_1")[Symbol.asyncIterator]();
+    const lines = sessionsOf(store, { allUsers: true }).export("sess_1")[Symbol.asyncIterator]();
     await lines.next();
     await lines.next();
     await store.deleteSession("sess_1");
     const rest = async () => {
       while (!(await lines.next()).done);
     };
-    await expect(rest()).rejects.toMatchObject({ code: "session_not_found" });
+    await expect(rest()).rejects.toMatchObject({ code: "not_found" });
   });
 });

@@ -1,6 +1,14 @@
-import { RivuletError } from "../protocol/error.ts";
+import { notFound } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
-import { integer, name, readArgument, readOptions, required } from "../protocol/options.ts";
+import {
+  flag,
+  integer,
+  invalid,
+  name,
+  readArgument,
+  readOptions,
+  required,
+} from "../protocol/options.ts";
 import type { SearchMatch, SessionInfo, Store, TaskRecord } from "../protocol/store.ts";
 import { openStoreField } from "../store/index.ts";
 
@@ -8,13 +16,13 @@ import { openStoreField } from "../store/index.ts";
 export interface Sessions {
   /** Lists sessions, newest first; `limit` defaults to 50, `before` is the last id of the previous page. */
   list(page?: { limit?: number; before?: string }): Promise<readonly SessionInfo[]>;
-  /** Returns the messages from index `from` on; rejects with `session_not_found`. */
+  /** Returns the messages from index `from` on; rejects with `not_found`. */
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { readonly limit?: number }): Promise<readonly SearchMatch[]>;
   /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
   delete(sessionId: string): Promise<boolean>;
-  /** Yields lines of JSON: a `SessionExportHeader`, then the messages; throws `session_not_found`. */
+  /** Yields lines of JSON: a `SessionExportHeader`, then the messages; throws `not_found`. */
   export(sessionId: string): AsyncIterable<string>;
 }
 
@@ -30,18 +38,24 @@ export interface SessionExportHeader {
 const index = integer(0);
 const pageFields = { limit: index, before: name };
 const partFields = { from: index, limit: index };
-const scopeFields = {
-  userId: required(name, '"user-1", or omit the second argument to see the sessions of all users'),
-};
+const scopeFields = { userId: name, allUsers: flag };
 const exportPage = 50;
 
-/** Returns the sessions of one user, or of all users without `scope`. */
-export function sessionsOf(store: Store, scope?: { readonly userId: string }): Sessions {
-  readArgument("store", store, required(openStoreField, "memoryStore()"));
-  const user = scope === undefined ? undefined : readOptions("sessionsOf()", scope, scopeFields);
+/** Whose sessions: those of a user, those of all users, or those without a user. */
+export interface SessionScope {
+  readonly userId?: string;
+  /** For the operator; not together with `userId`. */
+  readonly allUsers?: true;
+}
 
-  async function find(sessionId: string): Promise<SessionInfo | undefined> {
+/** Returns the sessions of one user; without a scope, those that were started without a user. */
+export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
+  readArgument("store", store, required(openStoreField, "memoryStore()"));
+  const user = userIn(readOptions("sessionsOf()", scope, scopeFields), scope);
+
+  async function find(sessionId: string): Promise<SessionInfo> {
     const [info] = await store.sessions({ ...user, sessionId, limit: 1 });
+    if (info === undefined) throw notFound("session", sessionId);
     return info;
   }
 
@@ -51,7 +65,7 @@ export function sessionsOf(store: Store, scope?: { readonly userId: string }): S
     },
     async read(sessionId, part = {}) {
       const { from, limit } = readOptions("read()", part, partFields);
-      if ((await find(sessionId)) === undefined) throw sessionNotFound(sessionId);
+      await find(sessionId);
       return store.session(sessionId, from, limit);
     },
     async search(words, page = {}) {
@@ -59,21 +73,25 @@ export function sessionsOf(store: Store, scope?: { readonly userId: string }): S
       return store.search({ ...user, text: words, limit });
     },
     async delete(sessionId) {
-      if ((await find(sessionId)) === undefined) return false;
-      return store.deleteSession(sessionId);
+      const isThere = (await store.sessions({ ...user, sessionId, limit: 1 })).length > 0;
+      return isThere && store.deleteSession(sessionId);
     },
     async *export(sessionId) {
-      const info = await find(sessionId);
-      if (info === undefined) throw sessionNotFound(sessionId);
-      yield* exportSession(store, info);
+      yield* exportSession(store, await find(sessionId));
     },
   };
 }
 
-function sessionNotFound(sessionId: string): RivuletError<"session_not_found"> {
-  return new RivuletError("session_not_found", `There is no session ${sessionId}.`, {
-    hint: "Call list() for the ids of all sessions.",
-  });
+/** A `userId` that is missing by mistake must not mean another set of sessions. */
+function userIn(read: SessionScope, given: SessionScope): { readonly userId?: string | null } {
+  const { userId, allUsers } = read;
+  if (allUsers && userId === undefined) return {};
+  if (!("allUsers" in given) && "userId" in given === (userId !== undefined))
+    return { userId: userId ?? null };
+  throw invalid(
+    "sessionsOf() takes a `userId` or `allUsers: true`.",
+    "Pass { userId }, { allUsers: true } to see the sessions of all users, or nothing.",
+  );
 }
 
 /** Reads the messages in pages, so that a long session does not fill the memory. */
@@ -87,8 +105,7 @@ async function* exportSession(store: Store, session: SessionInfo): AsyncGenerato
     const limit = Math.min(exportPage, count - from);
     const messages = await store.session(sessionId, from, limit);
     if (messages.length < limit) {
-      const message = `Session ${sessionId} was deleted during the export.`;
-      throw new RivuletError("session_not_found", message);
+      throw notFound("session", sessionId); // it was deleted during the export
     }
     for (const message of messages) yield `${JSON.stringify(message)}\n`;
   }
