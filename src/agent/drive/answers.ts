@@ -54,10 +54,19 @@ export function matchAnswers(
   if (messages.length === 0) return given;
   const open = approvals.filter(({ id, taskId }) => holding.has(taskId) && !answered.has(id));
   if (open.length === 0) return given;
-  if (onSuspended === "deny") {
-    return [...given, ...open.map((one) => one.deny("The user went on with something else."))];
-  }
+  if (onSuspended === "deny") return [...given, ...denyAll(open)];
   throw sessionSuspended(open);
+}
+
+/** The denials of approvals that text replaces. */
+export function denyAll(approvals: readonly Approval[]): readonly Answer[] {
+  return approvals.map((approval) => approval.deny("The user went on with something else."));
+}
+
+/** A call without input approves the stops of hooks. */
+export function approveStops(waiting: readonly WaitingTask[]): readonly Answer[] {
+  const approvals = waiting.flatMap((task) => task.approvals);
+  return approvals.filter(({ kind }) => kind === "stop").map((approval) => approval.approve());
 }
 
 /** The session waits for answers and takes no text. */
@@ -99,31 +108,32 @@ export function answerRows(
   });
 }
 
-/** The stored answer, if an earlier and different one takes the place of this row. */
-export function lostAnswer(row: Post, stored: Post | undefined): readonly LostAnswer[] {
-  const [sent] = row.message?.content ?? [];
-  const [first] = stored?.message?.content ?? [];
-  if (sent?.type !== "answer" || first?.type !== "answer" || sent.decision === "expire") return [];
-  const isEqual = (["decision", "input", "output", "state"] as const).every((field) =>
-    isSame(sent[field], first[field]),
-  );
-  return isEqual ? [] : [{ sent, first }];
-}
-interface LostAnswer {
-  readonly sent: AnswerBlock;
-  readonly first: AnswerBlock;
-}
-
-/** The error for answers that came after others. */
-export function alreadyAnswered(lost: readonly LostAnswer[]): RivuletError {
-  const each = lost.map(
-    ({ sent, first }) =>
-      `approval ${sent.approvalId} was answered before with ${first.decision}, so ${sent.decision} has no effect`,
-  );
-  const message = `${each.join("; ")}.`;
-  return new RivuletError("already_answered", message[0]?.toUpperCase() + message.slice(1), {
+/**
+ * The error for answers that came after different ones. Throws it when nothing else was posted; returns it otherwise,
+ * because the other rows have to be driven.
+ */
+export function refusalOf(
+  rows: readonly Post[],
+  stored: readonly Post[],
+): RivuletError<"already_answered"> | undefined {
+  const lost = rows.flatMap((row, index) => {
+    const [sent] = row.message?.content ?? [];
+    const [first] = stored[index]?.message?.content ?? [];
+    if (sent?.type !== "answer" || first?.type !== "answer" || sent.decision === "expire")
+      return [];
+    const fields = ["decision", "input", "output", "state"] as const;
+    if (fields.every((field) => isSame(sent[field], first[field]))) return [];
+    const { approvalId } = sent;
+    return [
+      `Approval ${approvalId} was answered before with ${first.decision}, so ${sent.decision} has no effect.`,
+    ];
+  });
+  if (lost.length === 0) return undefined;
+  const error = new RivuletError("already_answered", lost.join(" "), {
     hint: "Call agent.approvals({ sessionId }) for the open approvals. The rest of this call took effect.",
   });
+  if (lost.length === rows.length) throw error;
+  return error;
 }
 
 /** The inbox rows of text that continues a task. */

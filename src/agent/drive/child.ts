@@ -5,6 +5,7 @@ import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal, type TerminalStatus } from "../../protocol/task.ts";
 import { after } from "../base/time.ts";
 import { checkAgentId } from "../base/validation.ts";
+import { TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
 import { readInput, storedInput } from "../loop/input.ts";
@@ -15,7 +16,7 @@ import { toJsonSchema } from "../tool/schema.ts";
 import { checkAgent } from "./answers.ts";
 import type { Conversation } from "./conversation.ts";
 import { childrenAhead, type Drive, drive } from "./drive.ts";
-import { announceTask, childPlace, sourceOf } from "./lifecycle.ts";
+import { announce, childPlace, sourceOf } from "./lifecycle.ts";
 import { endUnrecorded } from "./mirror.ts";
 import { unfinishedBelow } from "./plan.ts";
 
@@ -52,9 +53,8 @@ export async function runChild(
       ? drive(conversation, known, { agent, parent })
       : await startChild(conversation, parent, callId, agent, messages, options));
   await driven.begun;
-  const { mode } = driven.task?.record ?? driven.record;
-  if (mode === "sync") await waitFor(conversation, parent, driven, options);
-  const record = driven.task?.record ?? driven.record;
+  if (driven.record.mode === "sync") await waitFor(conversation, parent, driven, options);
+  const { record } = driven;
   if (!isTerminal(record.status)) return standing(record);
   return endedOutcome(parent, record, options);
 }
@@ -131,7 +131,8 @@ async function startChild(
   // Those ahead are stored first, so that the order of the records is that of the queue.
   const stored = Promise.allSettled(ahead.map(({ begun }) => begun)).then(() => {
     tellStarted();
-    announceTask(parent.log, queued, parent.settings.clock, sourceOf(queued));
+    const source = sourceOf(queued);
+    announce(new TaskEmitter(callId, parent.log, source, parent.settings.clock), queued);
     return parent.log.commit({ tasks: [queued] });
   });
   return drive(conversation, queued, { ...start, stored });
@@ -177,10 +178,8 @@ function tellFinished(parent: TaskRun, taskId: string, { task }: Drive): void {
 /** Continues a child in the background: same task, same source, only its mode changes. */
 async function promote(parent: TaskRun, child: Drive): Promise<void> {
   const mode = "background" as const;
-  const { task } = child;
-  const record = { ...(task?.record ?? child.record), mode };
-  if (task) task.record = record;
-  else child.record = record;
+  const record = { ...child.record, mode };
+  child.record = record;
   parent.emitter.emit({
     type: "task.child.promoted",
     ...childPlace(parent, record.taskId),

@@ -64,6 +64,30 @@ describe("a conversation", () => {
     expect(await statuses(store)).toEqual(["completed"]);
   });
 
+  it("drops a late row that was posted after its last look", async () => {
+    const inner = memoryStore();
+    let row: ReturnType<typeof cancelRow> | undefined;
+    const store: Store = {
+      ...inner,
+      async release(lease) {
+        if (row) await inner.post([row]);
+        row = undefined;
+        await inner.release(lease);
+      },
+    };
+    const settings = settingsOn(store);
+    const conversation = await enter(store, settings);
+    const record = queued(store, "Go.");
+    row = cancelRow(record, "Too late.");
+    await conversation.submit(record, { settings }).ended;
+    await conversation.leave();
+    await vi.waitFor(async () => {
+      expect(row).toBeUndefined();
+      expect(await store.posts({ conversation: sessionId })).toEqual([]);
+    });
+    expect(await statuses(store)).toEqual(["completed"]);
+  });
+
   it("is lost when the store refuses a commit, and leaving it throws nothing", async () => {
     const store: Store = {
       ...memoryStore(),

@@ -1,4 +1,4 @@
-import type { Agent, Input } from "../../protocol/agent.ts";
+import type { Agent } from "../../protocol/agent.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
@@ -9,12 +9,11 @@ import type { AgentSettings } from "../loop/settings.ts";
 import { settingsBehind } from "../loop/settings.ts";
 import type { TaskConversation, TaskRun } from "../loop/task-run.ts";
 import { untilItEnds } from "../loop/task-run.ts";
-import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
 import { cancelRow, postCancel, reasonText } from "./cancel.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, type DriveStart, drive, isRefusedBeginning } from "./drive.ts";
 import { rootRecord } from "./lifecycle.ts";
-import { plan, Workload } from "./plan.ts";
+import { type Plan, plan, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { taskReached } from "./task-reached.ts";
 
@@ -35,6 +34,11 @@ export class Conversation implements TaskConversation {
   readonly lost = new AbortController();
   /** Resolves when the lease is released. */
   readonly closed: Promise<void>;
+  readonly runChild: TaskConversation["runChild"] = (...args) => runChild(this, ...args);
+  readonly cancelChildren: TaskConversation["cancelChildren"] = (...args) =>
+    cancelChildren(this, ...args);
+  readonly cancelChildOf: TaskConversation["cancelChildOf"] = (...args) =>
+    cancelChildOf(this, ...args);
   readonly #onClosed: () => void;
   /** The root agents that entered, by name; the latest of a name wins. */
   readonly #agents = new Map<string, AgentSettings>();
@@ -83,9 +87,14 @@ export class Conversation implements TaskConversation {
     return !this.#isClosing && !this.lost.signal.aborted;
   }
 
+  /** Adds a root agent. */
+  addAgent(settings: AgentSettings): void {
+    this.#agents.set(settings.name, settings);
+  }
+
   /** Keeps the conversation open until `leave`, and adds a root agent. */
   hold(settings: AgentSettings): void {
-    this.#agents.set(settings.name, settings);
+    this.addAgent(settings);
     this.#holders += 1;
   }
 
@@ -154,23 +163,23 @@ export class Conversation implements TaskConversation {
 
   async #lookOnce(): Promise<void> {
     const workload = await Workload.read(this.store, this.sessionId);
-    const roots = await this.#endedRoots(workload);
     if (!this.isOpen) return;
     for (const post of workload.posts) {
       const target = post.kind === "cancel" ? workload.target(post) : undefined;
       if (target) this.abortTree(target.taskId, cancelReason(post), true);
     }
-    const { tasks, stale, wakes } = plan(workload, this.sessionId, {
+    const { tasks, stale, wakes } = this.#plan(workload);
+    for (const record of tasks) drive(this, record, this.#startOf(record));
+    if (stale.length > 0) await this.#drop(stale);
+    if (wakes) this.#wake(await this.#lastRoot());
+  }
+
+  #plan(workload: Workload): Plan {
+    return plan(workload, this.sessionId, {
       isDriven: (taskId) => this.drives.has(taskId) || this.#stuck.has(taskId),
-      hasAgent: ({ rootTaskId }) => {
-        const root = workload.record(rootTaskId) ?? roots.get(rootTaskId);
-        return root !== undefined && this.rootSettings(root) !== undefined;
-      },
+      hasAgent: (root) => this.rootSettings(root) !== undefined,
       isTried: (postId) => this.#tried.has(postId),
     });
-    for (const record of tasks) drive(this, record, this.#startOf(record));
-    if (stale.length > 0) await this.#dropStale(stale);
-    if (wakes) this.#wake(await this.#lastRoot());
   }
 
   /** A queued task whose call waits here begins with the live options of that call. */
@@ -179,32 +188,13 @@ export class Conversation implements TaskConversation {
     return caller ? { caller: caller.options } : {};
   }
 
-  async #endedRoots({ records }: Workload): Promise<ReadonlyMap<string, TaskRecord>> {
-    const ids = new Set(records.filter(({ depth }) => depth > 0).map((one) => one.rootTaskId));
-    const roots = await Promise.all([...ids].map((id) => this.store.task(id)));
-    return new Map(roots.flatMap((root) => (root ? [[root.taskId, root] as const] : [])));
-  }
-
-  /** Takes rows that came too late for their task, so that they do not keep the conversation listed as expired. */
-  async #dropStale(candidates: readonly Post[]): Promise<void> {
-    const ended = new Map<string, Post>();
-    for (const post of candidates) {
-      const taskId = post.taskId ?? post.message?.metadata?.taskId ?? post.rootTaskId;
-      if (taskId === undefined || this.drives.has(taskId)) continue;
-      const record = await this.store.task(taskId);
-      const isEnded = record ? isTerminal(record.status) : post.taskId !== undefined;
-      const isBegun = post.ifQueued && record?.status !== "queued";
-      if (isEnded || isBegun) ended.set(post.id, post);
-    }
-    if (ended.size === 0) return;
-    // The end of a task takes its rows, perhaps since they were listed: only rows that are still there are dropped.
+  /** The end of a task takes its rows, perhaps since they were read: only rows that are still there are dropped. */
+  async #drop(stale: readonly Post[]): Promise<void> {
+    const undriven = stale.filter(({ taskId = "" }) => !this.drives.has(taskId));
     const left = await this.store.posts({ conversation: this.sessionId });
-    const stale = left.filter(({ id }) => ended.has(id));
-    const [first] = stale;
-    if (first === undefined) return;
-    const log = first.rootTaskId ?? (await this.#lastRoot())?.taskId;
-    if (log === undefined) return;
-    await this.log(log).commit({ taken: stale.map(({ id }) => id) });
+    const taken = undriven.flatMap(({ id }) => (left.some((row) => row.id === id) ? [id] : []));
+    const [{ rootTaskId, taskId = "" } = {}] = undriven;
+    if (taken.length > 0) await this.log(rootTaskId ?? taskId).commit({ taken });
   }
 
   /** Starts a root task that reads the input posted to the idle session. */
@@ -220,13 +210,12 @@ export class Conversation implements TaskConversation {
   }
 
   /** Called by a drive at its rest. */
-  release(ended: Drive, rows: readonly Post[]): void {
-    const { record } = ended.task ?? ended;
+  release({ record, rows, task }: Drive): void {
     const { taskId, mode, parentTaskId = "", status } = record;
     this.drives.delete(taskId);
     if (status !== "suspended") this.process.childAgents.delete(taskId);
     for (const { id } of rows) this.#tried.add(id);
-    if (!ended.task && (status === "in_progress" || status === "queued")) this.#stuck.add(taskId);
+    if (!task && (status === "in_progress" || status === "queued")) this.#stuck.add(taskId);
     const hasWaitingCall = mode === "sync" && this.drives.has(parentTaskId);
     if (!hasWaitingCall) void this.look();
   }
@@ -299,45 +288,12 @@ export class Conversation implements TaskConversation {
   /** A row that was posted while the lease was held but after the last look would otherwise wait for a timer. */
   async #lookAfterRelease(): Promise<void> {
     const workload = await Workload.read(this.store, this.sessionId);
-    if (workload.records.length === 0 && workload.posts.length === 0) return;
-    const roots = await this.#endedRoots(workload);
-    const next = plan(workload, this.sessionId, {
-      isDriven: (taskId) => this.#stuck.has(taskId),
-      hasAgent: ({ rootTaskId }) =>
-        this.#agents.has((workload.record(rootTaskId) ?? roots.get(rootTaskId))?.agentName ?? ""),
-      isTried: (postId) => this.#tried.has(postId),
-    });
-    const settings = [...this.#agents.values()];
-    const [first] = settings;
-    const wakes = next.wakes && this.#agents.has((await this.#lastRoot())?.agentName ?? "");
-    if ((next.tasks.length === 0 && !wakes) || first === undefined) return;
+    const { tasks, stale, wakes } = this.#plan(workload);
+    const isWoken = wakes && this.#agents.has((await this.#lastRoot())?.agentName ?? "");
+    if (tasks.length === 0 && stale.length === 0 && !isWoken) return;
     if ((await this.store.owner(this.sessionId)) !== undefined) return;
-    const conversation = await this.process.enter(this.sessionId, first);
-    for (const more of settings) conversation?.addAgent(more);
-    await conversation?.leave();
-  }
-
-  /** Adds a root agent. */
-  addAgent(settings: AgentSettings): void {
-    this.#agents.set(settings.name, settings);
-  }
-
-  runChild(
-    parent: TaskRun,
-    callId: string,
-    agent: Agent,
-    input: Input,
-    options: ChildOptions & { readonly signal: AbortSignal },
-  ): Promise<ChildOutcome> {
-    return runChild(this, parent, callId, agent, input, options);
-  }
-
-  cancelChildren(task: TaskRun, which: "all" | "sync"): Promise<void> {
-    return cancelChildren(this, task, which);
-  }
-
-  cancelChildOf(task: TaskRun, callId: string): Promise<void> {
-    return cancelChildOf(this, task, callId);
+    for (const settings of this.#agents.values())
+      await (await this.process.enter(this.sessionId, settings))?.leave();
   }
 
   childStopped(callId: string): Promise<unknown> | undefined {

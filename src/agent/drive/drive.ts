@@ -19,32 +19,10 @@ import {
   openParent,
   openTask,
   resumeTask,
-  withBudget,
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
 import { relay } from "./relay.ts";
 import { taskReached } from "./task-reached.ts";
-
-/** A task that this process works on. */
-export interface Drive {
-  /** The task as it was when the drive opened it; `task.record` is newer. */
-  record: TaskRecord;
-  /** The ids of the tasks above it, the root's first. */
-  ancestors: readonly string[];
-  readonly controller: AbortController;
-  /** The queue that the task waits in: for its turn in its session, or for a place among its siblings. */
-  queue: "session" | "place" | undefined;
-  /** Absent until it is open. */
-  task?: TaskRun;
-  /** Why the task failed, with the cause that its record cannot keep. */
-  error?: RivuletError;
-  /** Resolves when the task is open, or rests without having been opened. */
-  readonly opened: Promise<unknown>;
-  /** Resolves when the task is stored; a new one is stored when it begins. */
-  readonly begun: Promise<unknown>;
-  /** Resolves when the task rests; rejects when this process may not write, or the store refused its beginning. */
-  readonly ended: Promise<void>;
-}
 
 /** Knowledge of a drive's starter about the task. */
 export interface DriveStart {
@@ -75,173 +53,188 @@ export function drive(
   record: TaskRecord,
   start: DriveStart = {},
 ): Drive {
-  const running = conversation.drives.get(record.taskId);
-  if (running) return running;
-  const { parent } = start;
-  const opened = Promise.withResolvers<void>();
-  const begun = Promise.withResolvers<void>();
-  const ended = Promise.withResolvers<void>();
-  const started: Drive = {
-    record,
-    ancestors: parent ? [...parent.ancestors, parent.ref.taskId] : [],
-    controller: new AbortController(),
-    queue: !start.isNew && record.status === "queued" ? "session" : undefined,
-    opened: opened.promise,
-    begun: begun.promise,
-    ended: ended.promise,
-  };
-  const { controller } = started;
-  const { signal: lost } = conversation.lost;
-  const onLost = () => controller.abort(lost.reason);
-  if (lost.aborted) onLost();
-  else lost.addEventListener("abort", onLost, { once: true });
-  if (start.cancel !== undefined) controller.abort(start.cancel);
-  if (parent?.controller.signal.aborted) controller.abort(parent.controller.signal.reason);
-  conversation.drives.set(record.taskId, started);
-  if (!start.isNew) begun.resolve(start.stored);
-  const onOpen = () => {
-    opened.resolve();
-    begun.resolve();
-  };
-  const work = new Work(conversation, started, start);
-  work.run(onOpen).then(
-    () => {
-      lost.removeEventListener("abort", onLost);
-      conversation.release(started, work.rows);
-      onOpen();
-      ended.resolve();
-    },
-    (error: unknown) => {
-      lost.removeEventListener("abort", onLost);
-      conversation.release(started, work.rows);
-      for (const { promise } of [begun, ended]) promise.catch(() => {}); // not every starter waits
-      begun.reject(error);
-      opened.resolve();
-      ended.reject(error);
-    },
-  );
-  return started;
+  return conversation.drives.get(record.taskId) ?? new Drive(conversation, record, start);
 }
 
-/** One drive from its start to its rest. */
-class Work {
+/** A task that this process works on, from its start to its rest. */
+export class Drive {
+  /** The ids of the tasks above it, the root's first. */
+  ancestors: readonly string[];
+  readonly controller = new AbortController();
+  /** The queue that the task waits in: for its turn in its session, or for a place among its siblings. */
+  queue: "session" | "place" | undefined;
+  /** Absent until it is open. */
+  task?: TaskRun;
+  /** Why the task failed, with the cause that its record cannot keep. */
+  error?: RivuletError;
   /** The answers and cancels that the drive found when it started. */
   rows: readonly Post[] = [];
+  /** Resolves when the task rests; rejects when this process may not write, or the store refused its beginning. */
+  readonly ended: Promise<void>;
+  #record: TaskRecord;
   readonly #conversation: Conversation;
-  readonly #drive: Drive;
   readonly #start: DriveStart;
+  readonly #opened = Promise.withResolvers<void>();
+  readonly #begun = Promise.withResolvers<void>();
 
-  constructor(conversation: Conversation, drive: Drive, start: DriveStart) {
+  constructor(conversation: Conversation, record: TaskRecord, start: DriveStart) {
+    const { parent, isNew, cancel } = start;
+    this.queue = !isNew && record.status === "queued" ? "session" : undefined;
     this.#conversation = conversation;
-    this.#drive = drive;
+    this.#record = record;
     this.#start = start;
+    this.ancestors = parent ? [...parent.ancestors, parent.ref.taskId] : [];
+    const { signal: lost } = conversation.lost;
+    const onLost = () => this.controller.abort(lost.reason);
+    if (lost.aborted) onLost();
+    else lost.addEventListener("abort", onLost, { once: true });
+    if (cancel !== undefined) this.controller.abort(cancel);
+    if (parent?.controller.signal.aborted) this.controller.abort(parent.controller.signal.reason);
+    conversation.drives.set(record.taskId, this);
+    if (!isNew) this.#begun.resolve(start.stored);
+    const rest = () => {
+      lost.removeEventListener("abort", onLost);
+      conversation.release(this);
+    };
+    this.ended = this.#run().then(
+      () => {
+        rest();
+        this.#onOpen();
+      },
+      (error: unknown) => {
+        rest();
+        this.#begun.reject(error);
+        this.#opened.resolve();
+        throw error;
+      },
+    );
+    for (const promise of [this.begun, this.ended]) promise.catch(() => {}); // not every starter waits
   }
 
-  async run(onBegun: () => void): Promise<void> {
-    const { lost } = this.#conversation;
+  /** The record as it is now. */
+  get record(): TaskRecord {
+    return this.task?.record ?? this.#record;
+  }
+
+  set record(record: TaskRecord) {
+    if (this.task) this.task.record = record;
+    else this.#record = record;
+  }
+
+  /** Resolves when the task is open, or rests without having been opened. */
+  get opened(): Promise<void> {
+    return this.#opened.promise;
+  }
+
+  /** Resolves when the task is stored; a new one is stored when it begins. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  #onOpen(): void {
+    this.#opened.resolve();
+    this.#begun.resolve();
+  }
+
+  async #run(): Promise<void> {
+    const conversation = this.#conversation;
+    const { lost } = conversation;
     try {
       await this.#start.stored;
-      if (!this.#start.isNew && !(await this.#canMove())) return;
-      await this.#open(onBegun);
+      if (this.#start.isNew || (await this.#canMove())) await this.#open();
     } catch (thrown) {
       const isLost = lost.signal.aborted;
       const error: unknown = isLost ? lost.signal.reason : thrown;
-      const { depth, status } = this.#drive.record;
+      const { depth, status } = this.#record;
       const isRefused = depth === 0 && status === "queued" && isRefusedBeginning(error);
       if (!isLost && isRefused) throw error;
       // Only the store fails here: nothing more can be written for certain.
-      if (!isLost) this.#conversation.lose(error);
-      const { task } = this.#drive;
-      if (task && error instanceof Error) await tellError(task, error);
+      if (!isLost) conversation.lose(error);
+      if (this.task && error instanceof Error) await tellError(this.task, error);
       throw error;
     }
   }
 
   /** Reads the record again, now that no other drive can change it; waits for the earlier tasks of its session. */
   async #canMove(): Promise<boolean> {
-    const drive = this.#drive;
     const { store, sessionId } = this.#conversation;
-    const { taskId } = drive.record;
+    const { fail: failure, caller } = this.#start;
+    const { taskId } = this.#record;
     const workload = await Workload.read(store, sessionId);
     const record = workload.record(taskId);
-    drive.record = record ?? (await store.task(taskId)) ?? drive.record;
+    this.#record = record ?? (await store.task(taskId)) ?? this.#record;
     if (record === undefined) return false;
     this.rows = workload.rowsFor(taskId);
-    drive.record = withBudget(record, this.#start.caller?.budget ?? budgetIn(this.rows));
+    const budget = caller?.budget ?? budgetIn(this.rows);
+    if (budget) this.#record = { ...record, budget: { ...record.budget, ...budget } };
     const cancel = this.#cancelRow();
-    if (cancel) drive.controller.abort(cancelReason(cancel));
-    const { signal } = drive.controller;
-    if (record.status === "suspended") {
-      return this.rows.length > 0 || signal.aborted || this.#start.fail !== undefined;
-    }
-    if (record.status === "queued" && this.#start.fail === undefined) {
+    if (cancel) this.controller.abort(cancelReason(cancel));
+    const { signal } = this.controller;
+    if (record.status === "suspended")
+      return this.rows.length > 0 || signal.aborted || failure !== undefined;
+    if (record.status === "queued" && failure === undefined) {
       await untilFirst(this.#conversation, record, signal);
-      drive.queue = "place";
-      await untilPlaced(this.#conversation, drive);
+      this.queue = "place";
+      await untilPlaced(this.#conversation, this);
     }
-    drive.queue = undefined;
+    this.queue = undefined;
     return true;
   }
 
   #cancelRow(): Post | undefined {
-    const { record } = this.#drive;
-    return this.rows.find((row) => row.kind === "cancel" && isFor(row, record));
+    return this.rows.find((row) => row.kind === "cancel" && isFor(row, this.#record));
   }
 
-  async #open(onBegun: () => void): Promise<void> {
-    const { caller, isNew = false } = this.#start;
-    const { controller, record } = this.#drive;
+  async #open(): Promise<void> {
     const conversation = this.#conversation;
+    const { caller, isNew = false } = this.#start;
+    const { depth, status, sessionId } = this.#record;
+    const isChild = depth > 0;
     const parent =
-      this.#start.parent ?? (record.depth > 0 ? await openParent(conversation, record) : undefined);
-    if (record.depth > 0 && parent === undefined) return;
-    if (parent) this.#drive.ancestors = [...parent.ancestors, parent.ref.taskId];
+      this.#start.parent ?? (isChild ? await openParent(conversation, this.#record) : undefined);
+    if (isChild && parent === undefined) return;
+    if (parent) this.ancestors = [...parent.ancestors, parent.ref.taskId];
     const executor = await this.#executor(parent);
     if (executor === undefined) return;
-    const isFirst = isNew && record.depth > 0;
-    const messages = isFirst ? [] : await conversation.store.session(record.sessionId);
+    const messages = isNew && isChild ? [] : await conversation.store.session(sessionId);
     const task = await openTask({
-      conversation,
+      ...{ conversation, messages, parent, controller: this.controller },
       settings: executor.settings,
-      record: this.#drive.record, // it may have been promoted meanwhile
-      messages,
-      parent,
-      controller,
+      record: this.#record, // it may have been promoted meanwhile
       ...(caller && { caller }),
-      isNew: isNew || (record.depth === 0 && record.status === "queued"),
+      isNew: isNew || (!isChild && status === "queued"),
     });
-    this.#drive.task = task;
-    await traceTask(task, () => this.#execute(task, executor, onBegun));
+    this.task = task;
+    await traceTask(task, () => this.#execute(task, executor));
   }
 
   /** Undefined: the agent of this root is not here, so the task waits for a process that has it. */
   async #executor(parent: TaskRun | undefined): Promise<Executor | undefined> {
-    const { record, controller } = this.#drive;
-    const { settings = this.#conversation.rootSettings(record), agent } = this.#start;
+    const conversation = this.#conversation;
+    const record = this.#record;
+    const { settings = conversation.rootSettings(record), agent } = this.#start;
     if (parent === undefined) return settings && loopExecutor(settings);
-    if (controller.signal.aborted || this.#start.fail) {
-      return endingExecutor(this.#conversation, parent, record);
-    }
-    return executorOf(this.#conversation, parent, record, agent);
+    const isEnding = this.controller.signal.aborted || this.#start.fail !== undefined;
+    if (isEnding) return endingExecutor(conversation, parent, record);
+    return executorOf(conversation, parent, record, agent);
   }
 
-  async #execute(task: TaskRun, executor: Executor, onBegun: () => void): Promise<void> {
-    const { fail: failure } = this.#start;
+  async #execute(task: TaskRun, executor: Executor): Promise<void> {
+    const { fail: failure, isNew, onBegin } = this.#start;
     const { input = [], status } = task.record;
+    const { aborted } = task.controller.signal;
     if (status === "queued") {
       if (failure) return endTask(task, failed(task, failure));
-      const isAborted = task.controller.signal.aborted;
-      if (isAborted && !this.#start.isNew) return cancelQueued(task, this.#cancelRow());
-      await beginTask(task, input, this.#start.onBegin);
+      if (aborted && !isNew) return cancelQueued(task, this.#cancelRow());
+      await beginTask(task, input, onBegin);
     } else {
-      const isCancelled = task.controller.signal.aborted;
-      await resumeTask(task, isCancelled ? "cancelled" : "approval_resolved", executor.isRelay);
+      await resumeTask(task, aborted ? "cancelled" : "approval_resolved", executor.isRelay);
     }
-    onBegun();
+    this.#onOpen();
     const ending = failure ? await fail(task, failure) : await executor.run(task, input);
     await endTask(task, ending);
     if (ending.status !== "failed") return;
-    this.#drive.error = ending.error;
+    this.error = ending.error;
     await tellError(task, ending.error);
   }
 }

@@ -1,5 +1,4 @@
-import type { Budget, ContextLookup, RunOptions, StandardSchema } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
+import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
 import type { Source } from "../../protocol/source.ts";
@@ -8,11 +7,16 @@ import type { TaskObject, Usage } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { TaskEmitter } from "../events/emit.ts";
+import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { type FoldedTask, foldTask } from "../events/fold-log.ts";
-import type { LogWriter } from "../events/log-writer.ts";
 import { deliveryOf, referencesIn } from "../loop/child-outcome.ts";
-import { cancelled, type Ending, refOf } from "../loop/ending.ts";
+import {
+  cancelled,
+  type Ending,
+  type RestingEnding,
+  refOf,
+  type Suspended,
+} from "../loop/ending.ts";
 import { arrived, cancelReason, lateRows } from "../loop/inbox.ts";
 import { nextStep } from "../loop/next.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
@@ -22,7 +26,6 @@ import {
   commitStep,
   findTool,
   refreshTools,
-  type StepWrite,
   type TaskRun,
   untilItEnds,
   viewOf,
@@ -89,7 +92,9 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     childCalls: new Set(folded.task?.children),
     controller,
     cancelledAt: undefined,
-    context: contextOf(settings, caller, parent),
+    context: layerContext(
+      ...[caller.context, parent?.context, settings.context, settings.toolkit.context],
+    ),
     caller,
     hookContext: Object.freeze({
       agent: settings.name,
@@ -121,14 +126,6 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   if (controller.signal.aborted) onCancel();
   else controller.signal.addEventListener("abort", onCancel, { once: true });
   return task;
-}
-
-function contextOf(
-  settings: AgentSettings,
-  caller: RunOptions<StandardSchema | undefined>,
-  parent: TaskRun | undefined,
-): ContextLookup {
-  return layerContext(caller.context, parent?.context, settings.context, settings.toolkit.context);
 }
 
 /** The task above a child, opened without being driven if need be; undefined when the root's agent is not here. */
@@ -181,16 +178,7 @@ export function sourceOf(record: TaskRecord): Source {
 }
 
 /** Writes that a task exists, before it begins. */
-export function announceTask(
-  log: LogWriter,
-  record: TaskRecord,
-  clock: Pick<Clock, "now">,
-  source: Source,
-): void {
-  announce(new TaskEmitter(record.taskId, log, source, clock), record);
-}
-
-function announce(emitter: TaskEmitter, record: TaskRecord): void {
+export function announce(emitter: TaskEmitter, record: TaskRecord): void {
   const parent = record.parentTaskId !== undefined && {
     parent_task_id: record.parentTaskId,
     parent_call_id: record.taskId,
@@ -224,8 +212,10 @@ export async function beginTask(
   task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
   const { input: _, ...record } = task.record;
   task.record = record;
+  const { messages = [], taken = [] } = arrived(task, late);
   await commitStep(task, {
-    ...before(input, arrived(task, late)),
+    messages: [...messages, ...input],
+    taken,
     record: { status: "in_progress" },
     ...(record.depth === 0 && { begins: true }),
   });
@@ -257,10 +247,6 @@ export async function resumeTask(task: TaskRun, reason: string, isRelay = false)
   await commitStep(task, { ...arrived(task, late), record: { status: "in_progress" } });
 }
 
-function before(messages: readonly Message[], late: StepWrite): StepWrite {
-  return { ...late, messages: [...(late.messages ?? []), ...messages] };
-}
-
 /** Writes how a task came to rest; the end of a background task is told to its parent in the same commit. */
 export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   task.isResting = true;
@@ -271,46 +257,49 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
     await commitStep(task, { record: { status: "suspended" } });
     return;
   }
-  const taken = claimedBy(task, untilItEnds);
+  const { status } = ending;
+  const { usage } = task;
   const common = {
     id: taskId,
     object: "task",
     completed_at: task.settings.clock.now(),
-    usage: task.usage,
+    usage,
   } as const;
-  if (ending.status === "failed") {
-    const error = ending.error.toJSON();
-    task.emitter.emit({ type: "task.failed", task: { ...common, status: "failed", error } });
-    const record = { status: "failed", error, usage: task.usage } as const;
-    await commitStep(task, { record, posts: deliveryOf(task, "failed"), taken });
-    return;
-  }
-  const { generateReason, incompleteReason, reason, message } = ending;
-  // The caller gets the value itself and may do with it what it likes.
-  const structured: unknown =
-    ending.structured === undefined
-      ? undefined
-      : freezePlain(JSON.parse(JSON.stringify(ending.structured)));
-  const said = {
-    ...common,
-    generate_reason: generateReason,
-    ...(structured !== undefined && { structured }),
-    ...(incompleteReason && { incomplete_details: { reason: incompleteReason } }),
-    ...(reason !== undefined && { reason }),
-  } satisfies Partial<TaskObject>;
-  const { status } = ending;
-  if (status === "completed")
-    task.emitter.emit({ type: "task.completed", task: { ...said, status } });
-  else if (status === "cancelled") {
-    task.emitter.emit({ type: "task.cancelled", task: { ...said, status } });
-  } else task.emitter.emit({ type: "task.incomplete", task: { ...said, status } });
-  const { usage } = task;
-  const record = { status, result: message, generateReason, usage };
+  const { task: shown, record } = status === "failed" ? failure(ending) : outcome(ending);
+  const type = `task.${status}` as const;
+  task.emitter.emit({ type, task: { ...common, ...shown, status } } as EventBody);
   await commitStep(task, {
-    record: { ...record, ...(structured !== undefined && { structured }) },
+    record: { ...record, status, usage },
     posts: deliveryOf(task, status),
-    taken,
+    taken: claimedBy(task, untilItEnds),
   });
+}
+
+/** What the event and the record say about an end. */
+interface Said {
+  readonly task: Partial<TaskObject>;
+  readonly record: Partial<TaskRecord>;
+}
+
+function failure({ error }: Extract<Ending, { status: "failed" }>): Said {
+  const shape = { error: error.toJSON() };
+  return { task: shape, record: shape };
+}
+
+function outcome(ending: Exclude<RestingEnding, Suspended>): Said {
+  const { generateReason, incompleteReason, reason, message: result } = ending;
+  // The caller gets the value itself and may do with it what it likes.
+  const value = ending.structured && freezePlain(JSON.parse(JSON.stringify(ending.structured)));
+  const structured = ending.structured !== undefined && { structured: value as unknown };
+  return {
+    task: {
+      generate_reason: generateReason,
+      ...structured,
+      ...(incompleteReason && { incomplete_details: { reason: incompleteReason } }),
+      ...(reason !== undefined && { reason }),
+    },
+    record: { result, generateReason, ...structured },
+  };
 }
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
@@ -379,9 +368,4 @@ export function rootRecord(
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
     ...(options.budget && { budget: frozenCopy(options.budget) }),
   };
-}
-
-/** The same record when a later call gives limits too: they come before those of the calls before it. */
-export function withBudget(record: TaskRecord, budget: Budget | undefined): TaskRecord {
-  return budget ? { ...record, budget: { ...record.budget, ...budget } } : record;
 }

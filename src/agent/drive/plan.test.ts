@@ -100,8 +100,10 @@ describe("plan", () => {
       { id, kind: "cancel", sessionId, rootTaskId: "a" },
     ] as const)
       expect(planOf([task], [post]).tasks).toEqual(["a"]);
-    const { stale, tasks } = planOf([task], [{ id, kind: "cancel", sessionId, rootTaskId: "b" }]);
-    expect({ stale, tasks }).toEqual({ stale: [id], tasks: [] });
+    const other = { id, kind: "cancel", sessionId, rootTaskId: "b" } as const;
+    expect(planOf([task], [other])).toEqual(nothing);
+    const ended = new Workload([task], [other], [root("b", "completed")]);
+    expect(ended.isStale(other)).toBe(true);
   });
 
   describe("a row without effect", () => {

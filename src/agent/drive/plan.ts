@@ -11,17 +11,45 @@ export class Workload {
   readonly records: readonly TaskRecord[];
   readonly posts: readonly Post[];
   readonly #byId: ReadonlyMap<string, TaskRecord>;
+  /** The ended roots of the records, and the ended targets of the rows. */
+  readonly #ended: ReadonlyMap<string, TaskRecord>;
 
-  constructor(records: readonly TaskRecord[], posts: readonly Post[]) {
+  constructor(
+    records: readonly TaskRecord[],
+    posts: readonly Post[],
+    ended: readonly TaskRecord[] = [],
+  ) {
+    const byId = (all: readonly TaskRecord[]) => new Map(all.map((one) => [one.taskId, one]));
     this.records = records;
     this.posts = posts;
-    this.#byId = new Map(records.map((record) => [record.taskId, record]));
+    this.#byId = byId(records);
+    this.#ended = byId(ended);
   }
 
   /** Rows are read before records, so that a row taken in between cannot look like one that waits. */
   static async read(store: Store, conversation: string): Promise<Workload> {
     const posts = await store.posts({ conversation });
-    return new Workload(await store.tasks({ conversation, status: unfinished }), posts);
+    const records = await store.tasks({ conversation, status: unfinished });
+    const known = new Set(records.map(({ taskId }) => taskId));
+    const targets = posts.flatMap((post) => (isControl(post) ? (targetId(post) ?? []) : []));
+    const ids = new Set([...records.map(({ rootTaskId }) => rootTaskId), ...targets]);
+    const others = [...ids].filter((id) => !known.has(id)).map((id) => store.task(id));
+    const ended = (await Promise.all(others)).filter((record) => record !== undefined);
+    return new Workload(records, posts, ended);
+  }
+
+  /** The root of a task, even if it has ended. */
+  root({ rootTaskId }: TaskRecord): TaskRecord | undefined {
+    return this.#byId.get(rootTaskId) ?? this.#ended.get(rootTaskId);
+  }
+
+  /** Whether an answer or a cancel came too late: it must be dropped, or the conversation stays listed as expired. */
+  isStale(post: Post): boolean {
+    if (!isControl(post) || this.target(post)) return false;
+    const id = targetId(post) ?? "";
+    const record = this.#byId.get(id) ?? this.#ended.get(id);
+    if (record === undefined) return post.taskId !== undefined;
+    return isTerminal(record.status) || (post.ifQueued === true && record.status !== "queued");
   }
 
   record(taskId: string | undefined): TaskRecord | undefined {
@@ -54,6 +82,12 @@ export class Workload {
     return top;
   }
 
+  /** The id of the task to drive so that a task moves; undefined when the task has ended. */
+  topId({ taskId }: TaskRecord): string | undefined {
+    const record = this.record(taskId);
+    return record && this.top(record).taskId;
+  }
+
   /** The answers and cancels for a task and for those that its calls wait for. */
   rowsFor(taskId: string): readonly Post[] {
     return this.posts.filter((post) => {
@@ -66,11 +100,15 @@ export class Workload {
   }
 }
 
+function targetId({ taskId, message, rootTaskId }: Post): string | undefined {
+  return taskId ?? message?.metadata?.taskId ?? rootTaskId;
+}
+
 /** The tasks that a process drives, and the agents that it has. */
 export interface Capacity {
   isDriven(taskId: string): boolean;
-  /** Whether the process has the agent of the task's root. */
-  hasAgent(record: TaskRecord): boolean;
+  /** Whether the process has the agent of a root. */
+  hasAgent(root: TaskRecord): boolean;
   /** Rows that an earlier drive saw and left: they start nothing on their own. */
   isTried?(postId: string): boolean;
 }
@@ -79,7 +117,7 @@ export interface Capacity {
 export interface Plan {
   /** Undriven tasks that can move and that no parent's call waits for. */
   readonly tasks: readonly TaskRecord[];
-  /** Answers and cancels without effect. */
+  /** Answers and cancels that came too late. */
   readonly stale: readonly Post[];
   /** Whether the root session is idle and has input that no task was started for. */
   readonly wakes: boolean;
@@ -91,13 +129,11 @@ export interface Plan {
  */
 export function plan(workload: Workload, sessionId: string, capacity: Capacity): Plan {
   const called = new Set<string>();
-  const stale: Post[] = [];
   for (const post of workload.posts) {
-    if (!isControl(post)) continue;
     const target = workload.target(post);
-    if (target === undefined) stale.push(post);
-    else if (!capacity.isTried?.(post.id)) called.add(workload.top(target).taskId);
+    if (target && !capacity.isTried?.(post.id)) called.add(workload.top(target).taskId);
   }
+  const stale = workload.posts.filter((post) => workload.isStale(post));
   const started = new Set<string>();
   const tasks: TaskRecord[] = [];
   for (const record of workload.records) {
@@ -106,7 +142,8 @@ export function plan(workload: Workload, sessionId: string, capacity: Capacity):
     const { taskId, status } = record;
     const canMove =
       called.has(taskId) || status === "in_progress" || (status === "queued" && isFirst);
-    if (!canMove || capacity.isDriven(taskId) || !capacity.hasAgent(record)) continue;
+    if (!canMove || capacity.isDriven(taskId)) continue;
+    if (!capacity.hasAgent(workload.root(record) ?? record)) continue;
     if (workload.top(record) === record) tasks.push(record);
   }
   const isWake = (post: Post) =>

@@ -19,7 +19,7 @@ export interface Following {
   /** True: waits for every task of the tree that this task is the root of. */
   readonly isTree?: boolean;
   /** Called while the task waits behind a suspended one of its session. */
-  readonly onBlocked?: (workload: Workload) => Promise<void>;
+  readonly onBlocked?: (workload: Workload, first: TaskRecord) => Promise<void>;
   /** Called every second while the task does not move. */
   readonly onWait?: ((reason: WaitReason) => void) | undefined;
 }
@@ -41,8 +41,8 @@ export async function untilRest(process: Process, following: Following): Promise
     if (rest) return rest;
   }
   const { store } = process;
-  let woken = Promise.withResolvers<void>();
-  const wake = () => woken.resolve();
+  let woken = new AbortController();
+  const wake = () => woken.abort("woken");
   const unwatch = [
     store.watch({ task: taskId }, wake),
     store.watch({ inbox: conversation }, wake),
@@ -53,7 +53,7 @@ export async function untilRest(process: Process, following: Following): Promise
   let entries = 0;
   try {
     for (;;) {
-      woken = Promise.withResolvers<void>();
+      woken = new AbortController();
       const rest = isTree ? undefined : await driveHere(process, following);
       if (rest) return rest;
       const workload = await Workload.read(store, conversation);
@@ -66,7 +66,7 @@ export async function untilRest(process: Process, following: Following): Promise
       }
       const first = workload.first(record.sessionId);
       if (first?.status === "suspended" && first.taskId !== taskId)
-        await following.onBlocked?.(workload);
+        await following.onBlocked?.(workload, first);
       const owner = await ensureOwner(process, following, workload);
       if (owner === undefined) {
         entries += 1;
@@ -79,7 +79,8 @@ export async function untilRest(process: Process, following: Following): Promise
       const { leftMs } = owner;
       const reason = waitReason(following, workload, record, leftMs);
       if (reason && clock.now() - startedAt >= pollMs) following.onWait?.(reason);
-      await sleepUntil(woken.promise, following, Math.min(pollMs, leftMs ?? pollMs));
+      // The timer is referenced: a process that only waits for another one must not exit.
+      await clock.sleep(Math.min(pollMs, leftMs ?? pollMs), woken.signal).catch(() => {});
     }
   } finally {
     for (const stop of unwatch) stop();
@@ -102,7 +103,7 @@ async function driveHere(
       return undefined;
     throw error;
   }
-  const record = drive.task?.record ?? drive.record;
+  const { record } = drive;
   if (!isTerminal(record.status)) return undefined;
   await owned.settle();
   return { record, drive };
@@ -131,16 +132,11 @@ async function ensureOwner(
   if (process.owned(conversation)) return {};
   const owner = await store.owner(conversation);
   if (owner) return owner;
-  const roots = new Map<string, TaskRecord | undefined>();
-  for (const { rootTaskId } of workload.records) {
-    if (!roots.has(rootTaskId))
-      roots.set(rootTaskId, workload.record(rootTaskId) ?? (await store.task(rootTaskId)));
-  }
-  const next = plan(workload, conversation, {
+  const { tasks, stale } = plan(workload, conversation, {
     isDriven: () => false,
-    hasAgent: ({ rootTaskId }) => roots.get(rootTaskId)?.agentName === settings.name,
+    hasAgent: ({ agentName }) => agentName === settings.name,
   });
-  if (next.tasks.length === 0) return {};
+  if (tasks.length === 0 && stale.length === 0) return {};
   const entered = await process.enter(conversation, settings);
   if (entered === undefined) return (await store.owner(conversation)) ?? {};
   await entered.leave();
@@ -160,16 +156,4 @@ function waitReason(
   if (status === "in_progress" && leftMs !== undefined) return undefined;
   const isHeldUp = status === "queued" && workload.first(sessionId)?.taskId !== taskId;
   return { reason: isHeldUp ? "busy" : "unknown_agent" };
-}
-
-/** The timer is referenced: a process that only waits for another one must not exit. */
-async function sleepUntil(
-  woken: Promise<void>,
-  { settings }: Following,
-  ms: number,
-): Promise<void> {
-  const awake = new AbortController();
-  const slept = settings.clock.sleep(ms, awake.signal).catch(() => {});
-  await Promise.race([woken, slept]);
-  awake.abort("awake");
 }

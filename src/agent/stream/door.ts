@@ -1,30 +1,30 @@
 import type {
-  Answer,
   Approval,
   AttachOptions,
   AttachTarget,
   Input,
   RunOptions,
   StandardSchema,
-  WaitReason,
 } from "../../protocol/agent.ts";
 import { notFound, RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Reply, TaskRef } from "../../protocol/message.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { checkBudget } from "../base/budget.ts";
 import {
-  alreadyAnswered,
   answerRows,
+  approveStops,
   checkAgent,
   checkOutput,
+  denyAll,
   inputRows,
-  lostAnswer,
   matchAnswers,
+  refusalOf,
   sessionSuspended,
   withLimits,
 } from "../drive/answers.ts";
 import { cancelRow, postCancel, reasonText } from "../drive/cancel.ts";
 import type { Conversation } from "../drive/conversation.ts";
+import type { Drive } from "../drive/drive.ts";
 import { rootRecord } from "../drive/lifecycle.ts";
 import { unfinished, Workload } from "../drive/plan.ts";
 import { type Process, processOf } from "../drive/process.ts";
@@ -34,7 +34,7 @@ import { isControl } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
-import { type WaitingTask, waitingTasks } from "../loop/waiting.ts";
+import { waitingTasks } from "../loop/waiting.ts";
 
 /** The task that a door follows, and where its events begin. */
 export interface Target {
@@ -113,6 +113,8 @@ interface Call {
   readonly options: CallOptions;
   /** Aborts when the caller cancels. */
   readonly stop: AbortSignal;
+  /** The task that this process runs with the options of this call, if it runs it. */
+  taskId?: string;
 }
 
 /** The task that a call concerns, before its rest. */
@@ -145,22 +147,19 @@ function follow(
   const run = async (): Promise<Reply<unknown>> => {
     if (options.signal?.aborted) onAbort();
     else options.signal?.addEventListener("abort", onAbort, { once: true });
-    let taskId: string | undefined;
-    let cancelHere: (() => void) | undefined;
     try {
       const { record, conversation, after, refused } = await enter(call);
-      taskId = record.taskId;
+      const { taskId } = record;
       target.resolve({ ref: refOf(record), conversation, after });
-      cancelHere = () => process.owned(conversation)?.cancelNow(record.taskId, stop.signal.reason);
+      const cancelHere = () => process.owned(conversation)?.cancelNow(taskId, stop.signal.reason);
       stop.signal.addEventListener("abort", cancelHere);
       const reply = await finish(call, record, conversation);
       if (refused) throw refused;
       return reply;
     } finally {
-      if (cancelHere) stop.signal.removeEventListener("abort", cancelHere);
       options.signal?.removeEventListener("abort", onAbort);
-      if (process.callers.get(taskId ?? "")?.options === options)
-        process.callers.delete(taskId ?? "");
+      const { taskId = "" } = call;
+      if (process.callers.get(taskId)?.options === options) process.callers.delete(taskId);
     }
   };
   const reply = run().catch((error: unknown) => {
@@ -175,6 +174,13 @@ function follow(
   };
 }
 
+/** An owner here runs the task with the options of this call. */
+function register(call: Call, { taskId }: TaskRecord): void {
+  const { process, settings, options } = call;
+  process.callers.set(taskId, { settings, options });
+  call.taskId = taskId;
+}
+
 /** Waits for the rest of the task and builds the reply from it. */
 async function finish(
   call: Call,
@@ -183,10 +189,12 @@ async function finish(
 ): Promise<Reply<unknown>> {
   const { process, settings, options } = call;
   let isWithdrawn = false;
-  const onBlocked = async (workload: Workload) => {
-    if (isWithdrawn || workload.record(taskId)?.status !== "queued") return;
+  const onBlocked = async (workload: Workload, first: TaskRecord) => {
+    const record = workload.record(taskId);
+    if (isWithdrawn || record?.status !== "queued") return;
     isWithdrawn = true;
-    await withdraw(call, workload, taskId);
+    if (options.onSuspended === "deny") return denyHeld(call, workload, first);
+    await process.store.post([cancelRow(record, "The session waits for answers.", true)]);
   };
   const isCaller = process.callers.get(taskId)?.options === options;
   const rest = await untilRest(process, {
@@ -206,21 +214,15 @@ async function finish(
   return readReply(call, rest);
 }
 
-/** Takes a queued task back because its session waits for answers, or denies these. */
-async function withdraw(call: Call, workload: Workload, taskId: string): Promise<void> {
-  const { process, settings, options } = call;
-  const record = workload.record(taskId);
-  const first = record && workload.first(record.sessionId);
-  if (record === undefined || first === undefined) return;
-  if (options.onSuspended !== "deny") {
-    await process.store.post([cancelRow(record, "The session waits for answers.", true)]);
-    return;
-  }
-  const waiting = await waitingTasks(process.store, { rootTaskId: first.rootTaskId });
-  const held = heldBy(workload, waiting, first.taskId);
-  const denials = held.flatMap(({ approvals }) =>
-    approvals.map((approval) => approval.deny("The user went on with something else.")),
-  );
+/** Denies what the first task of a session waits for, so that the next one can begin. */
+async function denyHeld(
+  { process, settings }: Call,
+  workload: Workload,
+  { taskId, rootTaskId }: TaskRecord,
+): Promise<void> {
+  const waiting = await waitingTasks(process.store, { rootTaskId });
+  const held = waiting.filter(({ record }) => workload.topId(record) === taskId);
+  const denials = denyAll(held.flatMap(({ approvals }) => approvals));
   await process.store.post(answerRows(settings.ids, denials, held));
 }
 
@@ -236,20 +238,16 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   if (isChecked || record.status !== "completed")
     return { ...reply, structured: structuredClone(reply.structured) };
   const messages = [...(await store.session(record.sessionId))];
-  const controller = new AbortController();
-  const ref = refOf(record);
   const state = await structuredState({
-    ...{ settings, record, ref, messages, controller, cancelledAt: undefined },
-    caller: { output },
+    ...{ settings, record, ref: refOf(record), messages, caller: { output } },
+    ...{ controller: new AbortController(), cancelledAt: undefined },
   });
   if (state.type === "found") return { ...reply, structured: state.value };
-  throw new RivuletError(
-    "structured_output_invalid",
-    `The answer of task ${record.taskId} does not fit the output schema of this call${
-      state.type === "wrong" ? `: ${state.problem}` : ""
-    }.`,
-    { hint: "Another process ran the task and checked the answer with the JSON Schema alone." },
-  );
+  const problem = state.type === "wrong" ? `: ${state.problem}` : "";
+  const message = `The answer of task ${record.taskId} does not fit the output schema of this call`;
+  throw new RivuletError("structured_output_invalid", `${message}${problem}.`, {
+    hint: "Another process ran the task and checked the answer with the JSON Schema alone.",
+  });
 }
 
 /** Cancels a task and what is left below it; resolves when all of that has ended. */
@@ -306,12 +304,12 @@ async function enterSession(
     return startTask(call, read, sessionId, root);
   if (root && isText) checkAgent(settings.name, root);
   const waiting = await waitingTasks(store, { conversation: sessionId });
-  const held = root ? heldBy(workload, waiting, root.taskId) : [];
+  const held = waiting.filter(({ record }) => root && workload.topId(record) === root.taskId);
   const holding = new Set(isText ? held.map(({ record }) => record.taskId) : []);
   const { onSuspended = "fail" } = options;
   const now = settings.clock.now();
   const isResume = !isText && !hasAnswers && (root === undefined || root.status === "suspended");
-  const given = isResume ? { ...read, answers: stopApprovals(root ? held : waiting) } : read;
+  const given = isResume ? { ...read, answers: approveStops(root ? held : waiting) } : read;
   const answers = matchAnswers(given, waiting, { holding, onSuspended, now });
   const rows = answerRows(ids, answers, waiting);
   const answered = rows.flatMap((row) => workload.target(row) ?? []);
@@ -337,25 +335,6 @@ async function enterSession(
   });
 }
 
-/** A call without input approves the stops of hooks. */
-function stopApprovals(waiting: readonly WaitingTask[]): readonly Answer[] {
-  return waiting
-    .flatMap(({ approvals }) => approvals)
-    .flatMap((approval) => (approval.kind === "stop" ? [approval.approve()] : []));
-}
-
-/** The waiting tasks that hold up `taskId`. */
-function heldBy(
-  workload: Workload,
-  waiting: readonly WaitingTask[],
-  taskId: string,
-): readonly WaitingTask[] {
-  return waiting.filter(({ record }) => {
-    const own = workload.record(record.taskId);
-    return own !== undefined && workload.top(own).taskId === taskId;
-  });
-}
-
 /** Posts answers and text to a task and follows it. */
 async function continueTask(
   call: Call,
@@ -364,40 +343,25 @@ async function continueTask(
   rows: readonly Post[],
   conversation = record.sessionId,
 ): Promise<Entered> {
-  const { process, settings, options, stop } = call;
+  const { settings, options, stop } = call;
   const { store, ids } = settings;
   if (record.depth === 0) checkAgent(settings.name, record);
   checkOutput(options.output, record);
   if (read.messages.some(isHistory)) throw historyInBetween(record);
   const text = await storedInput(read.messages, record, settings, stop);
   const after = await store.last(record.rootTaskId);
-  if (record.depth === 0) process.callers.set(record.taskId, { settings, options });
+  if (record.depth === 0) register(call, record);
   const all = withLimits([...rows, ...inputRows(ids, text, record)], options.budget);
-  const refused = await post(call, conversation, all).catch((error: unknown) => {
-    process.callers.delete(record.taskId);
-    throw error;
-  });
-  return { record, conversation, after, refused };
+  return { record, conversation, after, refused: await post(call, conversation, all) };
 }
 
-/**
- * Posts rows; a call with live values first makes this process the owner, which alone can use them. Throws when an
- * earlier answer replaces every row; returns the error when it replaces only some, because the others have to be driven.
- */
-async function post(
-  call: Call,
-  sessionId: string,
-  rows: readonly Post[],
-): Promise<RivuletError | undefined> {
-  const { process, options } = call;
+/** Posts rows; a call with live values first makes this process the owner, which alone can use them. */
+async function post(call: Call, sessionId: string, rows: readonly Post[]) {
   if (rows.length === 0) return undefined;
+  const { process, options } = call;
   const owned = options.context === undefined ? undefined : await own(call, sessionId);
   const stored = await process.store.post(rows).finally(() => void owned?.leave());
-  const lost = rows.flatMap((row, index) => lostAnswer(row, stored[index]));
-  if (lost.length === 0) return undefined;
-  const error = alreadyAnswered(lost);
-  if (lost.length === rows.length) throw error;
-  return error;
+  return refusalOf(rows, stored);
 }
 
 /** Starts a root task: at once if the session is idle and this process can own it, else through the queue. */
@@ -413,20 +377,15 @@ async function startTask(
   const record = rootRecord(settings, sessionId, options);
   const input = await storedInput(read.messages, record, settings, stop);
   const queued = { ...record, input };
-  process.callers.set(record.taskId, { settings, options });
+  register(call, record);
   const entered = { record: queued, conversation: sessionId, after: -1 };
-  try {
-    if (context !== undefined) {
-      await submitLive(call, queued);
-      return entered;
-    }
-    if (unfinishedRoot === undefined && (await submit(call, queued))) return entered;
-    const stored = await process.store.enqueue(queued, { ifIdle: onBusy === "fail" });
-    return { ...entered, record: stored };
-  } catch (error) {
-    process.callers.delete(record.taskId);
-    throw error;
+  if (context !== undefined) {
+    await submitLive(call, queued);
+    return entered;
   }
+  if (unfinishedRoot === undefined && (await submit(call, queued))) return entered;
+  const stored = await process.store.enqueue(queued, { ifIdle: onBusy === "fail" });
+  return { ...entered, record: stored };
 }
 
 /** Begins a task here, with one commit; false when it has to queue. */
@@ -436,7 +395,8 @@ async function submit(call: Call, record: TaskRecord): Promise<boolean> {
   if (owned === undefined) return false;
   const onStop = () => owned.cancelNow(record.taskId, stop.reason);
   try {
-    const running = rootDrive(owned, record.sessionId);
+    const isRoot = (one: Drive) => one.record.sessionId === record.sessionId;
+    const running = [...owned.drives.values()].find(isRoot);
     if (running) {
       await running.begun.catch(() => {}); // its record precedes this one
       return false;
@@ -456,17 +416,11 @@ async function submit(call: Call, record: TaskRecord): Promise<boolean> {
   }
 }
 
-function rootDrive(conversation: Conversation, sessionId: string) {
-  return [...conversation.drives.values()].find(
-    ({ record }) => record.depth === 0 && record.sessionId === sessionId,
-  );
-}
-
 /** Begins a task with live values as soon as this process owns the idle session; it is not stored before. */
 async function submitLive(call: Call, record: TaskRecord): Promise<void> {
   const { process, options } = call;
   const { sessionId } = record;
-  for (;;) {
+  for (; ; await untilChange(call, sessionId)) {
     const owned = await own(call, sessionId);
     try {
       const [first] = await process.store.tasks({ sessionId, status: unfinished });
@@ -476,23 +430,20 @@ async function submitLive(call: Call, record: TaskRecord): Promise<void> {
     } finally {
       void owned.leave();
     }
-    await untilChange(call, sessionId, { reason: "busy" });
   }
 }
 
 /** Takes the lease of a conversation, waiting for it if need be. The caller must leave the conversation. */
 async function own(call: Call, sessionId: string): Promise<Conversation> {
   const { process, settings, options } = call;
-  for (;;) {
+  for (; ; await untilChange(call, sessionId)) {
     const owned = await process.enter(sessionId, settings);
     if (owned) return owned;
-    if (options.onBusy === "fail") {
-      throw new RivuletError("agent_busy", `Another process owns session ${sessionId}.`, {
-        retryable: true,
-        hint: 'Live `context` values cannot cross processes. Omit them, or wait with onBusy: "queue".',
-      });
-    }
-    await untilChange(call, sessionId, { reason: "busy" });
+    if (options.onBusy !== "fail") continue;
+    throw new RivuletError("agent_busy", `Another process owns session ${sessionId}.`, {
+      retryable: true,
+      hint: 'Live `context` values cannot cross processes. Omit them, or wait with onBusy: "queue".',
+    });
   }
 }
 
@@ -500,22 +451,15 @@ async function own(call: Call, sessionId: string): Promise<Conversation> {
 async function untilChange(
   { process, settings, options, stop }: Call,
   sessionId: string,
-  reason: WaitReason,
 ): Promise<void> {
   const woken = new AbortController();
-  const wake = () => woken.abort("woken");
-  const unwatch = process.store.watch({ session: sessionId }, wake);
-  stop.addEventListener("abort", wake, { once: true });
-  if (stop.aborted) wake();
-  try {
-    await settings.clock.sleep(1_000, woken.signal);
-    options.onWait?.(reason);
-  } catch {
-    // Woken before the second was over.
-  } finally {
-    unwatch();
-    stop.removeEventListener("abort", wake);
-  }
+  const unwatch = process.store.watch({ session: sessionId }, () => woken.abort("woken"));
+  const { signal } = woken;
+  await settings.clock.sleep(1_000, AbortSignal.any([signal, stop])).then(
+    () => options.onWait?.({ reason: "busy" }),
+    () => {}, // woken before the second was over
+  );
+  unwatch();
   if (stop.aborted) throw cancelledInQueue(stop.reason);
 }
 
