@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import type {
+  Agent,
   AgentEvent,
   Answer,
   Approval,
@@ -299,6 +300,91 @@ describe("a stop after a reasoning", () => {
     expect((await run.result()).approvals).toMatchObject([{ kind: "stop" }]);
     expect((await followed).approvals).toMatchObject([{ kind: "stop" }]);
     expect(executed).toEqual([]);
+  });
+});
+
+describe("a stop of an agent that is not of this package", () => {
+  /** Hides that an agent is of this package. */
+  const foreign = (agent: ReActAgent): Agent => ({
+    name: agent.name,
+    run: (...args) => agent.run(...args),
+    stream: (...args) => agent.stream(...args),
+    call: (...args) => agent.call(...args),
+    approvals: (query) => agent.approvals(query),
+    attach: (...args) => agent.attach(...args),
+  });
+
+  it.each([
+    ["approved", (one: Approval) => one.approve(), ["a"]],
+    ["denied", (one: Approval) => one.deny("No."), []],
+    ["edited", (one: Approval) => one.edit({ path: "b" }), ["b"]],
+  ])("is listed at the root and %s", async (_, answer, ran) => {
+    const executed: string[] = [];
+    const helper = new ReActAgent({
+      ...{ name: "helper", hooks: [stopAt("postReasoning")], store: memoryStore() },
+      ...{ model: scriptedModel([[remove("a")], "helped"]), tools: toolsInto(executed) },
+    });
+    const call = { call: "helper", input: { prompt: "x" } };
+    const { agent, store } = world([[call], "done"], { tools: [agentTool(foreign(helper))] });
+    const user = { ...options, userId: "ann" };
+    const first = await agent.call("Go.", user);
+    expect(first.approvals).toMatchObject([{ kind: "stop", call: { input: { path: "a" } } }]);
+    const second = await agent.call(first.approvals.map(answer), user);
+    expect(second.text).toBe("done");
+    expect(executed).toEqual(ran);
+    await whatIsLeft(store, second);
+  });
+
+  it("on a final answer is listed and accepted, or cancelled with its task", async () => {
+    for (const isCancelled of [false, true]) {
+      const helper = new ReActAgent({
+        ...{ name: "helper", hooks: [stopAt("postReasoning")], store: memoryStore() },
+        model: scriptedModel(["helped"]),
+      });
+      const call = { call: "helper", input: { prompt: "x" } };
+      const { agent, store } = world([[call], "done"], { tools: [agentTool(foreign(helper))] });
+      const run = agent.run("Go.", options);
+      const { approvals, task } = await run.result();
+      expect(approvals).toMatchObject([{ kind: "stop", call: { id: "" } }]);
+      if (isCancelled) await run.cancel();
+      else expect((await agent.call(approvals[0]?.approve() as Answer, options)).text).toBe("done");
+      await whatIsLeft(store, { task });
+    }
+  });
+
+  it("is not approved by the recovery of a lost process", async () => {
+    let hasLost = false;
+    for (let at = 1; at < 30; at++) {
+      const { store, expire } = expiringStore();
+      const losing = losingStore(store, at, "before");
+      const executed: string[] = [];
+      const helper = new ReActAgent({
+        ...{ name: "helper", hooks: [stopEvery], store: memoryStore() },
+        model: scriptedModel([[remove("a")], "helped"], { by: "prompt" }),
+        tools: toolsInto(executed),
+      });
+      const model = scriptedModel([[{ call: "helper", input: { prompt: "x" } }], "done"], {
+        by: "prompt",
+      });
+      const tools = [agentTool(foreign(helper))];
+      const make = (on: Store) => new ReActAgent({ name: "lead", model, tools, store: on });
+      const isLost = await make(losing)
+        .call("Go.", options)
+        .then(
+          () => false,
+          () => true,
+        );
+      if (!isLost) break;
+      hasLost = true;
+      expire();
+      const [{ status } = {}] = await store.tasks(options);
+      if (status === "in_progress")
+        await make(store)
+          .call(undefined, options)
+          .catch(() => {});
+      expect(executed).toEqual([]);
+    }
+    expect(hasLost).toBe(true);
   });
 });
 

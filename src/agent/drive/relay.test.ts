@@ -349,6 +349,25 @@ describe("a relayed agent that waits", () => {
     expect((await left(reply)).record.status).toBe("completed");
   });
 
+  it("for no approval denies a stop with text", async () => {
+    const inputs: Input[] = [];
+    const given: unknown[] = [];
+    const agent = agentOf((input, options) => {
+      inputs.push(input);
+      given.push(options?.onSuspended);
+      const generateReason = inputs.length > 1 ? "model_stop" : "reasoning_stop_requested";
+      return [[created], replyOf({ generateReason })];
+    });
+    const { lead, left } = leadOf(agent);
+    const { approvals } = await lead.call("Go.", { sessionId: "s" });
+    expect(approvals).toMatchObject([{ kind: "stop", message: "Continue?" }]);
+    const denials = approvals.map((one) => one.deny("Not now."));
+    const reply = await lead.call(denials, { sessionId: "s" });
+    expect(inputs[1]).toBe("The user did not accept your last step: Not now.");
+    expect(given[1]).toBe("deny");
+    expect((await left(reply)).record.status).toBe("completed");
+  });
+
   it("for no approval continues with the next call at the root", async () => {
     const inputs: Input[] = [];
     const agent = agentOf((input) => {
