@@ -134,3 +134,12 @@ it("shows the token usage of each agent", () => {
     "t in      10  out       2",
   ]);
 });
+
+it("draws an approval that concerns no call", () => {
+  const stop = { approval_id: "apr_1", kind: "stop", message: "Accept this reply?" } as const;
+  const stopped = task("task_1", [], { agentId: "lead", status: "suspended", approvals: [stop] });
+  expect(renderTree(treeOf(stopped), { ...canvas, columns: 80 })).toEqual([
+    expect.stringContaining("lead"),
+    "  asks   Accept this reply? (waiting)",
+  ]);
+});

@@ -43,6 +43,8 @@ export function renderTree(
           lines.push(...renderTask(child, depth + 2));
       }
     }
+    for (const approval of task.approvals)
+      if (approval.call_id === undefined) draw(approvalEntry(approval));
     if (task.error !== undefined) draw({ label: "failed", text: task.error.message, look: "red" });
     return lines;
   }

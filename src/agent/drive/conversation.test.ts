@@ -64,6 +64,24 @@ describe("a conversation", () => {
     expect(await statuses(store)).toEqual(["completed"]);
   });
 
+  it("reads its workload when it is entered and when it is released, and not in between", async () => {
+    const inner = memoryStore();
+    const read = vi.fn(inner.posts);
+    const store: Store = { ...inner, posts: read };
+    const settings = settingsOn(store);
+    const conversation = await enter(store, settings);
+    const { begun, ended } = conversation.submit(queued(store, "Hello."), { settings });
+    await begun;
+    await conversation.leave();
+    await ended;
+    await conversation.closed;
+    await vi.waitFor(() => {
+      const looks = read.mock.calls.filter(([query]) => query.conversation === sessionId);
+      expect(looks).toHaveLength(2);
+    });
+    expect(await statuses(store)).toEqual(["completed"]);
+  });
+
   it("drops a late row that was posted after its last look", async () => {
     const inner = memoryStore();
     let row: ReturnType<typeof cancelRow> | undefined;

@@ -54,6 +54,8 @@ export class Conversation implements TaskConversation {
   #isFailing = false;
   #looking: Promise<void> | undefined;
   #mustLook = false;
+  /** The last look found nothing that this process does not drive, and nothing was posted since. */
+  #isQuiet = false;
   #renewal: ReturnType<typeof setInterval>;
   #unwatch: () => void;
 
@@ -69,7 +71,10 @@ export class Conversation implements TaskConversation {
     this.#onClosed = resolve;
     this.#renewal = setInterval(() => void this.#renew(), this.#leaseMs / 3);
     this.#renewal.unref?.();
-    this.#unwatch = this.store.watch({ inbox: this.sessionId }, () => void this.look());
+    this.#unwatch = this.store.watch({ inbox: this.sessionId }, () => {
+      this.#isQuiet = false;
+      void this.look();
+    });
   }
 
   /** Acquires the lease; undefined when another process has it. The caller holds the conversation. */
@@ -148,11 +153,14 @@ export class Conversation implements TaskConversation {
       this.#lookLater(); // a store that could not be read may be back; a commit tells if it is gone
     } finally {
       this.#looking = undefined;
-      if (this.drives.size === 0 && this.#holders === 0 && !this.#isClosing) {
-        this.#isClosing = true;
-        void this.#close();
-      }
+      this.#closeIfUnused();
     }
+  }
+
+  #closeIfUnused(): void {
+    if (this.drives.size > 0 || this.#holders > 0 || this.#looking || this.#isClosing) return;
+    this.#isClosing = true;
+    void this.#close();
   }
 
   #lookLater(): void {
@@ -162,8 +170,11 @@ export class Conversation implements TaskConversation {
   }
 
   async #lookOnce(): Promise<void> {
+    this.#isQuiet = true;
     const workload = await Workload.read(this.store, this.sessionId);
     if (!this.isOpen) return;
+    const { posts, records } = workload;
+    this.#isQuiet &&= posts.length === 0 && records.every(({ taskId }) => this.drives.has(taskId));
     for (const post of workload.posts) {
       const target = post.kind === "cancel" ? workload.target(post) : undefined;
       if (target) this.abortTree(target.taskId, cancelReason(post), true);
@@ -217,7 +228,10 @@ export class Conversation implements TaskConversation {
     for (const { id } of rows) this.#tried.add(id);
     if (!task && (status === "in_progress" || status === "queued")) this.#stuck.add(taskId);
     const hasWaitingCall = mode === "sync" && this.drives.has(parentTaskId);
-    if (!hasWaitingCall) void this.look();
+    if (hasWaitingCall) return;
+    // The look after the release finds what a watch has not told yet.
+    if (this.#isQuiet) this.#closeIfUnused();
+    else void this.look();
   }
 
   /** Fails the running tasks of a process that is gone, the deepest first: a parent ends after its calls. */
