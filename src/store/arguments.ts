@@ -67,8 +67,9 @@ const commit: Readonly<Record<keyof Commit, Field>> = {
 };
 const rows = { conversation: is.text, sessionId: is.text, rootTaskId: is.text };
 const tasks = { ...rows, parentSessionId: is.text, status: is.listOf(text), limit: amount };
-const page = { limit: amount, before: is.name, userId: is.text, sessionId: is.text };
-const search = { text, userId: is.text, limit: amount };
+const userId = is.or(is.text, "null", (value) => value === null);
+const page = { limit: amount, before: is.name, userId, sessionId: is.text };
+const search = { text, userId, limit: amount };
 const needed = (fields: Shape) => is.required(is.options(fields));
 
 const storeRules: Rules<Omit<Store, "files" | "memory">> = {

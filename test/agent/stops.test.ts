@@ -241,7 +241,8 @@ describe("a stop after a reasoning", () => {
       expect(stopped.approvals).toMatchObject([
         { kind: "stop", call: { id: "", name: "" }, message: "Accept this reply?" },
       ]);
-      const answer = stopped.approvals[0]?.[decision]("Too short." as never) as Answer;
+      const [stop] = stopped.approvals as [Approval];
+      const answer = decision === "approve" ? stop.approve() : stop.deny("Too short.");
       const reply = await agent.call(answer, options);
       expect(reply).toMatchObject({ text, generateReason: "model_stop", task: stopped.task });
       await whatIsLeft(store, reply);

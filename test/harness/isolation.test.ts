@@ -293,6 +293,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     name: noUser,
     description: noUser,
     close: noUser,
+    "Symbol(Symbol.asyncDispose)": noUser,
   },
   Run: {
     task: runTrials((run) => run.task),
@@ -387,6 +388,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
       [
         ...["agentTool", "assistantMessage", "childResult", "connectMcp", "ContextStore"],
         ...["jsonSchema", "RivuletError", "tool", "Toolkit", "userMessage"],
+        ...["fromAiMessages", "fromAiTools", "toModelMessages", "toUiMessages"],
       ].map((name) => [name, noUser]),
     ),
   },

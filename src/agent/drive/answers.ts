@@ -108,10 +108,7 @@ export function answerRows(
   });
 }
 
-/**
- * The error for answers that came after different ones. Throws it when nothing else was posted; returns it otherwise,
- * because the other rows have to be driven.
- */
+/** The error for answers that came too late; thrown only if no other row was posted, because that has to be driven. */
 export function refusalOf(
   rows: readonly Post[],
   stored: readonly Post[],

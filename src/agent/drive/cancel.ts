@@ -16,10 +16,7 @@ export function cancelRow(
   return ifQueued ? { ...row, ifQueued } : row;
 }
 
-/**
- * Posts the cancel of a task, or of its unfinished descendants if the task has ended. Returns the tasks that will end;
- * their owner cancels everything below them.
- */
+/** Cancels a task or, if it has ended, its unfinished descendants; returns the tasks that will end. */
 export async function postCancel(
   store: Store,
   taskId: string,

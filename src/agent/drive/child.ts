@@ -59,10 +59,7 @@ export async function runChild(
   return endedOutcome(parent, record, options);
 }
 
-/**
- * A background call returns before its child ends, and the inbox delivers the end. A call that a crash repeats returns
- * the same, although its child may have ended by then.
- */
+/** A background call returns before its child ends, also when a crash repeats the call after that end. */
 function endedOutcome(
   parent: TaskRun,
   record: TaskRecord,

@@ -44,10 +44,7 @@ export interface DriveStart {
   readonly fail?: RivuletError;
 }
 
-/**
- * Takes up a task, whatever its state: new, queued, answered, lost or to be ended. This is the only way to do so. The
- * task counts as driven from the moment of the call; a second call returns the same drive.
- */
+/** Takes up a task in any state; the only way to do so. A second call returns the same drive. */
 export function drive(
   conversation: Conversation,
   record: TaskRecord,

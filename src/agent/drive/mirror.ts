@@ -370,10 +370,7 @@ function callAbove(tree: Tree, taskId: string, aboveId: string): string | undefi
   return task?.parentTaskId === undefined ? undefined : task.callId;
 }
 
-/**
- * Ends the descendants of a relayed agent that the tree shows as unfinished, the deepest first. They have no record, so
- * that no process can continue them.
- */
+/** Ends the unfinished descendants of a relayed agent, which have no record, the deepest first. */
 export function endUnrecorded({ ref, log, settings }: TaskRun, tree: Tree): void {
   const created_at = settings.clock.now();
   for (const { id, status, source, appliedSeq, output } of Object.values(tree.tasks).reverse()) {

@@ -68,10 +68,7 @@ export class Workload {
     return post.ifQueued && target?.status !== "queued" ? undefined : target;
   }
 
-  /**
-   * The task to drive so that `record` moves: itself, or the topmost of the parents whose calls wait for it. No call
-   * waits for a background task.
-   */
+  /** The task to drive so that `record` moves: itself, or the topmost parent whose call waits for it. */
   top(record: TaskRecord): TaskRecord {
     let top = record;
     while (top.mode === "sync") {
@@ -123,10 +120,7 @@ export interface Plan {
   readonly wakes: boolean;
 }
 
-/**
- * Lists the work that can start. Scheduler, doors and task runner share it, so that a process takes a lease only if it
- * then starts something.
- */
+/** Lists the work that can start; a process takes a lease only for such work. */
 export function plan(workload: Workload, sessionId: string, capacity: Capacity): Plan {
   const called = new Set<string>();
   for (const post of workload.posts) {

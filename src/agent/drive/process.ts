@@ -34,10 +34,7 @@ export class Process {
     return conversation?.isOpen ? conversation : undefined;
   }
 
-  /**
-   * Takes the lease of a conversation, or enters the conversation that is open here. The caller must `leave` it.
-   * Returns undefined when another process has the lease.
-   */
+  /** Takes or shares the lease of a conversation, which the caller must `leave`; undefined if another process has it. */
   async enter(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
     for (;;) {
       if (this.#isClosing) throw shuttingDown();
@@ -78,10 +75,7 @@ export class Process {
     );
   }
 
-  /**
-   * Stops the work of this process on the store: no new work starts; running tasks stop at their last commit and their
-   * leases are released, so that another process can continue them.
-   */
+  /** Stops all tasks at their last commit and releases their leases, so that another process can continue them. */
   async shutDown(): Promise<void> {
     this.#isClosing = true;
     const opened = await Promise.allSettled(this.#conversations.values());

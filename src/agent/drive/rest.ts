@@ -119,10 +119,7 @@ function treeRests(workload: Workload, { rootTaskId }: TaskRecord): boolean {
   return tree.every((record) => taskRests(workload, record));
 }
 
-/**
- * The time until the lease of another process expires; without `leftMs` no other process has it, and undefined when this
- * process has just become the owner.
- */
+/** The time that another process still has the lease; undefined if this process has just become the owner. */
 async function ensureOwner(
   process: Process,
   { conversation, settings }: Following,

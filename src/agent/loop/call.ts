@@ -46,10 +46,7 @@ type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" 
 type RunningCall = ToolCall & { readonly raw?: string };
 const childWaiting = { type: "child_waits" } as const;
 
-/**
- * Runs one call to its result, or to what it waits for. Every way it can end is something the model can read; it throws
- * what fails the task. The signal stops it.
- */
+/** Runs one call to its result, or to what it waits for; throws what fails the task. */
 export async function runCall(
   task: TaskRun,
   pending: PendingCall,

@@ -25,10 +25,7 @@ export function standing({
   return { status, mode, taskId, sessionId, agentKey, agentId, ...named, cited: [] };
 }
 
-/**
- * The outcome of an ended child; its citations move into the parent's pool. A call that reads the outcome also claims the
- * row that would deliver it, so that the model reads it once.
- */
+/** The outcome of an ended child, with its citations; a call that reads it claims the row that would deliver it. */
 export async function outcomeOf(
   parent: TaskRun,
   record: TaskRecord,
@@ -130,10 +127,7 @@ export function deliveryOf(task: TaskRun, status: TerminalStatus): readonly Post
   return [{ id, kind: task.deliveryKind, sessionId: parentSessionId, rootTaskId, message }];
 }
 
-/**
- * The message that a row becomes: for an ended child its result or error, with citations in the parent's numbers; for any
- * other row its own message.
- */
+/** The message that a row becomes: the result or error of an ended child, or the message of the row. */
 export async function delivered(task: TaskRun, post: Post): Promise<Message | undefined> {
   const { message } = post;
   const [hint] = message?.content ?? [];

@@ -31,10 +31,7 @@ export interface OpenStep {
   readonly stoppedAfter?: "reasoning" | "acting";
 }
 
-/**
- * What comes next is a pure function of the transcript, so a fresh start, a resume after an approval, an outside
- * result and a restart after a crash are one code path.
- */
+/** The next step is a pure function of the transcript, so start, resume and recovery are one code path. */
 export function nextStep(messages: readonly Message[], agentName: string): Step {
   const at = messages.findLastIndex(
     (message) => message.role === "assistant" && message.name === agentName,

@@ -162,7 +162,8 @@ function viewOf(
         agentCalls.add(item.call_id);
       if (item.type === "tool_result" && agentCalls.has(item.call_id)) between.add(output_index);
     }
-    if (event.type === "task.approval.requested") approvals.set(event.approval_id, event.call_id ?? "");
+    if (event.type === "task.approval.requested")
+      approvals.set(event.approval_id, event.call_id ?? "");
     if ("approval_id" in event) {
       add(`approval of ${names.get(approvals.get(event.approval_id) ?? "")}`, clean(event));
     } else if (!("output_index" in event)) add("rest", clean(event));
