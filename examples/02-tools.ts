@@ -22,8 +22,8 @@ const findTrains = tool({
   name: "find_trains",
   description: "Trains between two cities.",
   input: z.object({ from: z.string(), to: z.string(), seats: z.number().int().positive() }),
-  execute: ({ from, to, seats }, context) => {
-    const card = context.get<string>("railCard");
+  execute: async ({ from, to, seats }, context) => {
+    const card = await context.get<string>("railCard");
     for (const hour of [9, 13]) context.emit(`${hour}:05 ${from} → ${to}. `);
     return `Two trains with ${seats} seats${card ? `, half price with card ${card}` : ""}.`;
   },

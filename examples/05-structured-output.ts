@@ -32,6 +32,7 @@ const agent = new ReActAgent({
 });
 
 const reply = await agent.call("What do I owe?", { output: Invoice });
+assert(reply.generateReason === "structured_output");
 const invoice = reply.structured;
 console.log(`Invoice ${invoice.number}: ${invoice.total.toFixed(2)} €`);
 for (const { text, euro } of invoice.lines) {

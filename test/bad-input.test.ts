@@ -98,6 +98,7 @@ const runOptions = (): All<RunOptions> => ({
   onBusy: "queue",
   onSuspended: "fail",
   context: { tenant: "acme" },
+  hooks: [{ name: "audit" }],
   budget: { tokens: 1_000 },
   onWait: () => {},
 });
@@ -167,6 +168,10 @@ const agentMethods = (make: () => InstanceType<typeof ReActAgent>) => ({
   ...methods(make, {
     approvals: [{ sessionId: "s" }],
     attach: [{ sessionId: "s" }, { userId: "u", after: -1, until: "root" }],
+    observe: [
+      "Hi.",
+      { sessionId: "s", userId: "u", onBusy: "queue", signal: signal(), onWait: () => {} },
+    ],
   }),
 });
 const files = () => main.storeFilesystem(memoryStore());

@@ -6,8 +6,10 @@ export type {
   Hook,
   HookContext,
   ModelCall,
+  ReasoningChunk,
   ReasoningVerdict,
   ToolCall,
+  ToolChunk,
   ToolResult,
 } from "./loop/hooks.ts";
 export type { PrepareInput } from "./loop/input.ts";

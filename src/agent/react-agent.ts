@@ -5,6 +5,8 @@ import type {
   AttachOptions,
   AttachTarget,
   Input,
+  InputMessage,
+  ObserveOptions,
   OutputOf,
   Run,
   RunOptions,
@@ -17,6 +19,7 @@ import { checkBudget } from "./base/budget.ts";
 import {
   approvalsFields,
   attachFields,
+  observeFields,
   runFields,
   streamFields,
   targetFields,
@@ -84,6 +87,15 @@ export class ReActAgent implements Agent {
     const to = readOptions("attach()", target, targetFields as Fields<AttachTarget>);
     const read = readOptions("attach()", options, attachFields);
     return new TaskHandle(attach(settings, to, read), settings, read.until ?? "root");
+  }
+
+  /** Adds messages to a session without a model call, after the tasks that were there before. */
+  async observe(
+    messages: string | InputMessage | readonly InputMessage[],
+    options: ObserveOptions,
+  ): Promise<void> {
+    const read = readOptions("observe()", options, observeFields);
+    await openDoor(this[settingsKey], messages, read, true).reply;
   }
 
   #start<S extends StandardSchema | undefined>(input: Input, options: RunOptions<S>) {

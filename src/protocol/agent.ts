@@ -1,4 +1,6 @@
+import type { ErrorShape } from "./error.ts";
 import type { TaskEvent } from "./event.ts";
+import type { Hook } from "./hook.ts";
 import type {
   Block,
   Decision,
@@ -9,7 +11,7 @@ import type {
   ToolResultState,
 } from "./message.ts";
 import type { Source } from "./source.ts";
-import type { TerminalStatus } from "./task.ts";
+import type { Cost, Progress, TaskMode, TerminalStatus, Usage } from "./task.ts";
 
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | PromiseLike<T>;
@@ -45,10 +47,10 @@ export interface Budget {
   readonly iterations?: number;
 }
 
-/** Values for tools, found by type or by key. */
+/** Values for tools, found by type or by key, for example in a database. */
 export interface ContextLookup {
-  get<T>(type: Class<T>): T | undefined;
-  get<T>(key: string, type?: Class<T>): T | undefined;
+  get<T>(type: Class<T>): Awaitable<T | undefined>;
+  get<T>(key: string, type?: Class<T>): Awaitable<T | undefined>;
 }
 
 /** Plain data: what `call` takes, and the body of `POST /v1/tasks/{task_id}/approvals/{approval_id}`. */
@@ -109,6 +111,8 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   readonly onSuspended?: "fail" | "deny";
   /** Values for tools. They cannot cross processes: such a call waits until this process owns the session. */
   readonly context?: ContextLookup | Readonly<Record<string, unknown>>;
+  /** Hooks of this call, after those of the agent. Like `context`, they cannot cross processes. */
+  readonly hooks?: readonly Hook[];
   readonly budget?: Budget;
   /** Called every second while the task of this call does not move. */
   readonly onWait?: (reason: WaitReason) => void;
@@ -135,6 +139,12 @@ export interface AttachOptions {
   /** The number of the last event that the reader has; defaults to -1, the beginning of the log. */
   readonly after?: number;
   readonly until?: "root" | "tree";
+}
+
+/** Where to add messages without a model call. */
+export interface ObserveOptions
+  extends Pick<RunOptions, "userId" | "signal" | "onBusy" | "onWait"> {
+  readonly sessionId: string;
 }
 
 /** What to see of a run as agent events. */
@@ -166,6 +176,11 @@ export interface Agent {
   approvals(query: { sessionId: string; userId?: string }): Promise<readonly Approval[]>;
   /** Follows work that exists already and starts none. */
   attach?(target: AttachTarget, options?: AttachOptions): Run<unknown>;
+  /** Adds messages to a session without a model call, after the tasks that were there before. */
+  observe?(
+    messages: string | InputMessage | readonly InputMessage[],
+    options: ObserveOptions,
+  ): Promise<void>;
 }
 
 /** A cursor on a log, not the owner of the work: leaving the iteration never cancels the task. */
@@ -180,26 +195,114 @@ export interface Run<O = undefined> extends AsyncIterable<TaskEvent> {
   settled(): Promise<void>;
 }
 
-/** Per message, in process: what `stream` yields. */
-export type AgentEvent = AgentEventBase &
-  (
-    | { readonly type: "reasoning" | "tool_result" | "hint" | "summary" }
-    | { readonly type: "approval"; readonly approval: Approval }
-    | {
-        readonly type: "agent_result";
-        readonly status: TerminalStatus | "suspended";
-        readonly generateReason: GenerateReason;
-        readonly approvals: readonly Approval[];
-      }
-  );
+/** Per message, in process: what `stream` yields. `type` and `last` tell the fields apart. */
+export type AgentEvent =
+  | ReasoningEvent
+  | ToolCallEvent
+  | ToolResultEvent
+  | ProgressEvent
+  | ChildEvent
+  | RetryEvent
+  | HintEvent
+  | ApprovalEvent
+  | AgentResultEvent;
+
 interface AgentEventBase {
+  /** True on the event that carries the whole message. */
   readonly last: boolean;
   /**
-   * What the chunks of this message (`message.id`) have said is taken back: the model is asked again, the tool is tried
-   * again, or a hook has put other words in its place. `text` is empty; what counts follows.
+   * The chunks of this message (`message.id`) do not count: the model is called again, the tool is tried again, or a hook
+   * has replaced the message. `text` is empty; the chunks and messages that count follow.
    */
   readonly retracted?: true;
+  /** The text, without thinking. */
   readonly text: string;
   readonly message: Message & { readonly text: string };
   readonly source?: Source;
+}
+interface CallEventBase extends AgentEventBase {
+  /** The name of the tool. */
+  readonly name: string;
+  readonly callId: string;
+}
+
+/** Model output: chunks, then the whole message with its tool calls; `summary` at `maxIters`. */
+export interface ReasoningEvent extends AgentEventBase {
+  readonly type: "reasoning" | "summary";
+  readonly thinking: string;
+}
+/** The model calls a tool: when the call starts, and when its input is complete. */
+export type ToolCallEvent = CallEventBase & { readonly type: "tool_call" } & (
+    | { readonly last: false; readonly input?: undefined }
+    | { readonly last: true; readonly input: unknown }
+  );
+/** Tool output: chunks, then the result as people see it. */
+export type ToolResultEvent = CallEventBase & { readonly type: "tool_result" } & (
+    | { readonly last: false; readonly state: "running" }
+    | { readonly last: true; readonly state: ToolResultState }
+  );
+/** A running tool reports progress. */
+export interface ProgressEvent extends CallEventBase {
+  readonly type: "progress";
+  readonly last: false;
+  readonly progress: Progress;
+}
+/** A call has started a child, or stops waiting for it: the child continues in the background. */
+export interface ChildEvent extends AgentEventBase {
+  readonly type: "child";
+  readonly last: true;
+  readonly phase: "started" | "promoted";
+  readonly mode: TaskMode;
+  readonly agentId: string;
+  /** The task of the child, which is also the id of the call. */
+  readonly taskId: string;
+}
+/** A model call or a tool has failed and is tried again. */
+export interface RetryEvent extends AgentEventBase, Retry {
+  readonly type: "retry";
+  readonly last: true;
+}
+/** A message was added for the model during the run. */
+export interface HintEvent extends AgentEventBase {
+  readonly type: "hint";
+  readonly last: true;
+}
+/** A person is asked. */
+export interface ApprovalEvent extends AgentEventBase {
+  readonly type: "approval";
+  readonly last: true;
+  readonly approval: Approval;
+}
+/** An agent has ended or is suspended. */
+export type AgentResultEvent = AgentEventBase & {
+  readonly type: "agent_result";
+  readonly last: true;
+  readonly generateReason: GenerateReason;
+  readonly approvals: readonly Approval[];
+  /** The usage of the whole task, without its descendants. */
+  readonly usage: Usage;
+  /** The usage of the task and of all its descendants. */
+  readonly totalUsage: Usage;
+  /** The cost of `totalUsage`; absent without `price`. */
+  readonly cost?: Cost;
+} & (
+    | { readonly status: "failed"; readonly error: ErrorShape }
+    | {
+        readonly status: Exclude<TerminalStatus, "failed"> | "suspended";
+        readonly error?: undefined;
+      }
+  );
+
+/** A failed attempt that is followed by another one. */
+export interface Retry {
+  /** The tool or the model. */
+  readonly name: string;
+  /** The call of a tool; absent for a model. */
+  readonly callId?: string;
+  /** The number of the attempt that failed, from 1. */
+  readonly attempt: number;
+  readonly delayMs: number;
+  readonly error: Pick<ErrorShape, "code" | "message">;
+  /** The fallback model that is called next. */
+  readonly fallback?: string;
 }

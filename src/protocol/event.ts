@@ -331,6 +331,7 @@ export interface TaskSnapshot {
 export interface StreamError {
   readonly type: "error";
   readonly task_id?: string;
+  readonly source?: SourceRef;
   readonly code: string;
   readonly message: string;
   readonly retryable: boolean;

@@ -130,16 +130,17 @@ export const reference = {
   "mime_type?": isText,
 } as const;
 const itemBase = { id: isId, "status?": "~status", "references?": [reference] } as const;
+const turnItem = { ...itemBase, "message_id?": isId } as const;
 export const reasoningItem = {
   type: "=reasoning",
-  ...itemBase,
+  ...turnItem,
   summary: [summaryEntry],
   "content?": [reasoningText],
   "encrypted_content?": isText,
 } as const;
 export const toolCallItem = {
   type: "=tool_call",
-  ...itemBase,
+  ...turnItem,
   call_id: isId,
   name: isText,
   arguments: isText,
@@ -158,7 +159,7 @@ export const toolResultItem = {
 } as const;
 export const messageItem = {
   type: "=message",
-  ...itemBase,
+  ...turnItem,
   role: "~assistant",
   block_list: [block],
   "content?": [block],
@@ -335,6 +336,7 @@ export const snapshot = {
 /** The fields of a problem of the stream, besides `type`. */
 export const streamError = {
   "task_id?": isId,
+  "source?": sourceRef,
   code: isName,
   message: isText,
   retryable: isFlag,

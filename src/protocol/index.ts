@@ -9,7 +9,9 @@ export type {
   ContextLookup,
   Input,
   InputMessage,
+  ObserveOptions,
   OutputOf,
+  Retry,
   Run,
   RunOptions,
   StandardIssue,
@@ -27,6 +29,7 @@ export type * from "./event.ts";
 export { protocolVersion } from "./event.ts";
 export type { FoldOptions } from "./fold.ts";
 export { taskEventTypes } from "./grammar.ts";
+export type * from "./hook.ts";
 export type { IdPrefix, IdSource, RandomBytes } from "./id.ts";
 export { createIds } from "./id.ts";
 export type { DocumentItem, MaterializeOptions, TaskDocument } from "./materialize.ts";
@@ -43,6 +46,7 @@ export type {
   Message,
   MessageMetadata,
   Reply,
+  ReplyMessage,
   SuspensionBlock,
   TaskRef,
   TextBlock,

@@ -1,7 +1,7 @@
 import type { Approval } from "./agent.ts";
 import { createIds } from "./id.ts";
 import { type Field, readArgument, required, text } from "./options.ts";
-import type { Usage } from "./task.ts";
+import type { Cost, Usage } from "./task.ts";
 
 /** The data of a media block, or its url. */
 export type MediaSource =
@@ -145,14 +145,27 @@ export interface TaskRef {
   readonly sessionId: string;
 }
 
-/** The result of a run: its last message and how it ended. */
-export interface Reply<O = undefined> extends Message {
+/** The result of a run: its last message and how it ended. `structured` is present only with `structured_output`. */
+export type Reply<O = undefined> = ReplyMessage &
+  (
+    | { readonly generateReason: "structured_output"; readonly structured: O }
+    | {
+        readonly generateReason: Exclude<GenerateReason, "structured_output">;
+        readonly structured?: undefined;
+      }
+  );
+/** The part of a reply that does not depend on how the run ended. */
+export interface ReplyMessage extends Message {
   /** The text blocks, joined without a separator; no thinking. */
   readonly text: string;
-  readonly generateReason: GenerateReason;
-  readonly structured: O;
   readonly approvals: readonly Approval[];
   readonly task: TaskRef;
+  /** The usage of the whole task, without its descendants. */
+  readonly usage: Usage;
+  /** The usage of the task and of all its descendants. */
+  readonly totalUsage: Usage;
+  /** The cost of `totalUsage`; absent without `price`. */
+  readonly cost?: Cost;
 }
 
 const ids = createIds();

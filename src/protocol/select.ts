@@ -65,23 +65,28 @@ export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
  * their ancestors.
  */
 export function subtreeUsage(tree: Tree, taskId: string): Usage {
-  const below = new Set([taskId]); // A set that grows while it is walked: parents come before their children.
-  for (const id of below) for (const child of taskOf(tree, id)?.children ?? []) below.add(child);
   const totals = new Map<string, Usage>();
-  for (const id of [...below].reverse()) {
-    const task = taskOf(tree, id);
+  for (const task of subtreeOf(tree, taskId).toReversed()) {
     let children = noUsage;
-    for (const child of task?.children ?? []) {
+    for (const child of task.children) {
       children = addUsage(children, totals.get(child) ?? noUsage);
     }
-    const reported = task?.subtreeUsage ?? noUsage;
+    const reported = task.subtreeUsage ?? noUsage;
     const descendants = reported.total_tokens > children.total_tokens ? reported : children;
-    totals.set(id, addUsage(task?.usage ?? noUsage, descendants));
+    totals.set(task.id, addUsage(task.usage ?? noUsage, descendants));
   }
   return totals.get(taskId) ?? noUsage;
 }
 
-const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+/** A task and its descendants, parents before their children. */
+export function subtreeOf(tree: Tree, taskId: string): readonly Task[] {
+  const ids = new Set([taskId]); // it grows while it is walked
+  for (const id of ids) for (const child of taskOf(tree, id)?.children ?? []) ids.add(child);
+  return [...ids].flatMap((id) => taskOf(tree, id) ?? []);
+}
+
+/** The usage of nothing. */
+export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
 /** Adds two usages. */
 export function addUsage(left: Usage, right: Usage): Usage {

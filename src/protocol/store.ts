@@ -2,7 +2,7 @@ import type { Budget } from "./agent.ts";
 import type { ErrorShape } from "./error.ts";
 import type { TaskEvent, TaskSnapshot } from "./event.ts";
 import type { GenerateReason, Message } from "./message.ts";
-import type { TaskStatus, Usage } from "./task.ts";
+import type { Cost, TaskStatus, Usage } from "./task.ts";
 
 /** The right to write one conversation, until it expires or another process takes over. */
 export interface Lease {
@@ -224,9 +224,15 @@ export interface TaskRecord {
   readonly workedMs?: number;
   /** The messages that start the task, until it begins and they are in the transcript. */
   readonly input?: readonly Message[];
+  /** True: the task only adds its input to the session. */
+  readonly observes?: true;
+  /** The last message of a task that rests. */
   readonly result?: Message;
   readonly generateReason?: GenerateReason;
   readonly usage?: Usage;
+  readonly cost?: Cost;
+  /** The usage and the cost of the task and all its descendants when it came to rest. */
+  readonly total?: { readonly usage: Usage; readonly cost?: Cost };
   readonly structured?: unknown;
   readonly error?: ErrorShape;
   readonly remote?: { readonly url: string; readonly taskId: string; readonly cursor: number };

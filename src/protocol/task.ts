@@ -139,8 +139,13 @@ export interface Hint {
   /** The background task that the hint is from. */
   readonly from_task_id?: string;
 }
+/** An item of a model's turn. */
+interface TurnItem extends ItemBase {
+  /** The message of the transcript that this item is a part of. */
+  readonly message_id?: string;
+}
 /** The reasoning of the model: a summary, and the raw text on request. */
-export interface ReasoningItem extends ItemBase {
+export interface ReasoningItem extends TurnItem {
   readonly type: "reasoning";
   readonly summary: readonly SummaryEntry[];
   readonly content?: readonly ReasoningText[];
@@ -159,7 +164,7 @@ export interface ReasoningText {
   readonly status?: "in_progress";
 }
 /** A tool call; `arguments` is JSON text, which may not parse before it is complete. */
-export interface ToolCallItem extends ItemBase {
+export interface ToolCallItem extends TurnItem {
   readonly type: "tool_call";
   readonly call_id: string;
   readonly name: string;
@@ -181,7 +186,7 @@ export interface ToolResultItem extends ItemBase {
   readonly progress?: Progress;
 }
 /** A message of the agent. */
-export interface MessageItem extends ItemBase {
+export interface MessageItem extends TurnItem {
   readonly type: "message";
   readonly role: "assistant";
   readonly block_list: readonly WireBlock[];

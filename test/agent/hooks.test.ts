@@ -570,7 +570,7 @@ describe("a hook that throws", () => {
       { name: "rejects", reasoningChunk: rejecting, actingChunk: rejecting },
       {
         name: "works",
-        reasoningChunk: (_, text) => void seen.push(text),
+        reasoningChunk: (_, chunk) => void seen.push(chunk.type === "text" ? chunk.text : "?"),
         actingChunk: (_, call, chunk) => void seen.push(`${call.name}: ${chunk}`),
       },
     ];

@@ -144,7 +144,7 @@ describe("the transcript is not changed by", () => {
     open(said).content[0].text = "Changed.";
     open(said).content.push({ type: "text", text: "Changed." });
     expect(() => open(reply).content.push(said)).toThrow(TypeError);
-    reply.structured.list.push(2);
+    reply.structured?.list.push(2);
     const record = await store.task(reply.task.taskId);
     expect(record?.structured).toEqual({ list: [1] });
     expect(JSON.stringify(await store.session("s"))).not.toContain("Changed.");

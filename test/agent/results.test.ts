@@ -277,12 +277,12 @@ describe("the tool context", () => {
   }
 
   it("prefers the call's values to the agent's and the toolkit's", async () => {
-    const act = acting((_, context) => [
-      context.get("who"),
-      context.get("where"),
-      context.get("what"),
-      context.get(Database)?.name,
-      context.get("database", Database)?.name ?? "none",
+    const act = acting(async (_, context) => [
+      await context.get("who"),
+      await context.get("where"),
+      await context.get("what"),
+      (await context.get(Database))?.name,
+      (await context.get("database", Database))?.name ?? "none",
     ]);
     const toolkit = new Toolkit({
       tools: [act],
@@ -325,7 +325,7 @@ describe("the tool context", () => {
   });
 
   it("passes the caller's values to children's tools", async () => {
-    const act = acting((_, context) => `for ${context.get("who")}`);
+    const act = acting(async (_, context) => `for ${await context.get("who")}`);
     const helper = new ReActAgent({
       name: "helper",
       model: scriptedModel([[{ call: "act" }], "helped"]),

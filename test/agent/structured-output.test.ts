@@ -43,6 +43,8 @@ describe("structured output through a tool", () => {
   it("is validated, typed, and its JSON is the text", async () => {
     const { reply, model, tree } = await ask([[hand(rome)]], city);
     expect(reply.structured).toEqual(rome);
+    expectTypeOf(reply.structured).toEqualTypeOf<{ name: string; people: number } | undefined>();
+    if (reply.generateReason !== "structured_output") throw new Error("no answer");
     expectTypeOf(reply.structured).toEqualTypeOf<{ name: string; people: number }>();
     expect(JSON.parse(reply.text)).toEqual(rome);
     expect(reply.generateReason).toBe("structured_output");

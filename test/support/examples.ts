@@ -22,7 +22,7 @@ export const optionalFields: readonly RegExp[] = [
   / task\.approvals\[\]\.(?!(approval_id|kind)$)\w+$/,
   /usage\.(cached_input_tokens|reasoning_tokens)$/,
   /(output_item\.\w+ item|output\[\])\.(status|content|encrypted_content|provider_call_id)$/,
-  /(output_item\.\w+ item|output\[\])\.(arguments_status|child_task_id|error|progress|purpose)$/,
+  /(output_item\.\w+ item|output\[\])\.(arguments_status|child_task_id|error|message_id|progress|purpose)$/,
   /^task\.output_item\.added item\.question$/,
   /^task\.output_item\.done item\.(summary|name|arguments|role|block_list|error\.retryable)$/,
   /(output_item\.\w+ item|output\[\])\.references$/,
@@ -44,7 +44,7 @@ export const optionalFields: readonly RegExp[] = [
   /^task\.approval\.requested (item_id|output_index|message|options|response_schema|expires_at|edited)$/,
   /^task\.approval\.resolved (by|reason)$/,
   /^task\.usage (by_model|cost)$/,
-  /^error (task_id|hint|oldest_sequence_number)$/,
+  /^error (task_id|hint|oldest_sequence_number|source)$/,
   /^stream\.opened filter(\.\w+)?$/,
 ];
 

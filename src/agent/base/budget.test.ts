@@ -78,8 +78,9 @@ describe("BudgetMeter", () => {
 });
 
 it("usedBy adds up the tasks of a subtree only", () => {
-  const task = (tokens: number, cost: string, ...children: string[]) =>
+  const task = (id: string, tokens: number, cost: string, ...children: string[]) =>
     ({
+      id,
       usage: usage(tokens),
       cost: { amount: cost, currency: "USD" },
       children,
@@ -87,10 +88,10 @@ it("usedBy adds up the tasks of a subtree only", () => {
   const tree: Tree = {
     ...emptyTree(),
     tasks: {
-      root: task(1, "0.5", "a", "b"),
-      a: task(10, "1", "c"),
-      b: task(100, "2"),
-      c: task(1_000, "4"),
+      root: task("root", 1, "0.5", "a", "b"),
+      a: task("a", 10, "1", "c"),
+      b: task("b", 100, "2"),
+      c: task("c", 1_000, "4"),
     },
   };
   const calls = new Map([

@@ -2,6 +2,7 @@ import type { Budget } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { amount, type Fields, invalid, options } from "../../protocol/options.ts";
+import { addUsage, noUsage, subtreeOf } from "../../protocol/select.ts";
 import type { Cost, Tree, Usage } from "../../protocol/task.ts";
 import { isRecord } from "./plain.ts";
 
@@ -90,17 +91,11 @@ export class BudgetMeter {
 
 /** The usage of a task and its descendants; `calls` counts the model calls per task. */
 export function usedBy(tree: Tree, taskId: string, calls: ReadonlyMap<string, number>): Used {
-  const task = tree.tasks[taskId];
-  const used = {
-    tokens: task?.usage?.total_tokens ?? 0,
-    cost: Number(task?.cost?.amount ?? 0),
-    iterations: calls.get(taskId) ?? 0,
-  };
-  for (const child of task?.children ?? []) {
-    const more = usedBy(tree, child, calls);
-    used.tokens += more.tokens;
-    used.cost += more.cost;
-    used.iterations += more.iterations;
+  const used = { tokens: 0, cost: 0, iterations: 0 };
+  for (const { id, usage, cost } of subtreeOf(tree, taskId)) {
+    used.tokens += usage?.total_tokens ?? 0;
+    used.cost += Number(cost?.amount ?? 0);
+    used.iterations += calls.get(id) ?? 0;
   }
   return used;
 }
@@ -132,6 +127,22 @@ export function addCost(cost: Cost | undefined, { amount, currency }: Money): Co
     throw priceFailed(`Prices in ${cost.currency} and ${currency} cannot be added.`);
   }
   return { amount: sum(cost?.amount ?? "0", String(amount)), currency };
+}
+
+/** The sum of what several tasks have used; without a cost if their prices are in several currencies. */
+export function sumOf(parts: readonly { readonly usage?: Usage; readonly cost?: Cost }[]): {
+  readonly usage: Usage;
+  readonly cost?: Cost;
+} {
+  const costs = parts.flatMap(({ cost }) => cost ?? []);
+  const [first] = costs;
+  const isOneCurrency = first && costs.every(({ currency }) => currency === first.currency);
+  return {
+    usage: parts.reduce((total, { usage = noUsage }) => addUsage(total, usage), noUsage),
+    ...(isOneCurrency && {
+      cost: { ...first, amount: costs.map(({ amount }) => amount).reduce(sum) },
+    }),
+  };
 }
 
 /** Rounds to 12 digits, which removes binary artefacts such as those of 0.1 + 0.2. */

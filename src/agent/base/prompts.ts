@@ -10,8 +10,18 @@ export const blankReplyPrompt =
 export const citationPrompt =
   "Tool results between <referencable-item> and </referencable-item> can be cited. Put [^n], with the item's ID for n, right after each statement that rests on one. Cite only items that you were given.";
 
+/** Introduces the words of another agent; a name cannot add lines of its own. */
+export function speaker(name: string): string {
+  return `The agent ${name.replaceAll(/\s+/g, " ").slice(0, 128)} says:`;
+}
+
 /** Introduces the result of a background task. */
 export const backgroundEnded = "A background task has ended.";
+
+/** What people see of a call whose child goes on after it. */
+export function inBackground(agentId: string): string {
+  return `${agentId} works in the background.`;
+}
 
 /** The result of a call that was pending when its task stopped. */
 export const interruptedResult = "Interrupted: the call was stopped before it had a result.";

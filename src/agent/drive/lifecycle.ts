@@ -1,9 +1,10 @@
 import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
+import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
-import type { TaskObject, Usage } from "../../protocol/task.ts";
+import type { TaskObject } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
@@ -13,13 +14,14 @@ import { deliveryOf, referencesIn } from "../loop/child-outcome.ts";
 import {
   cancelled,
   type Ending,
+  editedReply,
   type RestingEnding,
   refOf,
   type Suspended,
 } from "../loop/ending.ts";
 import { arrived, cancelReason, lateRows } from "../loop/inbox.ts";
 import { nextStep } from "../loop/next.ts";
-import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
+import { type AgentSettings, settingsBehind, withHooks } from "../loop/settings.ts";
 import { settleCall } from "../loop/settle.ts";
 import {
   claimedBy,
@@ -27,6 +29,7 @@ import {
   findTool,
   refreshTools,
   type TaskRun,
+  totalOf,
   untilItEnds,
   viewOf,
 } from "../loop/task-run.ts";
@@ -36,7 +39,6 @@ import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import type { Conversation } from "./conversation.ts";
 
-const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 const emptyFold: FoldedTask = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
 
 /** A task to open. */
@@ -55,9 +57,8 @@ interface OpenTask {
 /** Opens a task to drive it; a task that has begun continues the numbers of its log. */
 export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { conversation, record, messages, parent, caller = {} } = open;
-  const settings = parent
-    ? { ...open.settings, agentId: record.agentId, clock: parent.settings.clock }
-    : open.settings;
+  const own = withHooks(open.settings, caller.hooks);
+  const settings = parent ? { ...own, agentId: record.agentId, clock: parent.settings.clock } : own;
   const log = conversation.log(record.rootTaskId);
   const source = record.depth > 0 ? sourceOf(record) : undefined;
   const folded = open.isNew ? emptyFold : await foldTask(conversation.store, record);
@@ -210,11 +211,14 @@ export async function beginTask(
   if (task.emitter.isNew) announce(task.emitter, task.record);
   const identity = { id: task.record.taskId, object: "task" } as const;
   task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
+  // `preCall` hooks may change the input, so it stays in the record until they have seen it.
   const { input: _, ...record } = task.record;
-  task.record = record;
+  const hasHook = task.settings.hooks.some((hook) => hook.preCall);
+  const isHeld = input.length > 0 && hasHook && !record.observes;
+  if (!isHeld) task.record = record;
   const { messages = [], taken = [] } = arrived(task, late);
   await commitStep(task, {
-    messages: [...messages, ...input],
+    messages: isHeld ? messages : [...messages, ...input],
     taken,
     record: { status: "in_progress" },
     ...(record.depth === 0 && { begins: true }),
@@ -249,12 +253,13 @@ export async function resumeTask(task: TaskRun, reason: string, isRelay = false)
 
 /** Writes how a task came to rest; the end of a background task is told to its parent in the same commit. */
 export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
+  const total = await totalOf(task);
   task.isResting = true;
   const { taskId } = task.ref;
   if (ending.status === "suspended") {
-    const { suspension, generateReason } = ending;
+    const { suspension, generateReason, message: result } = ending;
     task.emitter.emit({ type: "task.suspended", ...suspension, generate_reason: generateReason });
-    await commitStep(task, { record: { status: "suspended" } });
+    await commitStep(task, { record: { status: "suspended", result, generateReason, total } });
     return;
   }
   const { status } = ending;
@@ -269,7 +274,7 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   const type = `task.${status}` as const;
   task.emitter.emit({ type, task: { ...common, ...shown, status } } as EventBody);
   await commitStep(task, {
-    record: { ...record, status, usage },
+    record: { ...record, status, usage, total },
     posts: deliveryOf(task, status),
     taken: claimedBy(task, untilItEnds),
   });
@@ -296,6 +301,7 @@ function outcome(ending: Exclude<RestingEnding, Suspended>): Said {
       generate_reason: generateReason,
       ...structured,
       ...(incompleteReason && { incomplete_details: { reason: incompleteReason } }),
+      ...(ending.isEdited && { metadata: { [editedReply]: result } }),
       ...(reason !== undefined && { reason }),
     },
     record: { result, generateReason, ...structured },

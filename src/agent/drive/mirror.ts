@@ -15,7 +15,7 @@ import { interruptedResult } from "../base/prompts.ts";
 import type { EventBody, ItemPlace } from "../events/emit.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { foldLog } from "../events/fold-log.ts";
-import { blockOf, contentOf, stateOf } from "../events/item-content.ts";
+import { blockOf, contentOf, isOfTurn, stateOf } from "../events/item-content.ts";
 import { nextStep } from "../loop/next.ts";
 import { settleCall } from "../loop/settle.ts";
 import type { TaskRun } from "../loop/task-run.ts";
@@ -49,6 +49,8 @@ export class Mirror {
   #foldedSeq = 0;
   /** The id of the task in the other log. */
   #originalId: string | undefined;
+  /** The id of the next message of the transcript. */
+  #messageId: string;
   /** By the ids that the items have in the other log. */
   readonly #places = new Map<string, Place>();
   readonly #itemIds = new Set<string>();
@@ -64,6 +66,7 @@ export class Mirror {
 
   constructor(task: TaskRun) {
     this.#task = task;
+    this.#messageId = task.settings.ids.next("msg");
   }
 
   /** Reads what an earlier process has written, so that a replay of the other log adds only the rest. */
@@ -155,7 +158,8 @@ export class Mirror {
     let { id } = item;
     while (this.#itemIds.has(id)) id += againMark;
     this.#itemIds.add(id);
-    const added = this.#renamed({ ...item, id, status: "in_progress" as const });
+    const turn = isOfTurn(item) && { message_id: this.#messageId };
+    const added = this.#renamed({ ...turn, ...item, id, status: "in_progress" as const });
     const place = this.#task.emitter.addItem(added);
     this.#fold({ type: "task.output_item.added", output_index: place.index, item: added });
     this.#places.set(item.id, { ...place, callId, isOpen: true });
@@ -241,8 +245,9 @@ export class Mirror {
     if (content.length === 0) return;
     const task = this.#task;
     const { emitter, settings } = task;
-    new TurnEmitter({ emitter, ids: settings.ids }).showWhole(content);
-    const messages = [this.#message(content)];
+    const messageId = settings.ids.next("msg");
+    new TurnEmitter({ emitter, ids: settings.ids, messageId }).showWhole(content);
+    const messages = [this.#message(messageId, content)];
     for (const call of content) if (call.type === "tool_use") addResultItem(task, call.id);
     await commitStep(task, { messages, record: { committedOutput: emitter.outputLength } });
   }
@@ -262,9 +267,13 @@ export class Mirror {
       const { name = "" } = calls.find(({ id }) => id === item.call_id) ?? {};
       const output = item.block_list.flatMap(blockOf);
       const result = { type: "tool_result", id: item.call_id, name, output } as const;
-      return [controlMessage(task, { ...result, state: stateOf(item) })];
+      const message = controlMessage(task, { ...result, state: stateOf(item) });
+      return [{ ...message, id: item.call_id }];
     });
-    const messages = [...(said.length > 0 ? [this.#message(said)] : []), ...results];
+    const first = items.find(isOfTurn);
+    const id = first?.message_id ?? this.#messageId;
+    const messages = [...(said.length > 0 ? [this.#message(id, said)] : []), ...results];
+    if (first) this.#messageId = task.settings.ids.next("msg");
     if (messages.length === 0) return;
     await commitStep(task, { messages, record: { committedOutput: task.emitter.outputLength } });
   }
@@ -355,11 +364,11 @@ export class Mirror {
     return Object.fromEntries(fields) as T;
   }
 
-  #message(content: readonly Block[]): Message {
-    const { ids, name } = this.#task.settings;
+  #message(id: string, content: readonly Block[]): Message {
+    const { name } = this.#task.settings;
     const { taskId } = this.#task.ref;
     const metadata = { taskId, iteration: iterationOf(this.#task) + 1 };
-    return { id: ids.next("msg"), role: "assistant", name, content, metadata };
+    return { id, role: "assistant", name, content, metadata };
   }
 }
 

@@ -5,6 +5,7 @@ import { checkStream } from "../../protocol/check.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import { assistantMessage, type Reply, textOf } from "../../protocol/message.ts";
 import { emptyTree, reduce } from "../../protocol/reduce.ts";
+import { noUsage } from "../../protocol/select.ts";
 import { memoryStore } from "../../store/index.ts";
 import { scriptedModel } from "../../testing/index.ts";
 import type { Hook } from "../loop/hooks.ts";
@@ -35,7 +36,9 @@ function numbered(bodies: readonly object[]): readonly TaskEvent[] {
 function replyOf(more: Partial<Reply<unknown>> = {}): Reply<unknown> {
   const task = { taskId: "t", rootTaskId: "t", sessionId: "own" };
   const end = { generateReason: "model_stop", structured: undefined, approvals: [] } as const;
-  return { ...assistantMessage("Hi."), text: "Hi.", ...end, task, ...more };
+  const usage = { usage: noUsage, totalUsage: noUsage };
+  const reply = { ...assistantMessage("Hi."), text: "Hi.", ...end, task, ...usage, ...more };
+  return reply as Reply<unknown>;
 }
 
 /** An agent that only has events and a reply. */
@@ -167,9 +170,10 @@ describe("the items of a relayed agent", () => {
       [open, "incomplete"],
     ] as const) {
       const { lead, left } = leadOf(agent);
-      const { task } = await left(await lead.call("Go."));
+      const { task, messages } = await left(await lead.call("Go."));
+      const message_id = messages.at(-1)?.id;
       expect(task?.output).toEqual([
-        { ...message, status, block_list: [{ type: "text", text: "Hi." }] },
+        { ...message, message_id, status, block_list: [{ type: "text", text: "Hi." }] },
       ]);
     }
   });

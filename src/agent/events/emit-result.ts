@@ -100,8 +100,9 @@ export class ResultEmitter {
     return { ...this.place, blocks: this.#blocks };
   }
 
-  progress({ progress, total, message }: Progress): void {
-    if (this.#hasEnded) return;
+  /** Returns false after the end of the item. */
+  progress({ progress, total, message }: Progress): boolean {
+    if (this.#hasEnded) return false;
     this.#emitter.emit({
       type: "task.tool_result.progress",
       item_id: this.place.id,
@@ -111,6 +112,7 @@ export class ResultEmitter {
       ...(Number.isFinite(total) && { total }),
       ...(typeof message === "string" && { message: message.slice(0, maxProgressCharacters) }),
     });
+    return true;
   }
 
   end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {

@@ -16,6 +16,7 @@ function turn(options: Partial<TurnEmitterOptions> = {}) {
   const sink = new TurnEmitter({
     emitter: new TaskEmitter("t", log, undefined, new ManualClock()),
     ids: createIds(),
+    messageId: "msg_1",
     references: { target: () => undefined },
     ...options,
   });
@@ -173,9 +174,10 @@ describe("TurnEmitter", () => {
     ]);
   });
 
-  it("calls onText for text only", () => {
-    const texts: string[] = [];
-    const { sink } = turn({ onText: (text) => texts.push(text) });
+  it("calls onChunk for text, thinking and retractions", () => {
+    const chunks: unknown[] = [];
+    const { sink, output } = turn({ onChunk: (chunk) => chunks.push(chunk) });
+    sink.discard("provider_retry"); // nothing to retract yet
     for (const part of [
       { key: 1, kind: "thinking" },
       { key: 2, kind: "text" },
@@ -184,6 +186,13 @@ describe("TurnEmitter", () => {
       sink.delta(part.key, part.kind);
     }
     sink.delta(2, "!");
-    expect(texts).toEqual(["text", "!"]);
+    expect(output()).toMatchObject([{ message_id: "msg_1" }, { message_id: "msg_1" }]);
+    sink.discard("provider_retry");
+    expect(chunks).toEqual([
+      { type: "thinking", text: "thinking" },
+      { type: "text", text: "text" },
+      { type: "text", text: "!" },
+      { type: "retracted" },
+    ]);
   });
 });

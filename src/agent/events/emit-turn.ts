@@ -1,3 +1,4 @@
+import type { ReasoningChunk } from "../../protocol/hook.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, MediaBlock } from "../../protocol/message.ts";
 import type { ReferenceLookup } from "../../protocol/reference-parser.ts";
@@ -40,9 +41,11 @@ export interface TurnEmitterOptions {
   readonly ids: IdSource;
   /** The results that the text may cite; the text has no citations if absent. */
   readonly references?: ReferenceLookup;
+  /** The id of the message that the turn becomes. */
+  readonly messageId: string;
   readonly purpose?: "summary";
   readonly rawReasoning?: boolean;
-  readonly onText?: (text: string) => void;
+  readonly onChunk?: ((chunk: ReasoningChunk) => void) | undefined;
   /** Returns a promise while the log's writer is behind. */
   readonly ready?: () => Promise<void> | undefined;
 }
@@ -67,30 +70,21 @@ export class TurnEmitter implements TurnSink {
   open(part: TurnPart): void {
     const item = this.#itemFor(part);
     item.openParts += 1;
-    const { emitter, references } = this.#options;
-    const at = { item_id: item.place.id, output_index: item.place.index };
+    const { emitter, references, rawReasoning } = this.#options;
+    const at = placeOf(item);
     const empty = { type: "text", text: "" } as const;
+    const opened = { item, annotations: [], heldHalf: "" };
     if (part.kind === "text") {
-      const index = item.blocks.length;
-      item.blocks.push(empty);
+      const index = item.blocks.push(empty) - 1;
       emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
       const parser = references && { parser: new ReferenceParser(references) };
-      this.#parts.set(part.key, { item, index, ...parser, annotations: [], heldHalf: "" });
+      this.#parts.set(part.key, { ...opened, index, ...parser });
     } else if (part.kind === "thinking") {
-      const index = item.summary.length;
-      item.summary.push(empty);
-      if (!this.#options.rawReasoning) {
-        emitter.emit({
-          type: "task.reasoning_summary_item.added",
-          ...at,
-          summary_index: index,
-          item: empty,
-        });
-      }
-      this.#parts.set(part.key, { item, index, annotations: [], heldHalf: "" });
-    } else {
-      this.#parts.set(part.key, { item, index: 0, annotations: [], heldHalf: "" });
-    }
+      const index = item.summary.push(empty) - 1;
+      const type = "task.reasoning_summary_item.added";
+      if (!rawReasoning) emitter.emit({ type, ...at, summary_index: index, item: empty });
+      this.#parts.set(part.key, { ...opened, index });
+    } else this.#parts.set(part.key, { ...opened, index: 0 });
   }
 
   delta(key: number, text: string): void {
@@ -120,32 +114,23 @@ export class TurnEmitter implements TurnSink {
     if (parser !== undefined) this.#emitText(part, parser.end());
     else this.#emitDelta(part, part.heldHalf);
     const { emitter, rawReasoning } = this.#options;
-    const at = { item_id: item.place.id, output_index: item.place.index };
+    const at = placeOf(item);
+    const entry = { type: "text", text } as const;
     if (item.kind === "tool_call") {
       item.arguments = text;
       emitter.emit({ type: "task.tool_call_arguments.done", ...at, arguments: text });
     } else if (item.kind === "message") {
       const { annotations } = part;
-      const block = { type: "text", text, ...(annotations.length > 0 && { annotations }) } as const;
+      const block = { ...entry, ...(annotations.length > 0 && { annotations }) };
       item.blocks[index] = block;
       emitter.emit({ type: "task.text.done", ...at, block_index: index, item: block });
     } else {
-      const entry = { type: "text", text } as const;
       item.summary[index] = entry;
       if (rawReasoning) {
-        emitter.emit({
-          type: "task.reasoning_text.done",
-          ...at,
-          content_index: index,
-          text,
-        });
+        emitter.emit({ type: "task.reasoning_text.done", ...at, content_index: index, text });
       } else {
-        emitter.emit({
-          type: "task.reasoning_summary_item.done",
-          ...at,
-          summary_index: index,
-          item: entry,
-        });
+        const place = { ...at, summary_index: index };
+        emitter.emit({ type: "task.reasoning_summary_item.done", ...place, item: entry });
       }
     }
     item.openParts -= 1;
@@ -167,6 +152,7 @@ export class TurnEmitter implements TurnSink {
 
   discard(reason: DiscardReason): void {
     for (const item of this.#items) this.#discardItem(item, reason);
+    if (this.#items.length > 0) this.#options.onChunk?.({ type: "retracted" });
     this.#items.length = 0;
     this.#earlySources = [];
     this.#parts.clear();
@@ -217,12 +203,8 @@ export class TurnEmitter implements TurnSink {
   }
 
   #discardItem({ place }: TurnItem, reason: DiscardReason): void {
-    this.#options.emitter.emit({
-      type: "task.output_item.discarded",
-      output_index: place.index,
-      item_id: place.id,
-      reason,
-    });
+    const at = { output_index: place.index, item_id: place.id };
+    this.#options.emitter.emit({ type: "task.output_item.discarded", ...at, reason });
   }
 
   /** Emits a delta that contains no citation. */
@@ -233,11 +215,14 @@ export class TurnEmitter implements TurnSink {
       this.#emitPlain(part, delta);
       return;
     }
-    const at = { item_id: item.place.id, output_index: item.place.index };
-    const { emitter, rawReasoning } = this.#options;
+    const at = placeOf(item);
+    const { emitter, rawReasoning, onChunk } = this.#options;
     if (item.kind === "tool_call") {
       emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta });
-    } else if (rawReasoning) {
+      return;
+    }
+    onChunk?.({ type: "thinking", text: delta });
+    if (rawReasoning) {
       emitter.emit({ type: "task.reasoning_text.delta", ...at, content_index: index, delta });
     } else {
       const place = { ...at, summary_index: index };
@@ -246,9 +231,9 @@ export class TurnEmitter implements TurnSink {
   }
 
   #emitPlain({ item, index }: OpenPart, text: string): void {
-    const { emitter, onText } = this.#options;
+    const { emitter, onChunk } = this.#options;
     emitter.textDelta(item.place, index, text);
-    onText?.(text);
+    onChunk?.({ type: "text", text });
   }
 
   #emitText(part: OpenPart, parsed: { text: string; annotations: readonly Annotation[] }): void {
@@ -256,15 +241,9 @@ export class TurnEmitter implements TurnSink {
     const { item, index } = part;
     if (parsed.text !== "") this.#emitPlain(part, parsed.text);
     for (const annotation of parsed.annotations) {
-      emitter.emit({
-        type: "task.text.annotation.added",
-        item_id: item.place.id,
-        output_index: item.place.index,
-        block_index: index,
-        annotation_index: part.annotations.length,
-        annotation,
-      });
-      part.annotations.push(annotation);
+      const at = { ...placeOf(item), block_index: index };
+      const annotation_index = part.annotations.push(annotation) - 1;
+      emitter.emit({ type: "task.text.annotation.added", ...at, annotation_index, annotation });
     }
   }
 
@@ -293,23 +272,30 @@ export class TurnEmitter implements TurnSink {
   }
 
   #newItem(kind: TurnItem["kind"], part: TurnPart): TurnItem {
-    const { emitter, ids, purpose } = this.#options;
+    const { emitter, ids, purpose, messageId: message_id } = this.#options;
     const status = "in_progress";
     const common = { kind, blocks: [], summary: [], openParts: 0, isClosed: false, arguments: "" };
     if (kind === "reasoning") {
       const id = ids.next("rs");
-      return { ...common, place: emitter.addItem({ type: kind, id, status, summary: [] }) };
+      return {
+        ...common,
+        place: emitter.addItem({ type: kind, id, status, message_id, summary: [] }),
+      };
     }
     if (kind === "message") {
       const id = ids.next("msg");
-      const item = { type: kind, id, status, role: "assistant", block_list: [] } as const;
-      return { ...common, place: emitter.addItem({ ...item, ...(purpose && { purpose }) }) };
+      const item = { type: kind, id, status, message_id, role: "assistant" } as const;
+      return {
+        ...common,
+        place: emitter.addItem({ ...item, block_list: [], ...(purpose && { purpose }) }),
+      };
     }
     const { callId, name, providerCallId } = part as TurnPart & { kind: "call" };
     const place = emitter.addItem({
       type: kind,
       id: ids.next("fc"),
       status,
+      message_id,
       call_id: callId,
       name,
       arguments: "",
@@ -344,6 +330,10 @@ export class TurnEmitter implements TurnSink {
       );
     }
   }
+}
+
+function placeOf({ place }: TurnItem) {
+  return { item_id: place.id, output_index: place.index };
 }
 
 /** Compares streamed arguments with the final ones, ignoring how the JSON is formatted. */

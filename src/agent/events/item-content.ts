@@ -1,5 +1,20 @@
 import type { Block, ToolResultState } from "../../protocol/message.ts";
-import type { Item, ToolResultItem, WireBlock } from "../../protocol/task.ts";
+import type {
+  Item,
+  MessageItem,
+  ReasoningItem,
+  ToolCallItem,
+  ToolResultItem,
+  WireBlock,
+} from "../../protocol/task.ts";
+
+/** An item of a model's turn. */
+export type TurnItem = ReasoningItem | ToolCallItem | MessageItem;
+
+/** Whether an item is a part of a model's turn. */
+export function isOfTurn(item: Item): item is TurnItem {
+  return item.type === "message" || item.type === "reasoning" || item.type === "tool_call";
+}
 
 /** Converts an item of a model's turn to blocks of its message. */
 export function contentOf(item: Item): readonly Block[] {

@@ -12,7 +12,7 @@ import { executeTool, executionOf } from "../tool/execute.ts";
 import { decide, isAlwaysAllowed } from "../tool/permission.ts";
 import { reasonOf } from "../tool/result.ts";
 import type { ToolDefinition } from "../tool/tool.ts";
-import type { ToolCall } from "./hooks.ts";
+import type { ToolCall, ToolChunk } from "./hooks.ts";
 import { callHooks, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";
 import type { PendingCall } from "./next.ts";
 import { finishCall, isCitable, suspendCall } from "./settle.ts";
@@ -214,14 +214,17 @@ async function execute(
   // A child that waits has to end before its call does: who ends the task sees to both.
   if (stopped.aborted && task.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
-  const outcome = await traceToolCall(task, call, () =>
+  const outcome = await traceToolCall(task, call, (onRetry) =>
     executeTool(definition, input, {
       execution: executionOf(definition, settings.toolkit.execution, settings.execution),
       signal: stopped,
       clock: settings.clock,
       random: Math.random,
       unfinished: () => task.conversation.childStopped(call.id),
-      onRetry: () => startOver(task, call.id, shown),
+      onRetry(retry) {
+        onRetry(retry);
+        return startOver(task, call, shown);
+      },
       makeContext: (attempt, signal, suspend) =>
         toolContext(task, call, shown, {
           attempt,
@@ -252,13 +255,14 @@ function withoutPreset({ preset }: ToolDefinition, { input }: ToolCall, read: un
 }
 
 /** What a failed attempt has shown must not stand beside what the next one shows; the item of a child stays its own. */
-async function startOver(task: TaskRun, callId: string, shown: ResultEmitter): Promise<void> {
-  if (!shown.hasStreamed || task.childCalls.has(callId)) return;
-  shown.startOver(() => addResultItem(task, callId));
+async function startOver(task: TaskRun, call: ToolCall, shown: ResultEmitter): Promise<void> {
+  if (!shown.hasStreamed || task.childCalls.has(call.id)) return;
+  tellChunk(task, call, { type: "retracted" });
+  shown.startOver(() => addResultItem(task, call.id));
   await commitStep(task);
 }
 
-function tellChunk(task: TaskRun, call: ToolCall, chunk: string | Block): void {
+function tellChunk(task: TaskRun, call: ToolCall, chunk: ToolChunk): void {
   const { hooks, toolkit } = task.settings;
   tellHooks(hooks, (hook) => hook.actingChunk?.(task.hookContext, call, chunk));
   tellAnyway(() => toolkit.onChunk?.(call, chunk));

@@ -1,4 +1,10 @@
-import type { AgentEvent, AttachOptions, RunOptions, StreamOptions } from "../../protocol/agent.ts";
+import type {
+  AgentEvent,
+  AttachOptions,
+  ObserveOptions,
+  RunOptions,
+  StreamOptions,
+} from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import { describe, type Field, type Fields } from "../../protocol/options.ts";
@@ -11,6 +17,7 @@ import { permissionsField } from "../tool/permission.ts";
 import { sourcesField, toolkitField } from "../tool/toolkit.ts";
 import type { ReActAgentOptions } from "./settings.ts";
 
+const hooks = { ...is.list, example: "[audit]" };
 const penalty = is.number("a number");
 /** The call options of AI SDK models, except the prompt and the signal, which the agent sets. */
 const modelOptionFields = {
@@ -41,7 +48,7 @@ export const agentFields: Fields<ReActAgentOptions> = {
   tools: { ...is.list, example: "[search]" },
   toolkit: toolkitField,
   toolSources: { ...sourcesField, example: "[await connectMcp(server)]" },
-  hooks: { ...is.list, example: "[audit]" },
+  hooks,
   prepareInput: is.callback,
   store: storeField,
   maxIters: is.count,
@@ -91,13 +98,23 @@ export const runFields: Fields<RunOptions> = {
   onBusy: is.oneOf("queue", "fail"),
   onSuspended: is.oneOf("fail", "deny"),
   context: contextField,
+  hooks,
   budget: budgetField,
   onWait: is.callback,
+};
+/** The rules for the options of `observe`. */
+export const observeFields: Fields<ObserveOptions> = {
+  sessionId: is.required(sessionId, '"my-session"'),
+  ...{ userId: is.name, signal: is.signal, onBusy: runFields.onBusy, onWait: is.callback },
 };
 
 const eventTypes: Readonly<Record<AgentEvent["type"], true>> = {
   reasoning: true,
+  tool_call: true,
+  progress: true,
   tool_result: true,
+  child: true,
+  retry: true,
   hint: true,
   summary: true,
   approval: true,

@@ -1,5 +1,4 @@
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
-import type { IdSource } from "../../protocol/id.ts";
 import {
   type GenerateReason,
   type Message,
@@ -7,10 +6,11 @@ import {
   type TaskRef,
   textOf,
 } from "../../protocol/message.ts";
+import { noUsage } from "../../protocol/select.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
 import { freezePlain } from "../base/plain.ts";
-import { isRunnable, nextStep, type OpenStep } from "./next.ts";
+import { isRunnable, type OpenStep } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
 
@@ -20,12 +20,16 @@ export type Ending =
       readonly status: "completed" | "incomplete" | "cancelled";
       readonly generateReason: GenerateReason;
       readonly message: Message;
+      /** True: a `postCall` hook has changed the message. */
+      readonly isEdited?: true;
       readonly structured?: unknown;
       readonly incompleteReason?: IncompleteReason;
       readonly reason?: string;
     }
   | Suspended
   | { readonly status: "failed"; readonly error: RivuletError };
+/** Names the reply in the metadata of a task whose reply is not its last message. */
+export const editedReply = "rivulet.reply";
 /** An ending with a message. */
 export type RestingEnding = Exclude<Ending, { status: "failed" }>;
 /** The task continues when it is answered. */
@@ -33,7 +37,16 @@ export interface Suspended {
   readonly status: "suspended";
   readonly generateReason: GenerateReason;
   readonly message: Message;
+  readonly isEdited?: true;
   readonly suspension: Suspension;
+}
+
+/** What a reply is made of. */
+interface Rested {
+  readonly status: TaskRecord["status"];
+  readonly generateReason: GenerateReason;
+  readonly message: Message;
+  readonly structured?: unknown;
 }
 
 /** A task as far as its transcript tells how it rests. */
@@ -151,45 +164,33 @@ export function refOf({ taskId, rootTaskId, sessionId }: TaskRecord): TaskRef {
 export async function replyOf(
   store: Store,
   record: TaskRecord,
-  ending: RestingEnding,
+  { status, generateReason, message, structured }: Rested,
 ): Promise<Reply<unknown>> {
   const { rootTaskId, path } = record;
-  const isSuspended = ending.status === "suspended";
-  const waiting = isSuspended ? await waitingTasks(store, { rootTaskId }) : [];
+  const waiting = status === "suspended" ? await waitingTasks(store, { rootTaskId }) : [];
   const isBelow = (other: string) => other === path || other.startsWith(`${path}/`);
-  return {
-    ...ending.message,
-    text: textOf(ending.message.content),
-    generateReason: ending.generateReason,
-    structured: isSuspended ? undefined : ending.structured,
+  const { usage = noUsage, total = { usage } } = record;
+  const reply = {
+    ...message,
+    text: textOf(message.content),
     approvals: waiting.flatMap((task) => (isBelow(task.record.path) ? task.approvals : [])),
     task: refOf(record),
+    usage,
+    totalUsage: total.usage,
+    ...(total.cost && { cost: total.cost }),
   };
+  return generateReason === "structured_output"
+    ? { ...reply, generateReason, structured }
+    : { ...reply, generateReason };
 }
 
-/** How a task rests, from its record and its transcript; throws the error of a failed task. */
-export async function readEnding(
-  store: Store,
-  record: TaskRecord,
-  ids: IdSource,
-): Promise<RestingEnding> {
-  const { taskId, sessionId, status, agentName, error } = record;
+/** How a task rests, from its record; throws the error of a failed task. */
+export function readEnding(record: TaskRecord): Rested {
+  const { taskId, status, agentName, error, structured, generateReason = "model_stop" } = record;
   if (status === "failed") {
     const { code = "failed", message = "The task failed.", ...details } = error ?? {};
     throw new RivuletError(code, message, details);
   }
-  if (status === "suspended") {
-    const messages = [...(await store.session(sessionId))];
-    const step = nextStep(messages, agentName);
-    if (step.type === "act" || step.type === "wait")
-      return suspended({ messages, ref: refOf(record), settings: { ids, name: agentName } }, step);
-  }
   const nothing: Message = { id: taskId, role: "assistant", name: agentName, content: [] };
-  const { result = nothing, structured } = record;
-  return {
-    status: status === "cancelled" || status === "incomplete" ? status : "completed",
-    generateReason: record.generateReason ?? "model_stop",
-    message: result,
-    structured,
-  };
+  return { status, generateReason, message: record.result ?? nothing, structured };
 }

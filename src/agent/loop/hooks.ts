@@ -1,81 +1,23 @@
 import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import type { Block, Message, Reply, TaskRef } from "../../protocol/message.ts";
+import type {
+  ActingVerdict,
+  Hook,
+  HookContext,
+  ModelCall,
+  ReasoningVerdict,
+  ToolCall,
+  ToolResult,
+} from "../../protocol/hook.ts";
+import type { Block, Message, Reply } from "../../protocol/message.ts";
+import { textOf } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
-import type { Source } from "../../protocol/source.ts";
 import { copyPlain, isPlainObject, isRecord, isSame } from "../base/plain.ts";
 import { isCancel, type Patience, untilCancelled } from "../base/time.ts";
 import { isBlocks, isMessage, resultState } from "../base/validation.ts";
-import type { Tool } from "../tool/tool.ts";
 
-/** A tool call as hooks see it. */
-export interface ToolCall {
-  readonly id: string;
-  readonly name: string;
-  readonly input: unknown;
-}
-
-/** The result of a tool call as hooks see it. */
-export interface ToolResult {
-  readonly state: "success" | "error" | "denied" | "interrupted";
-  readonly output: readonly Block[];
-  /** True on an edited result: only the model sees the edit, and people see the original. */
-  readonly keepsDisplay?: boolean;
-}
-
-/** One model call: its messages, system prompt, tools and options. */
-export interface ModelCall {
-  messages: Message[];
-  systemPrompt: string;
-  tools: Tool[];
-  options: Record<string, unknown>;
-}
-
-/** The task in which a hook is called; `state` lasts for one run. */
-export interface HookContext {
-  readonly agent: string;
-  readonly agentId: string;
-  readonly task: TaskRef;
-  readonly userId?: string;
-  readonly source?: Source;
-  readonly messages: readonly Message[];
-  readonly state: Map<string, unknown>;
-}
-
-/** Functions called at named points of a run; their return values steer it. */
-export interface Hook {
-  readonly name: string;
-  /** Lower runs first; defaults to 100, and ties keep the order of registration. */
-  readonly priority?: number;
-  /** Tools that come with this hook. */
-  readonly tools?: readonly Tool[];
-  preCall?(context: HookContext, input: readonly Message[]): Awaitable<void>;
-  preReasoning?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
-  /** Is not awaited, and its errors are ignored. */
-  reasoningChunk?(context: HookContext, text: string): void;
-  postReasoning?(context: HookContext, message: Message): Awaitable<ReasoningVerdict | void>;
-  preActing?(context: HookContext, call: ToolCall): Awaitable<ActingVerdict | void>;
-  /** Is not awaited, and its errors are ignored. */
-  actingChunk?(context: HookContext, call: ToolCall, chunk: string | Block): void;
-  postActing?(
-    context: HookContext,
-    call: ToolCall,
-    result: ToolResult,
-  ): Awaitable<ToolResult | { readonly stop: true } | void>;
-  preSummary?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
-  postSummary?(context: HookContext, message: Message): Awaitable<Message | void>;
-  postCall?(context: HookContext, reply: Reply<unknown>): Awaitable<void>;
-  onError?(context: HookContext, error: Error): Awaitable<void>;
-}
-/** After a model's reply: an edited message, a stop, or messages for another reasoning step. */
-export type ReasoningVerdict =
-  | Message
-  | { readonly stop: true }
-  | { readonly gotoReasoning: readonly Message[] }
-  | undefined;
-/** Before a tool runs: an edited call, or a result that replaces it. */
-export type ActingVerdict = ToolCall | { readonly result: string | readonly Block[] } | undefined;
+export type * from "../../protocol/hook.ts";
 
 type AwaitedPoint = Exclude<
   keyof Hook,
@@ -285,6 +227,32 @@ export function readReply(returned: unknown): Message {
   throw unexpected(returned, "a message");
 }
 
+const editable = new Set(["id", "role", "name", "content", "text", "metadata"]);
+
+/** Reads the return value of `postCall`: only the content and the metadata of a reply can change. */
+export function readReplyVerdict(given: Reply<unknown>, returned: unknown): Reply<unknown> {
+  const message: Message & { readonly text?: string } = readReply(returned);
+  for (const [key, value] of Object.entries(message)) {
+    if (!editable.has(key) && !isSame(value, given[key as keyof Reply]))
+      throw new Error(
+        `it changed \`${key}\`; only \`content\`, \`text\` and \`metadata\` can change.`,
+      );
+  }
+  const { content, text = given.text, metadata = given.metadata } = message;
+  const isTextNew = text !== given.text;
+  const isContentNew = !isSame(content, given.content);
+  if (isContentNew && isTextNew && text !== textOf(content))
+    throw new Error("it returned a `text` that is not the text of its `content`.");
+  if (given.structured !== undefined && (isContentNew || isTextNew))
+    throw new Error("it changed a structured answer; change it in `postReasoning`.");
+  const edited = isTextNew && !isContentNew ? withText(content, text) : content;
+  return { ...given, content: edited, text: textOf(edited), ...(metadata && { metadata }) };
+}
+
+function withText(content: readonly Block[], text: string): readonly Block[] {
+  return [...content.filter(({ type }) => type !== "text"), { type: "text", text }];
+}
+
 /** Reads the return value of `preActing`. */
 export function readActingVerdict(returned: unknown): NonNullable<ActingVerdict> {
   const { result, name } = isRecord(returned) ? returned : {};
@@ -316,7 +284,8 @@ function isReply(returned: unknown): returned is Message {
   return new Set(ids).size === ids.length;
 }
 
-function unexpected(returned: unknown, expected: string): Error {
+/** The error for a value that a hook must not return. */
+export function unexpected(returned: unknown, expected: string): Error {
   let got = `a ${typeof returned}`;
   try {
     const json = JSON.stringify(returned) ?? String(returned);

@@ -48,9 +48,17 @@ export async function storedInput(
   const stored = await prepare(messages, task, settings, signal).catch((error: unknown) => {
     throw prepareFailed(error, signal);
   });
-  return stored.map((message) => {
+  return markInput(stored, task);
+}
+
+/** Marks messages as the input of a task. */
+export function markInput(
+  messages: readonly Message[],
+  { taskId }: Pick<TaskRecord, "taskId">,
+): readonly Message[] {
+  return messages.map((message) => {
     // History does not belong to this task.
-    const owner = isHistory(message) ? {} : { taskId: task.taskId };
+    const owner = isHistory(message) ? {} : { taskId };
     return freezePlain({ ...message, metadata: { ...message.metadata, ...owner, input: true } });
   });
 }
@@ -65,6 +73,11 @@ async function prepare(
   const returned = await untilCancelled({ signal, clock }, () =>
     prepareInput(freezePlain(messages), task),
   );
+  return readMessages(returned, ids);
+}
+
+/** Reads messages that a function of the user returned. */
+export function readMessages(returned: Input, ids: IdSource): readonly Message[] {
   let input: ReadInput;
   try {
     input = readInput(returned, ids);
@@ -172,10 +185,12 @@ function readMessage(plain: unknown, place: string, ids: IdSource): Message {
   const copy = isText ? { ...plain, content: asBlocks(plain.content as string) } : plain;
   const problem = messageProblem(copy, place);
   if (problem !== undefined) throw invalid(problem);
-  const { id, content, metadata, ...rest } = copy as Message;
+  // A reply of another agent has more fields, which are no part of a message.
+  const { id, role, name, content, metadata } = copy as Message;
   return {
     id: id || ids.next("msg"),
-    ...rest,
+    role,
+    ...(name !== undefined && { name }),
     content: content.map(withoutMarks),
     ...(metadata && { metadata: without(metadata, ownMarks) }),
   };

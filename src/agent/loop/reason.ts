@@ -1,6 +1,6 @@
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
-import { addUsage } from "../../protocol/select.ts";
+import { addUsage, noUsage } from "../../protocol/select.ts";
 import type { Usage } from "../../protocol/task.ts";
 import { addCost, priceOf } from "../base/budget.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
@@ -39,21 +39,23 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
   const { emitter, hookContext, settings } = task;
   const { ids, clock, hooks, models, modelExecution: execution, rawReasoning } = settings;
   const call = await prepare(task, purpose);
+  const messageId = ids.next("msg");
   const sink = new TurnEmitter({
     emitter,
     ids,
+    messageId,
     ...(!task.pool.isEmpty && { references: task.pool }),
     rawReasoning,
     ...(purpose === "summary" && { purpose }),
     ...(hooks.some((hook) => hook.reasoningChunk) && {
-      onText: (text) => tellHooks(hooks, (hook) => hook.reasoningChunk?.(hookContext, text)),
+      onChunk: (chunk) => tellHooks(hooks, (hook) => hook.reasoningChunk?.(hookContext, chunk)),
     }),
     ready: () => task.log.catchUp(),
   });
   try {
     const dependencies = { ids, clock, random: Math.random, execution };
-    const turn = await traceModelCall(task, () =>
-      runTurn(models, request(task, call, purpose), sink, dependencies),
+    const turn = await traceModelCall(task, (onRetry) =>
+      runTurn(models, request(task, call, purpose), sink, { ...dependencies, onRetry }),
     );
     // A summary has no tools, and the loop would not run its calls.
     const content = purpose === "summary" ? withoutCalls(turn.content) : turn.content;
@@ -64,7 +66,7 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
       sink.discard("provider_retry");
       sink.showWhole(content);
     }
-    const message = assistantMessage(task, { ...turn, content }, purpose);
+    const message = assistantMessage(task, messageId, { ...turn, content }, purpose);
     await settle(task, sink, message, purpose).catch((error: unknown) => {
       if (!isCancel(task.controller.signal, error)) throw error;
       // A cancel while a hook runs keeps the text of the reply.
@@ -80,7 +82,7 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
     const { partial: content, usage = noUsage } = error;
     if (content.length > 0) {
       const turn = { content, usage, finishReason: "other" } as const;
-      await commitTurn(task, assistantMessage(task, turn, purpose));
+      await commitTurn(task, assistantMessage(task, messageId, turn, purpose));
     }
     throw error;
   }
@@ -113,6 +115,7 @@ function request(task: TaskRun, call: ModelCall, purpose: Purpose) {
   const onlyAnswer = answerTool !== undefined && forbidsTools(call.options);
   return {
     ...call,
+    name: task.settings.name,
     ...(onlyAnswer && {
       tools: call.tools.filter((tool) => tool === answerTool),
       options: withoutTools(call.options),
@@ -234,13 +237,14 @@ function addPrice(task: TaskRun, usage: Usage, model: string): number {
 
 function assistantMessage(
   task: TaskRun,
+  id: string,
   turn: Pick<Turn, "content" | "usage" | "finishReason"> & Partial<Pick<Turn, "model" | "sources">>,
   purpose: Purpose,
 ): Message {
   const { content, usage, finishReason: finish, model, sources = [] } = turn;
   // Frozen, because hooks must return their edits.
   return freezePlain({
-    id: task.settings.ids.next("msg"),
+    id,
     role: "assistant",
     name: task.settings.name,
     content,
@@ -272,8 +276,6 @@ function hintMessage(task: TaskRun, text: string): Message {
 function withoutCalls(content: readonly Block[]): readonly Block[] {
   return content.filter(({ type }) => type !== "tool_use");
 }
-
-const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
 /** Checks that the messages of `gotoReasoning` have exactly one result for each call of the reply, and shows them. */
 function gotoMessages(task: TaskRun, reply: Message, messages: readonly Message[]): Message[] {

@@ -280,10 +280,10 @@ function toolMessage(
   output: readonly Block[],
   metadata?: Record<string, unknown>,
 ): Message {
-  const { ids, name } = task.settings;
+  const { name } = task.settings;
   const result = { type: "tool_result", id: call.id, name: call.name, output, state } as const;
   return {
-    id: ids.next("msg"),
+    id: call.id,
     role: "tool",
     name,
     content: [{ ...result, ...(metadata && { metadata }) }],

@@ -1,21 +1,17 @@
-import type {
-  Agent,
-  ContextLookup,
-  Input,
-  RunOptions,
-  StandardSchema,
-} from "../../protocol/agent.ts";
+import type { Agent, Input, RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import type { Block, Message, TaskRef } from "../../protocol/message.ts";
 import type { ReferencePool } from "../../protocol/references.ts";
+import { subtreeOf } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
-import type { Cost, Usage } from "../../protocol/task.ts";
-import type { BudgetMeter } from "../base/budget.ts";
+import { type Cost, isTerminal, type Usage } from "../../protocol/task.ts";
+import { type BudgetMeter, sumOf } from "../base/budget.ts";
 import { freezePlain } from "../base/plain.ts";
 import { patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
+import { foldLog } from "../events/fold-log.ts";
 import type { LogWriter } from "../events/log-writer.ts";
-import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
+import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
 import type { Permissions } from "../tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "../tool/tool.ts";
 import type { HookContext, RunHooks } from "./hooks.ts";
@@ -73,7 +69,7 @@ export interface TaskRun {
   readonly controller: AbortController;
   /** When it was cancelled. */
   cancelledAt: number | undefined;
-  readonly context: ContextLookup;
+  readonly context: LayeredContext;
   readonly caller: RunOptions<StandardSchema | undefined>;
   readonly hookContext: HookContext;
   readonly budget: BudgetMeter;
@@ -114,11 +110,36 @@ export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> 
   const { messages = [], record, posts = [], taken = [], begins } = write;
   const at = task.messages.length;
   for (const message of messages) task.messages.push(freezePlain(message));
-  task.record = { ...task.record, ...record, workedMs: task.budget.wallMs };
+  const { usage, cost, budget } = task;
+  const used = { usage, ...(cost && { cost }), workedMs: budget.wallMs };
+  task.record = { ...task.record, ...record, ...used };
   const { sessionId } = task.record;
   const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
   const begun = begins && { begins: task.ref.taskId };
   return task.log.commit({ appends, tasks: [task.record], posts, taken, ...begun });
+}
+
+/** The usage and the cost of a task and all its descendants, as far as the store has them. */
+export async function totalOf(task: TaskRun): Promise<NonNullable<TaskRecord["total"]>> {
+  const own = { usage: task.usage, ...(task.cost && { cost: task.cost }) };
+  const { store } = task.conversation;
+  const { rootTaskId, taskId } = task.ref;
+  if (task.childCalls.size === 0) return own;
+  const records = await store.tasks({ rootTaskId });
+  const parents = new Set(records.map((record) => record.parentTaskId));
+  if (parents.has(taskId)) {
+    const below = new Set([taskId]); // a parent's record comes before those of its children
+    const parts = records.flatMap((record) => {
+      if (!below.has(record.parentTaskId ?? "")) return [];
+      below.add(record.taskId);
+      // The descendants of an agent that is not of this package have no records.
+      const isAlone = isTerminal(record.status) && !parents.has(record.taskId);
+      return [(isAlone && record.total) || record];
+    });
+    return sumOf([own, ...parts]);
+  }
+  const { tree } = await foldLog(store, rootTaskId);
+  return sumOf([own, ...subtreeOf(tree, taskId).slice(1)]);
 }
 
 const views = new WeakMap<readonly Message[], readonly Message[]>();

@@ -1,5 +1,4 @@
-import type { Class } from "../../protocol/agent.ts";
-import type { Block } from "../../protocol/message.ts";
+import type { ToolChunk } from "../../protocol/hook.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, passes, readArgument, readOptions } from "../../protocol/options.ts";
 import { agentField } from "../base/validation.ts";
@@ -14,7 +13,7 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Absent where a call is only looked at, to decide whether it needs an approval. */
   readonly suspend?: ToolContext["suspend"];
-  readonly onChunk?: (chunk: string | Block) => void;
+  readonly onChunk?: (chunk: ToolChunk) => void;
   /** A child waits for somebody: the call waits with it. */
   readonly onChildWaits?: () => never;
 }
@@ -55,15 +54,12 @@ export function toolContext(
       onChunk?.(chunk);
     },
     progress(progress) {
-      if (!signal.aborted && passes(() => Number.isFinite(progress.progress)))
-        shown.progress(progress);
+      const isUsable = passes(() => Number.isFinite(progress.progress));
+      if (signal.aborted || !isUsable || !shown.progress(progress)) return;
+      onChunk?.({ type: "progress", ...progress });
     },
     suspend: suspend ?? refuseToSuspend,
-    get<T>(keyOrType: string | Class<T>, type?: Class<T>): T | undefined {
-      return typeof keyOrType === "string"
-        ? task.context.get(keyOrType, type)
-        : task.context.get(keyOrType);
-    },
+    get: task.context.get,
     async runChild(agent, input, options) {
       readArgument("agent", agent, is.required(agentField));
       const withSignal = { ...readOptions("runChild()", options, childFields), signal };

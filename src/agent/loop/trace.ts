@@ -1,3 +1,4 @@
+import { debuglog } from "node:util";
 import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
 import {
   context,
@@ -7,6 +8,7 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
+import type { Retry } from "../../protocol/agent.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { flattenModels, type LanguageModel, providerOf } from "../model/resolve.ts";
@@ -82,10 +84,35 @@ export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T>
   });
 }
 
+type OnRetry = (retry: Retry) => void;
+const log = debuglog("rivulet");
+
+/** Tells of a retry: as an event of the task, on its span, and in the log of `NODE_DEBUG=rivulet`. */
+function retryTeller({ emitter, ref }: TaskRun, callId?: string, update?: UpdateSpan): OnRetry {
+  let retries = 0;
+  return (failed) => {
+    const retry: Retry = { ...failed, ...(callId !== undefined && { callId }) };
+    const { name, attempt, delayMs, error, fallback } = retry;
+    emitter.emit({ type: "task.custom", name: "rivulet.retry", value: retry });
+    retries += 1;
+    update?.((span) => {
+      span.setAttribute("rivulet.retries", retries);
+      const place = { "rivulet.attempt": attempt, "rivulet.delay_ms": delayMs };
+      span.addEvent("rivulet.retry", { ...place, "error.type": error.code });
+    });
+    const next = fallback ? `asking ${fallback}` : `trying again in ${Math.round(delayMs)} ms`;
+    const what = `attempt ${attempt} of ${name} failed (${error.code}: ${error.message})`;
+    log("task %s: %s, %s", ref.taskId, what, next);
+  };
+}
+
 /** Makes a model call in a span that covers all its attempts. */
-export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise<Turn> {
+export function traceModelCall(
+  task: TaskRun,
+  ask: (onRetry: OnRetry) => Promise<Turn>,
+): Promise<Turn> {
   const { trace: own, settings } = task;
-  if (own === undefined) return ask();
+  if (own === undefined) return ask(retryTeller(task));
   const model = flattenModels(settings.models)[0] as LanguageModel | string;
   const requested = typeof model === "string" ? providerOf(model) : model;
   const attributes = {
@@ -96,7 +123,7 @@ export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise
   };
   const options = { kind: SpanKind.CLIENT, attributes };
   return inSpan(own, `chat ${requested.modelId}`, options, async (update) => {
-    const turn = await ask();
+    const turn = await ask(retryTeller(task, undefined, update));
     update((span) =>
       span.setAttributes({
         // A fallback model may have replied.
@@ -115,11 +142,12 @@ export function traceModelCall(task: TaskRun, ask: () => Promise<Turn>): Promise
 
 /** Executes a tool in a span that covers all its attempts; a resumed call gets a new span. */
 export function traceToolCall(
-  { trace: own }: TaskRun,
+  task: TaskRun,
   { id, name }: ToolCall,
-  execute: () => Promise<ToolOutcome>,
+  execute: (onRetry: OnRetry) => Promise<ToolOutcome>,
 ): Promise<ToolOutcome> {
-  if (own === undefined) return execute();
+  const { trace: own } = task;
+  if (own === undefined) return execute(retryTeller(task, id));
   const attributes = {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.name": name,
@@ -128,7 +156,7 @@ export function traceToolCall(
   return inSpan(own, `execute_tool ${name}`, { attributes }, async (update, inner) => {
     own.calls.set(id, inner);
     try {
-      const outcome = await execute();
+      const outcome = await execute(retryTeller(task, id, update));
       update((span) => span.setAttribute("rivulet.tool.state", outcome.state));
       const error = outcome.state === "error" ? outcome.error : undefined;
       if (error) update((span) => setError(span, error));

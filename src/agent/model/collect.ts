@@ -6,6 +6,7 @@ import type {
 } from "@ai-sdk/provider";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, MediaBlock } from "../../protocol/message.ts";
+import { noUsage } from "../../protocol/select.ts";
 import type { Usage } from "../../protocol/task.ts";
 import type { FinishReason, Signed, Turn, TurnSink, TurnSource } from "./turn.ts";
 
@@ -320,8 +321,6 @@ function isTooDeep(text: string): boolean {
   }
   return false;
 }
-
-const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
 /** Why a model stopped. `cut`: the provider gave no reason, so the reply may be incomplete; `error`: the provider failed. */
 export function finishReasonOf(

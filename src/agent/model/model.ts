@@ -1,4 +1,5 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import type { Retry } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
@@ -29,6 +30,8 @@ export interface TurnDependencies {
   readonly execution: ModelExecution;
   /** Returns a number in [0, 1). */
   readonly random: () => number;
+  /** Called before the pause between a failed attempt and the next one. */
+  readonly onRetry?: (retry: Retry) => void;
 }
 
 const defaultStallMs = 60_000;
@@ -42,8 +45,9 @@ export async function runTurn(
   models: readonly Model[],
   request: TurnRequest,
   sink: TurnSink,
-  { ids, clock, execution, random }: TurnDependencies,
+  dependencies: TurnDependencies,
 ): Promise<Turn> {
+  const { ids, clock, execution } = dependencies;
   const { signal } = request;
   const settings = mergeExecution(modelExecution, execution);
   const stallMs = execution.stallMs === undefined ? defaultStallMs : execution.stallMs;
@@ -69,14 +73,14 @@ export async function runTurn(
     }
   }
 
-  function onRetry(reason: "provider_retry" | "fallback"): void {
+  function startOver(reason: "provider_retry" | "fallback"): void {
     if (collector?.hasOutput()) sink.discard(reason);
     collector = undefined;
   }
 
   try {
-    const dependencies = { ids, clock, random, execution: settings };
-    return await retry(flattenModels(models), attempt, onRetry, dependencies, signal);
+    const all = { ...dependencies, execution: settings };
+    return await retry(flattenModels(models), attempt, startOver, all, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
     const partial = collector?.partial() ?? [];
@@ -97,18 +101,20 @@ function nameOf(model: LanguageModel | string): string {
 }
 
 /** Tries each model up to `maxAttempts` times; rejects with the first request error, otherwise with the last error. */
-async function retry<Entry, Result>(
-  models: readonly Entry[],
-  attempt: (model: Entry) => Promise<Result>,
-  onRetry: (reason: "provider_retry" | "fallback") => void,
-  { execution, clock, random }: TurnDependencies & { readonly execution: Required<Execution> },
+async function retry<Result>(
+  models: readonly (LanguageModel | string)[],
+  attempt: (model: LanguageModel | string) => Promise<Result>,
+  startOver: (reason: "provider_retry" | "fallback") => void,
+  dependencies: TurnDependencies & { readonly execution: Required<Execution> },
   signal: AbortSignal,
 ): Promise<Result> {
+  const { execution, clock, random, onRetry } = dependencies;
   let requestError: RivuletError | undefined;
   for (let index = 0; ; index++) {
+    const model = models[index] as LanguageModel | string;
     for (let count = 1; ; count++) {
       try {
-        return await attempt(models[index] as Entry);
+        return await attempt(model);
       } catch (error) {
         if (signal.aborted || !(error instanceof RivuletError)) throw error;
         const askedMs = retryAfterMs(error.cause, clock.now()) ?? 0;
@@ -116,15 +122,24 @@ async function retry<Entry, Result>(
           count < execution.maxAttempts && askedMs <= maxRetryAfterMs && execution.retryOn(error);
         if (!isWorthRetrying) {
           if (requestErrors.has(error.code)) requestError ??= error;
-          if (index >= models.length - 1) throw requestError ?? error;
+          const next = models[index + 1];
+          if (next === undefined) throw requestError ?? error;
+          onRetry?.({ ...failedAttempt(model, count, error), fallback: nameOf(next) });
           break;
         }
-        await clock.sleep(Math.max(askedMs, backoffMs(execution, count, random)), signal);
-        onRetry("provider_retry");
+        const delayMs = Math.max(askedMs, backoffMs(execution, count, random));
+        onRetry?.({ ...failedAttempt(model, count, error), delayMs });
+        await clock.sleep(delayMs, signal);
+        startOver("provider_retry");
       }
     }
-    onRetry("fallback");
+    startOver("fallback");
   }
+}
+
+function failedAttempt(model: LanguageModel | string, attempt: number, error: RivuletError): Retry {
+  const { code, message } = error;
+  return { name: nameOf(model), attempt, delayMs: 0, error: { code, message } };
 }
 
 interface AttemptLimits {

@@ -15,7 +15,7 @@ import type {
 } from "../../protocol/message.ts";
 import { invalid } from "../../protocol/options.ts";
 import { isRecord } from "../base/plain.ts";
-import { placeholders } from "../base/prompts.ts";
+import { placeholders, speaker } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
 import type { Signed, TurnRequest } from "./turn.ts";
@@ -36,7 +36,7 @@ type OutputPart =
 
 /** A request as call options of the AI SDK; tools of the provider join those of the agent. */
 export function callOptions(model: LanguageModel, request: TurnRequest): Record<string, unknown> {
-  const { messages, systemPrompt, tools, toolChoice = "auto", responseSchema } = request;
+  const { messages, name, systemPrompt, tools, toolChoice = "auto", responseSchema } = request;
   const { tools: _, toolChoice: choice = toolChoice, ...options } = request.options;
   const own = tools.map(({ name, description, inputSchema }) => ({
     type: "function",
@@ -47,7 +47,7 @@ export function callOptions(model: LanguageModel, request: TurnRequest): Record<
   const offered = [...own, ...providerTools(request.options)];
   return {
     ...options,
-    prompt: toPrompt(messages, systemPrompt, model.specificationVersion),
+    prompt: toPrompt(messages, systemPrompt, model.specificationVersion, name),
     // Providers reject a tool choice without tools.
     ...(offered.length > 0 && {
       tools: offered,
@@ -80,6 +80,7 @@ export function forbidsTools({ toolChoice }: Readonly<Record<string, unknown>>):
 
 /** The parts of a prompt for one message, without the results of its calls. */
 interface View {
+  readonly isOther: boolean;
   readonly system: string;
   readonly assistant: PromptMessage | undefined;
   readonly calls: readonly ToolUseBlock[];
@@ -87,6 +88,7 @@ interface View {
 }
 /** The prompt for the beginning of a transcript. */
 interface Assembly {
+  readonly name: string | undefined;
   readonly messages: Message[];
   readonly systems: string[];
   readonly prompt: PromptMessage[];
@@ -103,14 +105,21 @@ const newCache = () => ({
 const caches = { v2: newCache(), v3: newCache(), v4: newCache() };
 
 /** The prompt for a transcript, with exactly one result after each call and without control blocks. */
-export function toPrompt(messages: readonly Message[], system: string, version: Version): Prompt {
+export function toPrompt(
+  messages: readonly Message[],
+  system: string,
+  version: Version,
+  name?: string,
+): Prompt {
   const cache = caches[version];
   const [first] = messages;
   let assembly = first && cache.assemblies.get(first);
-  if (assembly === undefined || !isPrefix(assembly.messages, messages)) assembly = newAssembly();
+  if (assembly?.name !== name || !isPrefix(assembly?.messages ?? [], messages))
+    assembly = undefined;
+  assembly ??= newAssembly(name);
   const compaction = lastCompaction(messages, assembly.messages.length);
   if (compaction !== undefined) {
-    assembly = newAssembly(messages.slice(0, compaction.keepFrom));
+    assembly = newAssembly(name, messages.slice(0, compaction.keepFrom));
     assembly.prompt.push({ role: "user", content: [{ type: "text", text: compaction.summary }] });
   }
 
@@ -118,7 +127,7 @@ export function toPrompt(messages: readonly Message[], system: string, version: 
   let complete = true;
   for (let index = assembly.messages.length; index < messages.length; index++) {
     const message = messages[index] as Message;
-    const view = viewOf(message, version);
+    const view = viewOf(message, version, name);
     if (view.system !== "") systems.push(view.system);
     if (view.assistant !== undefined) prompt.push(view.assistant);
     if (view.calls.length > 0) {
@@ -140,8 +149,8 @@ export function toPrompt(messages: readonly Message[], system: string, version: 
   return [{ role: "system", content: instructions.join("\n\n") }, ...prompt];
 }
 
-function newAssembly(messages: Message[] = []): Assembly {
-  return { messages, systems: [], prompt: [] };
+function newAssembly(name: string | undefined, messages: Message[] = []): Assembly {
+  return { name, messages, systems: [], prompt: [] };
 }
 
 function isPrefix(prefix: readonly Message[], messages: readonly Message[]): boolean {
@@ -160,31 +169,33 @@ function lastCompaction(messages: readonly Message[], from: number): CompactionB
   return undefined;
 }
 
-function viewOf(message: Message, version: Version): View {
+function viewOf(message: Message, version: Version, name: string | undefined): View {
   const { views } = caches[version];
   const cached = views.get(message);
-  if (cached !== undefined) return cached;
+  const isOther = isOfOther(message, name);
+  if (cached?.isOther === isOther) return cached;
   const system: string[] = [];
   const assistant: AssistantPart[] = [];
   const calls: ToolUseBlock[] = [];
   const user: UserPart[] = [];
 
+  const role = isOther ? "user" : message.role;
   for (const block of message.content) {
     switch (block.type) {
       case "text":
         if (block.text.trim() === "") break; // several providers reject it
-        if (message.role === "system") system.push(block.text);
-        else if (message.role === "user") user.push({ type: "text", text: block.text });
-        else if (message.role === "assistant") {
+        if (role === "system") system.push(block.text);
+        else if (role === "user") user.push({ type: "text", text: block.text });
+        else if (role === "assistant") {
           assistant.push({ type: "text", text: block.text, ...providerOptions(block) });
         }
         break;
       case "hint":
-        if (message.role === "system") system.push(block.text);
+        if (role === "system") system.push(block.text);
         else user.push({ type: "text", text: block.text });
         break;
       case "thinking":
-        if (message.role === "assistant" && (block.text !== "" || block.signature !== undefined)) {
+        if (role === "assistant" && (block.text !== "" || block.signature !== undefined)) {
           assistant.push({ type: "reasoning", text: block.text, ...providerOptions(block) });
         }
         break;
@@ -193,12 +204,12 @@ function viewOf(message: Message, version: Version): View {
       case "video":
       case "file": {
         const part = filePart(block, version) as UserPart;
-        if (message.role === "assistant") assistant.push(part);
-        else if (message.role === "user") user.push(part);
+        if (role === "assistant") assistant.push(part);
+        else if (role === "user") user.push(part);
         break;
       }
       case "tool_use":
-        if (message.role !== "assistant") break;
+        if (role !== "assistant") break; // the calls of another agent are its own
         calls.push(block);
         assistant.push({
           type: "tool-call",
@@ -215,7 +226,9 @@ function viewOf(message: Message, version: Version): View {
     0,
     assistant.findLastIndex(({ type }) => type !== "reasoning") + 1,
   );
+  if (isOther && user.length > 0) user.unshift({ type: "text", text: speaker(message.name ?? "") });
   const view: View = {
+    isOther,
     system: system.join("\n\n"),
     assistant: content.length > 0 ? { role: "assistant", content } : undefined,
     calls,
@@ -223,6 +236,11 @@ function viewOf(message: Message, version: Version): View {
   };
   views.set(message, view);
   return view;
+}
+
+/** Whether a message has the words of another agent. */
+function isOfOther({ role, name: speaker = "" }: Message, name: string | undefined): boolean {
+  return role === "assistant" && name !== undefined && speaker !== "" && speaker !== name;
 }
 
 /** The results of a message's calls, which may be anywhere after it in the transcript. */

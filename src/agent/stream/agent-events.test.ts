@@ -49,18 +49,28 @@ function textsFromChunks(events: readonly AgentEvent[], incremental: boolean): r
   }
   return [...texts.values()];
 }
-const inShort = ({ type, last, text, source }: AgentEvent) =>
-  `${source?.path ?? "-"} ${type}${last ? "." : ""} ${text}`;
+function inShort(event: AgentEvent): string {
+  const { type, last, text, source } = event;
+  const call =
+    type === "tool_call" ? [event.name, ...(last ? [JSON.stringify(event.input)] : [])] : [];
+  const child = type === "child" ? [event.phase, event.mode, event.agentId] : [];
+  return `${source?.path ?? "-"} ${type}${last ? "." : ""} ${[...call, ...child].join(" ") || text}`;
+}
 
 describe("stream()", () => {
   it("yields chunks, then each whole message, then each agent's result", async () => {
     expect((await streamed()).map(inShort)).toEqual([
       "- reasoning ", // thinking is not text
       "- reasoning Wait. ",
+      "- tool_call echo",
+      "- tool_call. echo {}",
+      "- tool_call helper",
+      '- tool_call. helper {"prompt":"x"}',
       "- reasoning. Wait. ",
       "- tool_result one ",
       "- tool_result two",
       "- tool_result. one two",
+      "- child. started sync helper",
       "s/helper reasoning Hel",
       "s/helper reasoning ped.",
       "s/helper reasoning. Helped.",
@@ -94,7 +104,7 @@ describe("stream()", () => {
 
   it("yields whole messages with name, content, calls and results", async () => {
     const events = await streamed({ chunks: false });
-    const [first, result] = events;
+    const [first, , , result] = events;
     expect(first?.message).toMatchObject({ role: "assistant", name: "lead" });
     expect(first?.message.content.map(({ type }) => type)).toEqual([
       "thinking",
@@ -135,7 +145,7 @@ describe("stream()", () => {
       for await (const { type } of agent.stream("Go.", { chunks: false })) seen.push(type);
     })();
     await expect(reading).rejects.toMatchObject({ code: "unauthorized" });
-    expect(seen.slice(0, 2)).toEqual(["reasoning", "tool_result"]);
+    expect(seen.slice(0, 3)).toEqual(["reasoning", "tool_call", "tool_result"]);
   });
 
   it("continues in the middle of a resumed task", async () => {
@@ -179,7 +189,7 @@ describe("stream()", () => {
           : ["ha", "half", "back", "", "who", "whole", "whole"],
       );
       expect(events[2]?.message).toMatchObject({ id: events[1]?.message.id, text: "" });
-      expect(textsFromChunks(events, incremental)).toEqual(["", "whole"]); // thinking is not text
+      expect(textsFromChunks(events, incremental)).toEqual(["whole"]); // thinking is not text
     },
   );
 
@@ -338,7 +348,12 @@ describe("snapshots in a stream", () => {
   it("add each item, and a message for each turn without an open item", () => {
     const discarded: Item = { type: "discarded", id: "d", reason: "edited" };
     const output = [message("a", "completed"), call("c"), result("c", "completed"), discarded];
-    const finished = ["- reasoning a", "- reasoning. a", "- tool_result. of c"];
+    const finished = [
+      "- reasoning a",
+      "- tool_call. x {}",
+      "- reasoning. a",
+      "- tool_result. of c",
+    ];
     expect(shortOf(snapshot("t", output))).toEqual(finished);
     expect(shortOf(snapshot("t", [...output, message("b", "completed")]))).toEqual([
       ...finished,
@@ -355,7 +370,7 @@ describe("snapshots in a stream", () => {
 
   it("add the message of each turn with its calls", () => {
     const output = [message("a", "completed"), call("c"), result("c", "completed")];
-    const [, turn, toolResult] = eventsOf(snapshot("t", output));
+    const [, , turn, toolResult] = eventsOf(snapshot("t", output));
     expect(turn?.message.content).toMatchObject([{ type: "text" }, { type: "tool_use", id: "c" }]);
     expect(toolResult?.message.content).toMatchObject([{ type: "tool_result", name: "x" }]);
   });
@@ -371,7 +386,9 @@ describe("snapshots in a stream", () => {
     const child = snapshot("c", [message("b", "completed")], ended);
     const other = snapshot("other", [message("o", "in_progress")]);
     expect(shortOf(snapshot("t", output, ended), child, other)).toEqual([
+      "- tool_call. x {}",
       "- reasoning. ",
+      "- child. started sync c",
       "c reasoning b",
       "c reasoning. b",
       "c agent_result. b",

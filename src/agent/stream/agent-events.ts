@@ -1,19 +1,40 @@
 import type {
   AgentEvent,
   Approval,
+  ChildEvent,
+  ReasoningEvent,
+  Retry,
   Run,
   StandardSchema,
   StreamOptions,
 } from "../../protocol/agent.ts";
-import type { OutputItemDiscarded, TaskEvent } from "../../protocol/event.ts";
+import type { HintAdded, LogEvent, TaskEvent } from "../../protocol/event.ts";
 import type { Block, Message, Reply, ToolResultState } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
+import { childrenOf, noUsage, subtreeOf } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
-import type { ApprovalState, Item, Task, ToolResultItem } from "../../protocol/task.ts";
+import type {
+  ApprovalState,
+  Item,
+  Task,
+  ToolCallItem,
+  ToolResultItem,
+} from "../../protocol/task.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { type BufferedIterator, inTurn } from "../base/async-queue.ts";
-import { blockOf, contentOf, parseJson, stateOf, streamedText } from "../events/item-content.ts";
+import { sumOf } from "../base/budget.ts";
+import { inBackground } from "../base/prompts.ts";
+import {
+  blockOf,
+  contentOf,
+  isOfTurn,
+  parseJson,
+  stateOf,
+  streamedText,
+  type TurnItem,
+} from "../events/item-content.ts";
+import { editedReply } from "../loop/ending.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { approvalOf } from "../tool/permission.ts";
 
@@ -136,43 +157,57 @@ export class AgentEventView {
       return;
     }
     if (this.#unshown.size > 0) this.flush(out);
-    // The tree drops the text of a discarded item.
-    if (event.type === "task.output_item.discarded") this.#retract(event, out);
+    const { output_index: at = -1 } = event as { output_index?: number };
+    const before = at < 0 ? undefined : this.#tree.task(event.task_id)?.output[at];
     this.#tree.apply(event);
     const task = this.#tree.task(event.task_id);
-    if (task === undefined) return;
+    if (task !== undefined) this.#derive(event, task, out, before, task.output[at]);
+  }
+
+  #derive(event: LogEvent, task: Task, out: AgentEvent[], before?: Item, item?: Item) {
     switch (event.type) {
       case "task.text.delta":
       case "task.reasoning_summary_text.delta":
-      case "task.reasoning_text.delta": {
-        const item = task.output[event.output_index];
-        if (item !== undefined) this.#addChunk(task, item, event.delta, out);
-        return;
-      }
-      case "task.output_item.done": {
-        const item = task.output[event.output_index];
+      case "task.reasoning_text.delta":
+        return this.#addChunk(task, item, event.delta, out);
+      case "task.output_item.added":
+        return this.#addCall(task, item, false, out);
+      case "task.tool_call_arguments.done":
+        return this.#addCall(task, item, true, out);
+      case "task.output_item.done":
         if (item?.type === "tool_result") this.#addToolResult(task, item, out);
+        // The end of the arguments, if it was sent, has completed the call.
+        else if (!hasArguments(before)) this.#addCall(task, item, true, out);
         return;
-      }
+      case "task.output_item.discarded":
+        return this.#retract(task, before, out);
+      case "task.tool_result.progress":
+        if (item?.type !== "tool_result" || item.progress === undefined) return;
+        return this.#push(out, task, {
+          ...{ type: "progress", last: false, progress: item.progress },
+          ...this.#resultFields(task, item, [], "success", ""),
+        });
       case "task.usage":
-        this.#endTurn(task, task.output.length, out);
-        return;
+        return this.#endTurn(task, task.output.length, out);
       case "task.hint.added":
-        this.#addHint(task, event.hint.text, out);
+        return this.#addHint(task, event.hint, out);
+      case "task.custom":
+        if (event.name === "rivulet.retry") this.#addRetry(task, event.value as Retry, out);
         return;
+      case "task.child.started":
+        return this.#addChild(task, this.#tree.task(event.child_task_id), "started", out);
+      case "task.child.promoted":
+        return this.#addChild(task, this.#tree.task(event.child_task_id), "promoted", out);
       case "task.approval.requested":
-        this.#addApproval(task, event, out);
-        return;
+        return this.#addApproval(task, event, out);
       case "task.suspended":
-        this.#addTaskResult(task, out);
-        return;
+        return this.#addTaskResult(task, out);
       case "task.completed":
       case "task.failed":
       case "task.cancelled":
       case "task.incomplete":
         this.#endTurn(task, task.output.length, out);
-        this.#addTaskResult(task, out);
-        return;
+        return this.#addTaskResult(task, out);
     }
   }
 
@@ -183,16 +218,13 @@ export class AgentEventView {
 
   /** Appends the root's result, from the run's reply so that `call`, `run` and `stream` agree. */
   addRootResult(reply: Reply<unknown>, out: AgentEvent[]): void {
-    const { text, generateReason, approvals, structured: _, task, ...message } = reply;
+    const { structured: _, task, text, generateReason, approvals, ...more } = reply;
+    const { usage, totalUsage, cost, ...message } = more;
     const status = this.#tree.task(task.taskId)?.status ?? "unknown";
-    this.#push(out, {
-      type: "agent_result",
-      last: true,
-      text,
-      message: { ...message, text },
-      status: isTerminal(status) ? status : "suspended",
-      generateReason,
-      approvals,
+    this.#push(out, undefined, {
+      ...{ type: "agent_result", last: true, text, message: { ...message, text } },
+      status: isTerminal(status) && status !== "failed" ? status : "suspended",
+      ...{ generateReason, approvals, usage, totalUsage, ...(cost && { cost }) },
     });
   }
 
@@ -205,13 +237,17 @@ export class AgentEventView {
     for (const [index, item] of task.output.entries()) {
       const isResult = item.type === "tool_result";
       if (isResult) this.#endTurn(task, index, out);
-      const text = isResult && item.status !== "in_progress" ? "" : streamedText(item);
+      const text = isResult && !isOpen(item) ? "" : streamedText(item);
       if (text !== "") this.#addChunk(task, item, text, out);
+      this.#addCall(task, item, hasArguments(item), out);
       if (!isResult) continue;
-      if (item.child_task_id !== undefined) this.#addSnapshot(item.child_task_id, out);
-      if (item.status !== "in_progress") this.#addToolResult(task, item, out);
+      const [first] = childrenOf(this.#tree.tree, taskId, index);
+      const child = this.#tree.task(item.child_task_id ?? first?.id ?? "");
+      if (child !== undefined) this.#addChild(task, child, "started", out);
+      if (child !== undefined) this.#addSnapshot(child.id, out);
+      if (!isOpen(item)) this.#addToolResult(task, item, out);
     }
-    const isTurnOpen = turnItems(task, this.#turnStarts.get(taskId) ?? 0).some(isOpen);
+    const isTurnOpen = this.#turnItems(task, task.output.length).some(isOpen);
     if (!isTurnOpen || isTerminal(task.status)) this.#endTurn(task, task.output.length, out);
     for (const approval of task.approvals) {
       if (approval.decision === undefined) this.#addApproval(task, approval, out);
@@ -219,68 +255,144 @@ export class AgentEventView {
     if (isTerminal(task.status) || task.status === "suspended") this.#addTaskResult(task, out);
   }
 
-  #addChunk(task: Task, item: Item, delta: string, out: AgentEvent[]): void {
-    if (this.#options.chunks === false) return;
-    const text = this.#options.incremental === false ? streamedText(item) : delta;
-    this.#push(out, this.#chunk(task, item, text), task);
+  #addChunk(task: Task, item: Item | undefined, delta: string, out: AgentEvent[]): void {
+    if (item === undefined || this.#options.chunks === false) return;
+    if (this.#options.incremental !== false) this.#push(out, task, this.#chunk(task, item, delta));
+    else if (isOfTurn(item))
+      this.#push(out, task, this.#turnEvent(task, task.output.length, false));
+    else this.#push(out, task, this.#chunk(task, item, streamedText(item)));
   }
 
   /** Tells readers of an item's chunks that the item does not count. */
-  #retract({ task_id, output_index }: OutputItemDiscarded, out: AgentEvent[]): void {
-    const task = this.#tree.task(task_id);
-    const item = task?.output[output_index];
-    if (task === undefined || item === undefined) return;
-    if (streamedText(item) === "" || this.#options.chunks === false) return;
-    this.#push(out, { ...this.#chunk(task, item, ""), retracted: true }, task);
+  #retract(task: Task, item: Item | undefined, out: AgentEvent[]): void {
+    if (item === undefined || (item.type !== "tool_call" && streamedText(item) === "")) return;
+    const event = this.#chunk(task, item, "");
+    if (event) this.#push(out, task, { ...event, retracted: true });
   }
 
-  #chunk(task: Task, item: Item, text: string): AgentEvent {
+  #chunk(task: Task, item: Item, said: string): AgentEvent | undefined {
     if (item.type === "tool_result") {
-      const message = this.#toolMessage(task, item, [{ type: "text", text }], "success", text);
-      return { type: "tool_result", last: false, text, message };
+      const fields = this.#resultFields(
+        task,
+        item,
+        [{ type: "text", text: said }],
+        "success",
+        said,
+      );
+      return { type: "tool_result", last: false, ...fields, state: "running" };
     }
-    if (item.type !== "message") {
-      const message = this.#message(task, item.id, [{ type: "thinking", text }], "");
-      return { type: "reasoning", last: false, text: "", message };
-    }
-    const message = this.#message(task, item.id, [{ type: "text", text }], text);
-    const type = item.purpose === "summary" ? "summary" : "reasoning";
-    return { type, last: false, text, message };
+    if (item.type === "tool_call") return { ...this.#callFields(task, item), last: false };
+    if (!isOfTurn(item)) return undefined;
+    const isThinking = item.type === "reasoning";
+    const [text, thinking] = isThinking ? ["", said] : [said, ""];
+    const block = { type: isThinking ? "thinking" : "text", text: said } as const;
+    const message = this.#message(task, item.message_id ?? item.id, [block], text);
+    return { type: turnType([item]), last: false, text, thinking, message };
+  }
+
+  /** Without chunks, a call is shown when its turn ends, so that it is never retracted. */
+  #addCall(task: Task, item: Item | undefined, isComplete: boolean, out: AgentEvent[]): void {
+    if (item?.type !== "tool_call" || this.#options.chunks === false) return;
+    this.#push(out, task, isComplete ? this.#wholeCall(task, item) : this.#chunk(task, item, ""));
+  }
+
+  #wholeCall(task: Task, item: ToolCallItem): AgentEvent {
+    const input = parseJson(item.arguments || "{}");
+    return { ...this.#callFields(task, item), last: true, input };
+  }
+
+  #callFields(task: Task, item: ToolCallItem) {
+    const { call_id: callId, name } = item;
+    const message = this.#message(task, callId, contentOf(item), "");
+    return { type: "tool_call", name, callId, text: "", message } as const;
   }
 
   #addToolResult(task: Task, item: ToolResultItem, out: AgentEvent[]): void {
-    const output = item.block_list.flatMap(blockOf);
-    const childText = this.#lastMessages.get(item.child_task_id ?? "")?.text ?? "";
-    const text = textOf(output) || (item.error?.message ?? childText);
-    const message = this.#toolMessage(task, item, output, stateOf(item), text);
-    this.#push(out, { type: "tool_result", last: true, text, message }, task);
+    const shown = item.block_list.flatMap(blockOf);
+    const text = textOf(shown) || (item.error?.message ?? this.#childText(item));
+    const output = shown.length > 0 || text === "" ? shown : [{ type: "text", text } as const];
+    const state = stateOf(item);
+    const fields = this.#resultFields(task, item, output, state, text);
+    this.#push(out, task, { type: "tool_result", last: true, ...fields, state });
+  }
+
+  /** The output of a child stands for what its call has not shown itself. */
+  #childText({ child_task_id: childId }: ToolResultItem): string {
+    const child = childId === undefined ? undefined : this.#tree.task(childId);
+    if (child === undefined) return "";
+    const { text = "" } = replyOf(child) ?? this.#lastMessages.get(child.id) ?? {};
+    return isTerminal(child.status) ? text : inBackground(child.agentId ?? child.id);
+  }
+
+  #resultFields(
+    task: Task,
+    { call_id: callId }: ToolResultItem,
+    output: readonly Block[],
+    state: ToolResultState,
+    text: string,
+  ) {
+    const call = task.output.findLast(
+      (item) => item.type === "tool_call" && item.call_id === callId,
+    );
+    const name = call?.type === "tool_call" ? call.name : "";
+    const content: Block[] = [{ type: "tool_result", id: callId, name, output, state }];
+    const message = { ...this.#message(task, callId, content, text), role: "tool" } as const;
+    return { name, callId, text, message };
+  }
+
+  #addChild(task: Task, child: Task | undefined, phase: ChildEvent["phase"], out: AgentEvent[]) {
+    if (child === undefined) return;
+    const { id: taskId, mode = "sync", agentId = child.source?.agentId ?? "" } = child;
+    const message = this.#message(task, taskId, [], "");
+    const fields = { phase, mode, agentId, taskId, text: "", message } as const;
+    this.#push(out, task, { type: "child", last: true, ...fields });
+  }
+
+  #addRetry(task: Task, retry: Retry, out: AgentEvent[]): void {
+    const message = this.#message(task, retry.callId ?? task.id, [], "");
+    this.#push(out, task, { ...retry, type: "retry", last: true, text: "", message });
   }
 
   /** Adds the message of the turn whose items end before index `end`. */
   #endTurn(task: Task, end: number, out: AgentEvent[]): void {
-    const items = turnItems(task, this.#turnStarts.get(task.id) ?? 0, end);
+    const items = this.#turnItems(task, end);
+    if (items.some((item) => contentOf(item).length > 0)) {
+      const event = this.#turnEvent(task, end, true);
+      this.#lastMessages.set(task.id, event.message);
+      this.#push(out, task, event);
+      const calls = items.filter((item) => item.type === "tool_call");
+      if (this.#options.chunks === false)
+        for (const call of calls) this.#push(out, task, this.#wholeCall(task, call));
+    }
     this.#turnStarts.set(task.id, end);
-    const [first] = items;
-    if (first === undefined) return;
-    const content = items.flatMap(contentOf);
-    const text = textOf(content);
-    const message = this.#message(task, first.id, content, text);
-    this.#lastMessages.set(task.id, message);
-    const isSummary = items.some((item) => item.type === "message" && item.purpose === "summary");
-    const type = isSummary ? "summary" : "reasoning";
-    this.#push(out, { type, last: true, text, message }, task);
   }
 
-  #addHint(task: Task, text: string, out: AgentEvent[]): void {
-    const message = { id: task.id, role: "user", content: [{ type: "hint", text }], text } as const;
-    this.#push(out, { type: "hint", last: true, text, message }, task);
+  /** The turn up to index `end`, as one message. */
+  #turnEvent(task: Task, end: number, last: boolean): ReasoningEvent {
+    const items = this.#turnItems(task, end);
+    const [first] = items;
+    const content = items.flatMap(contentOf);
+    const text = textOf(content);
+    const thoughts = content.flatMap((block) => (block.type === "thinking" ? [block.text] : []));
+    const message = this.#message(task, first?.message_id ?? first?.id ?? task.id, content, text);
+    return { type: turnType(items), last, text, thinking: thoughts.join(""), message };
+  }
+
+  /** The items of the current turn up to index `end`. */
+  #turnItems(task: Task, end: number): readonly TurnItem[] {
+    return task.output.slice(this.#turnStarts.get(task.id) ?? 0, end).filter(isOfTurn);
+  }
+
+  #addHint(task: Task, { id, text }: HintAdded["hint"], out: AgentEvent[]): void {
+    const message = { id, role: "user", content: [{ type: "hint", text }], text } as const;
+    this.#push(out, task, { type: "hint", last: true, text, message });
   }
 
   #addApproval(task: Task, state: ApprovalState, out: AgentEvent[]): void {
     const text = state.message ?? "";
     const message = { ...this.#message(task, state.approval_id, [], text), role: "tool" } as const;
     const approval = this.#approval(task, state);
-    this.#push(out, { type: "approval", last: true, text, message, approval }, task);
+    this.#push(out, task, { type: "approval", last: true, text, message, approval });
   }
 
   #approval(task: Task, state: ApprovalState): Approval {
@@ -302,25 +414,29 @@ export class AgentEventView {
 
   /** Adds the result of a task that has ended or is suspended. */
   #addTaskResult(task: Task, out: AgentEvent[]): void {
-    const { id, status, generateReason = "failed", approvals } = task;
+    const { id, status, generateReason = "failed", usage = noUsage } = task;
     // `addRootResult` adds the root's result from the reply; a failed root has no reply.
     if (id === this.#rootTaskId && status !== "failed") {
       this.isRootOver = isTerminal(status);
       return;
     }
-    const message = this.#lastMessages.get(id) ?? this.#message(task, id, [], "");
-    const result: AgentEvent = {
+    const message = replyOf(task) ?? this.#lastMessages.get(id) ?? this.#message(task, id, [], "");
+    const total = sumOf(subtreeOf(this.#tree.tree, id));
+    const waiting = task.approvals.filter(({ decision }) => decision === undefined);
+    const result = {
       type: "agent_result",
       last: true,
-      text: message.text,
-      message,
-      status: isTerminal(status) ? status : "suspended",
-      generateReason: status === "failed" ? "failed" : generateReason,
-      approvals: approvals
-        .filter(({ decision }) => decision === undefined)
-        .map((approval) => this.#approval(task, approval)),
-    };
-    this.#push(out, result, task);
+      ...{ text: message.text, message },
+      approvals: waiting.map((approval) => this.#approval(task, approval)),
+      ...{ usage, totalUsage: total.usage, ...(total.cost && { cost: total.cost }) },
+    } as const;
+    if (status === "failed") {
+      const { error = unknownError } = task;
+      this.#push(out, task, { ...result, status, generateReason: "failed", error });
+    } else {
+      const ended = isTerminal(status) ? status : "suspended";
+      this.#push(out, task, { ...result, status: ended, generateReason });
+    }
   }
 
   #message(task: Task, id: string, content: readonly Block[], text: string): TextMessage {
@@ -328,33 +444,32 @@ export class AgentEventView {
     return { id, role: "assistant", name, content, text };
   }
 
-  #toolMessage(
-    task: Task,
-    { call_id: id }: ToolResultItem,
-    output: readonly Block[],
-    state: ToolResultState,
-    text: string,
-  ): TextMessage {
-    const call = task.output.findLast((item) => item.type === "tool_call" && item.call_id === id);
-    const name = call?.type === "tool_call" ? call.name : "";
-    const content: Block[] = [{ type: "tool_result", id, name, output, state }];
-    return { ...this.#message(task, id, content, text), role: "tool" };
-  }
-
-  #push(out: AgentEvent[], event: AgentEvent, task?: Task): void {
-    const { types } = this.#options;
+  #push(out: AgentEvent[], task: Task | undefined, event: AgentEvent | undefined): void {
+    const { types, chunks } = this.#options;
+    if (event === undefined || (chunks === false && !event.last)) return;
     if (types !== undefined && !types.includes(event.type)) return;
     out.push(task?.source === undefined ? event : { ...event, source: task.source as Source });
   }
 }
 
-/** The items of a turn: what the model has sent in the part of a task's output from `start` to `end`. */
-function turnItems(task: Task, start: number, end?: number): readonly Item[] {
-  return task.output
-    .slice(start, end)
-    .filter(({ type }) => type === "message" || type === "reasoning" || type === "tool_call");
+const unknownError = { code: "failed", message: "The task failed.", retryable: false };
+
+/** The reply that a hook put in the place of a task's last message. */
+function replyOf({ metadata }: Task): TextMessage | undefined {
+  const message = metadata?.[editedReply] as Message | undefined;
+  return message && { ...message, text: textOf(message.content) };
+}
+
+function turnType(items: readonly TurnItem[]): "reasoning" | "summary" {
+  const isSummary = items.some((item) => item.type === "message" && item.purpose === "summary");
+  return isSummary ? "summary" : "reasoning";
 }
 
 function isOpen(item: Item): boolean {
   return item.status === "in_progress";
+}
+
+/** Whether the arguments of a call are complete. */
+function hasArguments(item: Item | undefined): boolean {
+  return item?.type === "tool_call" && (!isOpen(item) || item.arguments_status !== undefined);
 }

@@ -32,7 +32,7 @@ import { type Rest, untilRest } from "../drive/rest.ts";
 import { readEnding, refOf, replyOf } from "../loop/ending.ts";
 import { isControl } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
-import type { AgentSettings } from "../loop/settings.ts";
+import { type AgentSettings, withHooks } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 
@@ -56,13 +56,24 @@ export interface Door {
 
 type CallOptions = RunOptions<StandardSchema | undefined>;
 
-/** Starts a task, or continues the session's unfinished one. */
-export function openDoor(settings: AgentSettings, input: Input, options: CallOptions): Door {
+/** Starts a task, or continues the session's unfinished one; `observes`: only adds the input to the session. */
+export function openDoor(
+  settings: AgentSettings,
+  input: Input,
+  options: CallOptions,
+  observes?: true,
+): Door {
   return follow(settings, options, async (call) => {
     checkBudget(options.budget, settings.price !== undefined);
+    withHooks(settings, options.hooks); // throws if they are wrong
     const read = readInput(input, settings.ids);
+    if (observes && (read.messages.length === 0 || read.answers.length + read.results.size > 0)) {
+      throw new RivuletError("invalid_input", "`observe` takes one or more messages.", {
+        hint: "Pass answers and results to `call`. Nothing was stored.",
+      });
+    }
     const session = await sessionOf(call, read);
-    return enterSession(call, read, session);
+    return enterSession(observes ? Object.assign(call, { observes }) : call, read, session);
   });
 }
 
@@ -97,7 +108,7 @@ export function attach(
   return follow(settings, {}, async () => {
     const record =
       taskId === undefined
-        ? (await store.tasks({ sessionId: sessionId ?? "" })).at(-1)
+        ? (await store.tasks({ sessionId: sessionId ?? "" })).findLast((task) => !task.observes)
         : await store.task(taskId);
     const root = record && (await store.task(record.rootTaskId));
     if (record === undefined || root === undefined || root.userId !== userId)
@@ -115,6 +126,7 @@ interface Call {
   readonly stop: AbortSignal;
   /** The task that this process runs with the options of this call, if it runs it. */
   taskId?: string;
+  readonly observes?: true;
 }
 
 /** The task that a call concerns, before its rest. */
@@ -230,13 +242,12 @@ async function denyHeld(
 async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unknown>> {
   const { process, settings, options } = call;
   const { store } = process;
-  const ending = await readEnding(store, record, settings.ids);
-  const reply = await replyOf(store, record, ending);
+  const reply = await replyOf(store, record, readEnding(record));
   const { output } = options;
   const isChecked = output === undefined || drive?.task?.caller.output === output;
+  if (reply.generateReason !== "structured_output") return reply;
   // The caller may change its value; the store's is frozen.
-  if (isChecked || record.status !== "completed")
-    return { ...reply, structured: structuredClone(reply.structured) };
+  if (isChecked) return { ...reply, structured: structuredClone(reply.structured) };
   const messages = [...(await store.session(record.sessionId))];
   const state = await structuredState({
     ...{ settings, record, ref: refOf(record), messages, caller: { output } },
@@ -359,7 +370,7 @@ async function continueTask(
 async function post(call: Call, sessionId: string, rows: readonly Post[]) {
   if (rows.length === 0) return undefined;
   const { process, options } = call;
-  const owned = options.context === undefined ? undefined : await own(call, sessionId);
+  const owned = isLive(options) ? await own(call, sessionId) : undefined;
   const stored = await process.store.post(rows).finally(() => void owned?.leave());
   return refusalOf(rows, stored);
 }
@@ -372,14 +383,17 @@ async function startTask(
   unfinishedRoot: TaskRecord | undefined,
 ): Promise<Entered> {
   const { process, settings, options, stop } = call;
-  const { onBusy = "queue", context } = options;
+  const { onBusy = "queue" } = options;
   if (unfinishedRoot && onBusy === "fail") throw busy(sessionId);
-  const record = rootRecord(settings, sessionId, options);
+  const record = {
+    ...rootRecord(settings, sessionId, options),
+    ...(call.observes && { observes: true as const }),
+  };
   const input = await storedInput(read.messages, record, settings, stop);
   const queued = { ...record, input };
   register(call, record);
   const entered = { record: queued, conversation: sessionId, after: -1 };
-  if (context !== undefined) {
+  if (isLive(options)) {
     await submitLive(call, queued);
     return entered;
   }
@@ -442,7 +456,7 @@ async function own(call: Call, sessionId: string): Promise<Conversation> {
     if (options.onBusy !== "fail") continue;
     throw new RivuletError("agent_busy", `Another process owns session ${sessionId}.`, {
       retryable: true,
-      hint: 'Live `context` values cannot cross processes. Omit them, or wait with onBusy: "queue".',
+      hint: 'Live `context` values and `hooks` cannot cross processes. Omit them, or wait with onBusy: "queue".',
     });
   }
 }
@@ -461,6 +475,11 @@ async function untilChange(
   );
   unwatch();
   if (stop.aborted) throw cancelledInQueue(stop.reason);
+}
+
+/** Whether a call has values and functions that only this process can use. */
+function isLive({ context, hooks }: CallOptions): boolean {
+  return context !== undefined || hooks !== undefined;
 }
 
 /** Past assistant messages would hide the open calls of an unfinished task. */

@@ -83,21 +83,29 @@ describe("layerContext", () => {
   const toolkit = { user: "carl", region: "us", unit: "C", db: new Database("toolkit") };
   const context = layerContext(call, agent, toolkit);
 
-  it("prefers the call, then the agent, then the toolkit", () => {
-    expect(context.get("user")).toBe("ann");
-    expect(context.get("region")).toBe("eu");
-    expect(context.get("unit")).toBe("C");
-    expect(context.get(Database)?.name).toBe("agent");
-    expect(context.get("none")).toBeUndefined();
+  it("prefers the call, then the agent, then the toolkit", async () => {
+    expect(await context.get("user")).toBe("ann");
+    expect(await context.get("region")).toBe("eu");
+    expect(await context.get("unit")).toBe("C");
+    expect((await context.get(Database))?.name).toBe("agent");
+    expect(await context.get("none")).toBeUndefined();
   });
 
-  it("skips a value of another type", () => {
-    expect(layerContext({ db: "text" }, toolkit).get("db", Database)?.name).toBe("toolkit");
+  it("skips a value of another type", async () => {
+    const found = await layerContext({ db: "text" }, toolkit).get("db", Database);
+    expect(found?.name).toBe("toolkit");
   });
 
-  it("accepts missing layers and any lookup", () => {
+  it("accepts missing layers and any lookup, also an asynchronous one", async () => {
     const lookup = { get: () => "found" as never };
-    expect(layerContext(undefined, lookup).get("x")).toBe("found");
-    expect(layerContext().get("x")).toBeUndefined();
+    expect(await layerContext(undefined, lookup).get("x")).toBe("found");
+    expect(await layerContext().get("x")).toBeUndefined();
+    const database = {
+      get: async <T>(key: unknown) => (key === "user" ? "dora" : undefined) as T | undefined,
+    };
+    const layered = layerContext(database, agent);
+    expect([await layered.get("user"), await layered.get("region")]).toEqual(["dora", "eu"]);
+    const broken = { get: () => Promise.reject(new Error("no database")) };
+    await expect(layerContext(broken, agent).get("user")).rejects.toThrow("no database");
   });
 });

@@ -5,8 +5,14 @@ import * as is from "../../protocol/options.ts";
 import { type Field, readArgument } from "../../protocol/options.ts";
 import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
 
+/** Values of all layers, found in their order. */
+export interface LayeredContext extends ContextLookup {
+  get<T>(type: Class<T>): Promise<T | undefined>;
+  get<T>(key: string, type?: Class<T>): Promise<T | undefined>;
+}
+
 /** The second argument of `execute`. */
-export interface ToolContext extends ContextLookup {
+export interface ToolContext extends LayeredContext {
   /** Aborts when the task is cancelled or this attempt times out. */
   readonly signal: AbortSignal;
   /** Identical on every attempt and after a crash, so it can be an idempotency key. */
@@ -111,15 +117,16 @@ export class ContextStore implements ContextLookup {
 }
 
 /** Combines lookups; an earlier one takes precedence: the call's, then the agent's, then the toolkit's. */
-export function layerContext(...layers: readonly (ContextValues | undefined)[]): ContextLookup {
+export function layerContext(...layers: readonly (ContextValues | undefined)[]): LayeredContext {
   const lookups = layers
     .filter((layer) => layer !== undefined)
     .map((layer) => (isLookup(layer) ? layer : new ContextStore(layer)));
   return {
-    get<T>(keyOrType: string | Class<T>, type?: Class<T>): T | undefined {
+    async get<T>(keyOrType: string | Class<T>, type?: Class<T>): Promise<T | undefined> {
       for (const lookup of lookups) {
-        const value =
-          typeof keyOrType === "string" ? lookup.get(keyOrType, type) : lookup.get(keyOrType);
+        const value = await (typeof keyOrType === "string"
+          ? lookup.get(keyOrType, type)
+          : lookup.get(keyOrType));
         if (value !== undefined) return value;
       }
       return undefined;

@@ -1,3 +1,4 @@
+import type { Retry } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
@@ -35,7 +36,7 @@ export interface ExecuteOptions {
   readonly unfinished?: () => Promise<unknown> | undefined;
   readonly maxCharacters?: number;
   /** Called before a retry. */
-  readonly onRetry?: () => Promise<void>;
+  readonly onRetry?: (retry: Retry) => Promise<void>;
   /** Creates the context of one attempt, which must contain `suspend` unchanged. */
   makeContext(attempt: number, signal: AbortSignal, suspend: ToolContext["suspend"]): ToolContext;
 }
@@ -72,9 +73,12 @@ export async function executeTool(
     if (!(attempt < execution.maxAttempts) || !isWorthRetrying(end.error, execution)) {
       return failed(end, maxCharacters);
     }
-    await options.onRetry?.();
+    const delayMs = backoffMs(execution, attempt, random);
+    const { code, message } = errorOf(end);
+    const { name } = definition;
+    await options.onRetry?.({ name, attempt, delayMs, error: { code, message } });
     try {
-      await clock.sleep(backoffMs(execution, attempt, random), signal);
+      await clock.sleep(delayMs, signal);
     } catch {
       return interrupted("before it was tried again");
     }
@@ -168,8 +172,13 @@ function returned(value: unknown, maxCharacters: number): ToolOutcome {
   return { state: "success", content, ...(display && { display }) };
 }
 
-function failed({ type, error }: AttemptFailure, maxCharacters: number): ToolOutcome {
-  const shape = shapeOf(type === "timeout" ? "tool_timeout" : "tool_failed", error);
+function errorOf({ type, error }: AttemptFailure): ErrorShape {
+  return shapeOf(type === "timeout" ? "tool_timeout" : "tool_failed", error);
+}
+
+function failed(end: AttemptFailure, maxCharacters: number): ToolOutcome {
+  const { type, error } = end;
+  const shape = errorOf(end);
   const isReadable = type === "timeout" || isToolFailure(error);
   const text = isReadable ? shape.message : toolErrors.failed(reasonOf(error));
   return failure("error", text, shape, maxCharacters);

@@ -1,5 +1,6 @@
 import type { Awaitable, OutputOf, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import type { Tool } from "../../protocol/hook.ts";
 import * as is from "../../protocol/options.ts";
 import { describe, type Fields, ownerOf, readOptions } from "../../protocol/options.ts";
 import type { Execution } from "../base/execution.ts";
@@ -8,13 +9,7 @@ import { executionField } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 
-/** A function that a model can call, created with `tool`. */
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  /** The JSON Schema of the input. */
-  readonly inputSchema: object;
-}
+export type { Tool } from "../../protocol/hook.ts";
 
 /** The input of `execute`: the output of the schema; without a schema, presets and extra input only. */
 export type ToolInput<S> = S extends StandardSchema

@@ -1,5 +1,6 @@
 import { RivuletError } from "../../protocol/error.ts";
-import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
+import type { ToolCall, ToolChunk } from "../../protocol/hook.ts";
+import type { Message, ToolUseBlock } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import {
   type Field,
@@ -38,10 +39,7 @@ export interface ToolkitOptions {
   /** Tools that change at run time; a tool of the toolkit, or of an earlier source, hides one with the same name. */
   readonly sources?: readonly ToolSource[];
   /** Called with every chunk that a tool emits; its errors are ignored. */
-  readonly onChunk?: (
-    call: Pick<ToolUseBlock, "id" | "name" | "input">,
-    chunk: string | Block,
-  ) => void;
+  readonly onChunk?: (call: ToolCall, chunk: ToolChunk) => void;
   readonly execution?: Execution;
   readonly context?: ContextValues;
   /** Default input fields by tool name; fields that the model sends take precedence. */

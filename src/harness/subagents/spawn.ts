@@ -30,7 +30,7 @@ export async function runSubagent(
   });
   const timeoutMs =
     (options.seconds === undefined ? undefined : options.seconds * 1_000) ??
-    context.get<number>("subagentTimeoutMs") ??
+    (await context.get<number>("subagentTimeoutMs")) ??
     declaration?.timeoutMs ??
     defaultWaitMs;
   const isSync = timeoutMs > 0;

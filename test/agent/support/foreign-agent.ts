@@ -19,6 +19,7 @@ import {
 } from "../../../src/index.ts";
 import { checkStream } from "../../../src/protocol/check.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
+import { noUsage } from "../../../src/protocol/select.ts";
 import { taskEventSchema } from "../../../src/schema/index.ts";
 import { type Script, scriptedModel } from "../../../src/testing/index.ts";
 import { law12 } from "../../support/law-12.ts";
@@ -39,7 +40,7 @@ export function fakeAgent(play: Play) {
     const written = write(taskId, play(options, input), (text) => {
       const message = assistantMessage(text, "fake");
       const end = { generateReason: "model_stop", structured: undefined, approvals: [] } as const;
-      resolve({ ...message, text, task, ...end });
+      resolve({ ...message, text, task, ...end, usage: noUsage, totalUsage: noUsage });
     });
     const events = async function* () {
       yield* written;

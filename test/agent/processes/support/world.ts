@@ -103,7 +103,7 @@ export function createWorld(): World {
       tool({
         name: "read_context",
         description: "Reads the live value `secret`.",
-        execute: (_, context) => String(context.get("secret")),
+        execute: async (_, context) => String(await context.get("secret")),
       }),
     ];
   }

@@ -135,7 +135,15 @@ function namesOf(messages: readonly Message[]): readonly (readonly [string, stri
 const dropped = new Set([
   ...["task_id", "sequence_number", "task_seq", "created_at", "completed_at", "source", "item_id"],
   ...["id", "approval_id", "session_id", "agent_id", "parent_task_id", "parent_call_id", "where"],
-  ...["parent_item_id", "mode", "child_task_id", "reference_id", "metadata", "annotations"],
+  ...[
+    "parent_item_id",
+    "message_id",
+    "mode",
+    "child_task_id",
+    "reference_id",
+    "metadata",
+    "annotations",
+  ],
 ]);
 const childEvents = /^task\.(child\..*|suspended|resumed|custom|text\.annotation\.added)$/;
 

@@ -1,0 +1,94 @@
+import type { Awaitable } from "./agent.ts";
+import type { Block, Message, Reply, TaskRef, ToolResultState } from "./message.ts";
+import type { Source } from "./source.ts";
+import type { Progress } from "./task.ts";
+
+/** A function that a model can call, created with `tool`. */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  /** The JSON Schema of the input. */
+  readonly inputSchema: object;
+}
+
+/** A tool call as hooks see it. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** The result of a tool call as hooks see it. */
+export interface ToolResult {
+  readonly state: ToolResultState;
+  readonly output: readonly Block[];
+  /** True on an edited result: only the model sees the edit, and people see the original. */
+  readonly keepsDisplay?: boolean;
+}
+
+/** A piece of a model's reply as it streams; `retracted`: the pieces so far do not count. */
+export type ReasoningChunk =
+  | { readonly type: "text" | "thinking"; readonly text: string }
+  | { readonly type: "retracted" };
+
+/** A piece of a tool's output as it streams; `retracted`: the tool is tried again, the pieces so far do not count. */
+export type ToolChunk =
+  | string
+  | Block
+  | ({ readonly type: "progress" } & Progress)
+  | { readonly type: "retracted" };
+
+/** One model call: its messages, system prompt, tools and options. */
+export interface ModelCall {
+  messages: Message[];
+  systemPrompt: string;
+  tools: Tool[];
+  options: Record<string, unknown>;
+}
+
+/** The task in which a hook is called; `state` lasts for one run. */
+export interface HookContext {
+  readonly agent: string;
+  readonly agentId: string;
+  readonly task: TaskRef;
+  readonly userId?: string;
+  readonly source?: Source;
+  readonly messages: readonly Message[];
+  readonly state: Map<string, unknown>;
+}
+
+/** Functions called at named points of a run; their return values steer it. */
+export interface Hook {
+  readonly name: string;
+  /** Lower runs first; defaults to 100, and ties keep the order of registration. */
+  readonly priority?: number;
+  /** Tools that come with this hook. */
+  readonly tools?: readonly Tool[];
+  /** May return other input; a call that resumes a task has none. */
+  preCall?(context: HookContext, input: readonly Message[]): Awaitable<readonly Message[] | void>;
+  preReasoning?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
+  /** Is not awaited, and its errors are ignored. */
+  reasoningChunk?(context: HookContext, chunk: ReasoningChunk): void;
+  postReasoning?(context: HookContext, message: Message): Awaitable<ReasoningVerdict | void>;
+  preActing?(context: HookContext, call: ToolCall): Awaitable<ActingVerdict | void>;
+  /** Is not awaited, and its errors are ignored. */
+  actingChunk?(context: HookContext, call: ToolCall, chunk: ToolChunk): void;
+  postActing?(
+    context: HookContext,
+    call: ToolCall,
+    result: ToolResult,
+  ): Awaitable<ToolResult | { readonly stop: true } | void>;
+  preSummary?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
+  postSummary?(context: HookContext, message: Message): Awaitable<Message | void>;
+  /** May return a message with other content; the reply keeps its id. */
+  postCall?(context: HookContext, reply: Reply<unknown>): Awaitable<Message | void>;
+  onError?(context: HookContext, error: Error): Awaitable<void>;
+}
+/** After a model's reply: an edited message, a stop, or messages for another reasoning step. */
+export type ReasoningVerdict =
+  | Message
+  | { readonly stop: true }
+  | { readonly gotoReasoning: readonly Message[] }
+  | undefined;
+/** Before a tool runs: an edited call, or a result that replaces it. */
+export type ActingVerdict = ToolCall | { readonly result: string | readonly Block[] } | undefined;
