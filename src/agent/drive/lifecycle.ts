@@ -19,9 +19,10 @@ import {
   refOf,
   type Suspended,
 } from "../loop/ending.ts";
+import { withHooks } from "../loop/hooks.ts";
 import { arrived, cancelReason, lateRows } from "../loop/inbox.ts";
 import { nextStep } from "../loop/next.ts";
-import { type AgentSettings, settingsBehind, withHooks } from "../loop/settings.ts";
+import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
 import { settleCall } from "../loop/settle.ts";
 import {
   claimedBy,

@@ -16,6 +16,7 @@ import { type Fields, invalid, readOptions, unknownField } from "../../protocol/
 import { copyPlain, isPlainObject, isRecord, isSame } from "../base/plain.ts";
 import { isCancel, type Patience, untilCancelled } from "../base/time.ts";
 import { isBlocks, isMessage, resultState } from "../base/validation.ts";
+import type { AgentSettings } from "./settings.ts";
 
 export type * from "../../protocol/hook.ts";
 
@@ -68,6 +69,19 @@ export function checkHook(hook: unknown): void {
 /** Sorts hooks into the order in which they are called. */
 export function inOrder(hooks: readonly Hook[]): readonly Hook[] {
   return hooks.toSorted((a, b) => (a.priority ?? 100) - (b.priority ?? 100));
+}
+
+/** The settings for a call that has hooks of its own; they come after those of the agent and bring their tools. */
+export function withHooks(settings: AgentSettings, hooks?: readonly Hook[]): AgentSettings {
+  if (hooks === undefined) return settings;
+  for (const hook of hooks) checkHook(hook);
+  const { toolkit } = settings;
+  const tools = hooks.flatMap((hook) => hook.tools ?? []);
+  return {
+    ...settings,
+    hooks: inOrder([...settings.hooks, ...hooks]),
+    toolkit: tools.length > 0 ? toolkit.with(tools) : toolkit,
+  };
 }
 
 /** Calls a point's hooks in order; `visit` reads each return value and makes the value for the next hook. */

@@ -127,19 +127,6 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
   });
 }
 
-/** The settings for a call that has hooks of its own; they come after those of the agent and bring their tools. */
-export function withHooks(settings: AgentSettings, hooks?: readonly Hook[]): AgentSettings {
-  if (hooks === undefined) return settings;
-  for (const hook of hooks) checkHook(hook);
-  const { toolkit } = settings;
-  const tools = hooks.flatMap((hook) => hook.tools ?? []);
-  return {
-    ...settings,
-    hooks: inOrder([...settings.hooks, ...hooks]),
-    toolkit: tools.length > 0 ? toolkit.with(tools) : toolkit,
-  };
-}
-
 /** Where an agent of this package keeps its settings. */
 export const settingsKey = Symbol("settings");
 

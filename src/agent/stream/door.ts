@@ -30,9 +30,10 @@ import { unfinished, Workload } from "../drive/plan.ts";
 import { type Process, processOf } from "../drive/process.ts";
 import { type Rest, untilRest } from "../drive/rest.ts";
 import { readEnding, refOf, replyOf } from "../loop/ending.ts";
+import { withHooks } from "../loop/hooks.ts";
 import { isControl } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
-import { type AgentSettings, withHooks } from "../loop/settings.ts";
+import type { AgentSettings } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 
