@@ -183,6 +183,8 @@ const fileMethods = (make: () => object) =>
     read: ["a.md"],
     write: ["a.md", "text", { ifVersion: null }],
     remove: ["a.md"],
+    rename: ["a.md", "b.md"],
+    normalize: ["a.md"],
     list: [""],
     glob: ["*.md", { path: "", signal: signal() }],
     grep: [

@@ -68,7 +68,7 @@ function only(approvals: readonly Approval[]): Approval {
 }
 
 describe("an approval", () => {
-  it("comes back in the reply, in the stream and from the agent, and nothing has run", async () => {
+  it("is in the reply, the stream and approvals() before the tool runs", async () => {
     const { agent, executed, store } = world([[remove("a")], "done"]);
     const reply = await agent.call("Go.", options);
     expect(reply.generateReason).toBe("approval_required");
@@ -121,14 +121,14 @@ describe("an approval", () => {
     expect(order.indexOf("task.approval.resolved")).toBeGreaterThan(resumed);
   });
 
-  it("is plain data: an answer that went through JSON is as good, and finds its session", async () => {
+  it("survives JSON and still finds its session", async () => {
     const { agent } = world([[remove("a")], "done"]);
     const { approvals } = await agent.call("Go.", options);
     const answer = JSON.parse(JSON.stringify(only(approvals).approve())) as Answer;
     expect((await agent.call(answer)).text).toBe("done");
   });
 
-  it("after a restart is answered by another agent object on the same store", async () => {
+  it("can be answered by another agent object on the same store", async () => {
     const { agent, make, executed } = world([[remove("a"), remove("b")], "done"]);
     const { approvals } = await agent.call("Go.", options);
     const other = make();
@@ -142,7 +142,7 @@ describe("an approval", () => {
     expect(executed).toEqual(["a", "b"]);
   });
 
-  it("that is not answered comes back, while those that are answered run", async () => {
+  it("stays pending while answered calls run", async () => {
     const { agent, executed, store } = world([
       [remove("a"), remove("b"), { call: "look" }],
       "done",
@@ -164,7 +164,7 @@ describe("an approval", () => {
     ]);
   });
 
-  it("asked for without input tells the same again, and writes nothing", async () => {
+  it("is returned again, without a write, by a call without input", async () => {
     const { agent, store } = world([[remove("a")], "done"]);
     const first = await agent.call("Go.", options);
     const before = await stateOf(store);
@@ -176,7 +176,7 @@ describe("an approval", () => {
     expect(ends).toMatchObject([{ type: "agent_result", status: "suspended" }]);
   });
 
-  it('"always" holds for the session, and after a restart, and for nobody else', async () => {
+  it('"always" applies to its session only, also after a restart', async () => {
     const script = () => (request: { assistantCount: number }) =>
       request.assistantCount % 2 === 0 ? [remove(`f${request.assistantCount}`)] : "done";
     const { agent, make, executed } = world(script());
@@ -189,7 +189,7 @@ describe("an approval", () => {
     expect(other.generateReason).toBe("approval_required");
   });
 
-  it("is asked for by a rule, spared by one, and by a function of the input", async () => {
+  it("is required or skipped by a rule or a function of the input", async () => {
     const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
     const pay = tool({
       name: "pay",
@@ -218,7 +218,7 @@ describe("an approval", () => {
     expect((await spared.call("Go.")).generateReason).toBe("model_stop");
   });
 
-  it("of a call that a hook has changed says on the wire what would run", async () => {
+  it("shows the call as a hook edited it", async () => {
     const { agent } = world([[remove("a")], "done"], {
       hooks: [
         {
@@ -234,7 +234,7 @@ describe("an approval", () => {
   });
 });
 
-describe("what is approved is what runs", () => {
+describe("an approved call", () => {
   const executed: unknown[] = [];
   const asking = (name: string) =>
     tool({
@@ -263,7 +263,7 @@ describe("what is approved is what runs", () => {
     return { agent, store };
   }
 
-  it("is shown as hooks have made it, everywhere, and runs as it was shown", async () => {
+  it("runs as shown, with the edits of hooks", async () => {
     let edits = 0;
     const seen: unknown[] = [];
     const hook: Hook = {
@@ -290,7 +290,7 @@ describe("what is approved is what runs", () => {
     expect(results).toMatchObject([{ name: "remove", state: "success" }]);
   });
 
-  it("always: for the tool that was shown, and for no other", async () => {
+  it('with "always" approves only the tool that was shown', async () => {
     const calls = [[remove("a")], "one", [remove("b")], "two", [remove("c")]];
     const { agent, store } = agentWith(into(String), calls);
     const first = only((await agent.call("Go.", options)).approvals);
@@ -305,7 +305,7 @@ describe("what is approved is what runs", () => {
     expect(only((await plain.call("Go.", options)).approvals).call.name).toBe("remove");
   });
 
-  it("edited: hooks see it, and what they change is asked about once more", async () => {
+  it("passes hooks after an edit, and asks again if a hook changes it", async () => {
     const outwards = into((given) => (given.startsWith("/safe/") ? given : `/safe/${given}`));
     const { agent } = agentWith(outwards, [[remove("a")], "done", [remove("c")], "done"]);
     let asked = only((await agent.call("Go.", options)).approvals);
@@ -321,7 +321,7 @@ describe("what is approved is what runs", () => {
     ]);
   });
 
-  it("denied is denied, whatever hooks would make of it now", async () => {
+  it("stays denied when a hook would now edit it", async () => {
     let isCached = false;
     const hook: Hook = {
       name: "cache",
@@ -335,7 +335,7 @@ describe("what is approved is what runs", () => {
     expect(results.map(inShort)).toEqual(["denied: No."]);
   });
 
-  it("is shown as what was sent when the schema makes of it what JSON cannot hold", async () => {
+  it("shows the sent input when the schema's output is not JSON", async () => {
     const big = tool({
       name: "remove",
       description: "Counts.",
@@ -351,8 +351,8 @@ describe("what is approved is what runs", () => {
   });
 });
 
-describe("what comes from outside", () => {
-  it("is asked for as such, and the result is what was answered", async () => {
+describe("an external call", () => {
+  it("is requested as external and returns the answer's output", async () => {
     const { agent, store } = world([
       [{ call: "outside", input: { path: "x" } }, { call: "question" }],
       "done",
@@ -372,7 +372,7 @@ describe("what comes from outside", () => {
     expect(results.map(inShort)).toEqual(["success: 42", "success: the left one"]);
   });
 
-  it("may come as tool results", async () => {
+  it("accepts tool_result blocks", async () => {
     const call = { call: "outside", input: { path: "x" } };
     const { agent, store } = world([[call, call], "done"]);
     const { approvals } = await agent.call("Go.", options);
@@ -396,7 +396,7 @@ describe("what comes from outside", () => {
     expect(left.results.map(inShort)).toEqual(["success: r0", "success: r1"]);
   });
 
-  it("an approval of it does not run what cannot be run here", async () => {
+  it("is not executed here when it is approved", async () => {
     const { agent } = world([[{ call: "outside", input: { path: "x" } }], "done"]);
     const first = await agent.call("Go.", options);
     const second = await agent.call(only(first.approvals).approve(), options);
@@ -405,7 +405,7 @@ describe("what comes from outside", () => {
   });
 });
 
-describe("what does not fit is an error that changes nothing", () => {
+describe("rejects and changes nothing for", () => {
   async function refused(input: (approvals: readonly Approval[]) => Input, code: string) {
     const { agent, store, executed } = world([[remove("a"), remove("b")], "done"]);
     const { approvals } = await agent.call("Go.", options);
@@ -432,7 +432,7 @@ describe("what does not fit is an error that changes nothing", () => {
     await refused((all) => [first(all), { ...first(all), approvalId: "x" }], "unknown_approval");
   });
 
-  it("the same id twice, also as an answer and as a result", async () => {
+  it("a duplicate id, also as an answer and a result", async () => {
     await refused((all) => [first(all), first(all)], "duplicate_input");
     const result = (all: readonly Approval[]): Message => ({
       id: "m",
@@ -451,20 +451,20 @@ describe("what does not fit is an error that changes nothing", () => {
     await refused(both, "duplicate_input");
   });
 
-  it("a decision that nobody knows", async () => {
+  it("an unknown decision", async () => {
     const odd = (all: readonly Approval[]) =>
       ({ ...first(all), decision: "yes" }) as unknown as Answer;
     await refused(odd, "invalid_input");
   });
 
-  it("a result for a call that does not wait", async () => {
+  it("a result for a call that is not pending", async () => {
     const content = [
       { type: "tool_result", id: "call_none", name: "x", output: [], state: "success" } as const,
     ];
     await refused(() => ({ id: "m", role: "tool", content }), "unknown_approval");
   });
 
-  it("text, or answers to some with text", async () => {
+  it("text, or text with answers to only some approvals", async () => {
     const error = await refused(() => "Never mind.", "session_suspended");
     expect(error.message).toMatch(/remove \(apr_\w+\), remove \(apr_\w+\)/);
     const mixed = (all: readonly Approval[]) =>
@@ -472,13 +472,13 @@ describe("what does not fit is an error that changes nothing", () => {
     await refused(mixed, "session_suspended");
   });
 
-  it("what no agent can be called with", async () => {
+  it("invalid input types", async () => {
     await refused(() => 7 as unknown as Input, "invalid_input");
     await refused(() => [{ role: "user" }] as unknown as Input, "invalid_input");
     await refused(() => null as unknown as Input, "invalid_input");
   });
 
-  it("an answer when nothing waits: before, and once more after", async () => {
+  it("an answer when nothing is pending", async () => {
     const { agent, store } = world([[remove("a")], "done"]);
     const { approvals } = await agent.call("Go.", options);
     const answer = only(approvals).approve();
@@ -493,8 +493,8 @@ describe("what does not fit is an error that changes nothing", () => {
   });
 });
 
-describe("text on a session that waits", () => {
-  it('with onSuspended: "deny" denies what waits and goes on', async () => {
+describe("text to a suspended session", () => {
+  it('denies pending approvals with onSuspended: "deny" and continues', async () => {
     const { agent, store, executed, model } = world([
       [remove("a"), { call: "outside", input: { path: "x" } }],
       "fine",
@@ -509,7 +509,7 @@ describe("text on a session that waits", () => {
     expect(prompt.indexOf("Never mind.")).toBeGreaterThan(prompt.indexOf("something else"));
   });
 
-  it("together with answers to all that waits is fine", async () => {
+  it("is accepted with answers to all pending approvals", async () => {
     const { agent, executed, model } = world([[remove("a")], "fine"]);
     const { approvals } = await agent.call("Go.", options);
     const both = [only(approvals).approve(), userMessage("And hurry.")] as unknown as Input;
@@ -545,7 +545,7 @@ describe("in a tree", () => {
   const twice = (request: { assistantCount: number }) =>
     request.assistantCount === 0 ? [remove("a")] : "helped";
 
-  it("an approval of a child has its path, and only the answered one goes on", async () => {
+  it("shows a child's path on its approval and resumes only the answered child", async () => {
     const { agent, store } = family(twice);
     const first = await agent.call("Go.", options);
     expect(first.generateReason).toBe("approval_required");
@@ -567,7 +567,7 @@ describe("in a tree", () => {
     );
   });
 
-  it("the stream tells each descendant's approval and rest with its source", async () => {
+  it("streams each descendant's approval and suspension with its source", async () => {
     const { agent } = family(twice);
     const events = await collect(agent.stream("Go.", options));
     const asked = events.filter((event) => event.type === "approval");
@@ -580,7 +580,7 @@ describe("in a tree", () => {
     ]);
   });
 
-  it("deny rules hold for every descendant", async () => {
+  it("applies deny rules to every descendant", async () => {
     const tools = [tool({ name: "rm", description: "Removes.", execute: () => "gone" })];
     const scout = new ReActAgent({
       name: "scout",
@@ -611,8 +611,8 @@ describe("in a tree", () => {
   });
 });
 
-describe("an answer that comes early", () => {
-  it("is taken at once, while a sibling still runs", async () => {
+describe("an early answer", () => {
+  it("is taken at once while a sibling runs", async () => {
     const slow = Promise.withResolvers<string>();
     const removed = Promise.withResolvers<void>();
     const store = memoryStore();
@@ -656,7 +656,7 @@ describe("an answer that comes early", () => {
     expect(results.map(({ name }) => name)).toEqual(["remove", "slow"]);
   });
 
-  it("is not lost when it comes while a child comes to rest, whatever its siblings do", async () => {
+  it("is not lost while a child suspends, whatever its siblings do", async () => {
     const store = memoryStore();
     const posted = Promise.withResolvers<void>();
     const removed = Promise.withResolvers<string>();
@@ -694,7 +694,7 @@ describe("an answer that comes early", () => {
     expect((await run.result()).text).toBe("done");
   });
 
-  it("is not lost when it is faster than the suspension", async () => {
+  it("is not lost when it arrives before the suspension", async () => {
     const { agent, store, executed } = world([[remove("a")], "done"]);
     const run = agent.run("Go.", options);
     for await (const event of run) {
@@ -798,7 +798,7 @@ describe("a suspended reply", () => {
   );
 });
 
-it("an answer that is refused while the session is busy leaves nothing behind, also when it is cancelled then", async () => {
+it("a rejected answer to a busy session leaves no trace, also after a cancel", async () => {
   const gate = Promise.withResolvers<void>();
   const { agent } = world([
     async () => {

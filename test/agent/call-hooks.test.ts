@@ -169,10 +169,19 @@ describe("postCall", () => {
 
   it("changes a suspended reply, and the next one after the answer", async () => {
     const script = [["Code 1234.", { call: "ask" }], "Code 1234!"];
-    const { agent } = agentOf(script, { hooks: [redact], tools: [ask] });
-    const first = await agent.call("Go.", session);
-    expect(first).toMatchObject({ text: "Code ****.", generateReason: "approval_required" });
+    const stop: Hook = {
+      name: "stop",
+      postReasoning: (_, { content }) => (content.length > 1 ? { stop: true } : undefined),
+    };
+    const { agent } = agentOf(script, { hooks: [redact, stop], tools: [ask] });
+    const stopped = await agent.call("Go.", session);
+    expect(stopped).toMatchObject({
+      text: "Code ****.",
+      generateReason: "reasoning_stop_requested",
+    });
     expect((await agent.attach(session).result()).text).toBe("Code ****.");
+    const first = await agent.call(undefined, session);
+    expect(first).toMatchObject({ text: "", generateReason: "approval_required" });
     const answers = first.approvals.map((approval) => approval.approve());
     expect((await agent.call(answers, session)).text).toBe("Code ****!");
   });

@@ -104,7 +104,7 @@ describe("hooks are called", () => {
     }
   });
 
-  it("with what the run knows, and a state of its own for every run", async () => {
+  it("with the run's context and a separate state per run", async () => {
     const states: unknown[] = [];
     const hook: Hook = {
       name: "state",
@@ -127,7 +127,7 @@ describe("hooks are called", () => {
     expect(states).toEqual([undefined, true, undefined, true]);
   });
 
-  it("in children too, with their source", async () => {
+  it("in children, with their source", async () => {
     const seen: string[] = [];
     const hook: Hook = {
       name: "where",
@@ -141,7 +141,7 @@ describe("hooks are called", () => {
     expect(seen).toEqual(["preCall s/helper", "preReasoning s/helper", "postCall s/helper h"]);
   });
 
-  it("and bring their tools", async () => {
+  it("and add their tools", async () => {
     const hook = { name: "bringer", tools: [echo] };
     const { results } = await runScript([[say("a")], "done"], { hooks: [hook] });
     expect(results.map(inShort)).toEqual(["success: a"]);
@@ -152,7 +152,7 @@ describe("hooks are called", () => {
 });
 
 describe("a hook edits", () => {
-  it("what the model sees and may use, for one call only", async () => {
+  it("messages and options of one model call", async () => {
     const hook: Hook = {
       name: "editor",
       preReasoning(_, call) {
@@ -169,7 +169,7 @@ describe("a hook edits", () => {
     expect(JSON.stringify(messages)).not.toContain("Psst.");
   });
 
-  it("the reply: what was shown is taken back, what it says now counts", async () => {
+  it("the reply; streamed chunks are discarded", async () => {
     const hook: Hook = {
       name: "editor",
       postReasoning: (_, message) => ({
@@ -201,7 +201,7 @@ describe("a hook edits", () => {
     expect(new Set(reasons)).toEqual(new Set(["edited"]));
   });
 
-  it("a call before it runs, one hook after the other", async () => {
+  it("a call before it runs, in hook order", async () => {
     const add = (letter: string): Hook => ({
       name: letter,
       preActing(_, call) {
@@ -218,7 +218,7 @@ describe("a hook edits", () => {
     expect(calls).toMatchObject([{ id: results[0]?.id, input: { text: "a" } }]);
   });
 
-  it("a call into another tool, or into what does not fit", async () => {
+  it("a call into another tool, or into invalid input", async () => {
     const into = (name: string, input: unknown): Hook => ({
       name: "into",
       preActing: (_, call) => ({ ...call, name, input }),
@@ -231,7 +231,7 @@ describe("a hook edits", () => {
     expect(await to("echo", { text: 1 })).toEqual([expect.stringMatching(/^error: .*invalid/s)]);
   });
 
-  it("a call into a result, and nothing runs", async () => {
+  it("a call into a result, without running the tool", async () => {
     let ran = 0;
     const counted = tool({ name: "counted", description: "Counts.", execute: () => ++ran });
     const later: string[] = [];
@@ -263,7 +263,7 @@ describe("a hook edits", () => {
     expect(output.find(({ type }) => type === "tool_result")).toMatchObject({ status: "failed" });
   });
 
-  it("the summary and what it is made from", async () => {
+  it("the summary and its request", async () => {
     const hook: Hook = {
       name: "editor",
       preSummary: (_, call) => ({ ...call, systemPrompt: "Sum up." }),
@@ -294,7 +294,7 @@ describe("a hook stops the run", () => {
     return { store, agent: new ReActAgent({ name: "lead", model, tools: [echo], store, ...more }) };
   };
 
-  it("after a reasoning: nothing runs, and a call without input goes on to act", async () => {
+  it("after reasoning, before any tool runs; a call without input continues", async () => {
     const { agent, store } = world([["I will. ", say("a")], "done"], {
       hooks: [stopOnce("postReasoning")],
     });
@@ -322,7 +322,7 @@ describe("a hook stops the run", () => {
     expect((await whatIsLeft(store, second)).results.map(inShort)).toEqual(["success: a"]);
   });
 
-  it("after a reasoning that was the answer: the next call completes it", async () => {
+  it("after a final reply, which the next call completes", async () => {
     const { agent } = world(["the answer"], { hooks: [stopOnce("postReasoning")] });
     expect((await agent.call("Go.", options)).generateReason).toBe("reasoning_stop_requested");
     expect(await agent.call(undefined, options)).toMatchObject({
@@ -341,7 +341,7 @@ describe("a hook stops the run", () => {
     expect(await agent.call(undefined, options)).toMatchObject({ text: "done", task: first.task });
   });
 
-  it("after an acting: its result comes back, and those after it do not begin", async () => {
+  it("after acting, with the result, before later calls start", async () => {
     const calls = [say("a"), say("b"), say("c")];
     const { agent, store } = world([calls, "done"], {
       hooks: [stopOnce("postActing", 1)],
@@ -364,7 +364,7 @@ describe("a hook stops the run", () => {
     ]);
   });
 
-  it("after any acting of a batch, also when another call waits", async () => {
+  it("after any call of a batch, also while another call is suspended", async () => {
     const ask = tool({
       name: "ask",
       description: "Asks.",
@@ -386,7 +386,7 @@ describe("a hook stops the run", () => {
     expect(third.text).toBe("done");
   });
 
-  it("of a child: the next call of the root goes on with it", async () => {
+  it("in a child, which the root's next call continues", async () => {
     const helper = new ReActAgent({
       name: "helper",
       model: scriptedModel([[say("a")], "helped"]),
@@ -404,7 +404,7 @@ describe("a hook stops the run", () => {
 });
 
 describe("a hook sends the model back", () => {
-  it("with more to read, also past maxIters, and marks that", async () => {
+  it("with more messages, also past maxIters, marked in the message", async () => {
     let count = 0;
     const hook: Hook = {
       name: "again",
@@ -422,7 +422,7 @@ describe("a hook sends the model back", () => {
     expect(messages.findLast(({ role }) => role === "assistant")?.metadata?.iteration).toBe(3);
   });
 
-  it("with results for all its calls, which are stored and shown, and never run", async () => {
+  it("with results for all calls, which are stored and shown but never run", async () => {
     let ran = 0;
     const counted = tool({ name: "counted", description: "Counts.", execute: () => ++ran });
     const hook: Hook = {
@@ -454,7 +454,7 @@ describe("a hook sends the model back", () => {
     expect(shown).toMatchObject(Array(2).fill({ status: "completed" }));
   });
 
-  it("is refused while a call would be left without its result", async () => {
+  it("is rejected if a call would have no result", async () => {
     const store = memoryStore();
     const hook: Hook = {
       name: "careless",
@@ -483,7 +483,7 @@ describe("a hook that throws", () => {
     "postCall",
   ] as const;
 
-  it.each(points)("in %s fails the call with its name, and nothing is left open", async (point) => {
+  it.each(points)("in %s fails the run with its name and leaves nothing open", async (point) => {
     const errors: string[] = [];
     const store = memoryStore();
     const hook: Hook = {
@@ -541,7 +541,7 @@ describe("a hook that throws", () => {
     },
   );
 
-  it("in onError hides nothing", async () => {
+  it("in onError does not hide the original error", async () => {
     const hook: Hook = {
       name: "rude",
       onError() {
@@ -554,7 +554,7 @@ describe("a hook that throws", () => {
     await expect(agent.call("Go.")).rejects.toMatchObject({ code: "unauthorized" });
   });
 
-  it("on a chunk breaks nothing: not the others, not the tool, not the process", async () => {
+  it("in a chunk hook affects no other hook, tool or process", async () => {
     const unhandled: unknown[] = [];
     const note = (reason: unknown) => unhandled.push(reason);
     process.on("unhandledRejection", note);
@@ -590,7 +590,7 @@ describe("a hook that throws", () => {
   });
 });
 
-describe("what a hook must not do", () => {
+describe("a hook cannot", () => {
   it("change the transcript through what it is given", async () => {
     const hook: Hook = {
       name: "sneaky",
@@ -603,7 +603,7 @@ describe("what a hook must not do", () => {
     expect(messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
   });
 
-  it("slow the chunks down: a chunk hook is not waited for", async () => {
+  it("delay chunks: chunk hooks are not awaited", async () => {
     const hook: Hook = { name: "slow", reasoningChunk: () => new Promise(() => {}) as never };
     const model = scriptedModel([{ text: ["a", "b"] }]);
     const agent = new ReActAgent({ name: "lead", model, hooks: [hook] });

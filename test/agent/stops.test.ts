@@ -278,9 +278,10 @@ describe("a stop after a reasoning", () => {
     const events: readonly AgentEvent[] = await collect(
       agent.stream("Go.", { ...options, chunks: false }),
     );
-    expect(events.map(({ type }) => type)).toEqual(["reasoning", "approval", "agent_result"]);
-    expect(events[1]).toMatchObject({ approval: { kind: "stop", call: { name: "remove" } } });
-    expect(events[2]).toMatchObject({ status: "suspended", approvals: [{ kind: "stop" }] });
+    const types = events.map(({ type }) => type);
+    expect(types).toEqual(["reasoning", "tool_call", "approval", "agent_result"]);
+    expect(events[2]).toMatchObject({ approval: { kind: "stop", call: { name: "remove" } } });
+    expect(events[3]).toMatchObject({ status: "suspended", approvals: [{ kind: "stop" }] });
   });
 
   it("is no resume of a task that runs: a call without input follows it and approves nothing", async () => {

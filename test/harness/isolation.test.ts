@@ -287,6 +287,10 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     run: callTrials((agent, ...args) => agent.run(...args).result()),
     stream: callTrials((agent, ...args) => collect(agent.stream(...args))),
     attach: runTrials((run) => run.task),
+    observe: all("session", notFound, {
+      text: ({ world, user }, { sessionId }) =>
+        world.agent.observe("I was here.", { ...user, sessionId }),
+    }),
     approvals: all("approval", "same", {
       list: ({ world, user }, { sessionId }) => world.agent.approvals({ ...user, sessionId }),
     }),

@@ -5,9 +5,9 @@ import type { TaskRun } from "./task-run.ts";
 import { addResultItem, commitStep, findTool } from "./task-run.ts";
 
 /**
- * Runs the pending calls: in parallel unless asked otherwise, each one's result stored as it completes. A call that
- * waits is asked again as soon as an answer for it, or for a child of it, arrives. Resolves when nothing can move:
- * true when something did.
+ * Runs the pending calls, in parallel unless configured otherwise, and stores each result when its call completes. A
+ * suspended call runs again when an answer for it or for its child arrives. Resolves when no call can continue, with
+ * true if any call made progress.
  */
 export async function act(task: TaskRun): Promise<boolean> {
   const running = new Map<string, Promise<void>>();
@@ -15,7 +15,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   let moved = false;
   let posted = Promise.withResolvers<void>();
   let posts = 0;
-  // What fails here stops the other calls, and is not a cancel of the task; a cancel of the task stops them as well.
+  // A failure stops the other calls without cancelling the task; a cancel of the task stops them as well.
   const stop = new AbortController();
   const { signal: cancelled } = task.controller;
   const onCancel = () => stop.abort(cancelled.reason);
@@ -35,7 +35,7 @@ export async function act(task: TaskRun): Promise<boolean> {
         const ended = runCall(task, pending, stop.signal, running).then((outcome) => {
           running.delete(id);
           if (outcome !== "child_waits") moved = true;
-          // What was posted while it ran may be what it waits for: it is asked once more.
+          // A row posted during the call may be the awaited answer, so the call runs once more.
           else if (posts === known) childWaits.add(id);
         });
         running.set(id, ended);
@@ -51,7 +51,7 @@ export async function act(task: TaskRun): Promise<boolean> {
       await takeInbox(task, "step");
     }
   } catch (error) {
-    // A hook failed or the store did: what still runs is stopped before the task ends.
+    // A hook or the store failed: the remaining calls stop before the task ends.
     stop.abort(error);
     await Promise.allSettled(running.values());
     throw error;
@@ -61,7 +61,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   }
 }
 
-/** The calls that may start now, in order: one that runs alone waits for those before it, and the rest wait for it. */
+/** The calls that may start now, in order; an exclusive call waits for earlier calls, and later calls wait for it. */
 function startable(
   task: TaskRun,
   running: ReadonlyMap<string, unknown>,
@@ -83,7 +83,7 @@ function startable(
   return starting;
 }
 
-/** A tool starts only after its result's item is durable: a crash must not leave an effect that nothing tells of. */
+/** Opens the result items before the tools start, so that a crash leaves no unrecorded effect. */
 async function openResults(task: TaskRun): Promise<void> {
   const step = nextStep(task.messages, task.settings.name);
   const calls = step.type === "act" ? step.calls : [];

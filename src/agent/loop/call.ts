@@ -27,13 +27,13 @@ export interface CallResult {
   readonly type: "result";
   readonly state: ToolResultState;
   readonly content: readonly Block[];
-  /** What people see, when the tool itself said so. */
+  /** The blocks for people, if the tool returned any. */
   readonly display?: readonly WireBlock[];
   readonly error?: ErrorShape;
-  /** Whether the tool has run; else somebody gave a result in its place. */
+  /** Whether the tool has run; otherwise the result came from a person, a rule or a hook. */
   readonly hasRun?: true;
 }
-/** A call that waits for a person or an outside result. */
+/** A call that waits for a person or an external result. */
 export interface CallSuspension {
   readonly type: "suspend";
   readonly kind: SuspensionBlock["kind"];
@@ -42,7 +42,7 @@ export interface CallSuspension {
   readonly input: unknown;
 }
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
-/** A call as it is run; `raw` is what the model sent, as long as nobody has put another input in its place. */
+/** A call as it runs; `raw` is the model's text, unless the input was edited. */
 type RunningCall = ToolCall & { readonly raw?: string };
 const childWaiting = { type: "child_waits" } as const;
 
@@ -60,7 +60,7 @@ export async function runCall(
   const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
   try {
     const outcome = result ?? (await answerCall(task, pending, call, shown, signal));
-    // A call that was stopped because nobody may write any more has not ended: whoever goes on runs it.
+    // Without the lease the call has not ended: the next owner runs it.
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
       await task.conversation.cancelChildOf(task, pending.call.id);
@@ -73,7 +73,7 @@ export async function runCall(
     await suspendCall(task, pending.call, call, outcome);
     return "moved";
   } catch (error) {
-    // Whoever settles the call goes on after what it has shown.
+    // The result that settles the call continues after the streamed blocks.
     if (task.openResults.has(pending.call.id)) {
       task.openResults.set(pending.call.id, shown.pause());
     }
@@ -81,15 +81,15 @@ export async function runCall(
   }
 }
 
-/** A call before anything is asked or run; with a result there is nothing left to do. */
+/** A call after hooks and answers; if it has a result, it does not run. */
 interface EditedCall {
   readonly call: RunningCall;
   readonly result?: CallResult;
 }
 
 /**
- * What an answer and hooks make of a call: another one, or a result. Hooks see every input once: what somebody has
- * approved or decided stays as it was shown, and only what was edited passes them anew.
+ * Applies an answer's edit and the preActing hooks to a call. Hooks see every input once: an approved call stays as it
+ * was shown, and only an edited call passes the hooks again.
  */
 async function editCall(
   task: TaskRun,
@@ -116,7 +116,7 @@ async function editCall(
   );
 }
 
-/** The call that was asked about, or the model's if nobody was asked; with the input that somebody put in its place. */
+/** The call as it was shown for approval, or as the model sent it; with the input of an edit. */
 function callOf({ call, suspension, answer }: PendingCall): RunningCall {
   const { id, raw } = call;
   const { name, input } = suspension?.edited ?? call;
@@ -142,7 +142,7 @@ async function answerCall(
     case "answer":
       return { type: "result", state: answer.state ?? "success", content: answer.output ?? [] };
     case "edit": {
-      // What hooks have changed since is not what was edited: it is asked about like any other.
+      // A hook may have changed the edited call, which then needs approval again.
       const isAsked = pending.suspension?.kind !== "stop";
       const isApproved = isAsked && isDeepStrictEqual(call, callOf(pending));
       return checkAndRun(task, call, { isApproved, shown, signal });
@@ -158,7 +158,7 @@ interface CheckOptions {
   readonly signal: AbortSignal;
 }
 
-/** The tool, its arguments, the rules, the approval; then the tool itself. */
+/** Checks the tool, its arguments, the rules and the approval, then runs the tool. */
 async function checkAndRun(
   task: TaskRun,
   call: RunningCall,
@@ -176,7 +176,7 @@ async function checkAndRun(
   );
   if (!read.ok) return failed("invalid_arguments", read.message);
   const shownInput = withoutPreset(definition, call, read.input);
-  // Rules are about the agent's tools, not about the way it hands in its answer.
+  // Rules do not apply to the tool that takes the structured answer.
   const isOwn = definition.tool === structuredTool(task);
   const rule = isOwn ? "allow" : decide(task.permissions, call.name, read.input);
   if (rule === "deny") return denied(`A rule forbids ${call.name} with this input.`);
@@ -211,7 +211,7 @@ async function execute(
   { shown, signal: stopped }: Omit<CheckOptions, "isApproved">,
 ): Promise<CallOutcome> {
   const { settings } = task;
-  // A child that waits has to end before its call does: who ends the task sees to both.
+  // A suspended child must end before its call; the end of the task ends both.
   if (stopped.aborted && task.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
   const outcome = await traceToolCall(task, call, (onRetry) =>
@@ -238,7 +238,7 @@ async function execute(
         }),
     }),
   );
-  if (childWaits) return childWaiting; // also when it was interrupted meanwhile
+  if (childWaits) return childWaiting; // even if the call was interrupted meanwhile
   if (outcome.state === "suspended") {
     const shownInput = withoutPreset(definition, call, input);
     const reason = outcome.reason.trim() || `${call.name} waits for a result.`;
@@ -254,7 +254,7 @@ function withoutPreset({ preset }: ToolDefinition, { input }: ToolCall, read: un
   return Object.fromEntries(fields);
 }
 
-/** What a failed attempt has shown must not stand beside what the next one shows; the item of a child stays its own. */
+/** Discards the output of a failed attempt; the item of a child is kept. */
 async function startOver(task: TaskRun, call: ToolCall, shown: ResultEmitter): Promise<void> {
   if (!shown.hasStreamed || task.childCalls.has(call.id)) return;
   tellChunk(task, call, { type: "retracted" });

@@ -49,7 +49,7 @@ interface Rested {
   readonly structured?: unknown;
 }
 
-/** A task as far as its transcript tells how it rests. */
+/** The part of a task that its ending depends on. */
 type Spoken = Pick<TaskRun, "messages" | "ref"> & {
   readonly settings: Pick<TaskRun["settings"], "ids" | "name">;
 };
@@ -101,7 +101,7 @@ export function executorLost(cause?: unknown): RivuletError {
   });
 }
 
-/** Nothing in the task can move until an answer comes. */
+/** The task continues only with an answer. */
 export function suspended(task: Spoken, step: OpenStep): Suspended {
   const { calls, stop, stoppedAfter } = step;
   const waiting = calls.flatMap(({ suspension, answer }) =>

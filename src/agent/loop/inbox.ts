@@ -69,11 +69,11 @@ function readRows(task: TaskRun, posts: readonly Post[]): Promise<readonly DueRo
   );
 }
 
-/** Tells of rows, and gives what is to be written of them. */
+/** Emits the events of rows and returns the messages to write. */
 export function arrived(task: TaskRun, due: readonly DueRow[]): StepWrite {
   const messages = due.flatMap(({ post, message, problem }) => {
     if (problem === undefined) return arrive(task, post, message);
-    // Anybody may post: what cannot be read is put away, or the session would stumble over it for ever.
+    // Any process may post, so a malformed row is dropped instead of failing the session on every read.
     const value = { post: post.id, kind: post.kind, problem };
     task.emitter.emit({ type: "task.custom", name: "rivulet.ignored", value });
     return [];
@@ -83,7 +83,7 @@ export function arrived(task: TaskRun, due: readonly DueRow[]): StepWrite {
 }
 
 function postProblem({ kind, message }: Post): string | undefined {
-  // A cancel may say why, and an empty row says nothing.
+  // A cancel may have a reason; an empty row has no effect.
   if (kind === "cancel" || message === undefined) return undefined;
   if (kind !== "answer") return steeringProblem(message);
   const content: readonly unknown[] = Array.isArray(message?.content) ? message.content : [];
@@ -146,7 +146,7 @@ function denialOf({ settings }: TaskRun, { content, metadata }: Message): readon
   ];
 }
 
-/** Whether a message answers a call that has its result: it was settled when somebody cancelled. */
+/** Whether a message answers a call that already has its result, because a cancel settled it. */
 function comesTooLate({ messages }: TaskRun, { content }: Message): boolean {
   const [answer] = content;
   if (answer?.type !== "answer") return false;
@@ -155,12 +155,12 @@ function comesTooLate({ messages }: TaskRun, { content }: Message): boolean {
   );
 }
 
-/** Whether a row is about a task, and not about what its model is to read. */
+/** Whether a row controls a task, in contrast to text for its model. */
 export function isControl({ kind }: Post): boolean {
   return kind === "answer" || kind === "cancel";
 }
 
-/** Whether an answer or a cancel is for this task and not for another one of its session. */
+/** Whether an answer or a cancel is for this task. */
 export function isFor(
   post: Post,
   record: Pick<TaskRecord, "taskId" | "sessionId" | "rootTaskId">,

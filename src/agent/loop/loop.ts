@@ -26,7 +26,7 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
   const stopClock = stopWhenTimeIsUp(task);
   try {
     if (task.record.observes) return completed(task, undefined);
-    await refreshTools(task); // a call that a crash left open runs before any reasoning
+    await refreshTools(task); // an open call of a crashed process runs before the first reasoning
     await takeInput(task, input);
     return await editReply(task, await stepUntilRest(task));
   } catch (error) {
@@ -112,10 +112,10 @@ export async function fail(task: TaskRun, error: unknown): Promise<Ending> {
   return failed(task, error);
 }
 
-/** What hangs is stopped when the task's time is over, as a cancel would stop it. */
+/** Aborts the task when its time budget is used up. */
 function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun): (() => void) | undefined {
   const { leftMs } = budget;
-  if (leftMs > longestTimer) return undefined; // the next model call will tell
+  if (leftMs > longestTimer) return undefined; // the check before each model call applies
   return after(settings.clock, Math.max(0, leftMs), () =>
     controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
   );
@@ -144,7 +144,7 @@ async function step(task: TaskRun): Promise<RestingEnding | undefined> {
   return reasonWithin(task);
 }
 
-/** A model call, unless a limit is reached. */
+/** Makes a model call unless a limit is reached. */
 async function reasonWithin(task: TaskRun): Promise<RestingEnding | undefined> {
   if (task.controller.signal.aborted) return cancel(task);
   await takeInbox(task, "reasoning");
@@ -155,7 +155,7 @@ async function reasonWithin(task: TaskRun): Promise<RestingEnding | undefined> {
   const mayGoOn = task.messages.at(-1)?.metadata?.goto === true;
   if (iterationOf(task) >= task.settings.maxIters && !mayGoOn) {
     const last = task.messages.findLast((one) => one.role === "assistant");
-    // A crash came between a summary without visible text and the end of the task.
+    // A crash happened between a summary without visible text and the end of the task.
     if (last?.metadata?.summary && last.metadata.taskId === task.ref.taskId)
       return incomplete(task, "max_iterations");
     await settlePending(task, "error", tooLateResult);
@@ -166,7 +166,7 @@ async function reasonWithin(task: TaskRun): Promise<RestingEnding | undefined> {
   return undefined;
 }
 
-/** The model has said its last word: it counts, unless it was cut off or has not the form that was asked for. */
+/** Ends a task after the model's final reply, unless the reply was cut or does not match the output schema. */
 async function done(task: TaskRun): Promise<RestingEnding | undefined> {
   const message = task.messages.findLast((one) => one.role === "assistant");
   if (message?.metadata?.summary) return incomplete(task, "max_iterations");
@@ -181,14 +181,14 @@ async function done(task: TaskRun): Promise<RestingEnding | undefined> {
 
 /** Ends a task that was cancelled, with its descendants and its calls. */
 export async function cancel(task: TaskRun): Promise<RestingEnding> {
-  await takeInbox(task, "step"); // whatever asked for it
+  await takeInbox(task, "step"); // takes the row of the cancel
   await task.conversation.cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
   const isLate = task.controller.signal.reason instanceof TimeUsedUp;
   return isLate ? incomplete(task, "budget") : cancelled(task);
 }
 
-/** Whether an error is what a cancel looks like from inside: only who cancels a task aborts its controller. */
+/** Whether an error is the effect of a cancel; only a cancel aborts the task's controller. */
 function isInterruption({ controller }: TaskRun, error: unknown): boolean {
   const { signal } = controller;
   return isCancel(signal, error instanceof TurnInterrupted ? error.cause : error);

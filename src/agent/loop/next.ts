@@ -9,12 +9,12 @@ import type {
 /** A tool call that has no result yet. */
 export interface PendingCall {
   readonly call: ToolUseBlock;
-  /** The last time it was suspended, and what was said to that; it waits while there is no answer. */
+  /** Its last suspension; the call waits until there is an answer. */
   readonly suspension?: SuspensionBlock;
   readonly answer?: AnswerBlock;
 }
 
-/** What an agent does next. */
+/** The next step of an agent. */
 export type Step =
   | { readonly type: "reason" }
   | OpenStep
@@ -77,7 +77,7 @@ export function nextStep(messages: readonly Message[], agentName: string): Step 
   if (calls.length > 0) return { type: calls.some(isRunnable) ? "act" : "wait", ...open };
   const heard = messages.findLastIndex((later) => later.content.some(isSpoken));
   const asked = message.content.some((block) => block.type === "tool_use");
-  // A reply that was filtered or cut is an end as well, also when nothing of it is left.
+  // A filtered or cut reply also ends the task, even without content.
   const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
   if (heard <= at && !asked && isSaid) return { type: "done", message };
   return { type: "reason" };
@@ -91,12 +91,12 @@ export function isVisible(block: Block): boolean {
 /** In place of the id of a call, for a stop that concerns none. */
 export const stopCallId = "";
 
-/** Whether a call can move: it never waited, or what it waited for has been said. */
+/** Whether a call can run: it was never suspended, or it has its answer. */
 export function isRunnable(pending: PendingCall): boolean {
   return pending.suspension === undefined || pending.answer !== undefined;
 }
 
-/** Whether a block is part of the conversation, and not a note about it. */
+/** Whether a block is content, in contrast to a control block. */
 export function isSpoken(block: Block): boolean {
   return block.type !== "suspension" && block.type !== "answer" && block.type !== "compaction";
 }

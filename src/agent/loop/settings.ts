@@ -23,14 +23,14 @@ import type { Hook } from "./hooks.ts";
 import { checkHook, inOrder } from "./hooks.ts";
 import type { PrepareInput } from "./input.ts";
 
-/** The agent behind a child's record; undefined when there is none of its kind any more. */
+/** Returns the agent of a child's record; undefined if it no longer exists. */
 export type ResolveChild = (child: TaskRecord) => Awaitable<Agent | undefined>;
 
-/** What a ReActAgent is made of. */
+/** Options of a ReActAgent. */
 export interface ReActAgentOptions {
-  /** Who speaks; also names the agent's messages in a transcript. */
+  /** The agent's name, also on its messages in a transcript. */
   readonly name: string;
-  /** The kind of agent, in sources and paths; the name by default. */
+  /** The kind of agent, in sources and paths; defaults to the name. */
   readonly agentId?: string;
   readonly description?: string;
   /** Any AI SDK language model, `"provider:id"`, or a list of which the later ones are fallbacks. */
@@ -38,37 +38,37 @@ export interface ReActAgentOptions {
   readonly systemPrompt?: string;
   readonly tools?: readonly Tool[];
   readonly toolkit?: Toolkit;
-  /** Tools that come and go while the agent exists. */
+  /** Sources of tools that may change while the agent exists, such as MCP servers. */
   readonly toolSources?: readonly ToolSource[];
   readonly hooks?: readonly Hook[];
-  /** Makes what is stored of what a caller says; absent: it is stored as it is. */
+  /** Converts a caller's messages before they are stored. */
   readonly prepareInput?: PrepareInput;
-  /** A store, `"memory"` or `"sqlite:path"`; in memory by default. */
+  /** A store, `"memory"` or `"sqlite:path"`; defaults to memory. */
   readonly store?: Store | string;
-  /** How many model calls a task may make before it has to sum up. */
+  /** How many model calls a task may make before the summary; defaults to 10. */
   readonly maxIters?: number;
-  /** False: the calls of a batch run one after the other. */
+  /** False: the calls of a reply run one after the other. */
   readonly parallel?: boolean;
   readonly execution?: Execution;
   readonly modelExecution?: Execution & { readonly stallMs?: number | null };
-  /** Call options for the model: temperature, maxOutputTokens, providerOptions, tools of the provider and so on. */
+  /** Call options for the model, such as temperature, maxOutputTokens, providerOptions and provider tools. */
   readonly modelOptions?: Readonly<Record<string, unknown>>;
   readonly permissions?: Permissions;
-  /** How long a question may wait for its answer; then it counts as denied. For ever by default. */
+  /** How long an approval may wait before it is denied; defaults to no limit. */
   readonly approvalTimeoutMs?: number;
-  /** True: every tool result may be cited. */
+  /** True: every tool result can be cited. */
   readonly references?: boolean;
-  /** True: thinking is shown as it is, not as a summary. */
+  /** True: streams the model's thinking unabridged, not as a summary. */
   readonly rawReasoning?: boolean;
   readonly budget?: Budget;
-  /** What a model call costs, for `budget.cost` and the usage on the wire; `model` is `provider/id`. */
+  /** Returns the cost of a model call, for `budget.cost` and usage events; `model` is `provider/id`. */
   readonly price?: (usage: Usage, model: string) => Money;
   readonly context?: ContextValues;
-  /** Finds the agent of a child that is to go on without the call that started it. */
+  /** Finds the agent of a child that continues without the call that started it. */
   readonly resolveChild?: ResolveChild;
-  /** True: an idle session starts by itself when background work of it has ended. */
+  /** True: the end of background work starts an idle session. */
   readonly wakeOnCompletion?: boolean;
-  /** After this many milliseconds without a sign of life, another process takes a session over; defaults to 10 000. */
+  /** After this many milliseconds without a renewal, another process takes over a session; defaults to 10 000. */
   readonly leaseMs?: number;
   readonly tracer?: Tracer;
   readonly clock?: Clock;
@@ -82,7 +82,7 @@ const defaults = {
 } satisfies Partial<ReActAgentOptions>;
 type Filled = keyof typeof defaults | "agentId" | "toolkit" | "ids";
 
-/** The same, checked and with every default in place. Shared by all runs and never changed. */
+/** Checked options with defaults, frozen and shared by all runs. */
 export interface AgentSettings
   extends Omit<ReActAgentOptions, Filled | "model" | "tools" | "toolSources" | "store">,
     Required<Pick<ReActAgentOptions, Filled>> {
@@ -90,7 +90,7 @@ export interface AgentSettings
   readonly store: Store;
 }
 
-/** Checks options and fills them in; what cannot work is an error here and not at the first call. */
+/** Checks options and applies defaults, so that invalid options throw in the constructor and not in the first call. */
 export function settingsOf(given: ReActAgentOptions): AgentSettings {
   const options = { ...defaults, ...readOptions("An agent", given, agentFields) };
   const { name, agentId = name, model, tools = [], toolkit, toolSources, store, ...rest } = options;
@@ -127,7 +127,7 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
   });
 }
 
-/** Where an agent of this package keeps its settings. */
+/** The property that holds the settings of an agent of this package. */
 export const settingsKey = Symbol("settings");
 
 /** The settings of an agent of this package; undefined for any other object with the `Agent` interface. */

@@ -35,7 +35,7 @@ const itemStatus = {
   interrupted: "cancelled",
 } as const satisfies Record<ToolResultState, ItemStatus>;
 
-/** The call waits from here on; its item stays open. What is asked about is what would run. */
+/** Suspends a call; its item stays open. The approval shows the call as it would run. */
 export async function suspendCall(
   task: TaskRun,
   call: ToolUseBlock,
@@ -107,7 +107,7 @@ export function askAboutStop(
   });
 }
 
-/** What a value is in a transcript; undefined for what JSON cannot hold. */
+/** A value as JSON stores it; undefined if JSON cannot hold it. */
 function asJson(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value));
@@ -116,11 +116,11 @@ function asJson(value: unknown): unknown {
   }
 }
 
-/** A call that has its result. */
+/** A call with its result. */
 export interface FinishedCall {
-  /** As the model made it. */
+  /** The call as the model sent it. */
   readonly call: ToolUseBlock;
-  /** As it was run. */
+  /** The call as it ran. */
   readonly ran: ToolCall;
   readonly result: CallResult;
   readonly shown: ResultEmitter;
@@ -153,7 +153,7 @@ export async function finishCall(
     ? [{ type: "text", text: repeatedResult(call.name) }]
     : cut;
   const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
-  // What a tool streamed, or its child, stands for what it returned, unless it says otherwise.
+  // Streamed output, or that of a child, replaces the returned value for people unless the tool returned a display.
   const isStreamed = shown.hasStreamed || childTaskId !== undefined;
   const said = result.display ?? (isStreamed ? [] : undefined);
   const isEdited = output !== result.content;
@@ -201,7 +201,7 @@ function stopAfter(
   );
 }
 
-/** Gives every call that has no result one, before its task ends: nothing may be left open. */
+/** Gives every open call a result before its task ends. */
 export async function settlePending(
   task: TaskRun,
   state: "interrupted" | "error",
@@ -223,7 +223,7 @@ export async function settlePending(
   await commitStep(task, { messages: [answer] });
 }
 
-/** Gives one call a result that its tool did not make. */
+/** Gives a call a result that did not come from its tool. */
 export async function settleCall(
   task: TaskRun,
   call: ToolUseBlock,
@@ -235,7 +235,7 @@ export async function settleCall(
   await commitStep(task, { messages: [toolMessage(task, call, state, content)] });
 }
 
-/** Shows a result that no tool has streamed; the caller stores it. */
+/** Emits a result that was not streamed; the caller stores it. */
 export function showResult(
   task: TaskRun,
   callId: string,

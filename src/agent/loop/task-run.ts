@@ -46,7 +46,7 @@ export interface TaskConversation {
   cancelTask(taskId: string, reason: string): Promise<void>;
 }
 
-/** One task while this process drives it. What must outlive the process is in the record and the messages. */
+/** A task while this process drives it; the record and the messages hold everything that must outlive the process. */
 export interface TaskRun {
   readonly settings: AgentSettings;
   readonly conversation: TaskConversation;
@@ -54,40 +54,40 @@ export interface TaskRun {
   readonly emitter: TaskEmitter;
   readonly source: Source | undefined;
   readonly ref: TaskRef;
-  /** The transcript: what has been appended, in order. */
+  /** The transcript. */
   readonly messages: Message[];
   record: TaskRecord;
   usage: Usage;
   cost: Cost | undefined;
   readonly pool: ReferencePool;
-  /** How many entries of the pool the transcript holds. */
+  /** How many entries of the reference pool the transcript holds. */
   storedReferences: number;
   /** The `tool_result` items that are open, by call id. */
   readonly openResults: Map<string, ItemPlace>;
   /** The calls that have started a child. */
   readonly childCalls: Set<string>;
   readonly controller: AbortController;
-  /** When it was cancelled. */
+  /** The time of the cancel. */
   cancelledAt: number | undefined;
   readonly context: LayeredContext;
   readonly caller: RunOptions<StandardSchema | undefined>;
   readonly hookContext: HookContext;
   readonly budget: BudgetMeter;
-  /** What this task and its ancestors forbid. */
+  /** The permission rules of this task and its ancestors. */
   readonly permissions: readonly Permissions[];
   /** The ids of the tasks above it, the root's first. */
   readonly ancestors: readonly string[];
-  /** How the end of a background task reaches its parent: an `input` starts an idle session, a `hint` waits. */
+  /** The row kind that delivers the end of a background task: `input` starts an idle session, `hint` waits. */
   readonly deliveryKind: "hint" | "input";
-  /** The inbox rows that the result of a call takes, and which call; or that the end of the task takes. */
+  /** The inbox rows that a call's result or the task's end takes, by row. */
   readonly claims: Map<string, string>;
-  /** Set with the event that ends or suspends it: nothing may follow that. */
+  /** True after the event that ends or suspends the task; no event may follow it. */
   isResting: boolean;
-  /** Undefined when nobody listens. */
+  /** Undefined without a tracer. */
   readonly trace: TaskTrace | undefined;
 }
 
-/** In place of a call, for rows that are taken when the task ends. */
+/** Stands for a call id, for rows that the end of the task takes. */
 export const untilItEnds = "";
 
 /** The rows that the result of a call takes, or the end of the task. */
@@ -95,17 +95,17 @@ export function claimedBy({ claims }: TaskRun, callId: string): readonly string[
   return [...claims].flatMap(([row, by]) => (by === callId ? [row] : []));
 }
 
-/** What one step writes besides its events. */
+/** The changes of one step besides its events. */
 export interface StepWrite {
   readonly messages?: readonly Message[];
   readonly record?: Partial<TaskRecord>;
   readonly posts?: readonly Post[];
   readonly taken?: readonly string[];
-  /** The task begins: the store refuses the commit while an earlier task of the session is unfinished. */
+  /** True: begins the task; the store refuses the commit while an earlier task of the session is unfinished. */
   readonly begins?: true;
 }
 
-/** Writes a step: messages, record and all events up to now, in one commit. */
+/** Commits a step: messages, record and all events so far. */
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
   const { messages = [], record, posts = [], taken = [], begins } = write;
   const at = task.messages.length;
@@ -144,7 +144,7 @@ export async function totalOf(task: TaskRun): Promise<NonNullable<TaskRecord["to
 
 const views = new WeakMap<readonly Message[], readonly Message[]>();
 
-/** A transcript as it is now, for others to read: nothing they do to it reaches the run. */
+/** A frozen view of the current transcript. */
 export function viewOf(messages: readonly Message[]): readonly Message[] {
   const known = views.get(messages);
   // It only grows.
@@ -167,26 +167,26 @@ export function addResultItem(task: TaskRun, callId: string): ItemPlace {
   return place;
 }
 
-/** A note in the transcript that the model never sees. */
+/** A control message that the model never sees. */
 export function controlMessage(task: TaskRun, block: Block): Message {
   const { ids, name } = task.settings;
   const metadata = { taskId: task.ref.taskId };
   return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
 }
 
-/** The hooks of a task, and how long they are waited for. */
+/** The hooks of a task and the time limit for them. */
 export function hooksOf(task: TaskRun, signal?: AbortSignal): RunHooks {
   return { hooks: task.settings.hooks, ...patienceOf(task, signal) };
 }
 
-/** Brings the tools that come and go up to date, unless there is nothing left to do with them. */
+/** Refreshes the tool sources unless the task was cancelled. */
 export async function refreshTools(task: TaskRun, signal = task.controller.signal): Promise<void> {
   const { toolkit } = task.settings;
   if (!toolkit.hasSources || signal.aborted) return;
   await untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
 }
 
-/** The tools that the model may call now, and the one that takes its structured answer. */
+/** The tools on offer, including the one for structured output. */
 export function offeredTools(task: TaskRun): readonly Tool[] {
   const { toolkit, name } = task.settings;
   const offered = toolkit.active(task.messages, name);
@@ -195,13 +195,13 @@ export function offeredTools(task: TaskRun): readonly Tool[] {
   return [...offered.filter((tool) => tool.name !== structured.name), structured];
 }
 
-/** The tool that a call of this task names, if it is on offer. */
+/** Finds a tool on offer by its name. */
 export function findTool(task: TaskRun, name: string): ToolDefinition | undefined {
   const found = offeredTools(task).find((tool) => tool.name === name);
   return found && definitionOf(found);
 }
 
-/** How many model calls of this task the transcript holds. */
+/** The number of model calls of this task in the transcript. */
 export function iterationOf(task: TaskRun): number {
   const last = task.messages.findLast(
     (message) =>

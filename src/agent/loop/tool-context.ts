@@ -7,14 +7,14 @@ import type { ChildOptions, ToolContext } from "../tool/context.ts";
 import type { ToolCall } from "./hooks.ts";
 import { type TaskRun, viewOf } from "./task-run.ts";
 
-/** What differs between the contexts of one call. */
+/** The parts that differ between the contexts of one call. */
 export interface CallContext {
   readonly attempt: number;
   readonly signal: AbortSignal;
-  /** Absent where a call is only looked at, to decide whether it needs an approval. */
+  /** Absent while `needsApproval` is evaluated. */
   readonly suspend?: ToolContext["suspend"];
   readonly onChunk?: (chunk: ToolChunk) => void;
-  /** A child waits for somebody: the call waits with it. */
+  /** Suspends the call because its child is suspended. */
   readonly onChildWaits?: () => never;
 }
 
@@ -29,7 +29,7 @@ const childFields: Fields<ChildOptions> = {
   output: is.anything,
 };
 
-/** What a tool gets besides its input. */
+/** Creates the second argument of `execute`. */
 export function toolContext(
   task: TaskRun,
   call: ToolCall,

@@ -4,25 +4,25 @@ import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { approvalOf } from "../tool/permission.ts";
 import { nextStep, stopCallId } from "./next.ts";
 
-/** A task of a tree that has not ended, and what it waits for. */
+/** An unfinished task and its pending approvals. */
 export interface WaitingTask {
   readonly record: TaskRecord;
   readonly approvals: readonly Approval[];
 }
 
-/** Everything in a tree, or in all trees of a root session, that waits for somebody. */
+/** The pending approvals of a tree, or of all trees of a root session. */
 export async function waitingTasks(
   store: Store,
   where: { readonly rootTaskId: string } | { readonly conversation: string },
 ): Promise<readonly WaitingTask[]> {
-  // One that still works may have a call that waits beside those that run.
+  // A running task may have suspended calls beside running ones.
   const records = await store.tasks({ ...where, status: ["in_progress", "suspended"] });
   return Promise.all(
     records.map(async (record) => waitingIn(record, await store.session(record.sessionId))),
   );
 }
 
-/** What waits in one task's transcript. */
+/** The pending approvals in a task's transcript. */
 function waitingIn(record: TaskRecord, messages: readonly Message[]): WaitingTask {
   const step = nextStep(messages, record.agentName);
   if (step.type !== "act" && step.type !== "wait") return { record, approvals: [] };
