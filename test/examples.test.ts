@@ -150,7 +150,7 @@ it.concurrent.each([
   [
     "group events by agent",
     2,
-    "lead reasoning tool_result reasoning agent_result\nresearcher reasoning agent_result\n",
+    "lead reasoning tool_call child tool_result reasoning agent_result\nresearcher reasoning agent_result\n",
   ],
   [
     "server-sent events",

@@ -89,14 +89,15 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     if (!leases.holds(commit.lease)) throw fenced(commit.lease.sessionId);
     const changed = new Map<string, TaskRecord>();
     for (const record of commit.tasks ?? []) {
+      if (record.taskId === commit.begins) {
+        assertSameUser(record, sessions.get(record.sessionId)?.task);
+      }
       const old = changed.get(record.taskId) ?? tasks.get(record.taskId);
       if (old && isTerminal(old.status) && old.status !== record.status) {
         throw conflict(`Task ${record.taskId} has ended as ${old.status}.`);
       }
       changed.set(record.taskId, record);
     }
-    const begun = changed.get(commit.begins ?? "");
-    if (begun) assertSameUser(begun, sessions.get(begun.sessionId)?.task);
     assertCanBegin(commit, { get: tasks.get, unfinished: unfinishedIn });
     const writer = logs.get(commit.log)?.sessionId;
     if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {

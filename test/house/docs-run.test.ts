@@ -42,6 +42,7 @@ const noTool = 'tool({ name: NAME, description: "Does nothing.", execute: () => 
 const values: Readonly<Record<string, string>> = {
   agent: `const agent = ${plainAgent};
     for (const sessionId of ["books", "ann-1"]) await agent.call("Hi.", { sessionId });`,
+  critic: `const critic = ${plainAgent};`,
   lead: `const lead = ${plainAgent};`,
   host: `const host = ${approvingAgent};`,
   run: `const run = ${plainAgent}.run("Go.");`,
@@ -57,6 +58,10 @@ const values: Readonly<Record<string, string>> = {
 /** What else a block needs, by a part of its code. */
 const special: readonly (readonly [part: string, first: string, last?: string])[] = [
   ["await agent.approvals({ sessionId })", waiting],
+  [
+    'host.approvals({ sessionId: "party" })',
+    `const host = ${approvingAgent}; await host.call("Go.", { sessionId: "party" });`,
+  ],
   [
     'export("bills")',
     `await ${plainAgent.replace('"memory"', '"sqlite:rivulet.db"')}.call("Hi.", { sessionId: "bills" });`,

@@ -51,10 +51,13 @@ function parent(
   return new HarnessAgent({ name: "parent", model, store, filesystem: false, subagents, ...more });
 }
 
-/** Returns the type and agent of each event; equal neighbours are merged, so chunks count once. */
+const seedTypes = ["reasoning", "tool_result", "hint", "summary", "agent_result"];
+
+/** Returns the type and agent of the seed's events; equal neighbours are merged, so chunks count once. */
 function timeline(events: readonly AgentEvent[]): readonly string[] {
   const entries: string[] = [];
   for (const { type, source } of events) {
+    if (!seedTypes.includes(type)) continue;
     const entry = `${type.toUpperCase()}(${source?.agentId ?? "parent"})`;
     if (entries.at(-1) !== entry) entries.push(entry);
   }

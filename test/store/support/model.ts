@@ -63,7 +63,12 @@ export function modelStore(now: () => number) {
   }
 
   function write(to: State, commit: Commit): void {
-    for (const task of commit.tasks ?? []) putTask(to, task);
+    for (const task of commit.tasks ?? []) {
+      const owner = to.sessions.find((one) => one.sessionId === task.sessionId)?.first;
+      const isBegun = task.taskId === commit.begins;
+      if (isBegun && owner && owner.userId !== task.userId) throw new Rejected("not_found");
+      putTask(to, task);
+    }
     assertFirst(to, commit.begins);
     if (commit.events?.length) {
       let log = to.logs.find((one) => one.log === commit.log);

@@ -145,7 +145,8 @@ const dropped = new Set([
     "annotations",
   ],
 ]);
-const childEvents = /^task\.(child\..*|suspended|resumed|custom|text\.annotation\.added)$/;
+const childEvents =
+  /^task\.(child\..*|suspended|resumed|custom|hint\.added|text\.annotation\.added)$/;
 
 /**
  * Groups a parent's events and messages so that they do not depend on timing: by item, by approval, and the rest; the
