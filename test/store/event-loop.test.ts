@@ -40,8 +40,8 @@ describe("the event loop turns", () => {
 
   it("between the commits of many sessions on SQLite", async () => {
     const store = sqliteStore(join(folder, "many.db"));
-    const leases = await Promise.all(range(0, 50).map((n) => acquire(store, `sess_${n}`)));
-    // More than 4 MB in one turn: several transactions.
+    const leases = await Promise.all(range(0, 150).map((n) => acquire(store, `sess_${n}`)));
+    // 30 million characters in one turn: at least seven transactions.
     const commits = leases.map((lease) =>
       store.commit({
         lease,

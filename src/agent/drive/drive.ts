@@ -158,9 +158,13 @@ export class Drive {
     const { fail: failure, caller } = this.#start;
     const { taskId } = this.#record;
     const workload = await Workload.read(store, sessionId);
-    const record = workload.record(taskId);
-    this.#record = record ?? (await store.task(taskId)) ?? this.#record;
-    if (record === undefined) return false;
+    const open = workload.record(taskId);
+    const stored = open ?? (await store.task(taskId)) ?? this.#record;
+    // The call may have promoted the task while it was read.
+    const isPromoted = this.#record.mode === "background";
+    const record = isPromoted ? { ...stored, mode: "background" as const } : stored;
+    this.#record = record;
+    if (open === undefined) return false;
     this.rows = workload.rowsFor(taskId);
     const budget = caller?.budget ?? budgetIn(this.rows);
     if (budget) this.#record = { ...record, budget: { ...record.budget, ...budget } };
