@@ -4,24 +4,22 @@ import type { IdSource } from "../../protocol/id.ts";
 import type { AnswerBlock, Message } from "../../protocol/message.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isSame } from "../base/plain.ts";
+import { refOf } from "../loop/ending.ts";
 import { duplicate, type ReadInput } from "../loop/input.ts";
 import { stopCallId } from "../loop/next.ts";
 import type { WaitingTask } from "../loop/waiting.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 
-/** How answers are matched with the approvals that wait. */
-export interface MatchOptions {
-  /** The tasks that must not wait any more when text continues the session's own task. */
-  readonly holding: ReadonlySet<string>;
-  readonly onSuspended: "fail" | "deny";
-  readonly now: number;
-}
-
-/** The answers that a call gives; throws before anything is written when one of them cannot be given. */
+/**
+ * The answers that a call gives; throws before anything is written when one of them cannot be given. `holding`: the tasks
+ * that must not wait any more when text continues the session's own task.
+ */
 export function matchAnswers(
   { messages, answers, results }: ReadInput,
   waiting: readonly WaitingTask[],
-  { holding, onSuspended, now }: MatchOptions,
+  holding: ReadonlySet<string>,
+  onSuspended: "fail" | "deny",
+  now: number,
 ): readonly Answer[] {
   const approvals = waiting.flatMap((task) => task.approvals);
   const byId = new Map(approvals.map((approval) => [approval.id, approval]));
@@ -30,7 +28,10 @@ export function matchAnswers(
     ...answers.map(({ approvalId }) => approvalId).filter((id) => !byId.has(id)),
     ...[...results.keys()].filter((callId) => !byCall.has(callId)),
   ];
-  if (unknown.length > 0) throw unknownApproval(unknown);
+  if (unknown.length > 0)
+    throw new RivuletError("unknown_approval", `No approval waits for ${unknown.join(", ")}.`, {
+      hint: "List the approvals of the session with agent.approvals({ sessionId }).",
+    });
   const sent = [
     ...answers,
     ...[...results].map(([callId, { output, state }]) => ({
@@ -40,7 +41,10 @@ export function matchAnswers(
   ];
   for (const { approvalId, decision } of sent) {
     const isNoCall = byId.get(approvalId)?.call.id === stopCallId;
-    if (isNoCall && decision !== "approve" && decision !== "deny") throw noCallAnswer(approvalId);
+    if (!isNoCall || decision === "approve" || decision === "deny") continue;
+    throw new RivuletError("invalid_input", `Approval ${approvalId} is a stop without a call.`, {
+      hint: "Approve it or deny it with a reason. Nothing has changed.",
+    });
   }
   // An expired approval is denied, whatever the answer says.
   const expired = approvals.filter(({ expiresAt = Infinity }) => expiresAt <= now);
@@ -89,7 +93,7 @@ export function answerRows(
     const task = waiting.find(({ approvals }) => approvals.some(({ id }) => id === approvalId));
     const approval = task?.approvals.find(({ id }) => id === approvalId);
     if (task === undefined || approval === undefined) return [];
-    const { taskId, sessionId, rootTaskId } = task.record;
+    const { taskId } = task.record;
     const block: AnswerBlock = {
       type: "answer",
       approvalId,
@@ -103,8 +107,7 @@ export function answerRows(
     };
     const content = [block];
     const message: Message = { id: ids.next("msg"), role: "user", content, metadata: { taskId } };
-    const row = { kind: "answer", sessionId, rootTaskId, taskId, message } as const;
-    return [{ id: `answer:${approvalId}`, ...row }];
+    return [{ id: `answer:${approvalId}`, kind: "answer", ...refOf(task.record), message }];
   });
 }
 
@@ -120,10 +123,9 @@ export function refusalOf(
       return [];
     const fields = ["decision", "input", "output", "state"] as const;
     if (fields.every((field) => isSame(sent[field], first[field]))) return [];
-    const { approvalId } = sent;
-    return [
-      `Approval ${approvalId} was answered before with ${first.decision}, so ${sent.decision} has no effect.`,
-    ];
+    const { approvalId, decision } = sent;
+    const before = `Approval ${approvalId} was answered before with ${first.decision}`;
+    return [`${before}, so ${decision} has no effect.`];
   });
   if (lost.length === 0) return undefined;
   const error = new RivuletError("already_answered", lost.join(" "), {
@@ -133,31 +135,12 @@ export function refusalOf(
   return error;
 }
 
-/** The inbox rows of text that continues a task. */
-export function inputRows(
-  ids: IdSource,
-  messages: readonly Message[],
-  { taskId, sessionId, rootTaskId }: TaskRecord,
-): readonly Post[] {
-  return messages.map((message) => ({
-    id: ids.next("post"),
-    kind: "input" as const,
-    sessionId,
-    rootTaskId,
-    taskId,
-    message,
-  }));
-}
-
 /** The rows with the limits that their call sets for the task. */
 export function withLimits(rows: readonly Post[], budget: Budget | undefined): readonly Post[] {
-  const [first, ...rest] = rows;
+  const [first] = rows;
   if (budget === undefined || first?.message === undefined) return rows;
-  const { message } = first;
-  return [
-    { ...first, message: { ...message, metadata: { ...message.metadata, budget } } },
-    ...rest,
-  ];
+  const metadata = { ...first.message.metadata, budget };
+  return rows.with(0, { ...first, message: { ...first.message, metadata } });
 }
 
 /** A task continues only with the agent of its own name: the name finds its open calls in the transcript. */
@@ -179,17 +162,5 @@ export function checkOutput(
   const asked = outputSchema === undefined ? "no structured output" : "another output schema";
   throw new RivuletError("other_output", `Task ${taskId} was started with ${asked}.`, {
     hint: "Leave `output` out to continue the task, or use another session. Nothing has changed.",
-  });
-}
-
-function noCallAnswer(approvalId: string): RivuletError {
-  return new RivuletError("invalid_input", `Approval ${approvalId} is a stop without a call.`, {
-    hint: "Approve it or deny it with a reason. Nothing has changed.",
-  });
-}
-
-function unknownApproval(ids: readonly string[]): RivuletError {
-  return new RivuletError("unknown_approval", `No approval waits for ${ids.join(", ")}.`, {
-    hint: "List the approvals of the session with agent.approvals({ sessionId }).",
   });
 }

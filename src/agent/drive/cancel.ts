@@ -2,17 +2,13 @@ import { notFound } from "../../protocol/error.ts";
 import { userMessage } from "../../protocol/message.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
+import { refOf } from "../loop/ending.ts";
 import { unfinishedBelow } from "./plan.ts";
 
 /** The row that cancels a task; with `ifQueued` only if the task has not begun. */
-export function cancelRow(
-  { taskId, sessionId, rootTaskId }: TaskRecord,
-  reason: string,
-  ifQueued = false,
-): Post {
-  const id = ifQueued ? `withdraw:${taskId}` : `cancel:${taskId}`;
-  const message = userMessage(reason);
-  const row = { id, kind: "cancel", sessionId, rootTaskId, taskId, message } as const;
+export function cancelRow(record: TaskRecord, reason: string, ifQueued = false): Post {
+  const id = `${ifQueued ? "withdraw" : "cancel"}:${record.taskId}`;
+  const row = { id, kind: "cancel", ...refOf(record), message: userMessage(reason) } as const;
   return ifQueued ? { ...row, ifQueued } : row;
 }
 
@@ -29,9 +25,4 @@ export async function postCancel(
     : [record];
   if (targets.length > 0) await store.post(targets.map((target) => cancelRow(target, reason)));
   return targets;
-}
-
-/** The reason of a cancel, as it is stored and shown. */
-export function reasonText(reason: unknown): string {
-  return reason instanceof Error ? reason.message : String(reason ?? "cancelled");
 }

@@ -2,14 +2,14 @@ import type { Agent, Input } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
-import { isTerminal, type TerminalStatus } from "../../protocol/task.ts";
+import { isTerminal } from "../../protocol/task.ts";
 import { after } from "../base/time.ts";
 import { checkAgentId } from "../base/validation.ts";
 import { TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
 import { readInput, storedInput } from "../loop/input.ts";
-import { settingsBehind } from "../loop/settings.ts";
+import { nameOf, settingsBehind } from "../loop/settings.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
 import { toJsonSchema } from "../tool/schema.ts";
@@ -69,11 +69,6 @@ function endedOutcome(
   return outcomeOf(parent, record, record.taskId);
 }
 
-/** The name that an agent's messages carry. */
-function nameOf(agent: Agent): string {
-  return settingsBehind(agent)?.name ?? agent.name;
-}
-
 async function startChild(
   conversation: Conversation,
   parent: TaskRun,
@@ -83,7 +78,7 @@ async function startChild(
   options: RunChildOptions,
 ): Promise<Drive> {
   const { agentId, label, mode = "sync", child, output, maxParallel, signal } = options;
-  const settings = settingsBehind(agent) ?? parent.settings;
+  const settings = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
   const uuid = parent.settings.ids.uuid();
   const record: TaskRecord = {
     taskId: callId,
@@ -106,9 +101,7 @@ async function startChild(
     ...(output && { outputSchema: toJsonSchema(output) }),
     ...(maxParallel !== undefined && { maxParallel }),
   };
-  const prepared = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
-  const input = await storedInput(messages, record, prepared, signal);
-  const queued = { ...record, input };
+  const queued = { ...record, input: await storedInput(messages, record, settings, signal) };
   const start = { agent, parent, ...(output && { caller: { output } }) };
   const tellStarted = () => {
     parent.emitter.emit({
@@ -147,27 +140,25 @@ async function waitFor(
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   const timeout = Promise.withResolvers<boolean>();
-  const { clock } = parent.settings;
-  const stopClock =
-    timeoutMs === undefined ? undefined : after(clock, timeoutMs, () => timeout.resolve(true));
+  const onTimeout = () => timeout.resolve(true);
+  const stopClock = timeoutMs !== undefined && after(parent.settings.clock, timeoutMs, onTimeout);
   try {
     const isLate = await Promise.race([child.ended.then(() => false), timeout.promise]);
     if (isLate && !child.queue) await child.opened;
     const isAtRest = child.task ? child.task.isResting : !child.queue;
     if (isLate && !isAtRest) return await promote(parent, child);
     await child.ended;
-    const status = child.task?.record.status;
-    if (status === undefined || !isTerminal(status)) return;
-    tellFinished(parent, taskId, child);
+    tellFinished(parent, child);
   } finally {
-    stopClock?.();
+    if (stopClock) stopClock();
     signal.removeEventListener("abort", onAbort);
   }
 }
 
-function tellFinished(parent: TaskRun, taskId: string, { task }: Drive): void {
+function tellFinished(parent: TaskRun, { task }: Drive): void {
   if (task === undefined) return;
-  const status = task.record.status as TerminalStatus;
+  const { taskId, status } = task.record;
+  if (!isTerminal(status)) return;
   const place = childPlace(parent, taskId);
   parent.emitter.emit({ type: "task.child.finished", ...place, status, usage: task.usage });
 }
@@ -175,15 +166,10 @@ function tellFinished(parent: TaskRun, taskId: string, { task }: Drive): void {
 /** Continues a child in the background: same task, same source, only its mode changes. */
 async function promote(parent: TaskRun, child: Drive): Promise<void> {
   const mode = "background" as const;
-  const record = { ...child.record, mode };
-  child.record = record;
-  parent.emitter.emit({
-    type: "task.child.promoted",
-    ...childPlace(parent, record.taskId),
-    mode,
-    reason: "sync_timeout",
-  });
-  await parent.log.commit({ tasks: [record] });
+  child.record = { ...child.record, mode };
+  const place = childPlace(parent, child.record.taskId);
+  parent.emitter.emit({ type: "task.child.promoted", ...place, mode, reason: "sync_timeout" });
+  await parent.log.commit({ tasks: [child.record] });
 }
 
 /**
@@ -246,13 +232,9 @@ async function cancelUndriven(
     driven.controller.abort(reason);
     return driven.ended;
   }
-  const ended = drive(conversation, record, {
-    cancel: reason,
-    ...(isChild && { parent: above }),
-  });
-  await ended.ended;
-  if (isChild && mode === "sync" && above.openResults.has(taskId))
-    tellFinished(above, taskId, ended);
+  const child = drive(conversation, record, { cancel: reason, ...(isChild && { parent: above }) });
+  await child.ended;
+  if (isChild && mode === "sync" && above.openResults.has(taskId)) tellFinished(above, child);
 }
 
 function reasonOf({ controller: { signal } }: TaskRun): unknown {

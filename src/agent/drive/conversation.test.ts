@@ -11,7 +11,7 @@ import { cancelRow } from "./cancel.ts";
 import type { Conversation } from "./conversation.ts";
 import { rootRecord } from "./lifecycle.ts";
 import { processOf } from "./process.ts";
-import { taskReached } from "./task-reached.ts";
+import { taskReached } from "./rest.ts";
 
 const sessionId = "s";
 const never = new AbortController().signal;

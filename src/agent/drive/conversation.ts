@@ -4,18 +4,16 @@ import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/stor
 import { isTerminal } from "../../protocol/task.ts";
 import { LogWriter, logRoom } from "../events/log-writer.ts";
 import { executorLost } from "../loop/ending.ts";
-import { cancelReason } from "../loop/inbox.ts";
-import type { AgentSettings } from "../loop/settings.ts";
-import { settingsBehind } from "../loop/settings.ts";
-import type { TaskConversation, TaskRun } from "../loop/task-run.ts";
-import { untilItEnds } from "../loop/task-run.ts";
-import { cancelRow, postCancel, reasonText } from "./cancel.ts";
+import { cancelReason, reasonText } from "../loop/inbox.ts";
+import { type AgentSettings, nameOf } from "../loop/settings.ts";
+import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
+import { cancelRow, postCancel } from "./cancel.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, type DriveStart, drive, isRefusedBeginning } from "./drive.ts";
 import { rootRecord } from "./lifecycle.ts";
 import { type Plan, plan, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
-import { taskReached } from "./task-reached.ts";
+import { taskReached } from "./rest.ts";
 
 /** How soon the scheduler reads the store again after it could not. */
 const retryMs = 250;
@@ -32,14 +30,14 @@ export class Conversation implements TaskConversation {
   readonly drives = new Map<string, Drive>();
   /** Aborts every drive when this process may no longer write. */
   readonly lost = new AbortController();
+  readonly #closing = Promise.withResolvers<void>();
   /** Resolves when the lease is released. */
-  readonly closed: Promise<void>;
+  readonly closed = this.#closing.promise;
   readonly runChild: TaskConversation["runChild"] = (...args) => runChild(this, ...args);
   readonly cancelChildren: TaskConversation["cancelChildren"] = (...args) =>
     cancelChildren(this, ...args);
   readonly cancelChildOf: TaskConversation["cancelChildOf"] = (...args) =>
     cancelChildOf(this, ...args);
-  readonly #onClosed: () => void;
   /** The root agents that entered, by name; the latest of a name wins. */
   readonly #agents = new Map<string, AgentSettings>();
   readonly #logs = new Map<string, LogWriter>();
@@ -66,9 +64,6 @@ export class Conversation implements TaskConversation {
     this.#agents.set(settings.name, settings);
     this.#lease = lease;
     this.#leaseMs = settings.leaseMs;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.closed = promise;
-    this.#onClosed = resolve;
     this.#renewal = setInterval(() => void this.#renew(), this.#leaseMs / 3);
     this.#renewal.unref?.();
     this.#unwatch = this.store.watch({ inbox: this.sessionId }, () => {
@@ -92,7 +87,6 @@ export class Conversation implements TaskConversation {
     return !this.#isClosing && !this.lost.signal.aborted;
   }
 
-  /** Adds a root agent. */
   addAgent(settings: AgentSettings): void {
     this.#agents.set(settings.name, settings);
   }
@@ -126,8 +120,8 @@ export class Conversation implements TaskConversation {
     const { taskId, agentName } = record;
     const agent =
       this.process.childAgents.get(taskId) ?? (await parent.settings.resolveChild?.(record));
-    const name = agent && (settingsBehind(agent)?.name ?? agent.name);
-    return name === agentName ? agent : undefined; // the name finds the open calls in the transcript
+    // The name finds the open calls in the transcript.
+    return agent && nameOf(agent) === agentName ? agent : undefined;
   }
 
   /** Drives a new root task; its record is written with its first events. */
@@ -175,12 +169,16 @@ export class Conversation implements TaskConversation {
     if (!this.isOpen) return;
     const { posts, records } = workload;
     this.#isQuiet &&= posts.length === 0 && records.every(({ taskId }) => this.drives.has(taskId));
-    for (const post of workload.posts) {
+    for (const post of posts) {
       const target = post.kind === "cancel" ? workload.target(post) : undefined;
       if (target) this.abortTree(target.taskId, cancelReason(post), true);
     }
     const { tasks, stale, wakes } = this.#plan(workload);
-    for (const record of tasks) drive(this, record, this.#startOf(record));
+    for (const record of tasks) {
+      // A queued task whose call waits here begins with the live options of that call.
+      const caller = this.process.callers.get(record.taskId)?.options;
+      drive(this, record, caller && { caller });
+    }
     if (stale.length > 0) await this.#drop(stale);
     if (wakes) this.#wake(await this.#lastRoot());
   }
@@ -191,12 +189,6 @@ export class Conversation implements TaskConversation {
       hasAgent: (root) => this.rootSettings(root) !== undefined,
       isTried: (postId) => this.#tried.has(postId),
     });
-  }
-
-  /** A queued task whose call waits here begins with the live options of that call. */
-  #startOf({ taskId }: TaskRecord): DriveStart {
-    const caller = this.process.callers.get(taskId);
-    return caller ? { caller: caller.options } : {};
   }
 
   /** The end of a task takes its rows, perhaps since they were read: only rows that are still there are dropped. */
@@ -227,8 +219,7 @@ export class Conversation implements TaskConversation {
     if (status !== "suspended") this.process.childAgents.delete(taskId);
     for (const { id } of rows) this.#tried.add(id);
     if (!task && (status === "in_progress" || status === "queued")) this.#stuck.add(taskId);
-    const hasWaitingCall = mode === "sync" && this.drives.has(parentTaskId);
-    if (hasWaitingCall) return;
+    if (mode === "sync" && this.drives.has(parentTaskId)) return; // a call waits for it
     // The look after the release finds what a watch has not told yet.
     if (this.#isQuiet) this.#closeIfUnused();
     else void this.look();
@@ -241,7 +232,7 @@ export class Conversation implements TaskConversation {
       ({ status, depth }) => status === "in_progress" || (status === "queued" && depth > 0),
     );
     this.#isFailing = true; // no look may start what is about to fail
-    for (const record of [...lost].sort((one, two) => two.depth - one.depth)) {
+    for (const record of lost.sort((one, two) => two.depth - one.depth)) {
       if (!this.drives.has(record.taskId))
         await drive(this, record, { fail: executorLost() }).ended.catch(() => {});
     }
@@ -295,7 +286,7 @@ export class Conversation implements TaskConversation {
     this.#unwatch();
     await Promise.allSettled([...this.#logs.values()].map((log) => log.flush()));
     await this.store.release(this.#lease).catch(() => {}); // a lease expires by itself
-    this.#onClosed();
+    this.#closing.resolve();
     if (!this.lost.signal.aborted) await this.#lookAfterRelease().catch(() => {});
   }
 
@@ -321,7 +312,7 @@ export class Conversation implements TaskConversation {
     const isEnded = ({ status }: TaskRecord) => isTerminal(status);
     const { signal } = this.lost;
     await Promise.all(
-      targets.map((target) => taskReached(this.store, target.taskId, isEnded, signal)),
+      targets.map(({ taskId: id }) => taskReached(this.store, id, isEnded, signal)),
     );
   }
 

@@ -22,7 +22,7 @@ import {
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
 import { relay } from "./relay.ts";
-import { taskReached } from "./task-reached.ts";
+import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
 export interface DriveStart {
@@ -73,6 +73,10 @@ export class Drive {
   readonly #start: DriveStart;
   readonly #opened = Promise.withResolvers<void>();
   readonly #begun = Promise.withResolvers<void>();
+  /** Resolves when the task is open, or rests without having been opened. */
+  readonly opened = this.#opened.promise;
+  /** Resolves when the task is stored; a new one is stored when it begins. */
+  readonly begun = this.#begun.promise;
 
   constructor(conversation: Conversation, record: TaskRecord, start: DriveStart) {
     const { parent, isNew, cancel } = start;
@@ -108,7 +112,6 @@ export class Drive {
     for (const promise of [this.begun, this.ended]) promise.catch(() => {}); // not every starter waits
   }
 
-  /** The record as it is now. */
   get record(): TaskRecord {
     return this.task?.record ?? this.#record;
   }
@@ -116,16 +119,6 @@ export class Drive {
   set record(record: TaskRecord) {
     if (this.task) this.task.record = record;
     else this.#record = record;
-  }
-
-  /** Resolves when the task is open, or rests without having been opened. */
-  get opened(): Promise<void> {
-    return this.#opened.promise;
-  }
-
-  /** Resolves when the task is stored; a new one is stored when it begins. */
-  get begun(): Promise<void> {
-    return this.#begun.promise;
   }
 
   #onOpen(): void {
@@ -143,10 +136,10 @@ export class Drive {
       const isLost = lost.signal.aborted;
       const error: unknown = isLost ? lost.signal.reason : thrown;
       const { depth, status } = this.#record;
-      const isRefused = depth === 0 && status === "queued" && isRefusedBeginning(error);
-      if (!isLost && isRefused) throw error;
-      // Only the store fails here: nothing more can be written for certain.
-      if (!isLost) conversation.lose(error);
+      if (!isLost) {
+        if (depth === 0 && status === "queued" && isRefusedBeginning(error)) throw error;
+        conversation.lose(error); // only the store fails here: nothing more can be written for certain
+      }
       if (this.task && error instanceof Error) await tellError(this.task, error);
       throw error;
     }
@@ -191,8 +184,8 @@ export class Drive {
     const { caller, isNew = false } = this.#start;
     const { depth, status, sessionId } = this.#record;
     const isChild = depth > 0;
-    const parent =
-      this.#start.parent ?? (isChild ? await openParent(conversation, this.#record) : undefined);
+    let { parent } = this.#start;
+    if (isChild) parent ??= await openParent(conversation, this.#record);
     if (isChild && parent === undefined) return;
     if (parent) this.ancestors = [...parent.ancestors, parent.ref.taskId];
     const executor = await this.#executor(parent);
@@ -212,12 +205,25 @@ export class Drive {
   /** Undefined: the agent of this root is not here, so the task waits for a process that has it. */
   async #executor(parent: TaskRun | undefined): Promise<Executor | undefined> {
     const conversation = this.#conversation;
+    const { childAgents } = conversation.process;
     const record = this.#record;
-    const { settings = conversation.rootSettings(record), agent } = this.#start;
+    const { settings = conversation.rootSettings(record), fail: failure } = this.#start;
     if (parent === undefined) return settings && loopExecutor(settings);
-    const isEnding = this.controller.signal.aborted || this.#start.fail !== undefined;
-    if (isEnding) return endingExecutor(conversation, parent, record);
-    return executorOf(conversation, parent, record, agent);
+    const named = nameOnly(parent.settings, record);
+    if (this.controller.signal.aborted || failure !== undefined) {
+      // The agent does not run, but one that is not of this package is told.
+      const agent = childAgents.get(record.taskId);
+      return agent && !settingsBehind(agent) ? relayExecutor(named, agent) : loopExecutor(named);
+    }
+    try {
+      const agent = this.#start.agent ?? (await conversation.childAgent(parent, record));
+      if (agent === undefined) throw executorLost(); // its parent no longer offers it
+      childAgents.set(record.taskId, agent);
+      const own = settingsBehind(agent);
+      return own ? loopExecutor(own) : relayExecutor(named, agent);
+    } catch (error) {
+      return { settings: named, run: (task) => fail(task, error) };
+    }
   }
 
   async #execute(task: TaskRun, executor: Executor): Promise<void> {
@@ -255,10 +261,8 @@ async function tellError(task: TaskRun, error: Error): Promise<void> {
 
 /** The store refuses to begin a task whose session has an earlier unfinished one, or belongs to another user. */
 export function isRefusedBeginning(error: unknown): boolean {
-  return error instanceof RivuletError && refusals.has(error.code);
+  return error instanceof RivuletError && ["agent_busy", "not_found"].includes(error.code);
 }
-
-const refusals: ReadonlySet<string> = new Set(["agent_busy", "not_found"]);
 
 /** Resolves when a queued task is the first unfinished one of its session, or is cancelled. */
 async function untilFirst(
@@ -306,40 +310,11 @@ interface Executor {
   run(task: TaskRun, input: readonly Message[]): Promise<Ending>;
 }
 
-/** Runs our loop with these settings. */
 function loopExecutor(settings: AgentSettings): Executor {
   return { settings, run: runLoop };
 }
 
-/** Relays an agent that is not of this package. */
 function relayExecutor(settings: AgentSettings, agent: Agent): Executor {
   const run = (task: TaskRun, input: readonly Message[]) => relay(task, agent, input);
   return { settings: { ...settings, hooks: [] }, isRelay: true, run };
-}
-
-/** Ends a child without running its agent; an agent that is not of this package is told. */
-function endingExecutor({ process }: Conversation, parent: TaskRun, record: TaskRecord): Executor {
-  const settings = nameOnly(parent.settings, record);
-  const agent = process.childAgents.get(record.taskId);
-  const isRelayed = agent !== undefined && settingsBehind(agent) === undefined;
-  return isRelayed ? relayExecutor(settings, agent) : loopExecutor(settings);
-}
-
-/** Finds the agent of a child. A child that its parent no longer offers fails. */
-async function executorOf(
-  conversation: Conversation,
-  parent: TaskRun,
-  record: TaskRecord,
-  given: Agent | undefined,
-): Promise<Executor> {
-  const settings = nameOnly(parent.settings, record);
-  try {
-    const agent = given ?? (await conversation.childAgent(parent, record));
-    if (agent === undefined) return { settings, run: (task) => fail(task, executorLost()) };
-    conversation.process.childAgents.set(record.taskId, agent);
-    const own = settingsBehind(agent);
-    return own ? loopExecutor(own) : relayExecutor(settings, agent);
-  } catch (error) {
-    return { settings, run: (task) => fail(task, error) };
-  }
 }

@@ -1,10 +1,10 @@
 import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
+import type { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
-import type { TaskObject } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
@@ -20,7 +20,7 @@ import {
   type Suspended,
 } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
-import { arrived, cancelReason, lateRows } from "../loop/inbox.ts";
+import { arrived, cancelReason, lateRows, reasonText } from "../loop/inbox.ts";
 import { nextStep } from "../loop/next.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
 import { settleCall } from "../loop/settle.ts";
@@ -153,9 +153,8 @@ export async function openParent(
 }
 
 /** Settings that suffice to end a task without running its agent. */
-export function nameOnly(settings: AgentSettings, record: TaskRecord): AgentSettings {
-  const { agentName: name, agentId } = record;
-  return { ...settings, name, agentId };
+export function nameOnly(settings: AgentSettings, { agentName, agentId }: TaskRecord) {
+  return { ...settings, name: agentName, agentId };
 }
 
 /** The place of a child in its parent's output. */
@@ -167,16 +166,10 @@ export function childPlace(parent: TaskRun, callId: string) {
 
 /** The source that a child's events carry. */
 export function sourceOf(record: TaskRecord): Source {
-  return Object.freeze({
-    agentKey: record.agentKey,
-    agentId: record.agentId,
-    agentName: record.agentName,
-    sessionId: record.sessionId,
-    parentSessionId: record.parentSessionId ?? "",
-    taskId: record.taskId,
-    depth: record.depth,
-    path: record.path,
-  });
+  const { agentKey, agentId, agentName, sessionId, parentSessionId = "" } = record;
+  const { taskId, depth, path } = record;
+  const agent = { agentKey, agentId, agentName, sessionId, parentSessionId };
+  return Object.freeze({ ...agent, taskId, depth, path });
 }
 
 /** Writes that a task exists, before it begins. */
@@ -210,8 +203,8 @@ export async function beginTask(
   const late = await lateRows(task);
   onBegin?.(); // what it emits must not be flushed before this commit
   if (task.emitter.isNew) announce(task.emitter, task.record);
-  const identity = { id: task.record.taskId, object: "task" } as const;
-  task.emitter.emit({ type: "task.in_progress", task: { ...identity, status: "in_progress" } });
+  const shown = { id: task.ref.taskId, object: "task", status: "in_progress" } as const;
+  task.emitter.emit({ type: "task.in_progress", task: shown });
   // `preCall` hooks may change the input, so it stays in the record until they have seen it.
   const { input: _, ...record } = task.record;
   const hasHook = task.settings.hooks.some((hook) => hook.preCall);
@@ -230,10 +223,7 @@ export async function beginTask(
 export async function cancelQueued(task: TaskRun, row: Post | undefined): Promise<void> {
   if (task.emitter.isNew) announce(task.emitter, task.record);
   if (row !== undefined) task.claims.set(row.id, untilItEnds);
-  const { signal } = task.controller;
-  const reason = row
-    ? cancelReason(row).message
-    : String((signal.reason as Error)?.message ?? signal.reason);
+  const reason = reasonText(row ? cancelReason(row) : task.controller.signal.reason);
   task.emitter.emit({ type: "task.cancelling", reason });
   await endTask(task, cancelled(task));
 }
@@ -242,21 +232,19 @@ export async function cancelQueued(task: TaskRun, row: Post | undefined): Promis
 export async function resumeTask(task: TaskRun, reason: string, isRelay = false): Promise<void> {
   const rows = await lateRows(task);
   // Text that came with answers belongs to this resume; other words wait for the next reasoning.
-  const late = rows.some(({ post }) => post.taskId === task.ref.taskId && post.kind === "input")
-    ? rows
-    : [];
+  const isText = rows.some(({ post }) => post.taskId === task.ref.taskId && post.kind === "input");
   task.isResting = false;
   const wasLost = task.record.status === "in_progress";
   task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
-  if (wasLost) await recover(task, task.controller.signal, isRelay);
-  await commitStep(task, { ...arrived(task, late), record: { status: "in_progress" } });
+  if (wasLost) await recover(task, isRelay);
+  const late = arrived(task, isText ? rows : []);
+  await commitStep(task, { ...late, record: { status: "in_progress" } });
 }
 
 /** Writes how a task came to rest; the end of a background task is told to its parent in the same commit. */
 export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   const total = await totalOf(task);
   task.isResting = true;
-  const { taskId } = task.ref;
   if (ending.status === "suspended") {
     const { suspension, generateReason, message: result } = ending;
     task.emitter.emit({ type: "task.suspended", ...suspension, generate_reason: generateReason });
@@ -265,13 +253,9 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   }
   const { status } = ending;
   const { usage } = task;
-  const common = {
-    id: taskId,
-    object: "task",
-    completed_at: task.settings.clock.now(),
-    usage,
-  } as const;
-  const { task: shown, record } = status === "failed" ? failure(ending) : outcome(ending);
+  const completed_at = task.settings.clock.now();
+  const common = { id: task.ref.taskId, object: "task", completed_at, usage } as const;
+  const { shown, record } = ending.status === "failed" ? failure(ending.error) : outcome(ending);
   const type = `task.${status}` as const;
   task.emitter.emit({ type, task: { ...common, ...shown, status } } as EventBody);
   await commitStep(task, {
@@ -281,24 +265,18 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   });
 }
 
-/** What the event and the record say about an end. */
-interface Said {
-  readonly task: Partial<TaskObject>;
-  readonly record: Partial<TaskRecord>;
+function failure(thrown: RivuletError) {
+  const error = thrown.toJSON();
+  return { shown: { error }, record: { error } };
 }
 
-function failure({ error }: Extract<Ending, { status: "failed" }>): Said {
-  const shape = { error: error.toJSON() };
-  return { task: shape, record: shape };
-}
-
-function outcome(ending: Exclude<RestingEnding, Suspended>): Said {
+function outcome(ending: Exclude<RestingEnding, Suspended>) {
   const { generateReason, incompleteReason, reason, message: result } = ending;
   // The caller gets the value itself and may do with it what it likes.
   const value = ending.structured && freezePlain(JSON.parse(JSON.stringify(ending.structured)));
   const structured = ending.structured !== undefined && { structured: value as unknown };
   return {
-    task: {
+    shown: {
       generate_reason: generateReason,
       ...structured,
       ...(incompleteReason && { incomplete_details: { reason: incompleteReason } }),
@@ -310,20 +288,14 @@ function outcome(ending: Exclude<RestingEnding, Suspended>): Said {
 }
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
-async function recover(task: TaskRun, signal: AbortSignal, isRelay: boolean): Promise<void> {
+async function recover(task: TaskRun, isRelay: boolean): Promise<void> {
   // A tool that cannot be found now is not run again.
-  await refreshTools(task, signal).catch(() => {});
+  await refreshTools(task).catch(() => {});
   const { task: folded } = await foldTask(task.conversation.store, task.record);
-  const discard = (id: string, index: number) =>
-    task.emitter.emit({
-      type: "task.output_item.discarded",
-      output_index: index,
-      item_id: id,
-      reason: "recovered",
-    });
   for (const [index, item] of (folded?.output ?? []).entries()) {
     const isProvisional = index >= task.record.committedOutput && item.type !== "tool_result";
-    if (isProvisional && item.type !== "discarded") discard(item.id, index);
+    if (isProvisional && item.type !== "discarded")
+      task.emitter.discardItem({ id: item.id, index }, "recovered");
   }
   const next = nextStep(task.messages, task.settings.name);
   const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
@@ -334,7 +306,7 @@ async function recover(task: TaskRun, signal: AbortSignal, isRelay: boolean): Pr
     if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
     if (task.childCalls.has(call.id)) continue;
     if (isRelay || isIdempotent(task, call.name)) {
-      discard(place.id, place.index);
+      task.emitter.discardItem(place, "recovered");
       task.openResults.delete(call.id);
     } else {
       await settleCall(task, call, "interrupted", unknownEffectResult);

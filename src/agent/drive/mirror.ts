@@ -1,9 +1,4 @@
-import type {
-  ApprovalRequested,
-  ApprovalResolved,
-  LogEvent,
-  TaskEvent,
-} from "../../protocol/event.ts";
+import type { ApprovalRequested, LogEvent, TaskEvent } from "../../protocol/event.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import { taskOf } from "../../protocol/select.ts";
@@ -122,8 +117,12 @@ export class Mirror {
         return this.#emit(event);
       case "task.approval.requested":
         return this.request(event, event.call_id);
-      case "task.approval.resolved":
-        return this.#resolve(event);
+      case "task.approval.resolved": {
+        const id = relayedId(event.approval_id);
+        if (this.#approvals.get(id) === false) this.#emit(event);
+        this.#approvals.set(id, true);
+        return;
+      }
       case "task.output_item.added":
         return this.#openItem(event.item);
       case "task.output_item.done":
@@ -222,12 +221,6 @@ export class Mirror {
     this.#emit({ ...body, type: "task.approval.requested", ...call } as EventBody);
   }
 
-  #resolve(event: ApprovalResolved): void {
-    const id = relayedId(event.approval_id);
-    if (this.#approvals.get(id) === false) this.#emit(event);
-    this.#approvals.set(id, true);
-  }
-
   /** Takes over a usage that has grown. The parent's budget counts it. */
   count(usage: Usage | undefined, cost?: Cost): void {
     const task = this.#task;
@@ -292,8 +285,7 @@ export class Mirror {
         void this.#closeItem(place, { type: item.type, id, status });
       else {
         place.isOpen = false;
-        const type = "task.output_item.discarded";
-        emitter.emit({ type, output_index: index, item_id: id, reason: "recovered" });
+        emitter.discardItem(place, "recovered");
       }
     }
     await this.commit();
@@ -304,15 +296,14 @@ export class Mirror {
     const task = this.#task;
     endUnrecorded(task, this.#tree.tree);
     await this.closeTurn();
-    for (const [approval_id, isResolved] of this.#approvals) {
-      const resolved = { approval_id, decision: "cancel" } as const;
-      if (!isResolved) task.emitter.emit({ type: "task.approval.resolved", ...resolved });
-    }
+    const decision = "cancel";
+    for (const [approval_id, isResolved] of this.#approvals)
+      if (!isResolved) task.emitter.emit({ type: "task.approval.resolved", approval_id, decision });
     const step = nextStep(task.messages, task.settings.name);
     if (step.type === "wait" && step.stop) {
       const { approvalId, callId } = step.stop;
-      const answer = { type: "answer", approvalId, callId, decision: "cancel" } as const;
-      await commitStep(task, { messages: [controlMessage(task, answer)] });
+      const answer = controlMessage(task, { type: "answer", approvalId, callId, decision });
+      await commitStep(task, { messages: [answer] });
     }
     for (const call of this.pendingCalls())
       await settleCall(task, call, "interrupted", interruptedResult);
@@ -321,9 +312,8 @@ export class Mirror {
   /** The calls of the task that have no result. */
   pendingCalls(): readonly ToolUseBlock[] {
     const blocks = this.#blocks();
-    const hasResult = (id: string) =>
-      blocks.some((block) => block.type === "tool_result" && block.id === id);
-    return blocks.filter((block) => block.type === "tool_use").filter(({ id }) => !hasResult(id));
+    const results = new Set(blocks.map((block) => block.type === "tool_result" && block.id));
+    return blocks.filter((block) => block.type === "tool_use").filter(({ id }) => !results.has(id));
   }
 
   /** The messages of the task in the transcript of its session. */
@@ -365,10 +355,9 @@ export class Mirror {
   }
 
   #message(id: string, content: readonly Block[]): Message {
-    const { name } = this.#task.settings;
-    const { taskId } = this.#task.ref;
-    const metadata = { taskId, iteration: iterationOf(this.#task) + 1 };
-    return { id, role: "assistant", name, content, metadata };
+    const { settings, ref } = this.#task;
+    const metadata = { taskId: ref.taskId, iteration: iterationOf(this.#task) + 1 };
+    return { id, role: "assistant", name: settings.name, content, metadata };
   }
 }
 

@@ -58,34 +58,24 @@ export class Process {
       if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);
       this.#owned.delete(sessionId);
     };
-    return opening.then(
-      (conversation) => {
-        if (conversation === undefined) forget();
-        else {
-          this.#owned.set(sessionId, conversation);
-          this.failures.delete(sessionId);
-          void conversation.closed.then(forget);
-        }
-        return conversation;
-      },
-      (error: unknown) => {
-        forget();
-        throw error;
-      },
-    );
+    opening.then((conversation) => {
+      if (conversation === undefined) return forget();
+      this.#owned.set(sessionId, conversation);
+      this.failures.delete(sessionId);
+      void conversation.closed.then(forget);
+    }, forget);
+    return opening;
   }
 
   /** Stops all tasks at their last commit and releases their leases, so that another process can continue them. */
   async shutDown(): Promise<void> {
     this.#isClosing = true;
     const opened = await Promise.allSettled(this.#conversations.values());
-    await Promise.all(
-      opened.map(async (result) => {
-        if (result.status === "rejected" || result.value === undefined) return;
-        result.value.lose(shuttingDown());
-        await result.value.closed;
-      }),
+    const open = opened.flatMap((result) =>
+      result.status === "fulfilled" && result.value ? [result.value] : [],
     );
+    for (const conversation of open) conversation.lose(shuttingDown());
+    await Promise.all(open.map(({ closed }) => closed));
   }
 }
 
@@ -100,9 +90,7 @@ const processes = new WeakMap<Store, Process>();
 
 /** This process on a store. */
 export function processOf(store: Store): Process {
-  const known = processes.get(store);
-  if (known) return known;
-  const process = new Process(store);
+  const process = processes.get(store) ?? new Process(store);
   processes.set(store, process);
   return process;
 }

@@ -14,14 +14,12 @@ import { stopDenied } from "../base/prompts.ts";
 import { patienceOf, untilCancelled } from "../base/time.ts";
 import type { Ending, RestingEnding } from "../loop/ending.ts";
 import { cancelled, completed, executorLost, incomplete, suspended } from "../loop/ending.ts";
-import { takeInbox } from "../loop/inbox.ts";
+import { reasonText, takeInbox } from "../loop/inbox.ts";
 import { cancel, fail } from "../loop/loop.ts";
 import { isVisible, nextStep, stopCallId } from "../loop/next.ts";
-import type { TaskRun } from "../loop/task-run.ts";
-import { commitStep, controlMessage } from "../loop/task-run.ts";
+import { commitStep, controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { jsonOf } from "../tool/result.ts";
 import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
-import { reasonText } from "./cancel.ts";
 import { Mirror, relayedId } from "./mirror.ts";
 
 /**
@@ -296,13 +294,11 @@ class Relay {
       ...(expiresAt !== undefined && { expiresAt }),
       edited: { name, input },
     };
-    const { metadata, ...stored } = controlMessage(this.#task, block);
-    const relayed = approval && {
-      approvalId: id,
-      taskId: approval.taskId,
-      rootTaskId: approval.rootTaskId,
-    };
-    return [{ ...stored, metadata: { ...metadata, ...(relayed && { relayed }) } }];
+    const stored = controlMessage(this.#task, block);
+    if (approval === undefined) return [stored];
+    const { taskId, rootTaskId } = approval;
+    const relayed = { approvalId: id, taskId, rootTaskId };
+    return [{ ...stored, metadata: { ...stored.metadata, relayed } }];
   }
 }
 

@@ -5,10 +5,11 @@ import { userMessage } from "../../protocol/message.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { memoryStore } from "../../store/index.ts";
 import { ManualClock, type Script, scriptedModel } from "../../testing/index.ts";
+import { commitOnce, record } from "../../testing/store-contract/samples.ts";
 import { settingsOf } from "../loop/settings.ts";
 import { rootRecord } from "./lifecycle.ts";
 import { processOf } from "./process.ts";
-import { untilRest } from "./rest.ts";
+import { taskReached, untilRest } from "./rest.ts";
 
 const conversation = "s";
 const leaseMs = 10_000;
@@ -288,5 +289,34 @@ describe("a follower", () => {
     const tasks = [{ ...record, status: "cancelled" as const }];
     await shared.commit({ lease, log: taskId, tasks });
     expect(await following).toEqual({ record: tasks[0] });
+  });
+});
+
+describe("taskReached", () => {
+  const isDone = ({ status }: TaskRecord) => status === "completed";
+  const never = new AbortController().signal;
+
+  it("waits until a task is as wanted", async () => {
+    const store = memoryStore();
+    await commitOnce(store, { tasks: [record()] });
+    const reached = vi.fn();
+    const waiting = taskReached(store, "task_1", isDone, never).then(reached);
+    await commitOnce(store, { tasks: [record({ committedOutput: 1 })] });
+    expect(reached).not.toHaveBeenCalled();
+    await commitOnce(store, { tasks: [record({ status: "completed" })] });
+    await waiting;
+  });
+
+  it("ends when there is no such task, when it is aborted, and with what the store throws", async () => {
+    const store = memoryStore();
+    await taskReached(store, "none", isDone, never);
+    await commitOnce(store, { tasks: [record()] });
+    const stop = new AbortController();
+    const waiting = taskReached(store, "task_1", isDone, stop.signal);
+    stop.abort();
+    await waiting;
+    const other = taskReached(store, "task_1", isDone, never);
+    await store.close();
+    await expect(other).rejects.toThrow();
   });
 });

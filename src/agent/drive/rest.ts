@@ -1,6 +1,6 @@
 import type { WaitReason } from "../../protocol/agent.ts";
 import { notFound, RivuletError } from "../../protocol/error.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
+import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
@@ -70,9 +70,8 @@ export async function untilRest(process: Process, following: Following): Promise
       const owner = await ensureOwner(process, following, workload);
       if (owner === undefined) {
         entries += 1;
-        if (entries === 1) continue;
         // This process could take the lease but not move the task: the next try waits, whatever wakes it.
-        await clock.sleep(pollMs);
+        if (entries > 1) await clock.sleep(pollMs);
         continue;
       }
       entries = 0;
@@ -84,6 +83,31 @@ export async function untilRest(process: Process, following: Following): Promise
     }
   } finally {
     for (const stop of unwatch) stop();
+  }
+}
+
+/** Resolves when a task's record is as wanted, when there is none any more, or when the waiting is aborted. */
+export async function taskReached(
+  store: Store,
+  taskId: string,
+  isReached: (record: TaskRecord) => boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onAbort = () => resolve();
+  const look = () =>
+    void store.task(taskId).then((record) => {
+      if (record === undefined || isReached(record)) resolve();
+    }, reject);
+  const unwatch = store.watch({ task: taskId }, look);
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  else look();
+  try {
+    await promise;
+  } finally {
+    unwatch();
+    signal.removeEventListener("abort", onAbort);
   }
 }
 

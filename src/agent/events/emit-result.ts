@@ -23,7 +23,7 @@ const maxProgressCharacters = 4_000;
 /** Emits the result item of one call while its tool runs: text, images with previews, files and progress. */
 export class ResultEmitter {
   readonly #emitter: TaskEmitter;
-  #place: ItemPlace;
+  place: ItemPlace;
   readonly #callId: string;
   readonly #reserve: (() => number) | undefined;
   #referenceId: number | undefined;
@@ -41,7 +41,7 @@ export class ResultEmitter {
   /** `reserve` returns the reference number of a citable result; streamed blocks carry it from the start. */
   constructor(emitter: TaskEmitter, place: ItemPlace, callId: string, reserve?: () => number) {
     this.#emitter = emitter;
-    this.#place = place;
+    this.place = place;
     this.#callId = callId;
     this.#reserve = reserve;
     this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
@@ -49,16 +49,10 @@ export class ResultEmitter {
     this.#repeated = new RepeatedOutput(this.#blocks);
   }
 
-  get place(): ItemPlace {
-    return this.#place;
-  }
-
-  /** The reference number on the streamed blocks. */
   get referenceId(): number | undefined {
     return this.#referenceId;
   }
 
-  /** True when this emitter has streamed any block. */
   get hasStreamed(): boolean {
     return this.#blocks.length > this.#earlierCount;
   }
@@ -75,16 +69,16 @@ export class ResultEmitter {
     if (block.type === "image" && (partial || this.#openBlock === "image")) {
       this.#addPreview(block);
       if (!partial) this.#closeBlock();
-    } else this.#addBlock(block);
+    } else {
+      this.#closeBlock();
+      this.#pushBlock(this.#withReference(block));
+    }
   }
 
   /** Discards the item and continues in a new one; the reference number stays. */
   startOver(open: () => ItemPlace): void {
-    const { id, index } = this.#place;
-    const reason = "tool_retry";
-    const type = "task.output_item.discarded";
-    this.#emitter.emit({ type, output_index: index, item_id: id, reason });
-    this.#place = open();
+    this.#emitter.discardItem(this.place, "tool_retry");
+    this.place = open();
     this.#blocks = [];
     this.#earlierCount = 0;
     this.#repeated = new RepeatedOutput([]);
@@ -122,9 +116,7 @@ export class ResultEmitter {
     for (const displayed of display) {
       // A task block is the place of the child that this call started, and of no other task.
       if (displayed.type === "task" && displayed.task_id !== this.#callId) continue;
-      const block = withReference(this.#emitter.storeBytes(displayed), referenceId);
-      this.#emitter.block(this.place, this.#blocks.length, block);
-      this.#blocks.push(block);
+      this.#pushBlock(withReference(this.#emitter.storeBytes(displayed), referenceId));
     }
     const done = { type: "tool_result", id: this.place.id, call_id: this.#callId, status } as const;
     this.#emitter.closeItem(this.place, {
@@ -160,9 +152,7 @@ export class ResultEmitter {
     this.#emitter.textDelta(this.place, index, delta);
   }
 
-  #addBlock(unnumbered: WireBlock): void {
-    this.#closeBlock();
-    const block = this.#withReference(unnumbered);
+  #pushBlock(block: WireBlock): void {
     this.#emitter.block(this.place, this.#blocks.length, block);
     this.#blocks.push(block);
   }

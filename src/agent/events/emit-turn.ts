@@ -1,8 +1,7 @@
 import type { ReasoningChunk } from "../../protocol/hook.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, MediaBlock } from "../../protocol/message.ts";
-import type { ReferenceLookup } from "../../protocol/reference-parser.ts";
-import { ReferenceParser } from "../../protocol/reference-parser.ts";
+import { type ReferenceLookup, ReferenceParser } from "../../protocol/reference-parser.ts";
 import type {
   Annotation,
   DiscardReason,
@@ -14,11 +13,10 @@ import type { TurnPart, TurnSink, TurnSource } from "../model/turn.ts";
 import { toWireBlock } from "../tool/result.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 
-/** An item of this turn. */
 interface TurnItem {
   readonly kind: "message" | "reasoning" | "tool_call";
   readonly place: ItemPlace;
-  readonly call?: { readonly id: string; readonly name: string; readonly providerCallId?: string };
+  readonly call?: { readonly id: string; readonly name: string };
   readonly blocks: WireBlock[];
   readonly summary: SummaryEntry[];
   openParts: number;
@@ -151,7 +149,7 @@ export class TurnEmitter implements TurnSink {
   }
 
   discard(reason: DiscardReason): void {
-    for (const item of this.#items) this.#discardItem(item, reason);
+    for (const { place } of this.#items) this.#options.emitter.discardItem(place, reason);
     if (this.#items.length > 0) this.#options.onChunk?.({ type: "retracted" });
     this.#items.length = 0;
     this.#earlySources = [];
@@ -160,16 +158,17 @@ export class TurnEmitter implements TurnSink {
 
   /** Emits blocks that did not stream. */
   showWhole(content: readonly Block[]): void {
+    const show = (part: TurnPart, text: string) => {
+      this.open(part);
+      this.delta(part.key, text);
+      this.close(part.key, text);
+    };
     for (const [key, block] of content.entries()) {
-      if (block.type === "text" || block.type === "thinking") {
-        this.open({ key, kind: block.type });
-        this.delta(key, block.text);
-        this.close(key, block.text);
-      } else if (block.type === "tool_use") {
-        const streamed = block.raw ?? JSON.stringify(block.input);
-        this.open({ key, kind: "call", callId: block.id, name: block.name });
-        this.delta(key, streamed);
-        this.close(key, streamed);
+      if (block.type === "text" || block.type === "thinking")
+        show({ key, kind: block.type }, block.text);
+      else if (block.type === "tool_use") {
+        const part = { key, kind: "call", callId: block.id, name: block.name } as const;
+        show(part, block.raw ?? JSON.stringify(block.input));
       } else if ("source" in block) this.block(block);
     }
     this.end("completed");
@@ -178,7 +177,7 @@ export class TurnEmitter implements TurnSink {
   /** Discards every call, because no call of an interrupted turn may run. */
   discardCalls(): void {
     for (const item of this.#items.filter(({ kind }) => kind === "tool_call")) {
-      this.#discardItem(item, "recovered");
+      this.#options.emitter.discardItem(item.place, "recovered");
       item.isClosed = true;
       for (const [key, part] of this.#parts) if (part.item === item) this.#parts.delete(key);
     }
@@ -200,11 +199,6 @@ export class TurnEmitter implements TurnSink {
   /** Closes the open items whose parts are closed. */
   end(status: ItemStatus): void {
     for (const item of this.#items) this.#closeItem(item, status);
-  }
-
-  #discardItem({ place }: TurnItem, reason: DiscardReason): void {
-    const at = { output_index: place.index, item_id: place.id };
-    this.#options.emitter.emit({ type: "task.output_item.discarded", ...at, reason });
   }
 
   /** Emits a delta that contains no citation. */
@@ -238,36 +232,34 @@ export class TurnEmitter implements TurnSink {
 
   #emitText(part: OpenPart, parsed: { text: string; annotations: readonly Annotation[] }): void {
     const { emitter } = this.#options;
-    const { item, index } = part;
     if (parsed.text !== "") this.#emitPlain(part, parsed.text);
     for (const annotation of parsed.annotations) {
-      const at = { ...placeOf(item), block_index: index };
+      const at = { ...placeOf(part.item), block_index: part.index };
       const annotation_index = part.annotations.push(annotation) - 1;
       emitter.emit({ type: "task.text.annotation.added", ...at, annotation_index, annotation });
     }
   }
 
   #itemFor(part: TurnPart): TurnItem {
-    const kind = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
     const last = this.#items.at(-1);
-    const itemKind = kind[part.kind];
-    if (last && last.kind === itemKind && itemKind !== "tool_call") return last;
-    if (last && last.openParts === 0) this.#closeItem(last, "completed");
-    const item = this.#newItem(itemKind, part);
+    const kind = itemKind[part.kind];
+    if (last?.kind === kind && kind !== "tool_call") return last;
+    if (last?.openParts === 0) this.#closeItem(last, "completed");
+    const item = this.#newItem(kind, part);
     this.#items.push(item);
     for (const source of this.#earlySources) this.#emitSource(item, source);
     this.#earlySources = [];
     return item;
   }
 
-  #emitSource({ place }: TurnItem, { id, url, title, mediaType }: TurnSource): void {
+  #emitSource(item: TurnItem, { id, url, title, mediaType }: TurnSource): void {
     const reference = {
       id: id.slice(0, 128) || "source",
       ...(url !== undefined && { url }),
       ...(title !== undefined && { title }),
       ...(mediaType !== undefined && { mime_type: mediaType }),
     };
-    const at = { item_id: place.id, output_index: place.index };
+    const at = placeOf(item);
     this.#options.emitter.emit({ type: "task.reference.added", ...at, reference });
   }
 
@@ -276,19 +268,13 @@ export class TurnEmitter implements TurnSink {
     const status = "in_progress";
     const common = { kind, blocks: [], summary: [], openParts: 0, isClosed: false, arguments: "" };
     if (kind === "reasoning") {
-      const id = ids.next("rs");
-      return {
-        ...common,
-        place: emitter.addItem({ type: kind, id, status, message_id, summary: [] }),
-      };
+      const item = { type: kind, id: ids.next("rs"), status, message_id, summary: [] } as const;
+      return { ...common, place: emitter.addItem(item) };
     }
     if (kind === "message") {
-      const id = ids.next("msg");
-      const item = { type: kind, id, status, message_id, role: "assistant" } as const;
-      return {
-        ...common,
-        place: emitter.addItem({ ...item, block_list: [], ...(purpose && { purpose }) }),
-      };
+      const item = { type: kind, id: ids.next("msg"), status, message_id } as const;
+      const body = { role: "assistant", block_list: [], ...(purpose && { purpose }) } as const;
+      return { ...common, place: emitter.addItem({ ...item, ...body }) };
     }
     const { callId, name, providerCallId } = part as TurnPart & { kind: "call" };
     const place = emitter.addItem({
@@ -301,11 +287,7 @@ export class TurnEmitter implements TurnSink {
       arguments: "",
       ...(providerCallId !== undefined && { provider_call_id: providerCallId }),
     });
-    return {
-      ...common,
-      place,
-      call: { id: callId, name, ...(providerCallId && { providerCallId }) },
-    };
+    return { ...common, place, call: { id: callId, name } };
   }
 
   #closeItem(item: TurnItem, status: ItemStatus): void {
@@ -331,6 +313,8 @@ export class TurnEmitter implements TurnSink {
     }
   }
 }
+
+const itemKind = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
 
 function placeOf({ place }: TurnItem) {
   return { item_id: place.id, output_index: place.index };

@@ -2,7 +2,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { LogEvent } from "../../protocol/event.ts";
 import type { Source } from "../../protocol/source.ts";
-import type { Item, ItemChange, WireBlock } from "../../protocol/task.ts";
+import type { DiscardReason, Item, ItemChange, WireBlock } from "../../protocol/task.ts";
 import { coarseNow } from "../base/time.ts";
 import type { LogWriter } from "./log-writer.ts";
 
@@ -69,7 +69,6 @@ export class TaskEmitter {
     this.#outputIndex = start.outputIndex;
   }
 
-  /** The number of items that the task's output has. */
   get outputLength(): number {
     return this.#outputIndex;
   }
@@ -158,6 +157,11 @@ export class TaskEmitter {
     this.emit({ type: "task.output_item.done", output_index: place.index, item });
   }
 
+  discardItem({ id, index }: ItemPlace, reason: DiscardReason): void {
+    const at = { output_index: index, item_id: id };
+    this.emit({ type: "task.output_item.discarded", ...at, reason });
+  }
+
   /** Stores the bytes of a long data URL, to be written before the next events, and returns a block that names them. */
   storeBytes(block: WireBlock): WireBlock {
     const url = block.type === "image" ? block.image_url.url : "url" in block ? block.url : "";
@@ -165,17 +169,14 @@ export class TaskEmitter {
     if (comma < 0) return block;
     const [mime_type = "", ...parameters] = url.slice("data:".length, comma).split(";");
     const body = url.slice(comma + 1);
-    const isBase64 = parameters.includes("base64");
-    const bytes = Buffer.from(
-      isBase64 ? body : decodeURIComponent(body),
-      isBase64 ? "base64" : "utf8",
-    );
+    const bytes = parameters.includes("base64")
+      ? Buffer.from(body, "base64")
+      : Buffer.from(decodeURIComponent(body));
     const blob = this.#log.addBlob(this.taskId, bytes);
     const named = block.type === "image" ? { image_url: { url: blob } } : { url: blob };
     return { ...(mime_type !== "" && { mime_type }), ...block, ...named } as WireBlock;
   }
 
-  /** Emits a whole block. */
   block(place: ItemPlace, blockIndex: number, block: WireBlock): void {
     const at = { item_id: place.id, output_index: place.index, block_index: blockIndex };
     if (block.type === "text") this.emit({ type: "task.text.done", ...at, item: block });

@@ -115,7 +115,6 @@ export class LogWriter {
 export interface LogReader {
   /** Reports that the reader has read more, so that a waiting writer checks for room. */
   moved(): void;
-  /** Ends the reader. */
   leave(): void;
 }
 
@@ -149,9 +148,8 @@ function readersOf(memory: StoreMemory, log: string): Readers {
 
 /** Removes the entry of a log that has no readers. */
 function removeIfUnused(memory: StoreMemory, log: string): void {
-  const readers = readersOf(memory, log);
-  if (readers.positions.size + readers.waiting.size > 0 || readers.trim !== undefined) return;
-  logsOf.get(memory)?.delete(log);
+  const { positions, waiting, trim } = readersOf(memory, log);
+  if (positions.size + waiting.size === 0 && !trim) logsOf.get(memory)?.delete(log);
 }
 
 /**
@@ -199,7 +197,10 @@ export function logRoom(store: Store, log: string): LogRoom | undefined {
         const readers = readersOf(memory, log);
         const isRead = [...readers.positions].every((position) => position() >= through);
         if (!isRead) {
-          await nextMove(readers);
+          const { promise, resolve } = Promise.withResolvers<void>();
+          readers.waiting.add(resolve);
+          await promise;
+          readers.waiting.delete(resolve);
           continue;
         }
         readers.trim = trimLog(store, log, through);
@@ -210,10 +211,4 @@ export function logRoom(store: Store, log: string): LogRoom | undefined {
       }
     },
   };
-}
-
-function nextMove({ waiting }: Readers): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  waiting.add(resolve);
-  return promise.finally(() => waiting.delete(resolve));
 }

@@ -10,6 +10,7 @@ import { noUsage } from "../../protocol/select.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
 import { freezePlain } from "../base/plain.ts";
+import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
@@ -82,8 +83,7 @@ export function incomplete(task: Spoken, reason: IncompleteReason): RestingEndin
 
 /** The task was cancelled. */
 export function cancelled(task: TaskRun): RestingEnding {
-  const why = task.controller.signal.reason as unknown;
-  const reason = why instanceof Error ? why.message : String(why ?? "cancelled");
+  const reason = reasonText(task.controller.signal.reason);
   return { status: "cancelled", generateReason: "interrupted", message: lastReply(task), reason };
 }
 

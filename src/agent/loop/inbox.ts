@@ -176,3 +176,8 @@ export function cancelReason({ message }: Post): Error {
   const block = message?.content?.[0];
   return new Error(block?.type === "text" && block.text ? String(block.text) : "cancelled");
 }
+
+/** The reason of a cancel, as it is stored and shown. */
+export function reasonText(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason ?? "cancelled");
+}

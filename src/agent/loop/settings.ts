@@ -134,3 +134,8 @@ export const settingsKey = Symbol("settings");
 export function settingsBehind(agent: Agent): AgentSettings | undefined {
   return (agent as { readonly [settingsKey]?: AgentSettings })[settingsKey];
 }
+
+/** The name that an agent's messages carry. */
+export function nameOf(agent: Agent): string {
+  return settingsBehind(agent)?.name ?? agent.name;
+}

@@ -48,9 +48,7 @@ export function agentEventsOf(
   settings: AgentSettings,
   options: StreamOptions<StandardSchema | undefined>,
 ): AsyncIterable<AgentEvent> {
-  return {
-    [Symbol.asyncIterator]: () => iterate(run, settings.name, options),
-  };
+  return { [Symbol.asyncIterator]: () => iterate(run, settings.name, options) };
 }
 
 function iterate(
@@ -243,7 +241,7 @@ export class AgentEventView {
       if (!isResult) continue;
       const [first] = childrenOf(this.#tree.tree, taskId, index);
       const child = this.#tree.task(item.child_task_id ?? first?.id ?? "");
-      if (child !== undefined) this.#addChild(task, child, "started", out);
+      this.#addChild(task, child, "started", out);
       if (child !== undefined) this.#addSnapshot(child.id, out);
       if (!isOpen(item)) this.#addToolResult(task, item, out);
     }
@@ -272,13 +270,8 @@ export class AgentEventView {
 
   #chunk(task: Task, item: Item, said: string): AgentEvent | undefined {
     if (item.type === "tool_result") {
-      const fields = this.#resultFields(
-        task,
-        item,
-        [{ type: "text", text: said }],
-        "success",
-        said,
-      );
+      const output = [{ type: "text", text: said } as const];
+      const fields = this.#resultFields(task, item, output, "success", said);
       return { type: "tool_result", last: false, ...fields, state: "running" };
     }
     if (item.type === "tool_call") return { ...this.#callFields(task, item), last: false };
@@ -378,7 +371,6 @@ export class AgentEventView {
     return { type: turnType(items), last, text, thinking: thoughts.join(""), message };
   }
 
-  /** The items of the current turn up to index `end`. */
   #turnItems(task: Task, end: number): readonly TurnItem[] {
     return task.output.slice(this.#turnStarts.get(task.id) ?? 0, end).filter(isOfTurn);
   }

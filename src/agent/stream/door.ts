@@ -16,13 +16,12 @@ import {
   checkAgent,
   checkOutput,
   denyAll,
-  inputRows,
   matchAnswers,
   refusalOf,
   sessionSuspended,
   withLimits,
 } from "../drive/answers.ts";
-import { cancelRow, postCancel, reasonText } from "../drive/cancel.ts";
+import { cancelRow, postCancel } from "../drive/cancel.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import type { Drive } from "../drive/drive.ts";
 import { rootRecord } from "../drive/lifecycle.ts";
@@ -31,7 +30,7 @@ import { type Process, processOf } from "../drive/process.ts";
 import { type Rest, untilRest } from "../drive/rest.ts";
 import { readEnding, refOf, replyOf } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
-import { isControl } from "../loop/inbox.ts";
+import { isControl, reasonText } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
@@ -73,8 +72,7 @@ export function openDoor(
         hint: "Pass answers and results to `call`. Nothing was stored.",
       });
     }
-    const session = await sessionOf(call, read);
-    return enterSession(observes ? Object.assign(call, { observes }) : call, read, session);
+    return enterSession(observes ? Object.assign(call, { observes }) : call, read);
   });
 }
 
@@ -275,35 +273,20 @@ export async function cancelTask(
   );
 }
 
-/** The session of a call. */
-interface CallSession {
-  readonly sessionId: string;
-  /** False: the session has no task. */
-  readonly exists: boolean;
-}
-
-/** Answers name their tasks, so they find their session by themselves. */
-async function sessionOf(
-  { settings, options }: Call,
-  { answers }: ReadInput,
-): Promise<CallSession> {
+/** The session of a call, and whether it has a task. Answers name their tasks, so they find their session themselves. */
+async function sessionOf({ settings, options }: Call, { answers: [answer] }: ReadInput) {
   const { store, ids } = settings;
   const { sessionId, userId } = options;
-  if (sessionId !== undefined) {
+  if (sessionId !== undefined)
     return { sessionId, exists: await hasSession(store, sessionId, userId) };
-  }
-  const [answer] = answers;
   const root = answer && (await store.task(answer.rootTaskId));
   if (root && root.userId === userId) return { sessionId: root.sessionId, exists: true };
   return { sessionId: ids.next("sess"), exists: false };
 }
 
-async function enterSession(
-  call: Call,
-  read: ReadInput,
-  { sessionId, exists }: CallSession,
-): Promise<Entered> {
+async function enterSession(call: Call, read: ReadInput): Promise<Entered> {
   const { settings, options } = call;
+  const { sessionId, exists } = await sessionOf(call, read);
   const { store, ids } = settings;
   const hasAnswers = read.answers.length > 0 || read.results.size > 0;
   const isText = read.messages.length > 0;
@@ -319,10 +302,9 @@ async function enterSession(
   const held = waiting.filter(({ record }) => root && workload.topId(record) === root.taskId);
   const holding = new Set(isText ? held.map(({ record }) => record.taskId) : []);
   const { onSuspended = "fail" } = options;
-  const now = settings.clock.now();
   const isResume = !isText && !hasAnswers && (root === undefined || root.status === "suspended");
   const given = isResume ? { ...read, answers: approveStops(root ? held : waiting) } : read;
-  const answers = matchAnswers(given, waiting, { holding, onSuspended, now });
+  const answers = matchAnswers(given, waiting, holding, onSuspended, settings.clock.now());
   const rows = answerRows(ids, answers, waiting);
   const answered = rows.flatMap((row) => workload.target(row) ?? []);
   for (const { rootTaskId } of answered) {
@@ -357,13 +339,20 @@ async function continueTask(
 ): Promise<Entered> {
   const { settings, options, stop } = call;
   const { store, ids } = settings;
-  if (record.depth === 0) checkAgent(settings.name, record);
+  const { taskId, rootTaskId, depth } = record;
+  if (depth === 0) checkAgent(settings.name, record);
   checkOutput(options.output, record);
-  if (read.messages.some(isHistory)) throw historyInBetween(record);
+  // Past assistant messages would hide the open calls of an unfinished task.
+  if (read.messages.some(isHistory))
+    throw new RivuletError("invalid_input", `Task ${taskId} of this session has not ended.`, {
+      hint: "Pass messages of role assistant or tool only to a new task. Nothing has changed.",
+    });
   const text = await storedInput(read.messages, record, settings, stop);
-  const after = await store.last(record.rootTaskId);
-  if (record.depth === 0) register(call, record);
-  const all = withLimits([...rows, ...inputRows(ids, text, record)], options.budget);
+  const after = await store.last(rootTaskId);
+  if (depth === 0) register(call, record);
+  const input = { kind: "input", ...refOf(record) } as const;
+  const posts = text.map((message) => ({ id: ids.next("post"), ...input, message }));
+  const all = withLimits([...rows, ...posts], options.budget);
   return { record, conversation, after, refused: await post(call, conversation, all) };
 }
 
@@ -481,13 +470,6 @@ async function untilChange(
 /** Whether a call has values and functions that only this process can use. */
 function isLive({ context, hooks }: CallOptions): boolean {
   return context !== undefined || hooks !== undefined;
-}
-
-/** Past assistant messages would hide the open calls of an unfinished task. */
-function historyInBetween({ taskId }: TaskRecord): RivuletError {
-  return new RivuletError("invalid_input", `Task ${taskId} of this session has not ended.`, {
-    hint: "Pass messages of role assistant or tool only to a new task. Nothing has changed.",
-  });
 }
 
 function busy(sessionId: string): RivuletError {

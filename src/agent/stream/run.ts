@@ -54,10 +54,9 @@ export class TaskHandle<O> implements Run<O> {
 
   async steer(message: string | Message): Promise<void> {
     const { store, ids } = this.#settings;
-    const steering = readSteering(message, ids);
-    const { taskId, sessionId, rootTaskId } = await this.task;
-    const row = { kind: "hint", sessionId, rootTaskId, taskId, message: steering } as const;
-    await store.post([{ id: ids.next("post"), ...row }]);
+    const row = { kind: "hint", message: readSteering(message, ids) } as const;
+    const ref = await this.task;
+    await store.post([{ id: ids.next("post"), ...row, ...ref }]);
   }
 
   async settled(): Promise<void> {
@@ -106,15 +105,5 @@ export class TaskHandle<O> implements Run<O> {
 
 /** Whether a task has ended with this event. A suspension is no end: an answer may be posted already. */
 function isEnd(event: TaskEvent): boolean {
-  switch (event.type) {
-    case "task.completed":
-    case "task.failed":
-    case "task.cancelled":
-    case "task.incomplete":
-      return true;
-    case "task.snapshot":
-      return isTerminal(event.task.status);
-    default:
-      return false;
-  }
+  return "task" in event && isTerminal(event.task.status);
 }

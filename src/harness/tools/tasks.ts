@@ -1,4 +1,4 @@
-import { taskReached } from "../../agent/drive/task-reached.ts";
+import { taskReached } from "../../agent/drive/rest.ts";
 import { childReport, outcomeOf, standing } from "../../agent/loop/child-outcome.ts";
 import type { TaskRun } from "../../agent/loop/task-run.ts";
 import { taskBehind } from "../../agent/loop/tool-context.ts";
