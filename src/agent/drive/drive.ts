@@ -208,19 +208,20 @@ export class Drive {
     const { childAgents } = conversation.process;
     const record = this.#record;
     const { settings = conversation.rootSettings(record), fail: failure } = this.#start;
-    if (parent === undefined) return settings && loopExecutor(settings);
+    if (parent === undefined) return settings && { settings, run: runLoop };
     const named = nameOnly(parent.settings, record);
     if (this.controller.signal.aborted || failure !== undefined) {
       // The agent does not run, but one that is not of this package is told.
       const agent = childAgents.get(record.taskId);
-      return agent && !settingsBehind(agent) ? relayExecutor(named, agent) : loopExecutor(named);
+      const isOther = agent !== undefined && settingsBehind(agent) === undefined;
+      return isOther ? relayExecutor(named, agent) : { settings: named, run: runLoop };
     }
     try {
       const agent = this.#start.agent ?? (await conversation.childAgent(parent, record));
       if (agent === undefined) throw executorLost(); // its parent no longer offers it
       childAgents.set(record.taskId, agent);
       const own = settingsBehind(agent);
-      return own ? loopExecutor(own) : relayExecutor(named, agent);
+      return own ? { settings: own, run: runLoop } : relayExecutor(named, agent);
     } catch (error) {
       return { settings: named, run: (task) => fail(task, error) };
     }
@@ -308,10 +309,6 @@ interface Executor {
   /** True: the calls of the task are run by another agent. */
   readonly isRelay?: true;
   run(task: TaskRun, input: readonly Message[]): Promise<Ending>;
-}
-
-function loopExecutor(settings: AgentSettings): Executor {
-  return { settings, run: runLoop };
 }
 
 function relayExecutor(settings: AgentSettings, agent: Agent): Executor {

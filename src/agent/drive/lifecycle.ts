@@ -9,7 +9,7 @@ import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
 import { type EventBody, TaskEmitter } from "../events/emit.ts";
-import { type FoldedTask, foldTask } from "../events/fold-log.ts";
+import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf, referencesIn } from "../loop/child-outcome.ts";
 import {
   cancelled,
@@ -40,7 +40,7 @@ import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import type { Conversation } from "./conversation.ts";
 
-const emptyFold: FoldedTask = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
+const emptyFold = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
 
 /** A task to open. */
 interface OpenTask {

@@ -7,7 +7,7 @@ import type { Cost, Item, ItemChange, TaskObject, Tree, Usage } from "../../prot
 import { isTerminal } from "../../protocol/task.ts";
 import { isPlainObject } from "../base/plain.ts";
 import { interruptedResult } from "../base/prompts.ts";
-import type { EventBody, ItemPlace } from "../events/emit.ts";
+import { type EventBody, type ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { foldLog } from "../events/fold-log.ts";
 import { blockOf, contentOf, isOfTurn, stateOf } from "../events/item-content.ts";
@@ -370,22 +370,15 @@ function callAbove(tree: Tree, taskId: string, aboveId: string): string | undefi
 
 /** Ends the unfinished descendants of a relayed agent, which have no record, the deepest first. */
 export function endUnrecorded({ ref, log, settings }: TaskRun, tree: Tree): void {
-  const created_at = settings.clock.now();
+  const { clock } = settings;
   for (const { id, status, source, appliedSeq, output } of Object.values(tree.tasks).reverse()) {
     if (isTerminal(status) || callAbove(tree, id, ref.taskId) === undefined) continue;
-    let task_seq = appliedSeq;
-    const append = (body: EventBody) => {
-      task_seq += 1;
-      const envelope = { task_id: id, sequence_number: -1, task_seq, created_at, source };
-      log.append({ ...body, ...envelope } as LogEvent);
-    };
-    for (const [output_index, item] of output.entries()) {
-      const discarded = { output_index, item_id: item.id, reason: "recovered" } as const;
-      if (item.status === "in_progress")
-        append({ type: "task.output_item.discarded", ...discarded });
-    }
-    const ended = { id, object: "task", status: "cancelled", completed_at: created_at } as const;
-    append({ type: "task.cancelled", task: ended });
+    const start = { taskSeq: appliedSeq + 1, outputIndex: output.length };
+    const emitter = new TaskEmitter(id, log, source as Source | undefined, clock, start);
+    for (const [index, item] of output.entries())
+      if (item.status === "in_progress") emitter.discardItem({ id: item.id, index }, "recovered");
+    const ended = { object: "task", status: "cancelled", completed_at: clock.now() } as const;
+    emitter.emit({ type: "task.cancelled", task: { id, ...ended } });
   }
 }
 

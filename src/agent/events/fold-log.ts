@@ -8,17 +8,11 @@ import { type Used, usedBy } from "../base/budget.ts";
 
 const pageSize = 1_000;
 
-/** A task's state according to its log, and the usage of its subtree. */
-export interface FoldedTask {
-  readonly task: Task | undefined;
-  readonly used: Used;
-}
-
-/** Folds the log of a root task; snapshots replace a trimmed beginning. */
+/** A task's state according to its log, and the usage of its subtree; snapshots replace a trimmed beginning. */
 export async function foldTask(
   store: Store,
   { taskId, rootTaskId }: { readonly taskId: string; readonly rootTaskId: string },
-): Promise<FoldedTask> {
+): Promise<{ readonly task: Task | undefined; readonly used: Used }> {
   const modelCalls = new Map<string, number>();
   const { tree } = await foldLog(store, rootTaskId, ({ type, task_id = "" }) => {
     if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
@@ -26,7 +20,7 @@ export async function foldTask(
   return { task: taskOf(tree, taskId), used: usedBy(tree, taskId, modelCalls) };
 }
 
-/** The same for all tasks of the log. */
+/** Folds the log of a root task. */
 export async function foldLog(
   store: Store,
   rootTaskId: string,
