@@ -80,6 +80,8 @@ export function reasonOf(thrown: unknown): string {
     if (typeof thrown === "object" && thrown !== null) {
       const { message, name } = thrown as { message?: unknown; name?: unknown };
       if (typeof message === "string" && message !== "") return message;
+      // An error class that sets no name inherits "Error", which says less than its own.
+      if (name === "Error") return thrown.constructor.name;
       return typeof name === "string" && name !== "" ? name : JSON.stringify(thrown);
     }
     return typeof thrown === "string" && thrown !== "" ? thrown : `${String(thrown)} was thrown`;
