@@ -10,6 +10,7 @@ import type {
   StreamOptions,
 } from "../src/index.ts";
 import * as main from "../src/index.ts";
+import * as protocol from "../src/protocol/index.ts";
 import * as schema from "../src/schema/index.ts";
 import * as testing from "../src/testing/index.ts";
 import { badCalls, type Entry, methodsOf, problemOf } from "./support/bad-input.ts";
@@ -248,7 +249,8 @@ const exports: Readonly<Record<string, Export>> = {
       skip: {
         "0.workspace": "it excludes `filesystem`",
         "0.store": "the default is a file in the working directory; ReActAgent covers it",
-        "0.filesystem": "the default is a directory in the working directory; tested below",
+        "0.filesystem":
+          "undefined is a directory in the working directory; a test below covers the rest",
       },
     },
     made: harness,
@@ -363,7 +365,9 @@ const exports: Readonly<Record<string, Export>> = {
         () => join(directory, "store.db"),
         () => ({ clock: clock() }),
       ),
-      skip: { "0": "any other string is a file in the working directory; tested below" },
+      skip: {
+        "0": "any other string is a file in the working directory; a test below covers the rest",
+      },
     },
     made: () => main.sqliteStore(join(directory, "methods.db")),
     methods: (() => {
@@ -410,6 +414,7 @@ const exports: Readonly<Record<string, Export>> = {
     methods: methods(() => new main.RivuletError("code", "message"), { at: [{}], toJSON: [] }),
     internal: ["toString"],
   },
+  ...protocolExports(),
   "schema.parseEvent": { entry: one(schema.parseEvent, {}) },
   "testing.ManualClock": {
     entry: one((now) => new testing.ManualClock(now), 0),
@@ -460,6 +465,166 @@ const exports: Readonly<Record<string, Export>> = {
   "testing.filesystemContract": { entry: one(testing.filesystemContract, () => ({})) },
 };
 
+/** The functions and classes that only `rivulet/protocol` exports. */
+function protocolExports(): Readonly<Record<string, Export>> {
+  const created = {
+    ...{ type: "task.created", task_id: "t", sequence_number: 0, task_seq: 0, created_at: 1 },
+    task: { id: "t", object: "task", status: "queued", agentId: "a" },
+  } as unknown as protocol.StreamFrame;
+  const tree = () => protocol.reduce(protocol.emptyTree(), created);
+  const copy = () => structuredClone(tree());
+  const fold = { legacy: false, filtered: false };
+  const usage = { input_tokens: 1, output_tokens: 1, total_tokens: 2 };
+  const source = { agentId: "a", depth: 1, path: "s/a" };
+  const through = { sequenceNumber: 0, createdAt: 1 };
+  const block = { type: "text", text: "See [^1]." } as const;
+  const result = { itemId: "i", content: [block], display: [block], blockIndex: 0 } as const;
+  const pool = () => new protocol.ReferencePool("t");
+  const parser = () => new protocol.ReferenceParser(pool());
+  const ofTree = (run: (...args: never[]) => unknown, ...rest: readonly unknown[]): Entry => ({
+    args: () => [copy(), ...rest],
+    run,
+    options: [0],
+  });
+  return {
+    "protocol.addUsage": { entry: { ...one(protocol.addUsage, usage, usage), options: [0] } },
+    "protocol.checkStream": {
+      entry: withOptions(
+        protocol.checkStream,
+        () => [created],
+        () => ({ ...fold, partial: true }),
+      ),
+    },
+    "protocol.childrenOf": { entry: ofTree(protocol.childrenOf, "t", 0) },
+    "protocol.createIds": {
+      entry: withOptions(
+        (options) => {
+          const ids = protocol.createIds(options);
+          return [ids.next("task"), ids.uuid()];
+        },
+        () => ({ clock: clock(), random: (bytes: Uint8Array) => bytes }),
+      ),
+      made: protocol.createIds,
+      methods: methods(() => protocol.createIds(), { next: ["task"], uuid: [] }),
+    },
+    "protocol.decodeSse": {
+      entry: withOptions(
+        protocol.decodeSse,
+        () => protocol.encodeSse(created),
+        () => ({ maxEventChars: 1_000 }),
+      ),
+    },
+    "protocol.emptyTree": { entry: nothing },
+    "protocol.encodeComment": { entry: one(protocol.encodeComment, "alive") },
+    "protocol.encodeRetry": { entry: one(protocol.encodeRetry, 1) },
+    "protocol.encodeSse": {
+      entry: {
+        args: () => [created, { eventNames: true, id: 1 }],
+        run: protocol.encodeSse,
+        options: [0, 1],
+      },
+    },
+    "protocol.isTerminal": { entry: one(protocol.isTerminal, "completed") },
+    "protocol.materialize": {
+      entry: {
+        args: () => [copy(), "t", { include: ["content"], seed: true }],
+        run: protocol.materialize,
+        options: [0, 2],
+      },
+    },
+    "protocol.openItems": { entry: ofTree(protocol.openItems) },
+    "protocol.prependSource": { entry: one(protocol.prependSource, source, source) },
+    "protocol.reduce": {
+      entry: {
+        args: () => [copy(), [created], fold],
+        run: protocol.reduce,
+        options: [0, 2],
+      },
+    },
+    "protocol.ReferenceParser": {
+      entry: one((lookup) => new protocol.ReferenceParser(lookup), pool()),
+      made: parser,
+      methods: methods(parser, { push: ["See [^1]."], takePlain: ["plain"], end: [] }),
+    },
+    "protocol.ReferencePool": {
+      entry: one((taskId) => new protocol.ReferencePool(taskId), "t"),
+      made: pool,
+      methods: {
+        ...methods(pool, { add: [result], embed: [pool(), [block]], reserve: [], target: [1] }),
+        toJSON: one((record) => protocol.ReferencePool.from(record), {
+          ...{ taskId: "t", entries: [{ referenceId: 1, target: {}, content: [block] }] },
+        }),
+      },
+    },
+    "protocol.rootTask": { entry: ofTree(protocol.rootTask) },
+    "protocol.snapshotOf": { entry: ofTree(protocol.snapshotOf, "t", through) },
+    "protocol.sourceRef": { entry: one(protocol.sourceRef, { ...source, taskId: "t" }) },
+    "protocol.SseDecoder": {
+      entry: withOptions(
+        (options) => new protocol.SseDecoder(options),
+        () => ({ maxEventChars: 1 }),
+      ),
+      made: () => new protocol.SseDecoder(),
+      methods: methods(() => new protocol.SseDecoder(), { push: ["data: {}\n\n"], end: [] }),
+    },
+    "protocol.subtreeUsage": { entry: ofTree(protocol.subtreeUsage, "t") },
+    "protocol.systemClock": {
+      entry: nothing,
+      made: () => protocol.systemClock,
+      methods: methods(() => protocol.systemClock, { now: [], sleep: [0, signal()] }),
+    },
+    "protocol.taskOf": { entry: ofTree(protocol.taskOf, "t") },
+    "protocol.TaskTree": {
+      entry: withOptions(
+        (options) => new protocol.TaskTree(options).apply(created).tree,
+        () => ({ ...fold, from: copy() }),
+      ),
+      made: () => new protocol.TaskTree(),
+      methods: methods(() => new protocol.TaskTree(), { apply: [created], task: ["t"] }),
+    },
+    "protocol.textOf": { entry: one(protocol.textOf, [block]) },
+    "protocol.waitingApprovals": { entry: ofTree(protocol.waitingApprovals) },
+  };
+}
+
+it("bad arguments of rivulet/protocol throw, and bad events are counted", () => {
+  const { reduce, emptyTree, taskOf, materialize, SseDecoder, decodeSse } = protocol;
+  const invalid = expect.objectContaining({ code: "invalid_argument" });
+  const calls: readonly ((bad: never) => unknown)[] = [
+    (bad) => reduce(bad, []),
+    (bad) => reduce(emptyTree(), [], { legcy: bad } as object),
+    (bad) => taskOf(emptyTree(), bad),
+    (bad) => taskOf(bad, "t"),
+    (bad) => materialize(bad),
+    (bad) => materialize(emptyTree(), bad),
+    (bad) => new SseDecoder().push(bad),
+    (bad) => decodeSse(bad),
+    (bad) => new SseDecoder({ maxEventChars: bad }),
+  ];
+  for (const call of calls)
+    for (const bad of [null, {}, true]) expect(() => call(bad as never)).toThrow(invalid);
+  expect(reduce(emptyTree(), [null, 1, {}] as never)).toMatchObject({ ignored: 3 });
+});
+
+it.each(["nonsense", -1, [], {}, () => {}, true])(
+  "HarnessAgent rejects %o as its filesystem",
+  async (filesystem) => {
+    const options = { name: "lead", model: model(), store: memoryStore(), filesystem };
+    expect(() => new HarnessAgent(options as never)).toThrow(
+      expect.objectContaining({ code: "invalid_settings", hint: expect.any(String) }),
+    );
+  },
+);
+
+it.each([undefined, null, true, -1, [], {}, () => {}, Symbol("odd"), 10n])(
+  "sqliteStore rejects %o as its path",
+  (path) => {
+    expect(() => main.sqliteStore(path as never)).toThrow(
+      expect.objectContaining({ code: "invalid_argument", hint: expect.any(String) }),
+    );
+  },
+);
+
 /** Runs `use` inside a tool, and throws what it throws. */
 async function inTool(use: (context: main.ToolContext) => unknown): Promise<unknown> {
   let outcome: () => unknown = () => undefined;
@@ -480,6 +645,15 @@ async function inTool(use: (context: main.ToolContext) => unknown): Promise<unkn
   const script = scriptedModel([[{ call: "probe" }], "done"]);
   await new ReActAgent({ name: "lead", model: script, tools: [probe] }).call("Go.");
   return outcome();
+}
+
+/** Suspends a call; the exception of `suspend` itself is not a problem. */
+function suspended(context: main.ToolContext, reason: string): void {
+  try {
+    context.suspend(reason);
+  } catch (error) {
+    if ((error as Error).name !== "Suspension") throw error;
+  }
 }
 
 async function waiting(): Promise<main.Approval> {
@@ -522,6 +696,7 @@ const handedOut: typeof exports = {
       emit: one((chunk) => inTool((context) => context.emit(chunk)), "chunk"),
       progress: one((report) => inTool((context) => context.progress(report)), { progress: 1 }),
       get: one((key) => inTool((context) => context.get(key)), "key"),
+      suspend: one((reason) => inTool((context) => suspended(context, reason)), "reason"),
       runChild: withOptions(
         (agent, input, options) => inTool((context) => context.runChild(agent, input, options)),
         ready,
@@ -541,11 +716,15 @@ async function problemsOf(entry: Entry): Promise<readonly string[]> {
   return problems;
 }
 
-it("every function of rivulet, rivulet/schema and rivulet/testing is in the table", () => {
-  const all = Object.entries({ main, schema, testing }).flatMap(([module, exported]) =>
-    Object.entries(exported).flatMap(([name, value]) =>
-      typeof value === "function" ? [`${module}.${name}`] : [],
-    ),
+it("every function of rivulet and its protocol, schema and testing is in the table", () => {
+  const isAgain = (name: string, value: unknown) =>
+    Object.entries(main).some((other) => other[0] === name && other[1] === value);
+  const all = Object.entries({ main, protocol, schema, testing }).flatMap(([module, exported]) =>
+    Object.entries(exported).flatMap(([name, value]) => {
+      const isCallable = typeof value === "function" || value === protocol.systemClock;
+      const isCovered = module !== "main" && isAgain(name, value);
+      return isCallable && !isCovered ? [`${module}.${name}`] : [];
+    }),
   );
   expect(Object.keys(exports).sort()).toEqual(all.sort());
 });

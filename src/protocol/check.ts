@@ -12,6 +12,7 @@ import type { Check, CheckOptions, Frame, TaskState } from "./check/state.ts";
 import { newCheck, report, show, taskState } from "./check/state.ts";
 import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
 import { logEvents } from "./grammar.ts";
+import { type Fields, flag, readArgument, readOptions, required } from "./options.ts";
 import { isId, isObject, readerOf } from "./shape.ts";
 import { words } from "./words.ts";
 
@@ -19,21 +20,34 @@ export type { Problem, Rule } from "./check/rule.ts";
 export type { CheckOptions } from "./check/state.ts";
 
 /**
- * Checks a stream and returns its problems in the order of the events; a correct stream has none. Never throws.
+ * Checks a stream and returns its problems in the order of the events; a correct stream has none. Throws only for
+ * a bad argument.
  * docs/protocol/check-stream.md explains the rules.
  */
 export function checkStream(
   events: Iterable<unknown>,
   options: CheckOptions = {},
 ): readonly Problem[] {
-  const check = newCheck(options);
-  for (const event of events) {
+  const check = newCheck(readOptions("checkStream()", options, checkFields));
+  for (const event of readArgument("events", events, eventsField)) {
     check.index++;
-    checkFrame(check, event);
+    try {
+      checkFrame(check, event);
+    } catch (error) {
+      report(check, "I1", `the event cannot be read: ${show(String(error))}`);
+    }
   }
   checkEnd(check);
   return check.problems.sort((left, right) => left.index - right.index);
 }
+
+const checkFields: Fields<CheckOptions> = { legacy: flag, filtered: flag, partial: flag };
+const eventsField = required({
+  fits: (value) =>
+    typeof (value as Iterable<unknown>)[Symbol.iterator] === "function" &&
+    typeof value !== "string",
+  expected: "an iterable of events",
+});
 
 function checkFrame(check: Check, frame: unknown): void {
   if (!isObject(frame) || !isId(frame.type)) {

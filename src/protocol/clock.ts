@@ -1,3 +1,5 @@
+import { type Field, readArgument, required, signal as signalField } from "./options.ts";
+
 /** The source of time; tests inject their own. */
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -6,11 +8,18 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+const milliseconds: Field = required({
+  fits: (value) => typeof value === "number" && !Number.isNaN(value),
+  expected: "a number of milliseconds",
+});
+
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
+      readArgument("ms", ms, milliseconds);
+      readArgument("signal", signal, signalField);
       if (signal?.aborted) return reject(signal.reason);
       const onAbort = () => {
         clearTimeout(timer);

@@ -2,6 +2,7 @@ import type { LogEvent } from "./event.ts";
 import { LinkIndex } from "./link-index.ts";
 import type { List, Owned } from "./pages.ts";
 import { at, Created, flat, own, Pages, put, Table } from "./pages.ts";
+import { isCursor, isObject } from "./shape.ts";
 import type { Gap, Item, Task, Tree } from "./task.ts";
 
 /** A type whose fields may be assigned, for the code that owns the value. */
@@ -93,6 +94,7 @@ const getters = Object.fromEntries(
 function insideOf(tree: Tree): Inside {
   const hidden = Object.getOwnPropertyDescriptor(tree, "inside");
   if (hidden !== undefined) return hidden.value ?? (tree as unknown as { inside: Inside }).inside;
+  if (!isObject(tree.tasks) || !isCursor(tree.safeCursor)) throw new TypeError("No tasks.");
   let table = new Table<TaskNode>();
   const links = new LinkIndex();
   let holes = 0;

@@ -1,5 +1,6 @@
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock.ts";
+import { readText } from "./error.ts";
 import { callback, readOptions, wallClock } from "./options.ts";
 
 /** What an id names: task, reasoning, tool call item, tool result item, message, call, approval, session, block, inbox row. */
@@ -41,6 +42,7 @@ export function createIds(
 
   return {
     next(prefix) {
+      readText("prefix", prefix);
       const now = clock.now();
       if (now > lastTime) {
         lastTime = now;
@@ -54,7 +56,8 @@ export function createIds(
       return id;
     },
     uuid() {
-      const bytes = random(new Uint8Array(16));
+      const bytes = new Uint8Array(16);
+      random(bytes);
       bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
       bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
       let id = "";

@@ -1,5 +1,5 @@
-import { RivuletError } from "./error.ts";
-import { childrenOf, taskOf } from "./select.ts";
+import { RivuletError, readTyped } from "./error.ts";
+import { childrenOf, readTree, taskOf } from "./select.ts";
 import { isObject } from "./shape.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
 
@@ -31,16 +31,20 @@ const maxDepth = 100;
  */
 export function materialize(
   tree: Tree,
-  taskId: string | undefined = tree.rootId,
+  taskId?: string,
   options: MaterializeOptions = {},
 ): TaskDocument {
-  const task = taskOf(tree, taskId);
-  if (task === undefined) {
-    throw new RivuletError("task_not_found", `The tree has no task ${taskId ?? "(no root yet)"}.`, {
-      hint: `It has: ${Object.keys(tree.tasks).join(", ") || "none"}.`,
-    });
-  }
-  return { task_id: task.id, output: outputOf({ tree, options, above: new Set() }, task) };
+  const read = readTyped(options, { include: "object", seed: "boolean" });
+  return readTree(tree, (tasks) => {
+    const id = taskId === undefined ? tree.rootId : taskId;
+    const task = taskOf(tree, id);
+    if (task === undefined) {
+      throw new RivuletError("task_not_found", `The tree has no task ${id ?? "(no root yet)"}.`, {
+        hint: `It has: ${Object.keys(tasks).join(", ") || "none"}.`,
+      });
+    }
+    return { task_id: task.id, output: outputOf({ tree, options: read, above: new Set() }, task) };
+  });
 }
 
 /** A walk through a tree. */

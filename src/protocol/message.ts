@@ -182,12 +182,20 @@ export function assistantMessage(content: string | readonly Block[], name?: stri
   return name === undefined ? message : { ...message, name };
 }
 
+/** A list of blocks. */
+export const blocksField: Field = required({
+  fits: (value) => Array.isArray(value) && value.every(isBlock),
+  expected: "an array of blocks",
+});
 const contentField: Field = {
-  fits: (value) =>
-    typeof value === "string" ||
-    (Array.isArray(value) && value.every((block) => typeof block?.type === "string")),
+  fits: (value) => typeof value === "string" || blocksField.fits(value),
   expected: "a string or an array of blocks",
 };
+
+function isBlock(value: unknown): boolean {
+  const { type, text } = (value ?? {}) as { readonly type?: unknown; readonly text?: unknown };
+  return typeof type === "string" && (type !== "text" || typeof text === "string");
+}
 
 /** Converts a string to blocks; blocks are returned as they are. */
 export function asBlocks(content: string | readonly Block[]): readonly Block[] {
@@ -198,6 +206,7 @@ export function asBlocks(content: string | readonly Block[]): readonly Block[] {
 /** The text of a list of blocks, as `Reply.text` defines it. */
 export function textOf(content: readonly Block[]): string {
   let text = "";
-  for (const block of content) if (block.type === "text") text += block.text;
+  for (const block of readArgument("content", content, blocksField))
+    if (block.type === "text") text += block.text;
   return text;
 }

@@ -1,5 +1,6 @@
 import type { Draft } from "./draft.ts";
 import { draftOf, taskFrom, treeOf } from "./draft.ts";
+import { readInput, readText, readTyped } from "./error.ts";
 import type { StreamFrame } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { fold } from "./fold.ts";
@@ -17,12 +18,25 @@ export function emptyTree(): Tree {
 export function reduce(
   tree: Tree,
   events: StreamFrame | readonly StreamFrame[],
-  options: FoldOptions = {},
+  options?: FoldOptions,
 ): Tree {
-  const draft = draftOf(tree);
+  const read = options && readTyped(options, types);
+  return readInput("tree, events", "a tree and events", tree, () => {
+    const draft = draftOf(tree);
+    foldAll(draft, events, read ?? {});
+    return treeOf(draft);
+  });
+}
+
+const types = { legacy: "boolean", filtered: "boolean" };
+
+function foldAll(
+  draft: Draft,
+  events: StreamFrame | readonly StreamFrame[],
+  options: FoldOptions,
+): void {
   if (Array.isArray(events)) for (const event of events) fold(draft, event, options);
   else fold(draft, events as StreamFrame, options);
-  return treeOf(draft);
 }
 
 /**
@@ -34,15 +48,22 @@ export class TaskTree {
   readonly #options: FoldOptions;
 
   constructor(options: FoldOptions & { readonly from?: Tree } = {}) {
-    this.#draft = draftOf(options.from ?? emptyTree());
-    if (options.from === undefined) this.#draft.owned = undefined;
-    this.#options = options;
+    const { from, ...rest } = readTyped(options, { ...types, from: "object" });
+    const start = () => draftOf(from ?? emptyTree());
+    this.#draft = readInput("options.from", "a tree of reduce()", from, start);
+    if (from === undefined) this.#draft.owned = undefined;
+    this.#options = rest;
   }
 
   apply(events: StreamFrame | readonly StreamFrame[]): this {
-    if (Array.isArray(events)) for (const event of events) fold(this.#draft, event, this.#options);
-    else fold(this.#draft, events as StreamFrame, this.#options);
-    return this;
+    try {
+      foldAll(this.#draft, events, this.#options);
+      return this;
+    } catch (cause) {
+      return readInput("events", "events as plain data", events, () => {
+        throw cause;
+      });
+    }
   }
 
   get tree(): Tree {
@@ -51,7 +72,7 @@ export class TaskTree {
 
   /** One task, without the cost of `tree`: the next `apply` may change the object in place. */
   task(taskId: string): Task | undefined {
-    const node = this.#draft.table.get(taskId);
+    const node = this.#draft.table.get(readText("taskId", taskId));
     return node && taskFrom(node);
   }
 }

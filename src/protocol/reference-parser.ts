@@ -1,4 +1,6 @@
 import { CodeSpans } from "./code-spans.ts";
+import { readText } from "./error.ts";
+import { readArgument, required, withFunctions } from "./options.ts";
 import type { Annotation, BlockAddress } from "./task.ts";
 
 /** Looks up the block that a number cites; a `ReferencePool` implements it. */
@@ -41,6 +43,7 @@ const marker = /\[\^([1-9][0-9]{0,8})\]/y;
 const markerPrefix = /\[(?:\^(?:[1-9][0-9]{0,8})?)?$/y;
 const special = /[[`\n\\]/g;
 const hasSpecial = new RegExp(special.source);
+const lookupField = required(withFunctions("target"));
 const none: readonly Citation[] = Object.freeze([]);
 
 /**
@@ -77,7 +80,7 @@ export class ReferenceParser {
   #offset = 0;
 
   constructor(lookup: ReferenceLookup) {
-    this.#lookup = lookup;
+    this.#lookup = readArgument("lookup", lookup, lookupField);
   }
 
   /** Parses the next piece of the text. */
@@ -95,6 +98,7 @@ export class ReferenceParser {
    * shown. Otherwise it changes nothing. It allocates no object, because it runs for every delta.
    */
   takePlain(delta: string): boolean {
+    if (typeof delta !== "string") readText("delta", delta);
     if (this.#phase !== "text" || this.#held !== "" || hasSpecial.test(delta)) return false;
     if (isHighSurrogate(delta.charCodeAt(delta.length - 1))) return false;
     this.#offset += delta.length;

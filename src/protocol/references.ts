@@ -1,6 +1,19 @@
 import { RivuletError } from "./error.ts";
-import type { Block } from "./message.ts";
+import { type Block, blocksField } from "./message.ts";
+import {
+  anything,
+  type Field,
+  type Fields,
+  integer,
+  listOf,
+  options,
+  readArgument,
+  record,
+  required,
+  text,
+} from "./options.ts";
 import { type Citation, type ReferenceLookup, ReferenceParser } from "./reference-parser.ts";
+import { isObject } from "./shape.ts";
 import type { BlockAddress, WireBlock } from "./task.ts";
 
 /** A tool result that may be cited: its content for the model and its blocks for people. */
@@ -46,6 +59,23 @@ export interface ReferencePoolRecord {
   readonly entries: readonly ReferenceEntry[];
 }
 
+const recordField: Field = required({
+  fits: (value) =>
+    isObject(value) && Array.isArray(value.entries) && value.entries.every(isReadable),
+  expected: "an object with taskId and entries",
+});
+const resultFields: Fields<CitableResult> = {
+  itemId: required(text),
+  content: blocksField,
+  display: required(listOf(record)),
+  blockIndex: integer(0),
+  referenceId: anything,
+};
+
+function isReadable(entry: unknown): boolean {
+  return isObject(entry) && isObject(entry.target) && blocksField.fits(entry.content);
+}
+
 const tags = ["added_by_reference_manager"] as const;
 
 /** The numbers that the messages of a task may cite as `[^n]`, and the results that they cite. */
@@ -56,11 +86,12 @@ export class ReferencePool implements ReferenceLookup {
   #last = 0;
 
   constructor(taskId: string) {
-    this.taskId = taskId;
+    this.taskId = readArgument("taskId", taskId, required(text));
   }
 
   /** The pool that a record describes; the next number follows its highest. */
   static from(record: ReferencePoolRecord): ReferencePool {
+    readArgument("record", record, recordField);
     const pool = new ReferencePool(record.taskId);
     for (const entry of record.entries) pool.#keep(entry);
     return pool;
@@ -89,17 +120,24 @@ export class ReferencePool implements ReferenceLookup {
 
   /** Gives a tool result of this task a number, one for all its blocks; a number is given once. */
   add(result: CitableResult): NumberedResult {
-    const referenceId = result.referenceId ?? this.reserve();
+    const {
+      blockIndex = 0,
+      itemId,
+      content,
+      display,
+      ...rest
+    } = readArgument("result", result, required(options(resultFields)));
+    const referenceId = rest.referenceId ?? this.reserve();
     const target = {
       task_id: this.taskId,
-      item_id: result.itemId,
-      block_index: result.blockIndex ?? 0,
+      item_id: itemId,
+      block_index: blockIndex,
     };
-    this.#keep({ referenceId, target, content: result.content });
+    this.#keep({ referenceId, target, content });
     return {
       referenceId,
-      content: marked(referenceId, result.content),
-      display: result.display.map((block) => ({ ...block, reference_id: referenceId })),
+      content: marked(referenceId, content),
+      display: display.map((block) => ({ ...block, reference_id: referenceId })),
     };
   }
 
@@ -108,6 +146,9 @@ export class ReferencePool implements ReferenceLookup {
    * is embedded again. A number that the child's pool does not have gets a backslash, so that it is text here as well.
    */
   embed(child: ReferencePool, message: readonly Block[]): EmbeddedResult {
+    const isPool = (value: unknown) => isObject(value) && #entries in value;
+    readArgument("child", child, required({ fits: isPool, expected: "a ReferencePool" }));
+    readArgument("message", message, blocksField);
     const renumbered = new Map<number, number>();
     const pool: Block[] = [];
     const rewritten = message.map((block) => {
@@ -142,9 +183,13 @@ export class ReferencePool implements ReferenceLookup {
   #keep(entry: ReferenceEntry): ReferenceEntry {
     const { referenceId, origin } = entry;
     if (!Number.isSafeInteger(referenceId) || referenceId < 1 || this.#entries.has(referenceId)) {
-      throw new RivuletError("invalid_references", `A pool cannot take number ${referenceId}`, {
-        hint: "Reference numbers are whole, begin with 1 and stand for one entry each.",
-      });
+      throw new RivuletError(
+        "invalid_references",
+        `A pool cannot take number ${String(referenceId)}`,
+        {
+          hint: "Reference numbers are whole, begin with 1 and stand for one entry each.",
+        },
+      );
     }
     this.#entries.set(referenceId, entry);
     this.#last = Math.max(this.#last, referenceId);

@@ -1,32 +1,46 @@
+import { readInput, readText } from "./error.ts";
+import { type Field, readArgument } from "./options.ts";
+import { isObject } from "./shape.ts";
 import type { ApprovalState, Item, Task, Tree, Usage } from "./task.ts";
 
 /** Returns a task by its id; ids like `toString` do not find inherited properties. */
 export function taskOf(tree: Tree, taskId: string | undefined): Task | undefined {
-  if (taskId === undefined || !Object.hasOwn(tree.tasks, taskId)) return undefined;
-  return tree.tasks[taskId];
+  return readTree(tree, (tasks) =>
+    taskId === undefined || !Object.hasOwn(tasks, readText("taskId", taskId))
+      ? undefined
+      : tasks[taskId],
+  );
+}
+
+/** Returns what `read` returns; throws `invalid_argument` if it cannot read the tree. */
+export function readTree<T>(tree: Tree, read: (tasks: Tree["tasks"]) => T): T {
+  const readTasks = () => isObject(tree.tasks) && read(tree.tasks);
+  return readInput("tree", "a tree of reduce()", tree, readTasks);
 }
 
 /** The root's task. */
 export function rootTask(tree: Tree): Task | undefined {
-  return taskOf(tree, tree.rootId);
+  return readTree(tree, () => taskOf(tree, tree.rootId));
 }
 
 /** The children of an item of a task, in order. */
 export function childrenOf(tree: Tree, taskId: string, outputIndex: number): readonly Task[] {
-  const children = taskOf(tree, taskId)?.children ?? [];
-  const child = (at: number) => tree.tasks[children[at] as string] as Task;
-  const indexOf = (at: number) => child(at).parentOutputIndex ?? Number.POSITIVE_INFINITY;
-  let low = 0;
-  let high = children.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (indexOf(middle) < outputIndex) low = middle + 1;
-    else high = middle;
-  }
-  const found: Task[] = [];
-  for (let at = low; at < children.length && indexOf(at) === outputIndex; at++)
-    found.push(child(at));
-  return found;
+  return readTree(tree, (tasks) => {
+    const children = taskOf(tree, taskId)?.children ?? [];
+    const child = (at: number) => tasks[children[at] as string] as Task;
+    const indexOf = (at: number) => child(at).parentOutputIndex ?? Number.POSITIVE_INFINITY;
+    let low = 0;
+    let high = children.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (indexOf(middle) < outputIndex) low = middle + 1;
+      else high = middle;
+    }
+    const found: Task[] = [];
+    for (let at = low; at < children.length && indexOf(at) === outputIndex; at++)
+      found.push(child(at));
+    return found;
+  });
 }
 
 /** An item and its position. */
@@ -38,9 +52,11 @@ export interface PlacedItem {
 
 /** The open items of all tasks. */
 export function openItems(tree: Tree): readonly PlacedItem[] {
-  return Object.values(tree.tasks).flatMap((task) =>
-    task.output.flatMap((item, outputIndex) =>
-      item.status === "in_progress" ? [{ taskId: task.id, outputIndex, item }] : [],
+  return readTree(tree, (tasks) =>
+    Object.values(tasks).flatMap((task) =>
+      task.output.flatMap((item, outputIndex) =>
+        item.status === "in_progress" ? [{ taskId: task.id, outputIndex, item }] : [],
+      ),
     ),
   );
 }
@@ -53,10 +69,12 @@ export interface WaitingApproval {
 
 /** The approvals of all tasks that have no decision yet. */
 export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
-  return Object.values(tree.tasks).flatMap((task) =>
-    task.approvals
-      .filter((approval) => approval.decision === undefined)
-      .map((approval) => ({ taskId: task.id, approval })),
+  return readTree(tree, (tasks) =>
+    Object.values(tasks).flatMap((task) =>
+      task.approvals
+        .filter((approval) => approval.decision === undefined)
+        .map((approval) => ({ taskId: task.id, approval })),
+    ),
   );
 }
 
@@ -65,17 +83,19 @@ export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
  * their ancestors.
  */
 export function subtreeUsage(tree: Tree, taskId: string): Usage {
-  const totals = new Map<string, Usage>();
-  for (const task of subtreeOf(tree, taskId).toReversed()) {
-    let children = noUsage;
-    for (const child of task.children) {
-      children = addUsage(children, totals.get(child) ?? noUsage);
+  return readTree(tree, () => {
+    const totals = new Map<string, Usage>();
+    for (const task of subtreeOf(tree, readText("taskId", taskId)).toReversed()) {
+      let children = noUsage;
+      for (const child of task.children) {
+        children = addUsage(children, totals.get(child) ?? noUsage);
+      }
+      const reported = task.subtreeUsage ?? noUsage;
+      const descendants = reported.total_tokens > children.total_tokens ? reported : children;
+      totals.set(task.id, addUsage(task.usage ?? noUsage, descendants));
     }
-    const reported = task.subtreeUsage ?? noUsage;
-    const descendants = reported.total_tokens > children.total_tokens ? reported : children;
-    totals.set(task.id, addUsage(task.usage ?? noUsage, descendants));
-  }
-  return totals.get(taskId) ?? noUsage;
+    return totals.get(taskId) ?? noUsage;
+  });
 }
 
 /** A task and its descendants, parents before their children. */
@@ -88,8 +108,17 @@ export function subtreeOf(tree: Tree, taskId: string): readonly Task[] {
 /** The usage of nothing. */
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
+const counters = ["input_tokens", "output_tokens", "total_tokens"] as const;
+const usageField: Field = {
+  isRequired: true,
+  fits: (value) => isObject(value) && counters.every((name) => typeof value[name] === "number"),
+  expected: "an object with the numbers input_tokens, output_tokens and total_tokens",
+};
+
 /** Adds two usages. */
 export function addUsage(left: Usage, right: Usage): Usage {
+  readArgument("left", left, usageField);
+  readArgument("right", right, usageField);
   const cached = sum(left.cached_input_tokens, right.cached_input_tokens);
   const reasoning = sum(left.reasoning_tokens, right.reasoning_tokens);
   return {

@@ -1,6 +1,9 @@
+import { readText } from "./error.ts";
 import type { TaskSnapshot } from "./event.ts";
 import { snapshotFields } from "./fold-task.ts";
-import { taskOf } from "./select.ts";
+import { readArgument, required } from "./options.ts";
+import { readTree, taskOf } from "./select.ts";
+import { isCursor, isIndex, isObject } from "./shape.ts";
 import type { SnapshotTask, Task, Tree } from "./task.ts";
 
 /** The `task.snapshot` of a task; folding it and the events after it gives the same tree. */
@@ -9,18 +12,26 @@ export function snapshotOf(
   taskId: string,
   through: { readonly sequenceNumber: number; readonly createdAt: number },
 ): TaskSnapshot | undefined {
-  const task = taskOf(tree, taskId);
-  if (task === undefined || task.status === "unknown") return undefined;
-  return {
-    type: "task.snapshot",
-    task_id: task.id,
-    through_sequence_number: through.sequenceNumber,
-    through_task_seq: task.appliedSeq,
-    created_at: through.createdAt,
-    ...(task.source !== undefined && { source: task.source }),
-    task: { ...taskObject(task, task.status), output: task.output },
-  };
+  readArgument("through", through, throughField);
+  return readTree(tree, () => {
+    const task = taskOf(tree, readText("taskId", taskId));
+    if (task === undefined || task.status === "unknown") return undefined;
+    return {
+      type: "task.snapshot",
+      task_id: task.id,
+      through_sequence_number: through.sequenceNumber,
+      through_task_seq: task.appliedSeq,
+      created_at: through.createdAt,
+      ...(task.source !== undefined && { source: task.source }),
+      task: { ...taskObject(task, task.status), output: task.output },
+    };
+  });
 }
+
+const throughField = required({
+  fits: (value) => isObject(value) && isCursor(value.sequenceNumber) && isIndex(value.createdAt),
+  expected: "an object with the numbers sequenceNumber and createdAt",
+});
 
 function taskObject(task: Task, status: SnapshotTask["status"]): SnapshotTask {
   const linked = [

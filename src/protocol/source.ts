@@ -1,3 +1,6 @@
+import { type Field, readArgument } from "./options.ts";
+import { isObject } from "./shape.ts";
+
 /** The descendant that an event came from; events of the root have no source. */
 export interface Source {
   /** One spawned instance: `agent:<agentId>:<uuid>`. */
@@ -23,6 +26,11 @@ export interface SourceRef extends Partial<Source> {
 
 /** The short form of a source; a short source is returned as it is. */
 export function sourceRef(source: SourceRef): SourceRef {
+  return shortSource(checkSource("source", source));
+}
+
+/** The same for a source of any shape. */
+export function shortSource(source: SourceRef): SourceRef {
   return Object.keys(source).length === 3
     ? source
     : { agentId: source.agentId, depth: source.depth, path: source.path };
@@ -34,8 +42,24 @@ export function sourceRef(source: SourceRef): SourceRef {
  * remote session id) and keeps its other fields.
  */
 export function prependSource(source: SourceRef | null | undefined, base: SourceRef): SourceRef {
+  checkSource("base", base);
   if (!source) return base;
+  checkSource("source", source);
   const cut = source.path.indexOf("/");
   const below = cut < 0 ? source.agentId : source.path.slice(cut + 1);
   return { ...source, depth: base.depth + source.depth, path: `${base.path}/${below}` };
+}
+
+const sourceField: Field = {
+  isRequired: true,
+  fits: (value) =>
+    isObject(value) &&
+    typeof value.agentId === "string" &&
+    typeof value.depth === "number" &&
+    typeof value.path === "string",
+  expected: "an object with agentId, depth and path",
+};
+
+function checkSource(place: string, source: SourceRef): SourceRef {
+  return readArgument(place, source, sourceField);
 }

@@ -1,6 +1,7 @@
-import { RivuletError } from "./error.ts";
+import { RivuletError, readInput, readText, readTyped } from "./error.ts";
 import type { StreamFrame } from "./event.ts";
-import { type SourceRef, sourceRef } from "./source.ts";
+import { isIndex } from "./shape.ts";
+import { type SourceRef, shortSource } from "./source.ts";
 
 /** Options for `encodeSse`. */
 export interface SseEncodeOptions {
@@ -11,7 +12,19 @@ export interface SseEncodeOptions {
 }
 
 /** Writes one frame: `id` (events of a log only), `event`, one line of `data`, a blank line. */
-export function encodeSse(frame: StreamFrame, options: SseEncodeOptions = {}): string {
+export function encodeSse(frame: StreamFrame, options?: SseEncodeOptions): string {
+  const read = options === undefined ? {} : readTyped(options, encodeTypes);
+  try {
+    return encodeFrame(frame, read);
+  } catch (cause) {
+    if (cause instanceof RivuletError) throw cause;
+    throw invalidEvent("The payload cannot be written as a JSON object", cause);
+  }
+}
+
+const encodeTypes = { eventNames: "boolean", id: "number" };
+
+function encodeFrame(frame: StreamFrame, options: SseEncodeOptions): string {
   // Visible ASCII only, so that no name can end its line.
   if (typeof frame?.type !== "string" || !/^[!-~]+$/.test(frame.type)) {
     throw invalidEvent("The type must be visible ASCII characters");
@@ -24,12 +37,12 @@ export function encodeSse(frame: StreamFrame, options: SseEncodeOptions = {}): s
 
 /** Writes a comment, which readers skip: a sign of life. */
 export function encodeComment(text: string): string {
-  return `: ${text.replace(/[\r\n]+/g, " ")}\n\n`;
+  return `: ${readText("text", text).replace(/[\r\n]+/g, " ")}\n\n`;
 }
 
 /** Writes the reconnection delay; send it before the first frame or comment. */
 export function encodeRetry(ms: number): string {
-  if (!isCount(ms)) throw invalidEvent("The retry time must be whole milliseconds");
+  if (!isIndex(ms)) throw invalidEvent("The retry time must be whole milliseconds");
   return `retry: ${ms}\n`;
 }
 
@@ -37,7 +50,7 @@ function idOf(frame: StreamFrame, options: SseEncodeOptions): number | undefined
   if (frame.type === "error" || frame.type.startsWith("stream.")) return undefined;
   const { sequence_number } = frame as { sequence_number?: number };
   const id = frame.type === "task.snapshot" ? options.id : sequence_number;
-  if (id !== undefined && !isCount(id)) throw invalidEvent("The number must be whole, 0 or more");
+  if (id !== undefined && !isIndex(id)) throw invalidEvent("The number must be whole, 0 or more");
   return id;
 }
 
@@ -46,16 +59,10 @@ function toJson(frame: StreamFrame): string {
   const { source } = frame as { source?: SourceRef };
   // `task.created` is the first event of a task, so it carries the whole source.
   const isFirst = frame.type === "task.created" || frame.type === "task.snapshot";
-  const short = source && !isFirst ? sourceRef(source) : source;
-  let json: string | undefined;
-  let cause: unknown;
-  try {
-    json = JSON.stringify(short === source ? frame : { ...frame, source: short });
-  } catch (error) {
-    cause = error;
-  }
+  const short = source && !isFirst ? shortSource(source) : source;
+  const json = JSON.stringify(short === source ? frame : { ...frame, source: short });
   if (json?.startsWith("{")) return json;
-  throw invalidEvent(`The payload of ${frame.type} cannot be written as a JSON object`, cause);
+  throw invalidEvent(`The payload of ${frame.type} cannot be written as a JSON object`);
 }
 
 /** Options for decoding. */
@@ -103,12 +110,16 @@ export class SseDecoder {
   #event: string | undefined;
 
   constructor(options: SseDecodeOptions = {}) {
-    this.#maxEventChars = options.maxEventChars ?? 8 * 1024 * 1024;
+    const { maxEventChars = 8 * 1024 * 1024 } = readTyped(options, { maxEventChars: "number" });
+    this.#maxEventChars = maxEventChars;
   }
 
   /** Decodes the next chunk and returns the frames that it completes. */
   push(chunk: Uint8Array | string): SseMessage[] {
-    const text = typeof chunk === "string" ? chunk : this.#utf8.decode(chunk, { stream: true });
+    const isBytes = ArrayBuffer.isView(chunk);
+    if (!isBytes && typeof chunk !== "string")
+      readInput("chunk", "a string or bytes", chunk, () => false);
+    const text = isBytes ? this.#utf8.decode(chunk, { stream: true }) : chunk;
     const messages: SseMessage[] = [];
     if (text === "") return messages;
     let at = !this.#started && text.startsWith("\uFEFF") ? 1 : 0;
@@ -215,7 +226,12 @@ export function decodeSse(
   const decoder = new SseDecoder(options);
   return typeof source === "string" || ArrayBuffer.isView(source)
     ? [...framesOf(decoder.push(source))]
-    : decodeChunks(decoder, "getReader" in source ? chunksOf(source) : source);
+    : decodeChunks(
+        decoder,
+        readInput("source", "a string, bytes or a stream", source, () =>
+          "getReader" in source ? chunksOf(source) : Symbol.asyncIterator in source && source,
+        ),
+      );
 }
 
 async function* decodeChunks(
@@ -275,8 +291,4 @@ function eventTooLarge(limit: number): RivuletError<"event_too_large"> {
 /** Most lines arrive in one chunk, and most events have one line of data. */
 function join(pieces: readonly string[], separator: string): string {
   return pieces.length === 1 ? (pieces[0] as string) : pieces.join(separator);
-}
-
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
 }

@@ -1,3 +1,4 @@
+import { pick } from "../draft.ts";
 import type { ChildStarted, StreamFrame } from "../event.ts";
 import { TaskTree } from "../reduce.ts";
 import { isObject } from "../shape.ts";
@@ -73,7 +74,7 @@ export function newCheck(options: CheckOptions) {
     snapshotSequence: undefined as number | undefined,
     eventSequence: -1,
     /** The fold of the frames so far, to compare with snapshots; `unfolded` are those it does not have yet. */
-    tree: new TaskTree(options),
+    tree: new TaskTree(pick(options, "legacy", "filtered")),
     unfolded: [] as StreamFrame[],
     /** Whether the last control frame was `stream.closed`. */
     closed: false,
