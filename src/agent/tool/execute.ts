@@ -2,6 +2,7 @@ import type { Retry } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { Block } from "../../protocol/message.ts";
+import { readArgument, text } from "../../protocol/options.ts";
 import type { WireBlock } from "../../protocol/task.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
@@ -104,7 +105,7 @@ async function runAttempt(
   const timers: (() => void)[] = [];
   let suspended: AttemptEnd | undefined;
   const suspend = (reason: string | undefined): never => {
-    suspended ??= { type: "suspended", reason: String(reason ?? "") };
+    suspended ??= { type: "suspended", reason: readArgument("reason", reason, text) ?? "" };
     throw new Suspension();
   };
   const run = async (): Promise<AttemptEnd> => {
