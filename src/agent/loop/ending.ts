@@ -9,10 +9,11 @@ import {
 import { noUsage } from "../../protocol/select.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
-import { freezePlain } from "../base/plain.ts";
+import { copyPlain, freezePlain } from "../base/plain.ts";
+import { callHooks, readReplyVerdict } from "./hooks.ts";
 import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";
-import type { TaskRun } from "./task-run.ts";
+import { hooksOf, type TaskRun, totalOf } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
 
 /** How a task rests. All but `suspended` are final. */
@@ -193,4 +194,24 @@ export function readEnding(record: TaskRecord): Rested {
   }
   const nothing: Message = { id: taskId, role: "assistant", name: agentName, content: [] };
   return { status, generateReason, message: record.result ?? nothing, structured };
+}
+
+/** Calls the `postCall` hooks, which may change the message of the reply. */
+export async function editReply(task: TaskRun, ending: RestingEnding): Promise<RestingEnding> {
+  const { hookContext, record, conversation } = task;
+  const hooks = hooksOf(task);
+  if (!hooks.hooks.some((hook) => hook.postCall)) return ending;
+  const total = await totalOf(task);
+  const reply = Object.freeze(await replyOf(conversation.store, { ...record, total }, ending));
+  const edited = await callHooks(
+    hooks,
+    "postCall",
+    reply,
+    (hook, current) => hook.postCall?.(hookContext, current),
+    (current, returned) => Object.freeze(readReplyVerdict(current, returned)),
+  );
+  if (edited === reply) return ending;
+  const { content, metadata } = edited;
+  const message = { ...ending.message, content, ...(metadata && { metadata }) };
+  return { ...ending, message: freezePlain(copyPlain(message)), isEdited: true };
 }

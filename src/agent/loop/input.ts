@@ -15,7 +15,9 @@ import {
   resultState,
 } from "../base/validation.ts";
 import { reasonOf } from "../tool/result.ts";
+import { callHooks, unexpected } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
+import { commitStep, hooksOf, type TaskRun } from "./task-run.ts";
 
 /** The input of a caller, copied and sorted. */
 export interface ReadInput {
@@ -52,7 +54,7 @@ export async function storedInput(
 }
 
 /** Marks messages as the input of a task. */
-export function markInput(
+function markInput(
   messages: readonly Message[],
   { taskId }: Pick<TaskRecord, "taskId">,
 ): readonly Message[] {
@@ -77,7 +79,7 @@ async function prepare(
 }
 
 /** Reads messages that a function of the user returned. */
-export function readMessages(returned: Input, ids: IdSource): readonly Message[] {
+function readMessages(returned: Input, ids: IdSource): readonly Message[] {
   let input: ReadInput;
   try {
     input = readInput(returned, ids);
@@ -264,4 +266,44 @@ function prepareFailed(error: unknown, signal: AbortSignal): RivuletError {
 /** The error for an entry that is in the input twice. */
 export function duplicate(message: string): RivuletError {
   return new RivuletError("duplicate_input", message, { hint: "Send each of them once." });
+}
+
+/** Calls the `preCall` hooks; input that waits for them is stored as they leave it, or as it was if one fails. */
+export async function takeInput(task: TaskRun, input: readonly Message[]): Promise<void> {
+  const { hookContext } = task;
+  const isHeld = task.record.input !== undefined;
+  let taken = input;
+  try {
+    await callHooks(
+      hooksOf(task),
+      "preCall",
+      input,
+      (hook, current) => {
+        const messages = isHeld ? [...hookContext.messages, ...current] : hookContext.messages;
+        return hook.preCall?.({ ...hookContext, messages }, current);
+      },
+      (current, returned) => {
+        taken = readInputVerdict(task, current, returned);
+        return taken;
+      },
+    );
+  } finally {
+    if (isHeld) {
+      const { input: _, ...record } = task.record;
+      task.record = record;
+      await commitStep(task, { messages: taken });
+    }
+  }
+}
+
+/** Reads the return value of `preCall`: what takes the place of the input. */
+function readInputVerdict(
+  { settings, ref }: TaskRun,
+  given: readonly Message[],
+  returned: unknown,
+) {
+  if (given.length === 0)
+    throw new Error("it returned input, but a call that resumes a task has none.");
+  if (!Array.isArray(returned) || returned.length === 0) throw unexpected(returned, "messages");
+  return markInput(readMessages(returned as readonly Message[], settings.ids), ref);
 }

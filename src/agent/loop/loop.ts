@@ -1,22 +1,20 @@
 import type { Message } from "../../protocol/message.ts";
 import { TimeUsedUp } from "../base/budget.ts";
-import { copyPlain, freezePlain } from "../base/plain.ts";
 import { interruptedResult, tooLateResult } from "../base/prompts.ts";
 import { after, isCancel, longestTimer } from "../base/time.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
 import type { Ending, RestingEnding } from "./ending.ts";
-import { cancelled, completed, failed, incomplete, replyOf, suspended } from "./ending.ts";
-import { callHooks, readReplyVerdict, unexpected } from "./hooks.ts";
+import { cancelled, completed, editReply, failed, incomplete, suspended } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
-import { markInput, readMessages } from "./input.ts";
+import { takeInput } from "./input.ts";
 import { nextStep } from "./next.ts";
 import { askAgain, reason } from "./reason.ts";
 import { lastRepeat } from "./repeat.ts";
 import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
-import { commitStep, hooksOf, iterationOf, refreshTools, totalOf } from "./task-run.ts";
+import { iterationOf, refreshTools } from "./task-run.ts";
 
 /**
  * The agent. It reads the transcript, takes the next step and reads again, until the task has ended or nothing can move.
@@ -36,66 +34,6 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
   } finally {
     stopClock?.();
   }
-}
-
-/** Calls the `preCall` hooks; input that waits for them is stored as they leave it, or as it was if one fails. */
-async function takeInput(task: TaskRun, input: readonly Message[]): Promise<void> {
-  const { hookContext } = task;
-  const isHeld = task.record.input !== undefined;
-  let taken = input;
-  try {
-    await callHooks(
-      hooksOf(task),
-      "preCall",
-      input,
-      (hook, current) => {
-        const messages = isHeld ? [...hookContext.messages, ...current] : hookContext.messages;
-        return hook.preCall?.({ ...hookContext, messages }, current);
-      },
-      (current, returned) => {
-        taken = readInputVerdict(task, current, returned);
-        return taken;
-      },
-    );
-  } finally {
-    if (isHeld) {
-      const { input: _, ...record } = task.record;
-      task.record = record;
-      await commitStep(task, { messages: taken });
-    }
-  }
-}
-
-/** Reads the return value of `preCall`: what takes the place of the input. */
-function readInputVerdict(
-  { settings, ref }: TaskRun,
-  given: readonly Message[],
-  returned: unknown,
-) {
-  if (given.length === 0)
-    throw new Error("it returned input, but a call that resumes a task has none.");
-  if (!Array.isArray(returned) || returned.length === 0) throw unexpected(returned, "messages");
-  return markInput(readMessages(returned as readonly Message[], settings.ids), ref);
-}
-
-/** Calls the `postCall` hooks, which may change the message of the reply. */
-async function editReply(task: TaskRun, ending: RestingEnding): Promise<RestingEnding> {
-  const { hookContext, record, conversation } = task;
-  const hooks = hooksOf(task);
-  if (!hooks.hooks.some((hook) => hook.postCall)) return ending;
-  const total = await totalOf(task);
-  const reply = Object.freeze(await replyOf(conversation.store, { ...record, total }, ending));
-  const edited = await callHooks(
-    hooks,
-    "postCall",
-    reply,
-    (hook, current) => hook.postCall?.(hookContext, current),
-    (current, returned) => Object.freeze(readReplyVerdict(current, returned)),
-  );
-  if (edited === reply) return ending;
-  const { content, metadata } = edited;
-  const message = { ...ending.message, content, ...(metadata && { metadata }) };
-  return { ...ending, message: freezePlain(copyPlain(message)), isEdited: true };
 }
 
 async function stepUntilRest(task: TaskRun): Promise<RestingEnding> {
