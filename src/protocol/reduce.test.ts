@@ -53,6 +53,10 @@ describe("numbers", () => {
     expect((root(once).output[0] as MessageItem).block_list[0]).toMatchObject({ text: "Hello" });
   });
 
+  it("is a callback for Array.prototype.reduce", () => {
+    expect(events.reduce(reduce, emptyTree())).toEqual(fold(events));
+  });
+
   it("R2: an event after a gap waits, is reported, and is applied when the gap is filled", () => {
     const [a, b, c, d, e] = events as [LogEvent, LogEvent, LogEvent, LogEvent, LogEvent];
     const gap = fold([a, b, e, d]);

@@ -13,17 +13,17 @@ export function emptyTree(): Tree {
 
 /**
  * Folds one or more events into a tree and returns the new tree. The given tree does not change, and both share the
- * branches that the events do not touch.
+ * branches that the events do not touch. An index is ignored, so that `events.reduce(reduce, tree)` works.
  */
 export function reduce(
   tree: Tree,
   events: StreamFrame | readonly StreamFrame[],
-  options?: FoldOptions,
+  options?: FoldOptions | number,
 ): Tree {
-  const read = options && readTyped(options, types);
+  const read = typeof options === "object" ? readTyped(options, types) : {};
   return readInput("tree, events", "a tree and events", tree, () => {
     const draft = draftOf(tree);
-    foldAll(draft, events, read ?? {});
+    foldAll(draft, events, read);
     return treeOf(draft);
   });
 }

@@ -140,8 +140,8 @@ describe("a legal log", () => {
 });
 
 /** The snapshots of all tasks after these events. */
-function snapshotsOf(events: readonly LogEvent[], options: FoldOptions = {}) {
-  const tree = reduce(emptyTree(), events, options);
+function snapshotsOf(events: readonly LogEvent[], { filtered = false }: FoldOptions = {}) {
+  const tree = reduce(emptyTree(), events, { filtered });
   const through = { sequenceNumber: events.at(-1)?.sequence_number as number, createdAt: 0 };
   const snapshots = Object.keys(tree.tasks).flatMap((id) => snapshotOf(tree, id, through) ?? []);
   // A filtered stream may know the end of a child without any of its events.
