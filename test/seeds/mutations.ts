@@ -53,7 +53,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     test: "test/agent/hooks.test.ts: at every point, in the order of the run",
-    file: "src/agent/loop/loop.ts",
+    file: "src/agent/loop/input.ts",
     from: "        return hook.preCall?.(",
     to: "        return hook.postCall?.(",
   },
@@ -150,8 +150,8 @@ export const mutations: readonly Mutation[] = [
   {
     test: "test/seeds/react-agent.test.ts: a suspension shows the tool's reason",
     file: "src/agent/tool/execute.ts",
-    from: 'reason: String(reason ?? "") }',
-    to: 'reason: "" }',
+    from: 'readArgument("reason", reason, text) ?? ""',
+    to: '""',
   },
   {
     test: "test/seeds/react-agent.test.ts: an error without a message names its class",
