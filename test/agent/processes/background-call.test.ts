@@ -36,7 +36,8 @@ it("a background call that a takeover repeats returns before its child, which ha
     await commit(step);
     if (step.tasks?.some(isChild)) a.process.kill(); // its call has no result yet
   });
-  void leadOn(a.process).call(play(call, "Led."), { sessionId });
+  const lost = leadOn(a.process).call(play(call, "Led."), { sessionId });
+  lost.catch(() => {});
   await vi.waitFor(() => expect(a.process.state).toBe("dead"));
   vi.restoreAllMocks();
 
@@ -61,4 +62,5 @@ it("a background call that a takeover repeats returns before its child, which ha
   expect(await world.store.posts({ sessionId })).toEqual([]);
   await expectLawful(world.store, taskId);
   a.process.bury();
+  await expect(lost).rejects.toMatchObject({ code: "store_failed" });
 });
