@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { documents } from "../src/schema/documents.ts";
+import { documents } from "../src/schema/async-api.ts";
 
 // Writes the schemas for readers in other languages. A test fails when they are stale.
 const folder = new URL("../docs/protocol/", import.meta.url);

@@ -6,9 +6,8 @@ import { checkControl, isControl, shapeOf } from "./check/frame.ts";
 import { checkItem } from "./check/items.ts";
 import { checkBegun, checkLifecycle, checkUsage, checkWorks } from "./check/lifecycle.ts";
 import { describeMisfit, type Misfit, misfitOf } from "./check/misfit.ts";
-import type { Problem } from "./check/rule.ts";
 import { checkSnapshot } from "./check/snapshot.ts";
-import type { Check, CheckOptions, Frame, TaskState } from "./check/state.ts";
+import type { Check, CheckOptions, Frame, Problem, TaskState } from "./check/state.ts";
 import { newCheck, report, show, taskState } from "./check/state.ts";
 import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
 import { logEvents } from "./grammar.ts";
@@ -16,8 +15,7 @@ import { type Fields, flag, readArgument, readOptions, required } from "./option
 import { isId, isObject, readerOf } from "./shape.ts";
 import { words } from "./words.ts";
 
-export type { Problem, Rule } from "./check/rule.ts";
-export type { CheckOptions } from "./check/state.ts";
+export type { CheckOptions, Problem, Rule } from "./check/state.ts";
 
 /**
  * Checks a stream and returns its problems in the order of the events; a correct stream has none. Throws only for

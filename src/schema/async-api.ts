@@ -1,7 +1,7 @@
 import { protocolVersion } from "../protocol/event.ts";
 import { controlFrames } from "../protocol/grammar.ts";
 import { events } from "./frames.ts";
-import { type JsonSchema, streamDefinitions } from "./json-schema.ts";
+import { type JsonSchema, jsonSchema, streamDefinitions } from "./json-schema.ts";
 
 /** An AsyncAPI 3 document, with the parts that this one has. */
 export interface AsyncApiDocument {
@@ -120,3 +120,9 @@ function rebased(schemas: Readonly<Record<string, JsonSchema>>): Record<string, 
       : value,
   ) as Record<string, JsonSchema>;
 }
+
+/** The generated files of docs/protocol, by name. */
+export const documents: Readonly<Record<string, string>> = {
+  "task-stream.schema.json": `${JSON.stringify(jsonSchema, null, 2)}\n`,
+  "task-stream.asyncapi.json": `${JSON.stringify(asyncApi, null, 2)}\n`,
+};

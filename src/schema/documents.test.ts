@@ -3,8 +3,7 @@ import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import { examples } from "../../test/support/examples.ts";
 import { controlFrames, taskEventTypes } from "../protocol/grammar.ts";
-import { asyncApi } from "./async-api.ts";
-import { documents } from "./documents.ts";
+import { asyncApi, documents } from "./async-api.ts";
 import { jsonSchema } from "./json-schema.ts";
 
 const frameTypes = [...taskEventTypes, ...Object.keys(controlFrames)];

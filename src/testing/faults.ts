@@ -1,7 +1,7 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import * as is from "../protocol/options.ts";
 import { type Fields, readArgument, readOptions } from "../protocol/options.ts";
-import { untilAborted } from "./until-aborted.ts";
+import { untilAborted } from "./play.ts";
 
 /** Faults of any call; calls are counted from 0. */
 interface Faults {

@@ -6,7 +6,6 @@ import type {
 } from "@ai-sdk/provider";
 import type { Clock } from "../protocol/clock.ts";
 import type { DeltaStep, Play } from "./script.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** Plays the steps as a stream: one chunk per pull, without extra promises. */
 export function streamPlay(
@@ -135,4 +134,18 @@ export async function generatePlay(
     }
   }
   return { content, ...finish, warnings: [] };
+}
+
+/** Rejects with the signal's reason when it aborts, unless `release` aborts first; never resolves. */
+export function untilAborted(
+  signal: AbortSignal | null | undefined,
+  release?: AbortSignal,
+): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    signal?.addEventListener("abort", () => reject(signal.reason), {
+      once: true,
+      ...(release && { signal: release }),
+    });
+  });
 }

@@ -1,4 +1,4 @@
-// What a reader of stream() sees without looking into blocks.
+// The fields of agent events, which a reader of stream() sees without looking into blocks.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import {

@@ -30,7 +30,7 @@ interface Ids {
   readonly path: string;
 }
 
-/** What an intruder has. */
+/** The means of an intruder. */
 interface Intruder {
   readonly world: World;
   readonly user: { readonly userId?: string };
@@ -173,7 +173,7 @@ async function openWorld(kind: "memory" | "sqlite", user: User): Promise<World> 
   };
 }
 
-/** What came of a trial, as text. */
+/** The outcome of a trial as text. */
 async function outcomeOf(attempt: Promise<unknown>): Promise<string> {
   const outcome = await attempt.then(
     (value) => ({ value: value ?? "nothing" }),

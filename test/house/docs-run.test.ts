@@ -55,7 +55,7 @@ const values: Readonly<Record<string, string>> = {
     const drawChart = ${noTool.replace("NAME", '"chart"')};
     const drawTable = ${noTool.replace("NAME", '"table"')};`,
 };
-/** What else a block needs, by a part of its code. */
+/** Code that a block needs besides, by a part of its code. */
 const special: readonly (readonly [part: string, first: string, last?: string])[] = [
   ["await agent.approvals({ sessionId })", waiting],
   [

@@ -18,7 +18,7 @@ export function speaker(name: string): string {
 /** Introduces the result of a background task. */
 export const backgroundEnded = "A background task has ended.";
 
-/** What people see of a call whose child goes on after it. */
+/** The display of a call whose child continues in the background. */
 export function inBackground(agentId: string): string {
   return `${agentId} works in the background.`;
 }

@@ -49,7 +49,7 @@ async function acquire(store: Store): Promise<Lease> {
   return lease;
 }
 
-/** What begins a task in its log. */
+/** The events that begin a task in its log. */
 function created(record: TaskRecord): Omit<Commit, "lease"> {
   const { taskId, agentId, sessionId, createdAt, status } = record;
   const at = { task_id: taskId, created_at: createdAt } as const;

@@ -38,7 +38,7 @@ export interface CallSuspension {
   readonly type: "suspend";
   readonly kind: SuspensionBlock["kind"];
   readonly reason: string;
-  /** What the call would run with, without presets. */
+  /** The input with which the call would run, without presets. */
   readonly input: unknown;
 }
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };

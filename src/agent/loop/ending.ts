@@ -43,7 +43,7 @@ export interface Suspended {
   readonly suspension: Suspension;
 }
 
-/** What a reply is made of. */
+/** The parts of a reply. */
 interface Rested {
   readonly status: TaskRecord["status"];
   readonly generateReason: GenerateReason;

@@ -25,7 +25,7 @@ const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> 
   failed: ["failed"],
   cancelled: ["interrupted"],
 };
-/** What a task does only while it works; a suspended task may still close items and be answered. */
+/** Events that only a working task emits; a suspended task may still close items and be answered. */
 const work =
   /^task\.(text|image|block|reasoning|tool_call|tool_result|child\.(started|promoted))|\.requested$|item\.added$/;
 

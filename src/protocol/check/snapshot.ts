@@ -65,7 +65,7 @@ function checkContents(check: Check, event: TaskSnapshot): void {
   if (differs) report(check, "snapshot", `${differs} differs from the frames up to the snapshot`);
 }
 
-/** What a later state of a task cannot have made of an earlier one. */
+/** Contradictions between an earlier and a later state of a task. */
 function contradiction(earlier: Task, later: Task): string | undefined {
   const kept = [
     "agentId",

@@ -4,7 +4,21 @@ import { TaskTree } from "../reduce.ts";
 import { isObject } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
 import type { Annotation, TaskMode, TaskObject, TaskStatus, Usage } from "../task.ts";
-import type { Problem, Rule } from "./rule.ts";
+
+/** The names of the rules; docs/protocol/check-stream.md explains them. */
+export type Rule =
+  | `I${1 | 2 | 3 | 4 | 5 | 6 | 8 | 9 | 10 | 11 | 12 | 14 | 15}`
+  | `A${1 | 3 | 5 | 9 | 16 | 17 | 20 | 23}`
+  | `L${3 | 6}`
+  | ("shape" | "word" | "sequence" | "task_seq" | "duplicate" | "frame" | "snapshot")
+  | ("edge" | "link" | "child" | "call" | "approval" | "reason" | "usage" | "surrogate");
+
+/** A rule that an event breaks; `index` is the index of the event in the list. */
+export interface Problem {
+  readonly index: number;
+  readonly rule: Rule;
+  readonly message: string;
+}
 
 /** A frame whose type is a string. */
 export type Frame = Readonly<Record<string, unknown>> & { readonly type: string };
@@ -104,7 +118,7 @@ function newTask(id: string, index: number) {
     /** The event of every `task_seq` so far. */
     seen: new Map<number, Frame>(),
     source: undefined as SourceRef | undefined,
-    /** What `task.created` or a snapshot says about the task. */
+    /** The task as `task.created` or a snapshot describes it. */
     sent: {} as Partial<TaskObject>,
     /** The session that its children name as their parent's. */
     childSessionId: undefined as string | undefined,

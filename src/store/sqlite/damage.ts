@@ -130,7 +130,7 @@ function rebuildIndexes(database: Database, table: string): void {
   `);
 }
 
-/** What is wrong with a table and its indexes; undefined when SQLite cannot finish the check. */
+/** The problems of a table and its indexes; undefined when SQLite cannot finish the check. */
 function problemsOf(database: Database, table: string): string | undefined {
   try {
     return database.all<object>(`PRAGMA integrity_check(${table})`).map(Object.values).join();

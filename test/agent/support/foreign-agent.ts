@@ -25,7 +25,7 @@ import { type Script, scriptedModel } from "../../../src/testing/index.ts";
 import { law12 } from "../../support/law-12.ts";
 import { expectLawful, readLog } from "./laws.ts";
 
-/** What a fake agent does in a run: yields pieces of its message, returns the text of its reply. */
+/** The run of a fake agent: yields pieces of its message, returns the text of its reply. */
 export type Play = (options: RunOptions, input: Input) => AsyncGenerator<string, string>;
 
 /** An agent that is not of this package. */
@@ -162,7 +162,7 @@ export function teamAbove(agent: Agent, options: Partial<ReActAgentOptions> = {}
   return { store: store as Store, lead };
 }
 
-/** What is left of the fake's task; expects that the laws hold. */
+/** Returns the fake's task and expects that the laws hold. */
 export async function left(store: Store, { task: { rootTaskId } }: Pick<Reply, "task">) {
   await expectLawful(store, rootTaskId);
   return leftUnchecked(store, rootTaskId);

@@ -40,7 +40,7 @@ interface Node {
   readonly lead: HarnessAgent;
 }
 
-/** What a program has left. */
+/** The state that a program has left. */
 export interface Played {
   /** The document of each root task, normalised. */
   readonly documents: readonly unknown[];

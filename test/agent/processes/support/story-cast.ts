@@ -11,7 +11,7 @@ export const repeatable: ReadonlySet<string> = new Set(["look", "sign"]);
 
 const call = (name: string, n: number) => ({ call: name, input: { n } });
 
-/** What the first process says: its task starts two background children and ends. */
+/** The script of the first process: its task starts two background children and ends. */
 export const firstMessage = play(
   [
     spawn(
@@ -32,7 +32,7 @@ export const firstMessage = play(
   "Started.",
 );
 
-/** What the second process says while the children of the first task run. */
+/** The script of the second process while the children of the first task run. */
 export const secondMessage = play(
   [{ text: "On " }, { delayMs: 60 }, { text: "it. " }, { delayMs: 60 }, call("look", 7)],
   [{ delayMs: 60 }, call("pay", 8)],

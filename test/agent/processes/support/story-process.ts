@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { TaskEvent } from "../../../../src/index.ts";
 import { nodeCommand } from "../../../store/support/run-writer.ts";
 
-/** What a process of a story is to do. */
+/** The instructions for a process of a story. */
 export type Order =
   | { readonly order: "open"; readonly folder: string }
   | { readonly order: "run"; readonly input: string }
@@ -87,7 +87,7 @@ export class StoryProcess {
     return this.#isAlive;
   }
 
-  /** What the process has printed to stderr, once it has ended. */
+  /** The stderr of the process after its end. */
   get problems(): Promise<string> {
     return this.#problems;
   }
