@@ -593,16 +593,17 @@ describe("hints and references", () => {
     item: { type: "message", id: "msg_1", status: "completed" },
   };
 
+  const events = log(
+    created(),
+    hint("1"),
+    message(),
+    reference("a"),
+    reference("b"),
+    hint("2"),
+    done,
+  );
+
   it("keeps all of them, in order, also in a snapshot", () => {
-    const events = log(
-      created(),
-      hint("1"),
-      message(),
-      reference("a"),
-      reference("b"),
-      hint("2"),
-      done,
-    );
     const tree = fold(events);
     expect(tree.ignored).toBe(0);
     expect(root(tree).hints?.map(({ id }) => id)).toEqual(["1", "2"]);
@@ -613,15 +614,6 @@ describe("hints and references", () => {
   });
 
   it("does not change the events", () => {
-    const events = log(
-      created(),
-      hint("1"),
-      message(),
-      reference("a"),
-      reference("b"),
-      hint("2"),
-      done,
-    );
     const snapshot = snapshotAt(events.slice(0, 5));
     const before = structuredClone({ events, snapshot });
     new TaskTree().apply(snapshot).apply(events.slice(5));

@@ -130,7 +130,7 @@ describe("an agent that is not of this package", () => {
     await clock.advance(5_000);
     await ended;
     open();
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setImmediate(resolve)); // the late event has arrived by then
     const { record, task } = await left(store, await run.result());
     expect(record.status).toBe("cancelled");
     expect(task?.output).toMatchObject([{ status: "cancelled", block_list: [{ text: "Hel" }] }]);
@@ -149,7 +149,7 @@ describe("an agent that is not of this package", () => {
     const model = scriptedModel(async ({ prompt: asked }) => {
       if (!asked.some(({ role }) => role === "tool")) return [{ call: "fake", input: prompt }];
       open();
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await new Promise((resolve) => setImmediate(resolve)); // the late event has arrived by then
       return "done";
     });
     const lead = new ReActAgent({ name: "lead", model, tools: [agentTool(fake)], store, clock });

@@ -320,7 +320,7 @@ describe("release, then look", () => {
     const conversation = await enter(store);
     await conversation.leave();
     await conversation.closed;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setImmediate(resolve)); // another look would have begun by then
     expect(await statuses(inner)).toEqual(["queued"]);
     expect(processOf(store).owned(sessionId)).toBeUndefined();
   });
