@@ -20,7 +20,7 @@ const retryMs = 250;
 
 /**
  * A root session with all its descendants, owned by this process: one lease, one writer per log, and a scheduler that
- * drives every task that can move. It closes itself when nothing runs, nothing can start and nobody holds it.
+ * drives every task that can move. It closes itself when nothing runs, nothing can start and no caller holds it.
  */
 export class Conversation implements TaskConversation {
   readonly process: Process;

@@ -125,7 +125,7 @@ export function followLog(
       stop();
       batch = [];
       shown = 0;
-      change(); // whoever waits for the next event waits no more
+      change(); // ends a pending wait for the next event
     },
   });
 }

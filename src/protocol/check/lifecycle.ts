@@ -16,7 +16,7 @@ const comesFrom: Readonly<Record<Exclude<TaskStatus, "queued">, readonly TaskSta
 };
 
 /** Why a task resumes. */
-const resumeReasons = ["approval_resolved", "stop_answered", "continued", "cancelled", "recovered"];
+const resumeReasons = ["approval_resolved", "continued", "cancelled", "recovered"];
 const stopReasons = ["reasoning_stop_requested", "acting_stop_requested"];
 /** The reasons that a reply in each state may give; an incomplete task names its own. */
 const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> = {
