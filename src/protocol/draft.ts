@@ -9,10 +9,13 @@ import type { Gap, Item, Task, Tree } from "./task.ts";
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** An item under edit. */
 export type MutableItem = Mutable<Item> & Record<string, unknown>;
-/** A task under edit: a task of the tree, except that its long lists are in pages and its state is a table. */
+/** A task under edit: long lists are in pages, the state is a table, and children without a place are apart. */
 export type TaskNode = Mutable<Omit<Task, "output" | "children" | "parked" | "state">> & {
   output: List<Item>;
+  /** The children whose item is known, in the order of the items; those of one item in the order of their ids. */
   children: List<string>;
+  /** The other children, in the order of their ids. */
+  unplaced?: List<string>;
   parked?: List<LogEvent>;
   state?: Table<unknown>;
 };
@@ -41,7 +44,14 @@ const fewTasks = 8;
 const lists = {
   tasks: ({ table }: Inside) => table.toObject(taskOnce),
   ahead: ({ ahead }: Inside) => flat(ahead),
-  gaps: (inside: Inside) => Object.values(lists.tasks(inside)).flatMap(gapOf),
+  gaps({ table }: Inside): readonly Gap[] {
+    const gaps: Gap[] = [];
+    for (const node of table.values()) {
+      const first = node?.parked && at(node.parked, 0);
+      if (first) gaps.push({ taskId: node.id, after: node.appliedSeq, before: first.task_seq });
+    }
+    return gaps;
+  },
 };
 
 /** Starts an edit of a tree; the tree itself does not change. */
@@ -58,7 +68,9 @@ export function treeOf(draft: Draft): Tree {
   const { rootId, safeCursor, snapshotCursor, unknown, ignored } = draft;
   const { table, links, ahead, holes, gapCount } = draft;
   const inside = { table, links, ahead, holes, gapCount };
-  const isSmall = table.size <= fewTasks && Array.isArray(ahead) && table.every(isPlain);
+  const hasFew = table.size <= fewTasks;
+  const isSmall =
+    hasFew && Array.isArray(ahead) && table.values().every((node) => !node || isPlain(node));
   const tree: Partial<Tree> = isSmall
     ? { rootId, tasks: lists.tasks(inside), safeCursor, snapshotCursor, unknown, ignored }
     : Object.defineProperty(
@@ -67,7 +79,7 @@ export function treeOf(draft: Draft): Tree {
         getters.tasks,
       );
   show(tree, "ahead", Array.isArray(ahead) ? ahead : undefined);
-  show(tree, "gaps", gapCount === 0 ? [] : isSmall ? lists.gaps(inside) : undefined);
+  show(tree, "gaps", gapCount === 0 ? [] : hasFew ? lists.gaps(inside) : undefined);
   // Proxies, clones, JSON and comparisons do not see it.
   return Object.defineProperty(tree, "inside", { value: inside }) as Tree;
 }
@@ -100,7 +112,7 @@ function insideOf(tree: Tree): Inside {
   let holes = 0;
   let gapCount = 0;
   for (const task of Object.values(tree.tasks)) {
-    table = table.set(task.id, nodeOf(copyOf(task)), undefined);
+    table = table.set(task.id, nodeOf(copyOf(task), tree), undefined);
     links.addTask(task);
     if (task.parked !== undefined) gapCount++;
     for (const item of task.output) holes += holesOf(item);
@@ -115,8 +127,15 @@ function copyOf<T>(value: T): T {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, copyOf(inner)])) as T;
 }
 
-function nodeOf(task: Task): TaskNode {
-  return task.state ? ({ ...task, state: stateOf(task.state) } as TaskNode) : (task as TaskNode);
+function nodeOf({ state, children, ...task }: Task, { tasks }: Tree): TaskNode {
+  const isPlaced = (id: string) => tasks[id]?.parentOutputIndex !== undefined;
+  const unplaced = children.filter((id) => !isPlaced(id));
+  return {
+    ...(task as Omit<TaskNode, "children" | "state">),
+    children: children.filter(isPlaced),
+    ...(unplaced.length > 0 && { unplaced }),
+    ...(state && { state: stateOf(state) }),
+  };
 }
 
 /** A table of a task's custom values. */
@@ -131,16 +150,32 @@ const tasks = new WeakMap<TaskNode, Task>();
 
 function taskOnce(node: TaskNode): Task {
   if (isPlain(node)) return node;
-  const task = tasks.get(node) ?? taskFrom(node);
+  const task = tasks.get(node) ?? taskFrom(node, joinOnce);
   tasks.set(node, task);
   return task;
 }
 
+/** The joined children by their second list, so that tasks with the same children share one array. */
+const joins = new WeakMap<object, { readonly placed: unknown; readonly ids: readonly string[] }>();
+
+function joinOnce(placed: List<string>, unplaced: List<string>): readonly string[] {
+  const known = joins.get(unplaced);
+  if (known?.placed === placed) return known.ids;
+  const ids = join(placed, unplaced);
+  joins.set(unplaced, { placed, ids });
+  return ids;
+}
+
+function join(placed: List<string>, unplaced: List<string>): readonly string[] {
+  return [...flat(placed), ...flat(unplaced)];
+}
+
 /** The task as plain data. */
-export function taskFrom(node: TaskNode): Task {
+export function taskFrom(node: TaskNode, joinLists = join): Task {
   if (isPlain(node)) return node;
-  const { parked, state } = node;
-  const shown = { ...node, output: flat(node.output), children: flat(node.children) } as Task;
+  const { unplaced, parked, state, ...rest } = node;
+  const children = unplaced ? joinLists(node.children, unplaced) : flat(node.children);
+  const shown = { ...rest, output: flat(node.output), children } as Task;
   return Object.assign(
     shown,
     parked && { parked: flat(parked) },
@@ -151,15 +186,11 @@ export function taskFrom(node: TaskNode): Task {
 function isPlain(node: TaskNode): node is TaskNode & Task {
   return !(
     node.state !== undefined ||
+    node.unplaced !== undefined ||
     node.output instanceof Pages ||
     node.children instanceof Pages ||
     node.parked instanceof Pages
   );
-}
-
-function gapOf({ id, appliedSeq, parked }: Task): Gap[] {
-  const first = parked?.[0] as LogEvent | undefined;
-  return first === undefined ? [] : [{ taskId: id, after: appliedSeq, before: first.task_seq }];
 }
 
 function holesOf(item: Item): number {

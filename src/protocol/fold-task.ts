@@ -68,6 +68,7 @@ export const snapshotFields = inBothCases(...lifecycleNames, "cancelling", "susp
 const keptFields = [
   "id",
   "children",
+  "unplaced",
   "parked",
   "parentTaskId",
   "callId",

@@ -75,19 +75,28 @@ function isItemOf(item: Item | undefined, child: TaskNode): boolean {
   return item.id === child.parentItemId || item.call_id === child.callId;
 }
 
-/** Puts a child at its place in its parent's list, which is ordered by item, then by id, and never by arrival. */
+/** Puts a child at its place in its parent's lists, which does not depend on the order of arrival. */
 function place(draft: Draft, child: TaskNode, index: number | undefined): void {
   const parent = editTask(draft, child.parentTaskId as string);
-  const isBefore = (id: string) => comesBefore(draft.table.get(id) as TaskNode, child);
-  const { children } = parent;
-  const isPlaced = find(children, isBefore) === child.id;
-  const others = isPlaced ? splice(children, draft.owned, isBefore, 1) : children;
-  if (index !== undefined) child.parentOutputIndex = index;
-  parent.children = splice(others, draft.owned, isBefore, 0, child.id);
+  const { owned, table } = draft;
+  const isLower = (id: string) => id < child.id;
+  const isBefore = (id: string) => comesBefore(table.get(id) as TaskNode, child);
+  if (child.parentOutputIndex !== undefined) {
+    parent.children = splice(parent.children, owned, isBefore, 1);
+  } else if (parent.unplaced !== undefined && find(parent.unplaced, isLower) === child.id) {
+    parent.unplaced = splice(parent.unplaced, owned, isLower, 1);
+    if (parent.unplaced.length === 0) delete parent.unplaced;
+  }
+  if (index === undefined) {
+    parent.unplaced = splice(parent.unplaced ?? [], owned, isLower, 0, child.id);
+  } else {
+    child.parentOutputIndex = index;
+    parent.children = splice(parent.children, owned, isBefore, 0, child.id);
+  }
 }
 
 function comesBefore(first: TaskNode, second: TaskNode): boolean {
-  const left = first.parentOutputIndex ?? Number.POSITIVE_INFINITY;
-  const right = second.parentOutputIndex ?? Number.POSITIVE_INFINITY;
+  const left = first.parentOutputIndex as number;
+  const right = second.parentOutputIndex as number;
   return left === right ? first.id < second.id : left < right;
 }

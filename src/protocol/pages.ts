@@ -110,9 +110,14 @@ export function splice<T>(
   const index = Math.min(searchPages(edited, isBefore), pages.length - 1);
   const page = ownArray(pages[index] as T[], owned);
   pages[index] = page;
-  page.splice(search(page, isBefore), count, ...added);
+  const place = search(page, isBefore);
+  const isAppended = index === pages.length - 1 && place === page.length;
+  if (isAppended) page.push(...added);
+  else page.splice(place, count, ...added);
   if (page.length === 0) pages.splice(index, 1);
-  else if (page.length > 2 * pageSize) pages.splice(index, 0, page.splice(0, pageSize));
+  // A list that grows at its end has full pages, and each addition copies half a page.
+  else if (page.length > (isAppended ? pageSize : 2 * pageSize))
+    pages.splice(index, 0, page.splice(0, pageSize));
   return edited.length > 0 ? edited : [];
 }
 
@@ -155,9 +160,9 @@ export class Table<T> {
     return table;
   }
 
-  /** Whether all values of a short table pass a test. */
-  every(test: (value: T) => boolean): boolean {
-    return flat(this.#values).every((value) => value === undefined || test(value));
+  /** All values; undefined for the keys that only other versions have. */
+  values(): readonly (T | undefined)[] {
+    return flat(this.#values);
   }
 
   /** The values as a plain object, the same one until the next edit. */
