@@ -185,7 +185,7 @@ async function benchResume(perCommit: number): Promise<void> {
   const path = join(folder, `resume-${perCommit}.db`);
   const store = sqliteStore(path);
   const lease = await acquire(store);
-  const commits: Promise<void>[] = [];
+  const commits: Promise<number>[] = [];
   for (let n = 0; n < resumed; n += perCommit) {
     commits.push(store.commit({ lease, log: "task_1", events: deltas(perCommit, n) }));
   }

@@ -37,8 +37,12 @@ export interface Store {
    * Writes all of the commit or nothing; the result is durable when the promise resolves. Rejects with `fenced` when
    * the lease no longer holds, `agent_busy` when an earlier task precedes `begins`, `not_found` when the session of
    * `begins` belongs to another user, or `conflict` when the store differs from what the commit expects.
+   *
+   * The same transaction may include `following`, in order: each commit is written completely or not at all, and none
+   * after the first that is refused. Returns the number of commits that were written, at least 1. A store may write
+   * fewer than it could, so pass the rest again: a refused commit rejects when it comes first.
    */
-  commit(commit: Commit): Promise<void>;
+  commit(commit: Commit, following?: readonly Commit[]): Promise<number>;
   /**
    * Adds a queued root task; needs no lease. The first record of an id wins: returns the stored record, even if that
    * task has ended. Wakes the watchers of the task, its session and its inbox. Rejects with `not_found` when the session

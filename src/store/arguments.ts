@@ -78,7 +78,7 @@ const storeRules: Rules<Omit<Store, "files" | "memory">> = {
   release: { lease: is.required(lease) },
   owner: { sessionId: text },
   expired: { limit },
-  commit: { commit: needed(commit) },
+  commit: { commit: needed(commit), following: is.listOf(is.options(commit)) },
   enqueue: { record: is.required(task), options: is.options({ ifIdle: is.flag }) },
   post: { rows: is.required(is.listOf(post)) },
   posts: { query: needed(rows) },

@@ -16,7 +16,7 @@ import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
 import { listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
 import { memoryTasks } from "./memory-tasks.ts";
-import { conflict, cursorExpired, fenced, storeClosed } from "./store-error.ts";
+import { conflict, cursorExpired, fenced, storeClosed, upToError } from "./store-error.ts";
 import {
   assertCanBegin,
   assertIdle,
@@ -62,13 +62,13 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
    * Lets the event loop turn after some commits: with an instant model everything else is microtasks, and no timer
    * would ever run.
    */
-  async function turn(): Promise<void> {
+  async function turn(written: number): Promise<void> {
     if (commits === 0) {
       afterTurn(() => {
         commits = 0;
       });
     }
-    commits += 1;
+    commits += written;
     if (commits > maxCommitsPerTurn) await new Promise((resolve) => afterTurn(resolve));
   }
 
@@ -121,6 +121,24 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       }
       taken.add(id);
     }
+  }
+
+  /** Writes all of a commit, or throws before it changes anything. */
+  function write(commit: Commit): void {
+    assertWritable(commit);
+    if (commit.events?.length) {
+      const log = logs.get(commit.log) ?? createEventLog(commit.lease.sessionId);
+      appendEvents(log, commit.events);
+      logs.set(commit.log, log);
+      watchers.touch("log", commit.log);
+    }
+    for (const record of commit.tasks ?? []) putTask(record);
+    for (const { sessionId, messages } of commit.appends ?? []) {
+      const session = touchedSession(sessionId);
+      for (const message of messages) session.messages.push(message);
+    }
+    for (const post of commit.posts ?? []) putPost(post);
+    for (const id of commit.taken ?? []) takePost(id);
   }
 
   function touchedSession(id: string): MemorySession {
@@ -254,23 +272,11 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     },
 
     /** An expired lease may write until another owner acquires the conversation. */
-    async commit(commit) {
+    async commit(commit, following = []) {
       assertOpen();
-      assertWritable(commit);
-      if (commit.events?.length) {
-        const log = logs.get(commit.log) ?? createEventLog(commit.lease.sessionId);
-        appendEvents(log, commit.events);
-        logs.set(commit.log, log);
-        watchers.touch("log", commit.log);
-      }
-      for (const record of commit.tasks ?? []) putTask(record);
-      for (const { sessionId, messages } of commit.appends ?? []) {
-        const session = touchedSession(sessionId);
-        for (const message of messages) session.messages.push(message);
-      }
-      for (const post of commit.posts ?? []) putPost(post);
-      for (const id of commit.taken ?? []) takePost(id);
-      await turn();
+      const written = upToError([commit, ...following], write).length;
+      await turn(written);
+      return written;
     },
 
     async enqueue(record, { ifIdle = false } = {}) {

@@ -11,13 +11,7 @@ import {
 } from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { withCheckedArguments } from "./arguments.ts";
-import {
-  deleteSession,
-  encodeCommit,
-  enqueueTask,
-  isOnlyEvents,
-  writeCommit,
-} from "./sqlite/commit.ts";
+import { deleteSession, encodeCommit, enqueueTask, writeCommit } from "./sqlite/commit.ts";
 import { repairIndexes } from "./sqlite/damage.ts";
 import { type Database, inTransaction, openDatabase } from "./sqlite/database.ts";
 import { cannotOpen, isBusy, lockMs, storeFailed, whenUnlocked } from "./sqlite/failure.ts";
@@ -37,7 +31,7 @@ import { migrate, needsMigration } from "./sqlite/schema.ts";
 import { listSessions, readSession, searchMessages } from "./sqlite/sessions.ts";
 import { listTasks, readTask } from "./sqlite/tasks.ts";
 import { createWriteQueue, type Touch } from "./sqlite/write-queue.ts";
-import { storeClosed } from "./store-error.ts";
+import { storeClosed, upToError } from "./store-error.ts";
 import { assertQueuedRoot } from "./task-queue.ts";
 import { createWatchers } from "./watchers.ts";
 
@@ -88,7 +82,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
 
   async function write<Result>(work: (touch: Touch) => Result): Promise<Result> {
     assertOpen();
-    return queue.write(work, "now");
+    const [result] = await queue.writeInOrder([work]);
+    return result as Result;
   }
 
   /** Once, because it reads the whole database. */
@@ -141,11 +136,13 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       await shorten(overlong);
       return (await read(find)).free;
     },
-    async commit(commit) {
+    async commit(commit, following = []) {
       assertOpen();
-      const encoded = encodeCommit(commit);
-      const when = isOnlyEvents(encoded) ? "soon" : "now";
-      return queue.write((touch) => writeCommit(database, encoded, clock.now(), touch), when);
+      const encoded = upToError([commit, ...following], encodeCommit);
+      const works = encoded.map(
+        (one) => (touch: Touch) => writeCommit(database, one, clock.now(), touch),
+      );
+      return (await queue.writeInOrder(works)).length;
     },
     async enqueue(record, { ifIdle = false } = {}) {
       assertQueuedRoot(record);

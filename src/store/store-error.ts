@@ -12,6 +12,23 @@ export function conflict(message: string): RivuletError<"conflict"> {
   return new RivuletError("conflict", message, { hint: "Read the current state and try again." });
 }
 
+/** The results for the entries before the first one that throws; throws itself when that is the first entry. */
+export function upToError<Entry, Result>(
+  entries: readonly Entry[],
+  work: (entry: Entry) => Result,
+): Result[] {
+  const results: Result[] = [];
+  for (const entry of entries) {
+    try {
+      results.push(work(entry));
+    } catch (error) {
+      if (results.length === 0) throw error;
+      break;
+    }
+  }
+  return results;
+}
+
 /** A list has no entry with the id of the cursor. */
 export function invalidCursor(cursor: string): RivuletError<"invalid_cursor"> {
   return new RivuletError("invalid_cursor", `${cursor} is not in this list.`, {

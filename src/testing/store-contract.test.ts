@@ -10,6 +10,25 @@ const defects: Readonly<Record<string, (store: Store) => Partial<Store>>> = {
   "ignores begins": (store) => ({
     commit: ({ begins: _, ...commit }) => store.commit(commit),
   }),
+  "writes past a refused commit": (store) => ({
+    async commit(commit, following = []) {
+      await store.commit(commit);
+      const all = await Promise.allSettled(following.map((next) => store.commit(next)));
+      return 1 + all.filter(({ status }) => status === "fulfilled").length;
+    },
+  }),
+  "refuses a list as a whole": (store) => ({
+    async commit(commit, following = []) {
+      for (const next of [commit, ...following]) await store.commit(next);
+      return 1 + following.length;
+    },
+  }),
+  "loses the rest of a list": (store) => ({
+    commit: async (commit, following = []) => {
+      await store.commit(commit);
+      return 1 + following.length;
+    },
+  }),
   "loses a row of a post": (store) => ({
     post: async (rows) => {
       await store.post(rows.slice(0, 1));
@@ -46,7 +65,7 @@ async function failing(cases: readonly ContractCase[]): Promise<string[]> {
 
 describe("storeContract", () => {
   it.each(Object.entries(defects))("finds a store that %s", async (_, defect) => {
-    const groups = /^(enqueue|commit with begins|inbox|tasks|expired|watch)$/;
+    const groups = /^(enqueue|commit|commit with begins|inbox|tasks|expired|watch)$/;
     const cases = storeContract(({ clock }) => {
       const store = memoryStore({ clock });
       return { store: { ...store, ...defect(store) } };

@@ -116,7 +116,7 @@ function cancellingStore(store: Store, at: number, cancel: () => void) {
     commits: () => commits,
     async commit(commit: Parameters<Store["commit"]>[0]) {
       if (commits++ === at) cancel();
-      await store.commit(commit);
+      return store.commit(commit);
     },
   };
 }

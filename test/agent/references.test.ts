@@ -174,9 +174,10 @@ describe("a child's citation", () => {
       ...inner,
       async commit(commit: Parameters<typeof inner.commit>[0]) {
         if (gone) throw Object.assign(new Error("gone"), { code: "fenced" });
-        await inner.commit(commit);
+        const written = await inner.commit(commit);
         gone =
           commit.tasks?.some(({ depth, status }) => depth === 1 && status === "completed") ?? false;
+        return written;
       },
     };
     const make = (on: typeof inner) =>

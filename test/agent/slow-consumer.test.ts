@@ -15,7 +15,7 @@ function talker() {
     ...inner,
     async commit(commit) {
       commits.push(commit.events?.length ?? 0);
-      await inner.commit(commit);
+      return inner.commit(commit);
     },
     async read(log, after, limit) {
       const events = await inner.read(log, after, limit);

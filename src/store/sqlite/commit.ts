@@ -50,13 +50,6 @@ export function encodeCommit(commit: Commit): EncodedCommit {
   };
 }
 
-/** Whether a commit has events only; such a commit may wait to share a transaction. */
-export function isOnlyEvents(commit: EncodedCommit): boolean {
-  const { batches, appends, tasks, posts, taken, begins } = commit;
-  if (begins !== undefined || batches.length === 0) return false;
-  return [appends, tasks, posts, taken].every((part) => part.length === 0);
-}
-
 /** Writes every part or throws; an expired lease may write until another owner acquires the conversation. */
 export function writeCommit(
   database: Database,

@@ -53,7 +53,9 @@ function setUp() {
     recordChanges: () => {},
     now: () => time.now,
   });
-  return { ...fake, queue, touched, time };
+  const write = async <Result>(work: (touch: Touch) => Result) =>
+    (await queue.writeInOrder([work]))[0] as Result;
+  return { ...fake, queue, write, touched, time };
 }
 
 beforeEach(() => {
@@ -65,12 +67,12 @@ afterEach(() => {
 
 describe("writes of one turn", () => {
   it("share a transaction, in their order", async () => {
-    const { queue, log } = setUp();
+    const { write, log } = setUp();
     const writes = ["a", "b"].map((name) =>
-      queue.write(() => {
+      write(() => {
         log.push(name);
         return name;
-      }, "now"),
+      }),
     );
     await vi.runAllTimersAsync();
     expect(await Promise.all(writes)).toEqual(["a", "b"]);
@@ -78,13 +80,13 @@ describe("writes of one turn", () => {
   });
 
   it("fail individually, and a failed write wakes no watcher", async () => {
-    const { queue, log, touched } = setUp();
+    const { write, log, touched } = setUp();
     const outcomes = Promise.allSettled([
-      queue.write((touch) => {
+      write((touch) => {
         touch("log", "refused");
         throw conflict("no");
-      }, "now"),
-      queue.write((touch) => touch("log", "kept"), "now"),
+      }),
+      write((touch) => touch("log", "kept")),
     ]);
     await vi.runAllTimersAsync();
     expect(await outcomes).toMatchObject([
@@ -119,10 +121,10 @@ describe("writes of one turn", () => {
       const set = setUp();
       const order: number[] = [];
       const writes = Array.from({ length: 9 }, (_, n) =>
-        set.queue.write(() => {
+        set.write(() => {
           work(set);
           order.push(n);
-        }, "now"),
+        }),
       );
       const ticks: number[] = [];
       const tick = () => {
@@ -138,69 +140,84 @@ describe("writes of one turn", () => {
   );
 });
 
-describe('a "soon" write', () => {
-  it("waits a few milliseconds for others", async () => {
-    const { queue, transactions } = setUp();
-    const writes = [queue.write(() => 1, "soon")];
-    await vi.advanceTimersByTimeAsync(1);
-    writes.push(queue.write(() => 2, "soon"));
-    expect(transactions()).toBe(0);
-    await vi.advanceTimersByTimeAsync(4);
-    expect(await Promise.all(writes)).toEqual([1, 2]);
-    expect(transactions()).toBe(1);
+describe("works in order", () => {
+  it("run in one transaction and stop at the first that throws", async () => {
+    const { queue, log, touched } = setUp();
+    const work = (name: string) => (touch: Touch) => {
+      log.push(name);
+      touch("log", name);
+      if (name === "refused") throw conflict("no");
+      return name;
+    };
+    const outcomes = Promise.allSettled([
+      queue.writeInOrder(["a", "b", "refused", "c"].map(work)),
+      queue.writeInOrder(["refused", "d"].map(work)),
+      queue.writeInOrder([work("e")]),
+    ]);
+    await vi.runAllTimersAsync();
+    expect(await outcomes).toMatchObject([
+      { status: "fulfilled", value: ["a", "b"] },
+      { status: "rejected", reason: { code: "conflict" } },
+      { status: "fulfilled", value: ["e"] },
+    ]);
+    expect(touched).toEqual(["log a", "log b", "log e"]);
+    expect(log.filter((line) => line === "c" || line === "d")).toEqual([]);
+    expect(log.filter((line) => line === "COMMIT")).toHaveLength(1);
   });
 
-  it('runs with the next "now" write, before it', async () => {
-    const { queue, transactions } = setUp();
-    const order: string[] = [];
-    const soon = queue.write(() => order.push("soon"), "soon");
-    const now = queue.write(() => order.push("now"), "now");
-    await vi.advanceTimersByTimeAsync(0);
-    await Promise.all([soon, now]);
-    expect(order).toEqual(["soon", "now"]);
-    expect(transactions()).toBe(1);
+  it("end with the transaction when it is full; the caller passes the rest again", async () => {
+    const { queue, time, transactions } = setUp();
+    const works = [1, 2, 3, 4, 5].map((n) => () => {
+      time.now += 7;
+      return n;
+    });
+    const written = queue.writeInOrder(works);
     await vi.runAllTimersAsync();
+    expect(await written).toEqual([1, 2, 3]);
     expect(transactions()).toBe(1);
   });
 });
 
 describe("a write", () => {
   it("wakes watchers after the transaction", async () => {
-    const { queue, log } = setUp();
-    const write = queue.write((touch) => touch("log", "task_1"), "now");
-    void write.then(() => log.push("resolved"));
+    const { write, log } = setUp();
+    const written = write((touch) => touch("log", "task_1"));
+    void written.then(() => log.push("resolved"));
     await vi.runAllTimersAsync();
     expect(log.slice(-3)).toEqual(["COMMIT", "woke task_1", "resolved"]);
   });
 
   it("is retried while another process holds the lock", async () => {
-    const { queue, fail, transactions } = setUp();
+    const { write, fail, transactions } = setUp();
     fail("BEGIN IMMEDIATE", busy, { times: 5 });
-    const first = queue.write(() => "first", "now");
+    const first = write(() => "first");
     await vi.advanceTimersByTimeAsync(15);
-    const second = queue.write(() => "second", "now");
+    const second = write(() => "second");
     await vi.runAllTimersAsync();
     expect(await Promise.all([first, second])).toEqual(["first", "second"]);
     expect(transactions()).toBeGreaterThan(5);
   });
 
   it("fails when the lock is held for too long, and the next write starts again", async () => {
-    const { queue, fail } = setUp();
+    const { write, fail } = setUp();
     fail("BEGIN IMMEDIATE", busy, { times: Number.POSITIVE_INFINITY });
-    const write = queue.write(() => {}, "now");
-    const outcome = expect(write).rejects.toMatchObject({ code: "store_failed", retryable: true });
+    const written = write(() => {});
+    const outcome = expect(written).rejects.toMatchObject({
+      code: "store_failed",
+      retryable: true,
+    });
     await vi.advanceTimersByTimeAsync(11_000);
     await outcome;
     fail("BEGIN IMMEDIATE", busy, { times: 0 });
-    const next = queue.write(() => "done", "now");
+    const next = write(() => "done");
     await vi.runAllTimersAsync();
     expect(await next).toBe("done");
   });
 
   it("fails with all others when the commit fails, and wakes no watcher", async () => {
-    const { queue, fail, log, touched } = setUp();
+    const { write, fail, log, touched } = setUp();
     fail("COMMIT", full);
-    const writes = [1, 2].map((n) => queue.write((touch) => touch("log", String(n)), "now"));
+    const writes = [1, 2].map((n) => write((touch) => touch("log", String(n))));
     const outcomes = Promise.allSettled(writes);
     await vi.runAllTimersAsync();
     for (const outcome of await outcomes) {
@@ -211,12 +228,12 @@ describe("a write", () => {
   });
 
   it("fails with all others when its error rolled the transaction back", async () => {
-    const { queue, fail, log, database } = setUp();
+    const { write, fail, log, database } = setUp();
     fail("INSERT", full, { undoes: true });
     const outcomes = Promise.allSettled([
-      queue.write(() => "before", "now"),
-      queue.write(() => database.run("INSERT"), "now"),
-      queue.write(() => log.push("after"), "now"),
+      write(() => "before"),
+      write(() => database.run("INSERT")),
+      write(() => log.push("after")),
     ]);
     await vi.runAllTimersAsync();
     const rejected = { status: "rejected", reason: { code: "store_failed" } };
@@ -228,9 +245,9 @@ describe("a write", () => {
 
 describe("drain", () => {
   it("resolves when everything is written", async () => {
-    const { queue, log } = setUp();
+    const { queue, write, log } = setUp();
     await queue.drain();
-    void queue.write(() => log.push("a"), "soon");
+    void write(() => log.push("a"));
     const drained = queue.drain().then(() => log.push("drained"));
     await vi.runAllTimersAsync();
     await drained;
@@ -239,10 +256,10 @@ describe("drain", () => {
   });
 
   it("resolves when the writes failed", async () => {
-    const { queue, fail } = setUp();
+    const { queue, write, fail } = setUp();
     fail("COMMIT", full);
-    const write = queue.write(() => {}, "now");
-    const outcome = expect(write).rejects.toMatchObject({ code: "store_failed" });
+    const written = write(() => {});
+    const outcome = expect(written).rejects.toMatchObject({ code: "store_failed" });
     const drained = queue.drain();
     await vi.runAllTimersAsync();
     await Promise.all([drained, outcome]);

@@ -9,11 +9,18 @@ export type Changes = readonly Parameters<Touch>[];
 
 /** Runs writes in order, as many as possible in one transaction. */
 export interface WriteQueue {
-  /** Resolves when the writes of `work` are durable; rolls them back if it throws. `work` may run more than once. */
-  write<Result>(work: (touch: Touch) => Result, when: "now" | "soon"): Promise<Result>;
+  /**
+   * Runs the first work, and those after it as long as none throws and the transaction has room. Resolves with their
+   * results when they are durable; throws the error of the first. A work that throws is rolled back alone. A work may
+   * run more than once.
+   */
+  writeInOrder<Result>(works: readonly Work<Result>[]): Promise<readonly Result[]>;
   /** Resolves when the queue is empty. */
   drain(): Promise<void>;
 }
+
+/** The statements of one write. */
+export type Work<Result> = (touch: Touch) => Result;
 
 /** The parts of a store that a queue uses. */
 export interface WriteQueueOptions {
@@ -24,18 +31,20 @@ export interface WriteQueueOptions {
 }
 
 interface Write {
-  readonly work: (touch: Touch) => unknown;
-  readonly resolve: (result: never) => void;
+  readonly works: readonly Work<unknown>[];
+  readonly resolve: (results: readonly never[]) => void;
   readonly reject: (error: unknown) => void;
 }
 
-type Outcome =
-  | { readonly result: unknown; readonly touched: Changes }
-  | { readonly error: unknown };
+interface Outcome {
+  /** The results of the works that ran, up to the first that threw. */
+  readonly results: unknown[];
+  readonly touched: Parameters<Touch>[];
+  /** The error of the first work. */
+  error?: unknown;
+}
 
-/** How long a "soon" write waits for others to share its transaction. */
-const soonMs = 2;
-/** A transaction takes no further writes after this time or size, because it blocks the event loop. */
+/** A transaction takes no further works after this time or size, because it blocks the event loop. */
 const maxMs = 20;
 const maxCharacters = 4 * 1024 * 1024;
 
@@ -43,24 +52,18 @@ const maxCharacters = 4 * 1024 * 1024;
 export function createWriteQueue(database: Database, options: WriteQueueOptions): WriteQueue {
   const { touch, recordChanges, now = () => performance.now() } = options;
   let waiting: Write[] = [];
-  let due: { readonly when: "now" | "soon"; readonly cancel: () => void } | undefined;
+  let isScheduled = false;
   let isWriting = false;
 
-  /** "now" runs at the end of this event-loop turn, so that all writes of a turn share a transaction. */
-  function schedule(when: "now" | "soon"): void {
-    if (isWriting || due?.when === "now" || due?.when === when) return;
-    due?.cancel();
-    if (when === "now") {
-      const immediate = setImmediate(flush);
-      due = { when, cancel: () => clearImmediate(immediate) };
-    } else {
-      const timer = setTimeout(flush, soonMs);
-      due = { when, cancel: () => clearTimeout(timer) };
-    }
+  /** At the end of this event-loop turn, so that all writes of a turn share a transaction. */
+  function schedule(): void {
+    if (isWriting || isScheduled) return;
+    isScheduled = true;
+    setImmediate(flush);
   }
 
   async function flush(): Promise<void> {
-    due = undefined;
+    isScheduled = false;
     const writes = waiting;
     waiting = [];
     isWriting = true;
@@ -72,83 +75,90 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
       for (const write of writes) write.reject(error);
     }
     isWriting = false;
-    if (waiting.length > 0) schedule("now");
+    if (waiting.length > 0) schedule();
   }
 
-  function settle(write: Write, outcome: Outcome): void {
-    if ("error" in outcome) {
-      write.reject(storeFailed(outcome.error));
+  function settle(write: Write, { results, touched, error }: Outcome): void {
+    if (results.length === 0) {
+      write.reject(storeFailed(error));
       return;
     }
-    for (const [kind, id] of outcome.touched) touch(kind, id);
-    write.resolve(outcome.result as never);
+    for (const [kind, id] of touched) touch(kind, id);
+    write.resolve(results as never[]);
   }
 
   /**
    * Runs the first writes in one transaction and returns their outcomes. Savepoints cost as much as a small write, so
-   * they are used only after a write was rejected, which must leave the others alone.
+   * they are used only after a work threw, which must leave the others alone.
    */
   function runTogether(writes: readonly Write[]): readonly Outcome[] {
     try {
-      return transact(writes, runWrite);
+      return transact(writes, runWork);
     } catch (error) {
       if (isBusy(error) || !(error instanceof Rejection)) throw error;
-      if (writes.length === 1) return [{ error: error.cause }];
       return transact(writes, runAlone);
     }
   }
 
-  function transact(writes: readonly Write[], run: (write: Write) => Outcome): readonly Outcome[] {
+  function transact(writes: readonly Write[], run: typeof runWork): readonly Outcome[] {
     const outcomes = inTransaction(database, "BEGIN IMMEDIATE", () => {
       const [start, given] = [now(), database.given];
+      const isFull = () => now() - start >= maxMs || database.given - given >= maxCharacters;
       const outcomes: Outcome[] = [];
-      for (const write of writes) {
-        outcomes.push(run(write));
-        if (now() - start >= maxMs || database.given - given >= maxCharacters) break;
+      for (const { works } of writes) {
+        const outcome: Outcome = { results: [], touched: [] };
+        outcomes.push(outcome);
+        for (const work of works) if (!run(work, outcome) || isFull()) break;
+        if (isFull()) break;
       }
-      recordChanges(outcomes.flatMap((outcome) => ("error" in outcome ? [] : outcome.touched)));
+      recordChanges(outcomes.flatMap(({ touched }) => touched));
       return outcomes;
     });
     database.assertOnDisk();
     return outcomes;
   }
 
-  function runWrite({ work }: Write): Outcome {
-    const touched: Parameters<Touch>[] = [];
+  /** Adds the result of a work to the outcome of its write; throws what the work threw. */
+  function runWork(work: Work<unknown>, { results, touched }: Outcome): boolean {
+    const changes: Parameters<Touch>[] = [];
     try {
-      return { result: work((kind, id) => touched.push([kind, id])), touched };
+      results.push(work((kind, id) => changes.push([kind, id])));
     } catch (error) {
       throw database.isInTransaction && !isBusy(error) ? new Rejection(error) : error;
     }
+    for (const change of changes) touched.push(change);
+    return true;
   }
 
-  function runAlone(write: Write): Outcome {
+  /** Like `runWork`; returns false for a work that threw and was rolled back. */
+  function runAlone(work: Work<unknown>, outcome: Outcome): boolean {
     database.run("SAVEPOINT write");
     try {
-      const outcome = runWrite(write);
+      runWork(work, outcome);
       database.run("RELEASE write");
-      return outcome;
+      return true;
     } catch (error) {
       // A disk error may have rolled back the whole transaction.
       if (!(error instanceof Rejection)) throw error;
       database.run("ROLLBACK TO write");
       database.run("RELEASE write");
-      return { error: error.cause };
+      outcome.error = error.cause;
+      return false;
     }
   }
 
-  function write<Result>(work: (touch: Touch) => Result, when: "now" | "soon"): Promise<Result> {
+  function writeInOrder<Result>(works: readonly Work<Result>[]): Promise<readonly Result[]> {
     return new Promise((resolve, reject) => {
-      waiting.push({ work, resolve, reject });
-      schedule(when);
+      waiting.push({ works, resolve, reject });
+      schedule();
     });
   }
 
   return {
-    write,
+    writeInOrder,
     async drain() {
       // An empty write settles after all earlier ones, whose callers get their own errors.
-      if (isWriting || waiting.length > 0) await write(() => {}, "now").catch(() => {});
+      if (isWriting || waiting.length > 0) await writeInOrder([() => {}]).catch(() => {});
     },
   };
 }

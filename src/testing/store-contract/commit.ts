@@ -1,4 +1,4 @@
-import { deepEqual, equal, rejects } from "node:assert/strict";
+import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { Commit, Store } from "../../protocol/store.ts";
 import { assertMatches } from "../contract.ts";
 import type { StoreSuite } from "./fixture.ts";
@@ -308,6 +308,70 @@ export function commitCases({ describe, it }: StoreSuite): void {
         ids(await store.session("sess_1")),
         won.map((text) => `msg_${text}`),
       );
+    });
+
+    it("writes the commits of a list in order, each in full", async ({ store }) => {
+      const lease = await acquire(store);
+      const list = range(0, 5).map((at) => ({
+        lease,
+        log: "task_1",
+        events: [delta(String(at))],
+        appends: [{ sessionId: "sess_1", at, messages: [message(String(at))] }],
+        tasks: [record({ committedOutput: at })],
+      }));
+      for (let written = 0; written < list.length; ) {
+        const [first, ...following] = list.slice(written);
+        const count = await store.commit(first as Commit, following);
+        ok(count >= 1 && count <= following.length + 1, `${count} is not a number of commits`);
+        written += count;
+        equal((await store.session("sess_1")).length, written);
+        equal(await store.last("task_1"), written - 1);
+      }
+      deepEqual((await store.read("task_1", -1, 10)).map(textOfEvent), ["0", "1", "2", "3", "4"]);
+      assertMatches(await store.task("task_1"), { committedOutput: 4 });
+    });
+
+    for (const { because, code, commit, stale } of rejected) {
+      it(`stops a list at the first commit that is refused, when ${because}`, async ({ store }) => {
+        const other = await acquire(store, "sess_other");
+        await store.commit({ lease: other, log: "task_other", events: deltas(1, 0, "task_other") });
+        const old = await acquire(store);
+        await store.release(old);
+        const lease = await acquire(store);
+        await store.post([postRow({ id: "post_taken" })]);
+        const before: Commit = {
+          lease,
+          log: "task_1",
+          events: [delta("before")],
+          appends: [{ sessionId: "sess_1", at: 0, messages: [message("before")] }],
+          tasks: [record(), childRecord({ status: "completed" })],
+          posts: [postRow({ id: "post_free", kind: "hint" })],
+          taken: ["post_taken"],
+        };
+        const refused: Commit = {
+          lease: stale ? old : lease,
+          log: "task_1",
+          events: [delta("refused")],
+          ...commit,
+        };
+        const after: Commit = { lease, log: "task_1", events: [delta("after")] };
+        equal(await store.commit(before, [refused, after]), 1);
+        deepEqual((await store.read("task_1", -1, 10)).map(textOfEvent), ["before"]);
+        const kept = await everything(store);
+        await rejects(store.commit(refused, [after]), { code });
+        deepEqual(await everything(store), kept);
+      });
+    }
+
+    it("refuses the beginning of a task in a list and nothing before it", async ({ store }) => {
+      const lease = await acquire(store);
+      const first: Commit = { lease, log: "task_1", events: [delta("begun")], tasks: [record()] };
+      const second = record({ taskId: "task_2", rootTaskId: "task_2" });
+      const begins: Commit = { lease, log: "task_2", tasks: [second], begins: "task_2" };
+      equal(await store.commit(first, [begins]), 1);
+      await rejects(store.commit(begins), { code: "agent_busy" });
+      equal(await store.task("task_2"), undefined);
+      deepEqual(await store.task("task_1"), record());
     });
 
     it("keeps a rejection from affecting concurrent commits", async ({ store }) => {

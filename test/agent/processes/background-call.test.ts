@@ -33,8 +33,9 @@ it("a background call that a takeover repeats returns before its child, which ha
   const commit = world.store.commit;
   const isChild = ({ depth }: TaskRecord) => depth === 1;
   vi.spyOn(world.store, "commit").mockImplementation(async (step) => {
-    await commit(step);
+    const written = await commit(step);
     if (step.tasks?.some(isChild)) a.process.kill(); // its call has no result yet
+    return written;
   });
   const lost = leadOn(a.process).call(play(call, "Led."), { sessionId });
   lost.catch(() => {});

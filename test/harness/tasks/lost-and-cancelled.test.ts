@@ -61,9 +61,9 @@ function killedAt(store: Store, when: "after" | "next", isIt: (commit: Commit) =
     ...store,
     async commit(commit) {
       if (!isDue) {
-        await store.commit(commit);
+        const written = await store.commit(commit);
         isDue = isIt(commit);
-        if (!isDue || when === "next") return;
+        if (!isDue || when === "next") return written;
       }
       dead.resolve();
       return never;

@@ -26,8 +26,9 @@ const store: Store = {
   async commit(commit) {
     const number = commits++;
     reach(number, "before");
-    await opened.commit(commit);
+    const written = await opened.commit(commit);
     reach(number, "after");
+    return written;
   },
 };
 say("started");

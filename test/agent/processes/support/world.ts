@@ -53,9 +53,10 @@ export function createWorld(): World {
   const commits: Commit[] = [];
   const store: Store = {
     ...inner,
-    async commit(commit) {
-      await inner.commit(commit);
-      commits.push(commit);
+    async commit(commit, following = []) {
+      const written = await inner.commit(commit, following);
+      commits.push(...[commit, ...following].slice(0, written));
+      return written;
     },
   };
   const gates = new Map<string, PromiseWithResolvers<void>>();

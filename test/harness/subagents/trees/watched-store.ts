@@ -19,9 +19,10 @@ export function watchedStore(store: Store, onWritten: (commit: Commit) => void) 
   const watched: Store = {
     ...store,
     async commit(commit) {
-      await store.commit(commit);
+      const written = await store.commit(commit);
       witness.commits.push({ at: witness.tick(), commit });
       onWritten(commit);
+      return written;
     },
     posts(query) {
       if (query.sessionId !== undefined) {

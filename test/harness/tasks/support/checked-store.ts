@@ -53,9 +53,10 @@ export function checkedStore(store: Store): CheckedStore {
         if (!statuses.has(stored.taskId)) statuses.set(stored.taskId, "queued");
         return stored;
       },
-      async commit(commit) {
-        await store.commit(commit);
-        look(commit);
+      async commit(commit, following = []) {
+        const written = await store.commit(commit, following);
+        for (const one of [commit, ...following].slice(0, written)) look(one);
+        return written;
       },
     },
   };
