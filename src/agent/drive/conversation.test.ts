@@ -207,7 +207,7 @@ describe("the scheduler", () => {
       ...store,
       async commit(commit) {
         commits.push(commit.events?.map(({ type }) => type));
-        await store.commit(commit);
+        return store.commit(commit);
       },
     };
     const conversation = await enter(counted);

@@ -2,7 +2,7 @@ import type { Agent } from "../../protocol/agent.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { LogWriter, logRoom } from "../events/log-writer.ts";
+import { LogWriter, type Step } from "../events/log-writer.ts";
 import { executorLost } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
 import { type AgentSettings, nameOf } from "../loop/settings.ts";
@@ -243,19 +243,25 @@ export class Conversation implements TaskConversation {
   log(rootTaskId: string): LogWriter {
     const known = this.#logs.get(rootTaskId);
     if (known) return known;
-    const room = logRoom(this.store, rootTaskId);
-    const writer = new LogWriter(rootTaskId, (step) => this.#commit(step), room, this.store.files);
+    const writer = new LogWriter(rootTaskId, (steps) => this.#commit(steps), this.store);
     this.#logs.set(rootTaskId, writer);
     return writer;
   }
 
-  async #commit(step: Omit<Commit, "lease">): Promise<void> {
+  /** Writes the first steps of a log and returns their number; only the first step can be the refused one. */
+  async #commit(steps: readonly Step[]): Promise<number> {
     if (this.lost.signal.aborted) throw this.lost.signal.reason;
+    const lease = this.#lease;
+    const [first, ...following] = steps.map((step) => ({ ...step, lease })) as [Commit];
     try {
-      await this.store.commit({ ...step, lease: this.#lease });
+      const written = await this.store.commit(first, following);
+      if (written >= 1) return written;
+      throw new RivuletError("store_failed", `The store's commit() returned ${written}.`, {
+        hint: "Return the number of commits that were written, at least 1.",
+      });
     } catch (thrown) {
       const error = rivuletErrorOf(thrown, "store_failed");
-      if (step.begins !== undefined && isRefusedBeginning(error)) this.#logs.delete(step.log);
+      if (first.begins !== undefined && isRefusedBeginning(error)) this.#logs.delete(first.log);
       else this.lose(error);
       throw error;
     }

@@ -13,7 +13,7 @@ import { LogWriter } from "./log-writer.ts";
 /** A task with one open result, its events and their fold. */
 function openResult() {
   const events: LogEvent[] = [];
-  const log = new LogWriter("t", async () => {});
+  const log = new LogWriter("t", async () => 1);
   log.append = (event) =>
     void events.push({ ...event, sequence_number: events.length } as LogEvent);
   const emitter = new TaskEmitter("t", log, undefined, new ManualClock());

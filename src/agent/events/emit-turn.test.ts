@@ -11,7 +11,7 @@ import { LogWriter } from "./log-writer.ts";
 /** An emitter, its events and their fold. */
 function turn(options: Partial<TurnEmitterOptions> = {}) {
   const events: LogEvent[] = [];
-  const log = new LogWriter("t", async () => {});
+  const log = new LogWriter("t", async () => 1);
   log.append = (event) => void events.push(event);
   const sink = new TurnEmitter({
     emitter: new TaskEmitter("t", log, undefined, new ManualClock()),

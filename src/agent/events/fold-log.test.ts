@@ -9,7 +9,7 @@ import { LogWriter } from "./log-writer.ts";
 it("folds a log that is trimmed meanwhile to the same task", async () => {
   const store = memoryStore();
   const lease = (await store.acquire("s", "me", 1_000)) as Lease;
-  const log = new LogWriter("t", (step) => store.commit({ ...step, lease }));
+  const log = new LogWriter("t", ([step]) => store.commit({ log: "t", ...step, lease }));
   const emitter = new TaskEmitter("t", log, undefined, new ManualClock());
   const identity = { id: "t", object: "task" } as const;
   emitter.emit({ type: "task.created", task: { ...identity, status: "queued" } });

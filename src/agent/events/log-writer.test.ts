@@ -1,28 +1,35 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { LogEvent } from "../../protocol/event.ts";
-import type { Commit } from "../../protocol/store.ts";
+import type { Commit, Store } from "../../protocol/store.ts";
 import { LogWriter } from "./log-writer.ts";
 
 const customEvent = (name: string) => ({ type: "task.custom", name }) as unknown as LogEvent;
 const namesIn = ({ events = [] }: Pick<Commit, "events">) =>
   events.map((event) => (event as unknown as { name: string }).name);
+/** A store that keeps its data outside the memory of its process. */
+const durable = { files: {} } as Store;
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("LogWriter", () => {
-  /** A writer that records its writes; each write ends on demand. */
-  function slowWriter() {
-    const writes: string[][] = [];
-    const ends: PromiseWithResolvers<void>[] = [];
-    const writer = new LogWriter("t", (step) => {
-      writes.push([...namesIn(step), ...Object.keys(step).filter((key) => key === "tasks")]);
-      const end = Promise.withResolvers<void>();
-      ends.push(end);
-      return end.promise;
-    });
+  /** A writer that records its writes; each write ends on demand, with the number of written steps. */
+  function slowWriter(store?: Store) {
+    const writes: string[][][] = [];
+    const ends: PromiseWithResolvers<number>[] = [];
+    const writer = new LogWriter(
+      "t",
+      (steps) => {
+        const isTasks = (key: string) => key === "tasks";
+        writes.push(steps.map((step) => [...namesIn(step), ...Object.keys(step).filter(isTasks)]));
+        const end = Promise.withResolvers<number>();
+        ends.push(end);
+        return end.promise;
+      },
+      store,
+    );
     return {
       writer,
       writes,
-      end: () => ends.shift()?.resolve(),
+      end: (written = writes.at(-1)?.length ?? 1) => ends.shift()?.resolve(written),
       fail: () => ends.shift()?.reject(new Error("no")),
     };
   }
@@ -33,17 +40,71 @@ describe("LogWriter", () => {
     writer.append(customEvent("b"));
     expect(writes).toEqual([]);
     await tick();
-    expect(writes).toEqual([["a", "b"]]);
+    expect(writes).toEqual([[["a", "b"]]]);
     writer.append(customEvent("c"));
     const step = writer.commit({ tasks: [] });
     writer.append(customEvent("d")); // after the change, so not in its commit
     end();
     await tick();
-    expect(writes.slice(1)).toEqual([["c", "tasks"]]);
+    expect(writes.slice(1)).toEqual([[["c", "tasks"]]]);
     end();
     await step;
     await tick();
-    expect(writes.slice(2)).toEqual([["d"]]);
+    expect(writes.slice(2)).toEqual([[["d"]]]);
+  });
+
+  it("writes the steps that waited together, in order, and the rest of a list again", async () => {
+    const { writer, writes, end } = slowWriter();
+    const settled: string[] = [];
+    const step = (name: string) => {
+      writer.append(customEvent(name));
+      return writer.commit({ tasks: [] }).then(() => settled.push(name));
+    };
+    const steps = [step("a"), step("b"), step("c")];
+    await tick();
+    expect(writes).toEqual([
+      [
+        ["a", "tasks"],
+        ["b", "tasks"],
+        ["c", "tasks"],
+      ],
+    ]);
+    steps.push(step("d"));
+    await tick();
+    expect(writes).toHaveLength(1);
+    end(2); // the store has written a and b
+    await tick();
+    expect(settled).toEqual(["a", "b"]);
+    expect(writes.slice(1)).toEqual([
+      [
+        ["c", "tasks"],
+        ["d", "tasks"],
+      ],
+    ]);
+    end();
+    await Promise.all(steps);
+    expect(settled).toEqual(["a", "b", "c", "d"]);
+  });
+
+  it("holds the events of durable logs for a step or for each other", async () => {
+    vi.useFakeTimers();
+    try {
+      const [one, two] = [slowWriter(durable), slowWriter(durable)];
+      one.writer.append(customEvent("a"));
+      await vi.advanceTimersByTimeAsync(10);
+      two.writer.append(customEvent("b"));
+      expect([one.writes, two.writes]).toEqual([[], []]);
+      await vi.advanceTimersByTimeAsync(10);
+      await vi.advanceTimersToNextTimerAsync();
+      expect([one.writes, two.writes]).toEqual([[[["a"]]], [[["b"]]]]);
+      two.end();
+      two.writer.append(customEvent("c"));
+      void two.writer.commit({ tasks: [] });
+      await vi.advanceTimersByTimeAsync(1);
+      expect(two.writes.slice(1)).toEqual([[["c", "tasks"]]]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("writes blobs before the events that name them", async () => {
@@ -53,16 +114,22 @@ describe("LogWriter", () => {
       steps.push(path);
       return stored.promise;
     };
-    const write = async () => void steps.push("events");
-    const writer = new LogWriter("t", write, undefined, { put });
+    const write = async () => {
+      steps.push("events");
+      return 1;
+    };
+    const writer = new LogWriter("t", write, { files: { put } } as unknown as Store);
+    const earlier = writer.commit({ tasks: [] });
     const url = writer.addBlob("c", Buffer.from("hello"));
     writer.append(customEvent("a"));
-    await tick();
+    const flushed = writer.flush();
+    await earlier;
     const name = "sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-    expect([url, steps]).toEqual([`task://c/blobs/${name}`, [`blobs/c/${name}`]]);
+    const blob = `blobs/c/${name}`;
+    expect([url, steps]).toEqual([`task://c/blobs/${name}`, [blob, "events"]]);
     stored.resolve(1);
-    await writer.flush();
-    expect(steps).toEqual([`blobs/c/${name}`, "events"]);
+    await flushed;
+    expect(steps).toEqual([blob, "events", "events"]);
   });
 
   it("makes the loop wait while too many events are not durable", async () => {
@@ -94,6 +161,19 @@ describe("LogWriter", () => {
     await both;
     writer.append(customEvent("b"));
     await expect(writer.flush()).rejects.toThrow("no");
-    expect(writes).toEqual([["a"]]);
+    expect(writes).toEqual([[["a"], ["tasks"]]]);
+  });
+
+  it("keeps the steps that were written before a refused one", async () => {
+    const { writer, writes, end, fail } = slowWriter();
+    const outcomes = Promise.allSettled([1, 2, 3].map(() => writer.commit({ tasks: [] })));
+    await tick();
+    end(1); // the store refuses the second step
+    await tick();
+    fail();
+    expect((await outcomes).map(({ status }) => status)).toEqual([
+      ...["fulfilled", "rejected", "rejected"],
+    ]);
+    expect(writes.map((steps) => steps.length)).toEqual([3, 2]);
   });
 });

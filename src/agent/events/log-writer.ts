@@ -5,37 +5,69 @@ import { trimLog } from "../../store/index.ts";
 
 /** The loop yields beyond this many events that are not durable, so that a fast model does not starve the writer. */
 const maxPending = 512;
+/** The store gets at most this many commits at a time, because it encodes them all in one turn of the event loop. */
+const maxCommits = 128;
+/**
+ * How long the events of a durable log wait for a step, or for the events of other logs, to share a transaction: one
+ * transaction costs as much as a hundred events.
+ */
+const holdMs = 20;
+/** The writers of durable logs whose events wait. One timer for all, so that all logs share a transaction. */
+const held = new Set<LogWriter>();
+
+function flushHeld(): void {
+  const writers = [...held];
+  held.clear();
+  // The next commit throws the error of a failed write.
+  for (const writer of writers) writer.flush().catch(() => {});
+}
 
 /** The changes of a step besides its events. */
 export type StepChange = Omit<Commit, "lease" | "log" | "events">;
+/** A step of a log: its changes and its events. */
+export type Step = Omit<Commit, "lease">;
+
+interface WaitingStep {
+  readonly step: Step;
+  readonly count: number;
+  /** Resolves when the blobs that its events name are stored. */
+  readonly blobs: Promise<unknown> | undefined;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
 
 /**
  * The writer of one log. Events become visible when they are durable. A step's changes and all events up to that moment
- * are one atomic commit.
+ * are one atomic commit. Steps that wait while the store writes go down together, in order.
  */
 export class LogWriter {
   readonly rootTaskId: string;
-  readonly #write: (step: Omit<Commit, "lease">) => Promise<void>;
+  readonly #write: (steps: readonly Step[]) => Promise<number>;
   #pending: LogEvent[] = [];
   #undurable = 0;
+  #waiting: WaitingStep[] = [];
+  /** Settles with the last step. */
   #written: Promise<void> = Promise.resolve();
+  #isWriting = false;
   #isScheduled = false;
+  #failure: { readonly error: unknown } | undefined;
   readonly #room: LogRoom | undefined;
   readonly #files: Pick<Files, "put"> | undefined;
+  readonly #isDurable: boolean;
   #blobs: Promise<unknown> | undefined;
   #makingRoom: Promise<void> | undefined;
 
-  /** `room`: absent if the log may grow without limit. `files`: takes the blobs of the events. */
+  /** `write` resolves with the number of steps that are durable, at least 1, or rejects when the first is refused. */
   constructor(
     rootTaskId: string,
-    write: (step: Omit<Commit, "lease">) => Promise<void>,
-    room?: LogRoom,
-    files?: Pick<Files, "put">,
+    write: (steps: readonly Step[]) => Promise<number>,
+    store?: Store,
   ) {
     this.rootTaskId = rootTaskId;
     this.#write = write;
-    this.#room = room;
-    this.#files = files;
+    this.#room = store && logRoom(store, rootTaskId);
+    this.#files = store?.files;
+    this.#isDurable = store !== undefined && store.memory === undefined;
   }
 
   /** Stores bytes that events name by the returned URL; they are durable before those events are. */
@@ -47,10 +79,15 @@ export class LogWriter {
     return `task://${taskId}/blobs/${name}`;
   }
 
-  /** Queues an event, which is written with the next step or in the next turn of the event loop. */
+  /** Queues an event, which is written with the next step, in the next turn of the event loop or when it was held. */
   append(event: LogEvent): void {
     this.#pending.push(event);
     this.#undurable += 1;
+    if (this.#isDurable) {
+      if (held.size === 0) setTimeout(flushHeld, holdMs);
+      held.add(this);
+      return;
+    }
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     setImmediate(() => {
@@ -85,20 +122,53 @@ export class LogWriter {
   commit(change: StepChange): Promise<void> {
     const events = this.#pending;
     this.#pending = [];
-    const log = this.rootTaskId;
-    // The chain stops at a failure: a later write would leave a gap in the log.
     const blobs = this.#blobs;
     this.#blobs = undefined;
-    const write = () => this.#write({ log, events, ...change });
-    this.#written = this.#written.then(blobs === undefined ? write : () => blobs.then(write));
-    this.#written.then(
-      () => {
-        this.#undurable -= events.length;
-        if (events.length > 0) this.#makeRoom();
-      },
-      () => {},
-    );
-    return this.#written;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const step = { log: this.rootTaskId, events, ...change };
+    this.#waiting.push({ step, count: events.length, blobs, resolve, reject });
+    this.#written = promise;
+    promise.catch(() => {}); // not every caller waits
+    if (!this.#isWriting) {
+      this.#isWriting = true;
+      void this.#writeWaiting();
+    }
+    return promise;
+  }
+
+  /** Gives the store the waiting steps in order, one list at a time: a step after a refused one would leave a gap. */
+  async #writeWaiting(): Promise<void> {
+    try {
+      while (this.#waiting.length > 0) {
+        // The steps of one turn of the event loop share a transaction.
+        await (this.#isDurable ? new Promise((resolve) => setImmediate(resolve)) : undefined);
+        if (this.#failure) throw this.#failure.error;
+        const steps = this.#nextSteps();
+        await steps[0]?.blobs;
+        const written = await this.#write(steps.map(({ step }) => step));
+        for (const { count, resolve } of this.#waiting.splice(0, written)) {
+          this.#undurable -= count;
+          resolve();
+        }
+        this.#makeRoom();
+      }
+    } catch (error) {
+      this.#failure = { error };
+      for (const { reject } of this.#waiting.splice(0)) reject(error);
+    }
+    this.#isWriting = false;
+  }
+
+  /** The first waiting steps, up to the first that waits for blobs. */
+  #nextSteps(): readonly WaitingStep[] {
+    const steps: WaitingStep[] = [];
+    let count = 0;
+    for (const step of this.#waiting) {
+      if (steps.length > 0 && (step.blobs || count + step.count > maxPending)) break;
+      count += step.count;
+      if (steps.push(step) === maxCommits) break;
+    }
+    return steps;
   }
 
   /** Trims a full log; after an error the next write tries again. */
@@ -179,7 +249,7 @@ export async function addLogReader(
 }
 
 /** The space that a log may take; undefined if the store is durable. */
-export function logRoom(store: Store, log: string): LogRoom | undefined {
+function logRoom(store: Store, log: string): LogRoom | undefined {
   const { memory } = store;
   if (memory === undefined) return undefined;
   const { maxLogBytes } = memory;

@@ -72,6 +72,7 @@ export function simulateProcess(shared: Store, options: ProcessOptions): Simulat
     tasks: (...args) => reach(() => shared.tasks(...args)),
     watch: (key, wake) => shared.watch(key, () => isDead() || wake()),
     files: shared.files,
+    ...(shared.memory && { memory: shared.memory }),
     close: () => Promise.resolve(),
   };
 
