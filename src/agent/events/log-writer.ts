@@ -14,12 +14,21 @@ const maxCommits = 128;
 const holdMs = 20;
 /** The writers of durable logs whose events wait. One timer for all, so that all logs share a transaction. */
 const held = new Set<LogWriter>();
+/** How many of them are flushed before the event loop turns. */
+const maxFlushed = 200;
 
-function flushHeld(): void {
+async function flushHeld(): Promise<void> {
   const writers = [...held];
   held.clear();
-  // The next commit throws the error of a failed write.
-  for (const writer of writers) writer.flush().catch(() => {});
+  for (const [index, writer] of writers.entries()) {
+    if (index > 0 && index % maxFlushed === 0) await nextTurn();
+    // The next commit throws the error of a failed write.
+    writer.flush().catch(() => {});
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** The changes of a step besides its events. */
@@ -107,7 +116,7 @@ export class LogWriter {
 
   async #flushAndYield(): Promise<void> {
     await this.flush();
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
 
   /** Resolves when everything so far is durable. */
@@ -141,7 +150,8 @@ export class LogWriter {
     try {
       while (this.#waiting.length > 0) {
         // The steps of one turn of the event loop share a transaction.
-        await (this.#isDurable ? new Promise((resolve) => setImmediate(resolve)) : undefined);
+        if (this.#isDurable) await nextTurn();
+        else await undefined;
         if (this.#failure) throw this.#failure.error;
         const steps = this.#nextSteps();
         await steps[0]?.blobs;

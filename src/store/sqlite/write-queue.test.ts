@@ -109,7 +109,7 @@ describe("writes of one turn", () => {
   });
 
   it.each([
-    ["take long", ({ time }: ReturnType<typeof setUp>) => (time.now += 7)],
+    ["take long", ({ time }: ReturnType<typeof setUp>) => (time.now += 4)],
     [
       "are large",
       ({ database }: ReturnType<typeof setUp>) =>
@@ -140,6 +140,14 @@ describe("writes of one turn", () => {
   );
 });
 
+it("splits many small writes into transactions of a bounded number", async () => {
+  const { write, transactions } = setUp();
+  const writes = Array.from({ length: 300 }, (_, n) => write(() => n));
+  await vi.runAllTimersAsync();
+  expect(await Promise.all(writes)).toEqual(writes.map((_, n) => n));
+  expect(transactions()).toBe(3);
+});
+
 describe("works in order", () => {
   it("run in one transaction and stop at the first that throws", async () => {
     const { queue, log, touched } = setUp();
@@ -168,7 +176,7 @@ describe("works in order", () => {
   it("end with the transaction when it is full; the caller passes the rest again", async () => {
     const { queue, time, transactions } = setUp();
     const works = [1, 2, 3, 4, 5].map((n) => () => {
-      time.now += 7;
+      time.now += 4;
       return n;
     });
     const written = queue.writeInOrder(works);

@@ -44,8 +44,12 @@ interface Outcome {
   error?: unknown;
 }
 
-/** A transaction takes no further works after this time or size, because it blocks the event loop. */
-const maxMs = 20;
+/**
+ * A transaction takes no further works after this time, number or size: it blocks the event loop, and so does the code
+ * that waits for its works.
+ */
+const maxMs = 10;
+const maxWorks = 128;
 const maxCharacters = 4 * 1024 * 1024;
 
 /** A queue; it must be the only writer of its connection. */
@@ -103,12 +107,17 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
   function transact(writes: readonly Write[], run: typeof runWork): readonly Outcome[] {
     const outcomes = inTransaction(database, "BEGIN IMMEDIATE", () => {
       const [start, given] = [now(), database.given];
-      const isFull = () => now() - start >= maxMs || database.given - given >= maxCharacters;
+      let count = 0;
+      const isFull = () =>
+        count >= maxWorks || now() - start >= maxMs || database.given - given >= maxCharacters;
       const outcomes: Outcome[] = [];
       for (const { works } of writes) {
         const outcome: Outcome = { results: [], touched: [] };
         outcomes.push(outcome);
-        for (const work of works) if (!run(work, outcome) || isFull()) break;
+        for (const work of works) {
+          count += 1;
+          if (!run(work, outcome) || isFull()) break;
+        }
         if (isFull()) break;
       }
       recordChanges(outcomes.flatMap(({ touched }) => touched));
