@@ -112,14 +112,14 @@ async function startChild(
     });
     parent.childCalls.add(callId);
   };
-  const ahead = childrenAhead(conversation.drives, record);
-  const isFull = maxParallel !== undefined && ahead.length >= maxParallel;
+  const ahead = () => childrenAhead(conversation.drives, record);
+  const isFull = maxParallel !== undefined && ahead().length >= maxParallel;
   // A new child's start and beginning go into one commit. A child that may have to wait is stored as queued.
   if (!child?.isKnown && !isFull) {
     return drive(conversation, queued, { ...start, isNew: true, onBegin: tellStarted });
   }
   // Those ahead are stored first, so that the order of the records is that of the queue.
-  const stored = Promise.allSettled(ahead.map(({ begun }) => begun)).then(() => {
+  const stored = Promise.allSettled(ahead().map(({ begun }) => begun)).then(() => {
     tellStarted();
     const source = sourceOf(queued);
     announce(new TaskEmitter(callId, parent.log, source, parent.settings.clock), queued);
