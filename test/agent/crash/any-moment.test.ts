@@ -7,7 +7,7 @@ import { seededRandom } from "../../support/random.ts";
 import { requires } from "../../support/requires.ts";
 import { seed } from "../../support/seed.ts";
 import { deep } from "../support/deep.ts";
-import { repeatable } from "./support/crash-cast.ts";
+import { type CastName, repeatable } from "./support/crash-cast.ts";
 import { type Outcome, outcomeIn, remainsIn } from "./support/remains.ts";
 import { type Running, startAgent, startTracedAgent } from "./support/run-agent.ts";
 import { newFolder, wholeOutcome } from "./support/whole.ts";
@@ -15,12 +15,16 @@ import { newFolder, wholeOutcome } from "./support/whole.ts";
 const random = seededRandom(seed);
 
 let folder: string;
-let whole: Outcome;
-beforeAll(async () => {
+beforeAll(() => {
   folder = createFolder();
-  whole = await wholeOutcome(folder);
 });
 afterAll(() => removeFolder(folder));
+
+/** The cast of a conversation, and how it ends when nothing comes between. */
+interface Case {
+  readonly cast: CastName;
+  readonly whole: Outcome;
+}
 
 /** Whether a process was killed; what it has left behind is lawful. If it was not, it has ended well. */
 async function wasKilled(own: string, running: Running): Promise<boolean> {
@@ -36,25 +40,30 @@ async function wasKilled(own: string, running: Running): Promise<boolean> {
 }
 
 /** Starts a process that is killed some time after it began. */
-function startDoomed(own: string): Running {
-  const running = startAgent(own);
+function startDoomed(own: string, cast: CastName): Running {
+  const running = startAgent(own, undefined, cast);
   void running.said("started").then(() => {
-    setTimeout(() => running.kill("SIGKILL"), random.int(0, 150));
+    setTimeout(() => running.kill("SIGKILL"), random.int(0, cast === "children" ? 400 : 150));
   });
   return running;
 }
 
 /** Starts a process that is killed when its database changes a file. */
-function startDoomedAtWrite(own: string): Running {
+function startDoomedAtWrite(own: string, cast: CastName): Running {
   const call = random.pick(["pwrite64", "pwrite64", "fdatasync"] as const);
-  return startTracedAgent(own, call, random.int(1, call === "pwrite64" ? 300 : 60));
+  const most = { pwrite64: 300, fdatasync: cast === "children" ? 20 : 60 }[call];
+  return startTracedAgent(own, call, random.int(1, most), cast);
 }
 
 /** Runs process after process on one conversation until one gets through; returns how many were killed. */
-async function killOnAndOn(own: string, startNext: typeof startDoomed): Promise<number> {
+async function killOnAndOn(
+  own: string,
+  { cast, whole }: Case,
+  startNext: typeof startDoomed,
+): Promise<number> {
   let killed = 0;
-  while (killed < 5 && (await wasKilled(own, startNext(own)))) killed += 1;
-  if (killed === 5) expect(await wasKilled(own, startAgent(own))).toBe(false);
+  while (killed < 5 && (await wasKilled(own, startNext(own, cast)))) killed += 1;
+  if (killed === 5) expect(await wasKilled(own, startAgent(own, undefined, cast))).toBe(false);
   const store = sqliteStore(join(own, "store.db"));
   const outcome = await outcomeIn(store);
   await store.close();
@@ -66,11 +75,11 @@ async function killOnAndOn(own: string, startNext: typeof startDoomed): Promise<
   return killed;
 }
 
-async function killMany(name: string, kills: number, startNext: typeof startDoomed) {
+async function killMany(tested: Case, kills: number, startNext: typeof startDoomed) {
   for (let round = 0, killed = 0; killed < kills; round++) {
-    const own = newFolder(folder, `${name}-${round}`);
+    const own = newFolder(folder, `${tested.cast}-${startNext.name}-${round}`);
     try {
-      killed += await killOnAndOn(own, startNext);
+      killed += await killOnAndOn(own, tested, startNext);
     } catch (error) {
       throw new Error(`round ${round}; RIVULET_SEED=${seed}`, { cause: error });
     }
@@ -81,11 +90,25 @@ async function killMany(name: string, kills: number, startNext: typeof startDoom
 describe("a run resumes in the next process", () => {
   const timeout = deep ? 3_600_000 : 600_000;
 
-  it("after a kill at any moment", () => killMany("moment", deep ? 100 : 10, startDoomed), timeout);
+  describe.each([
+    ["one agent", "steps"],
+    ["fifty children on one log", "children"],
+  ] as const)("of %s", (_, cast) => {
+    let whole: Outcome;
+    beforeAll(async () => {
+      whole = await wholeOutcome(folder, cast);
+    }, timeout);
 
-  it.runIf(requires("strace"))(
-    "when they are killed inside a write",
-    () => killMany("write", deep ? 100 : 6, startDoomedAtWrite),
-    timeout,
-  );
+    it(
+      "after a kill at any moment",
+      () => killMany({ cast, whole }, deep ? 100 : 10, startDoomed),
+      timeout,
+    );
+
+    it.runIf(requires("strace"))(
+      "when they are killed inside a write",
+      () => killMany({ cast, whole }, deep ? 100 : 6, startDoomedAtWrite),
+      timeout,
+    );
+  });
 });

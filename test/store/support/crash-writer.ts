@@ -2,7 +2,7 @@
 // commits, `failed n code` for a rejected one, which it retries.
 // node crash-writer.ts <path> <steps>
 import { writeSync } from "node:fs";
-import type { Lease, Store } from "../../../src/protocol/store.ts";
+import type { Commit, Lease, Store } from "../../../src/protocol/store.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
 import { log, sessionId, stepCommits } from "./crash-steps.ts";
 
@@ -40,13 +40,17 @@ const done = (await store.session(sessionId)).length;
 say(`from ${done}`);
 for (let n = done; n < done + Number(steps); n++) {
   const { deltas, step } = stepCommits(n);
-  // Concurrent, so that they share a transaction.
-  await Promise.all([
-    persist(`deltas-${n}`, () => store.commit({ lease, log, ...deltas })).then(() =>
-      say(`deltas ${n}`),
-    ),
-    persist(`step-${n}`, () => store.commit({ lease, log, ...step })).then(() => say(`step ${n}`)),
-  ]);
+  const commits = { deltas: { lease, log, ...deltas }, step: { lease, log, ...step } };
+  const write = async (name: keyof typeof commits, following: readonly Commit[] = []) => {
+    const written = await persist(`${name}-${n}`, () => store.commit(commits[name], following));
+    say(`${name} ${n}`);
+    return written;
+  };
+  if (n % 2 === 0) {
+    // Concurrent, so that they share a transaction.
+    await Promise.all([write("deltas"), write("step")]);
+  } else if ((await write("deltas", [commits.step])) === 2) say(`step ${n}`);
+  else await write("step");
 }
 await store.close();
 say("closed");

@@ -14,41 +14,19 @@ export const repeatable: ReadonlySet<string> = new Set(["look", "sign"]);
 
 const number = z.object({ n: z.number() });
 
+/** The casts of these tests, by name. */
+export const casts = { steps: crashCast, children: childrenCast };
+export type CastName = keyof typeof casts;
+
 /**
  * Agents whose models say what the transcript calls for: the root takes more than twenty steps, with every kind of
  * call in them, alone and side by side.
  */
 export function crashCast(store: Store, folder: string): ReActAgent {
-  async function execute(name: string, n: number, context: ToolContext): Promise<string> {
-    const { callId, messages } = context;
-    const isRecorded = messages.some(({ content }) =>
-      content.some((block) => block.type === "tool_result" && block.id === callId),
-    );
-    noteExecution(folder, { name, callId, isRecorded });
-    context.emit(`${name} `);
-    await turns(2);
-    context.emit(`${n}`);
-    return `${name} ${n}`;
-  }
-  const make = (name: string, needsApproval: boolean) =>
-    tool({
-      name,
-      description: `Does ${name}.`,
-      input: number,
-      needsApproval,
-      idempotent: repeatable.has(name),
-      citable: name === "look",
-      execute: ({ n }, context) => execute(name, n, context),
-    });
-  const outside = tool({ name: "outside", description: "Runs elsewhere.", input: number });
   const tools = [
-    make("look", false),
-    make("pay", false),
-    make("sign", true),
-    make("transfer", true),
-    outside,
+    ...notingTools(folder),
+    tool({ name: "outside", description: "Runs elsewhere.", input: number }),
   ];
-  const call = (name: string, n: number) => ({ call: name, input: { n } });
   const helper = new ReActAgent({
     name: "helper",
     model: scriptedModel(
@@ -86,6 +64,58 @@ export function crashCast(store: Store, folder: string): ReActAgent {
     store,
     maxIters: 20,
   });
+}
+
+/** A lead with fifty children that stream into its log side by side. */
+function childrenCast(store: Store, folder: string): ReActAgent {
+  const tools = notingTools(folder);
+  const streamed = Array.from({ length: 10 }, (_, n) => [{ text: `Word ${n} ` }, { delayMs: 2 }]);
+  const helper = new ReActAgent({
+    name: "helper",
+    model: scriptedModel(
+      [[...streamed.flat(), call("look", 1), call("pay", 2)], { text: ["Hel", "ped."] }],
+      { by: "prompt" },
+    ),
+    tools,
+    store,
+  });
+  const calls = Array.from({ length: 50 }, () => ({ call: "helper", input: { prompt: "Help." } }));
+  return new ReActAgent({
+    name: "lead",
+    model: scriptedModel([calls, "All is done."], { by: "prompt" }),
+    tools: [agentTool(helper)],
+    store,
+  });
+}
+
+function call(name: string, n: number) {
+  return { call: name, input: { n } };
+}
+
+/** Tools that record their executions. */
+function notingTools(folder: string) {
+  async function execute(name: string, n: number, context: ToolContext): Promise<string> {
+    const { callId, messages } = context;
+    const isRecorded = messages.some(({ content }) =>
+      content.some((block) => block.type === "tool_result" && block.id === callId),
+    );
+    noteExecution(folder, { name, callId, isRecorded });
+    context.emit(`${name} `);
+    await turns(2);
+    context.emit(`${n}`);
+    return `${name} ${n}`;
+  }
+  const make = (name: string, needsApproval: boolean) =>
+    tool({
+      name,
+      description: `Does ${name}.`,
+      input: number,
+      needsApproval,
+      idempotent: repeatable.has(name),
+      citable: name === "look",
+      execute: ({ n }, context) => execute(name, n, context),
+    });
+  return [make("look", false), make("pay", false), make("sign", true), make("transfer", true)];
 }
 
 /** What people say to an approval. */

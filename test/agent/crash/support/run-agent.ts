@@ -4,6 +4,7 @@ import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { nodeCommand } from "../../../store/support/run-writer.ts";
+import type { CastName } from "./crash-cast.ts";
 
 /** Where a process ends or stops itself. */
 export interface Boundary {
@@ -35,15 +36,25 @@ const crashAgent = fileURLToPath(new URL("./crash-agent.ts", import.meta.url));
 const busyAgent = fileURLToPath(new URL("./busy-agent.ts", import.meta.url));
 
 /** Starts a process on the conversation in a folder. */
-export function startAgent(folder: string, boundary?: Boundary): Running {
+export function startAgent(folder: string, boundary?: Boundary, cast: CastName = "steps"): Running {
   const args = boundary ? [String(boundary.at), boundary.when, boundary.signal] : [];
-  return start([crashAgent, folder, ...args], folder);
+  return start([crashAgent, folder, cast, ...args], folder);
 }
 
 /** Starts a process on the conversation in a folder that is killed when it makes a system call for the `nth` time. */
-export function startTracedAgent(folder: string, call: string, nth: number): Running {
+export function startTracedAgent(
+  folder: string,
+  call: string,
+  nth: number,
+  cast: CastName = "steps",
+): Running {
   const injected = [`--trace=${call}`, `--inject=${call}:signal=KILL:when=${nth}`];
-  return start([crashAgent, folder], folder, ["strace", "--follow-forks", "-qq", ...injected]);
+  return start([crashAgent, folder, cast], folder, [
+    "strace",
+    "--follow-forks",
+    "-qq",
+    ...injected,
+  ]);
 }
 
 /** Starts a process that runs an agent so many times, beside others in the same folder. */

@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { sqliteStore } from "../../../../src/index.ts";
+import type { CastName } from "./crash-cast.ts";
 import { type Outcome, outcomeIn } from "./remains.ts";
 import { startAgent } from "./run-agent.ts";
 
@@ -13,9 +14,9 @@ export function newFolder(parent: string, name: string): string {
 }
 
 /** How the conversation ends when nothing comes between. */
-export async function wholeOutcome(parent: string): Promise<Outcome> {
-  const folder = newFolder(parent, "whole");
-  expect(await startAgent(folder).ended).toMatchObject({ code: 0, problems: "" });
+export async function wholeOutcome(parent: string, cast?: CastName): Promise<Outcome> {
+  const folder = newFolder(parent, `whole-${cast ?? "steps"}`);
+  expect(await startAgent(folder, undefined, cast).ended).toMatchObject({ code: 0, problems: "" });
   const store = sqliteStore(join(folder, "store.db"));
   const outcome = await outcomeIn(store);
   await store.close();
