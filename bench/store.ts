@@ -1,11 +1,15 @@
-// Compares the SQLite store with raw inserts into a database with the same settings, and with plain file appends plus
-// fdatasync. The figures of a row come from one run, interleaved, and the limits are ratios.
-import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
+// Compares the SQLite store with raw inserts into a database with the same settings, and measures agents on both stores:
+// many children on one log, steps, and many streaming sessions. The figures of a row come from one run, interleaved; the
+// limits are ratios or counts, except for the longest stall.
+// node bench/store.ts [appends] [resume] [stall] [children] [steps] [sessions]
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { agentTool, memoryStore, ReActAgent, tool } from "../src/index.ts";
 import type { Commit, Lease, Store } from "../src/protocol/store.ts";
 import { sqliteStore } from "../src/store/sqlite.ts";
+import { type ScriptedPart, scriptedModel } from "../src/testing/index.ts";
 import {
   acquire,
   delta,
@@ -16,11 +20,27 @@ import {
 } from "../src/testing/store-contract/samples.ts";
 
 const rounds = 3;
-const roundMs = 1_500;
+const roundMs = 500;
 const liveLogs = [1, 64, 1_000] as const;
 const resumed = 50_000;
-/** Limits for ratios, with room for a busy machine. */
-const limits = { appendsOverRaw: 0.3, resumeOverRaw: 3, endOverStart: 2 };
+/** The sizes of a fan of children; the growth of the cost is that from the first to the last. */
+const fans = [50, 500, 2_000] as const;
+const chunks = 50;
+/** Limits, with room for a busy machine. */
+const limits = {
+  /** Commits per second over raw inserts per second, at least. */
+  appends: { deltas: 0.3, steps: 0.04 },
+  /** The median time from a commit to a reader, in raw transactions. */
+  tail: 10,
+  resumeOverRaw: 3,
+  endOverStart: 2,
+  stallMs: 50,
+  growth: 1.5,
+  transactionsPerChild: 1,
+  transactionsPerStep: 1.5,
+  stepOverRaw: 2,
+  transactionsPerSecond: 60,
+};
 
 const folder = mkdtempSync(join(tmpdir(), "rivulet-bench-"));
 const text = "some words ";
@@ -30,29 +50,12 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-function percentile(values: readonly number[], share: number): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
-}
-
 /** Calls `work` until the round is over and returns the sum of its results per second. */
 function perSecond(work: () => number): number {
   const start = performance.now();
   let count = 0;
   while (performance.now() - start < roundMs) count += work();
   return (count * 1_000) / (performance.now() - start);
-}
-
-/** Appends `logs` lines at a time to one file, each synced before the next; returns lines per second. */
-function plainAppends(logs: number): number {
-  const file = openSync(join(folder, "plain.jsonl"), "a");
-  const lines = `${encoded}\n`.repeat(logs);
-  const rate = perSecond(() => {
-    writeSync(file, lines);
-    fdatasyncSync(file);
-    return logs;
-  });
-  closeSync(file);
-  return rate;
 }
 
 /** Inserts one row for each log in one transaction, each synced before the next; returns rows per second. */
@@ -79,10 +82,27 @@ function rawInserts(logs: number): number {
 
 let isWithinLimits = true;
 
-function formatRatio(label: string, ratio: number, ok: boolean): string {
-  isWithinLimits &&= ok;
-  return `${label} ${ratio.toFixed(2)}${ok ? "" : " OUTSIDE THE LIMIT"}`;
+/** Prints a figure and its limit. */
+function print(label: string, figure: number, limit: number, bound: "most" | "least" = "most") {
+  const isWithin = bound === "most" ? figure <= limit : figure >= limit;
+  isWithinLimits &&= isWithin;
+  const outcome = isWithin ? "ok" : `OUTSIDE THE LIMIT`;
+  console.log(`    ${label}: ${figure.toFixed(2)} (at ${bound} ${limit}) ${outcome}`);
 }
+
+let transactions = 0;
+const { prepare } = DatabaseSync.prototype;
+DatabaseSync.prototype.prepare = function (sql) {
+  const statement = Reflect.apply(prepare, this, [sql]);
+  if (sql !== "COMMIT") return statement;
+  const { run } = statement;
+  return Object.assign(statement, {
+    run: () => {
+      transactions += 1;
+      return Reflect.apply(run, statement, []);
+    },
+  });
+};
 
 interface LiveLog {
   readonly lease: Lease;
@@ -145,29 +165,20 @@ function format(rate: number): string {
 async function benchAppends(count: number, kind: keyof typeof kinds): Promise<void> {
   const store = sqliteStore(join(folder, `${kind}-${count}.db`));
   const logs = await liveLogsOf(store, count);
-  const rates = { store: [] as number[], raw: [] as number[], plain: [] as number[] };
+  const rates = { store: [] as number[], raw: [] as number[] };
   const delays: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    rates.plain.push(plainAppends(count));
     rates.raw.push(rawInserts(count));
     const own = await storeAppends(store, logs, kind);
     rates.store.push(own.rate);
     delays.push(...own.delays);
   }
   await store.close();
-  const [own, raw, plain] = [median(rates.store), median(rates.raw), median(rates.plain)];
-  const isLimited = kind === "deltas" && count === liveLogs.at(-1);
-  const overRaw = formatRatio("ratio", own / raw, !isLimited || own / raw >= limits.appendsOverRaw);
-  const millis = (share: number) => `${percentile(delays, share).toFixed(1)} ms`;
-  console.log(`${format(count)} ${kind === "deltas" ? "logs" : "logs, steps"}`);
-  console.log(`    store       ${format(own)}/s`);
-  console.log(`    raw inserts ${format(raw)}/s   ${overRaw}`);
-  console.log(`    fdatasync   ${format(plain)}/s   ratio ${(own / plain).toFixed(2)}`);
-  console.log(
-    `    append to tail p50 ${millis(0.5)}, p99 ${millis(0.99)};` +
-      ` one raw transaction ${((1_000 * count) / raw).toFixed(1)} ms,` +
-      ` one fdatasync ${((1_000 * count) / plain).toFixed(1)} ms`,
-  );
+  const raw = median(rates.raw);
+  console.log(`  ${format(count)} logs, ${kind}`);
+  print("commits over raw inserts", median(rates.store) / raw, limits.appends[kind], "least");
+  const transactionMs = (1_000 * count) / raw;
+  print("append to tail over one raw transaction", median(delays) / transactionMs, limits.tail);
 }
 
 /** Reads from `after` to the end of the log in pages, as a reconnecting reader does; returns the milliseconds. */
@@ -196,13 +207,13 @@ async function benchResume(perCommit: number): Promise<void> {
   );
   const raw: number[] = [];
   const own: number[] = [];
-  const pages: Record<"start" | "middle" | "end", number[]> = { start: [], middle: [], end: [] };
+  const pages: Record<"start" | "end", number[]> = { start: [], end: [] };
   for (let round = 0; round < rounds * 3; round++) {
     const start = performance.now();
     for (const row of rows.all(resumed / 2)) JSON.parse(row.events as string);
     raw.push(performance.now() - start);
     own.push(await resume(store, "task_1", resumed / 2 - 1));
-    for (const [place, after] of Object.entries({ start: -1, middle: 24_999, end: 48_999 })) {
+    for (const [place, after] of Object.entries({ start: -1, end: 48_999 })) {
       const start = performance.now();
       await store.read("task_1", after, 1_000);
       pages[place as keyof typeof pages].push(performance.now() - start);
@@ -210,56 +221,176 @@ async function benchResume(perCommit: number): Promise<void> {
   }
   database.close();
   await store.close();
-  const overRaw = median(own) / median(raw);
+  console.log(`  ${format(perCommit)} events per commit`);
+  print("over raw rows and JSON.parse", median(own) / median(raw), limits.resumeOverRaw);
   const overStart = median(pages.end) / median(pages.start);
-  const page = (times: readonly number[]) => `${median(times).toFixed(1)} ms`;
-  console.log(`${format(perCommit)} events per commit`);
-  console.log(`    store                   ${format(median(own))} ms`);
-  console.log(
-    `    raw rows and JSON.parse ${format(median(raw))} ms   ` +
-      formatRatio("ratio", overRaw, overRaw <= limits.resumeOverRaw),
-  );
-  console.log(
-    `    1,000 events at the start ${page(pages.start)}, in the middle ${page(pages.middle)},` +
-      ` at the end ${page(pages.end)};   ` +
-      formatRatio("end over start", overStart, overStart <= limits.endOverStart),
-  );
+  print("1,000 events at the end over the start", overStart, limits.endOverStart);
 }
 
-/** Commits to all logs at once; prints the longest time in which the event loop did not turn. */
+/** Commits to all logs at once; returns the longest time in which the event loop did not turn, as a median. */
 async function benchStall(count: number): Promise<void> {
   const store = sqliteStore(join(folder, `stall-${count}.db`));
   const logs = await liveLogsOf(store, count);
-  let longest = 0;
-  let last = performance.now();
-  let isOver = false;
-  const turn = () => {
-    longest = Math.max(longest, performance.now() - last);
-    last = performance.now();
-    if (!isOver) setImmediate(turn);
-  };
-  for (let round = 0; round < rounds; round++) {
+  const stalls: number[] = [];
+  for (let round = 0; round < rounds * 3; round++) {
     const commits = logs.map((live) => store.commit({ ...live, ...kinds.steps(live) }));
-    last = performance.now();
-    isOver = false;
+    let longest = 0;
+    let last = performance.now();
+    let isOver = false;
+    const turn = () => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+      if (!isOver) setImmediate(turn);
+    };
     setImmediate(turn);
     await Promise.all(commits);
     await new Promise((resolve) => setImmediate(resolve)); // Until the turn after the last transaction.
     isOver = true;
+    stalls.push(longest);
   }
   await store.close();
-  console.log(`${format(count)} sessions commit at once: longest stall ${longest.toFixed(0)} ms`);
+  print(`longest stall when ${count} sessions commit at once, ms`, median(stalls), limits.stallMs);
 }
 
+const openStore = {
+  memory: () => memoryStore(),
+  SQLite: (name: string) => sqliteStore(join(folder, `${name}.db`)),
+};
+type StoreKind = keyof typeof openStore;
+
+/** Runs a lead with many children that stream side by side into one log; returns the milliseconds of CPU. */
+async function runChildren(kind: StoreKind, count: number): Promise<number> {
+  const store = openStore[kind](`children-${count}-${transactions}`);
+  const text = { text: Array.from({ length: chunks }, () => "some words ") };
+  const worker = new ReActAgent({
+    name: "worker",
+    store,
+    model: scriptedModel([text], { by: "prompt" }),
+  });
+  const call = { call: "worker", input: { prompt: "go" } };
+  const model = scriptedModel([Array.from({ length: count }, () => call), "done"]);
+  const lead = new ReActAgent({ name: "lead", store, model, tools: [agentTool(worker)] });
+  const start = process.cpuUsage();
+  let seen = 0;
+  for await (const { type } of lead.run("go")) if (type === "task.text.delta") seen += 1;
+  const { user, system } = process.cpuUsage(start);
+  await store.close();
+  if (seen !== count * chunks + 1) throw new Error(`Read ${seen} deltas of ${count} children.`);
+  return (user + system) / 1_000;
+}
+
+async function benchChildren(kind: StoreKind): Promise<void> {
+  await runChildren(kind, fans[0]); // V8 compiles the code
+  const perChunk: number[] = [];
+  for (const count of fans) {
+    const before = transactions;
+    const runs = count === fans[0] ? rounds * 3 : 1;
+    const times: number[] = [];
+    for (let run = 0; run < runs; run++) times.push(await runChildren(kind, count));
+    perChunk.push(median(times) / (count * chunks));
+    if (kind === "memory") continue;
+    const perChild = (transactions - before) / runs / count;
+    print(`transactions per child of ${count}`, perChild, limits.transactionsPerChild);
+  }
+  for (const [index, count] of fans.entries()) {
+    const growth = (perChunk[index] ?? 0) / (perChunk[0] ?? 1);
+    if (index > 0) print(`${kind}: CPU per chunk, ${count} / ${fans[0]}`, growth, limits.growth);
+  }
+}
+
+/** Runs steps of one tool call each; compares one with a raw insert of the bytes that it stores. */
+async function benchSteps(): Promise<void> {
+  const steps = 50;
+  const path = join(folder, "steps.db");
+  const store = sqliteStore(path);
+  const add = tool({ name: "add", description: "Adds.", execute: () => "done" });
+  const run = async (count: number) => {
+    const calls: ScriptedPart[][] = Array.from({ length: count }, (_, n) => [
+      { call: "add", input: { n } },
+    ]);
+    const model = scriptedModel([...calls, "done"]);
+    const settings = { name: "worker", store, tools: [add], maxIters: count + 1 };
+    await new ReActAgent({ ...settings, model }).call("go");
+  };
+  const raw = new DatabaseSync(join(folder, "raw-steps.db"));
+  raw.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+  raw.exec("CREATE TABLE steps (number INTEGER PRIMARY KEY, data TEXT) STRICT");
+  const insert = raw.prepare("INSERT INTO steps (data) VALUES (?)");
+  const sizeOf = () => {
+    const database = new DatabaseSync(path, { readOnly: true });
+    const { size } = database
+      .prepare(
+        "SELECT sum(length(events)) + (SELECT sum(length(message)) FROM messages) AS size FROM batches",
+      )
+      .get() as { size: number };
+    database.close();
+    return size;
+  };
+  await run(steps);
+  const times = { own: [] as number[], raw: [] as number[] };
+  let perStep = 0;
+  for (let round = 0; round < rounds; round++) {
+    const [size, before] = [sizeOf(), transactions];
+    let start = performance.now();
+    await run(steps);
+    times.own.push(performance.now() - start);
+    perStep = (transactions - before) / steps;
+    const data = "x".repeat(Math.round((sizeOf() - size) / steps));
+    start = performance.now();
+    for (let step = 0; step < steps; step++) insert.run(data);
+    times.raw.push(performance.now() - start);
+  }
+  raw.close();
+  await store.close();
+  print("transactions per step", perStep, limits.transactionsPerStep);
+  print("a step over one raw insert", median(times.own) / median(times.raw), limits.stepOverRaw);
+}
+
+/** Streams 100 tokens per second to each of many sessions. */
+async function benchSessions(count: number): Promise<void> {
+  const store = sqliteStore(join(folder, "sessions.db"));
+  const parts = Array.from({ length: 200 }, () => [{ text: "word " }, { delayMs: 10 }]).flat();
+  const agent = new ReActAgent({
+    name: "talker",
+    store,
+    model: scriptedModel([parts], { by: "prompt" }),
+  });
+  const [start, before] = [performance.now(), transactions];
+  await Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      await new Promise((resolve) => setTimeout(resolve, n % 10));
+      await agent.call("go", { sessionId: `sess_${n}` });
+    }),
+  );
+  const seconds = (performance.now() - start) / 1_000;
+  await store.close();
+  const label = `transactions per second of ${count} sessions at 100 tokens per second`;
+  print(label, (transactions - before) / seconds, limits.transactionsPerSecond);
+}
+
+const benches: Record<string, () => Promise<void>> = {
+  async appends() {
+    console.log(`appends of one event each; every writer waits for its own (median of ${rounds})`);
+    for (const kind of ["deltas", "steps"] as const)
+      for (const count of liveLogs) await benchAppends(count, kind);
+  },
+  async resume() {
+    const half = (resumed / 2).toLocaleString("en");
+    console.log(`resume: ${half} events from the middle of ${resumed.toLocaleString("en")}`);
+    for (const perCommit of [1, 20]) await benchResume(perCommit);
+  },
+  stall: () => benchStall(2_000),
+  async children() {
+    console.log(`children on one log, ${chunks} chunks each`);
+    for (const kind of ["memory", "SQLite"] as const) await benchChildren(kind);
+  },
+  steps: benchSteps,
+  sessions: () => benchSessions(100),
+};
+const chosen = process.argv.slice(2);
 try {
-  console.log(`appends of one event each; every writer waits for its own (median of ${rounds})\n`);
-  for (const count of liveLogs) await benchAppends(count, "deltas");
-  for (const count of liveLogs) await benchAppends(count, "steps");
-  const half = (resumed / 2).toLocaleString("en");
-  console.log(`\nresume: ${half} events from the middle of ${resumed.toLocaleString("en")}\n`);
-  for (const perCommit of [1, 20]) await benchResume(perCommit);
-  console.log();
-  for (const count of [200, 2_000]) await benchStall(count);
+  for (const [name, bench] of Object.entries(benches))
+    if (chosen.length === 0 || chosen.includes(name)) await bench();
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

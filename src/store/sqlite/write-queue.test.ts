@@ -142,7 +142,7 @@ describe("writes of one turn", () => {
 
 it("splits many small writes into transactions of a bounded number", async () => {
   const { write, transactions } = setUp();
-  const writes = Array.from({ length: 300 }, (_, n) => write(() => n));
+  const writes = Array.from({ length: 600 }, (_, n) => write(() => n));
   await vi.runAllTimersAsync();
   expect(await Promise.all(writes)).toEqual(writes.map((_, n) => n));
   expect(transactions()).toBe(3);

@@ -49,7 +49,7 @@ interface Outcome {
  * that waits for its works.
  */
 const maxMs = 10;
-const maxWorks = 128;
+const maxWorks = 256;
 const maxCharacters = 4 * 1024 * 1024;
 
 /** A queue; it must be the only writer of its connection. */
