@@ -118,12 +118,20 @@ export const openStoreField: Field = {
 /** The rule for a store or the name of one. */
 export const storeField = is.or(openStoreField, '"memory" or "sqlite:path"', is.text.fits);
 
-/** The same store, which rejects bad arguments with `invalid_argument` before it reads or writes anything. */
-export function withCheckedArguments(store: Store): Store {
-  return { ...store, ...checked(store, storeRules), files: checked(store.files, fileRules) };
+/**
+ * The same store, which rejects bad arguments with `invalid_argument` before it reads or writes anything. `assertOpen`
+ * throws when the store is closed.
+ */
+export function withCheckedArguments(store: Store, assertOpen: () => void): Store {
+  const files = checked(store.files, fileRules, assertOpen);
+  return { ...store, ...checked(store, storeRules, assertOpen), files };
 }
 
-function checked<Target extends object>(target: Target, rules: Record<string, Shape>): Target {
+function checked<Target extends object>(
+  target: Target,
+  rules: Record<string, Shape>,
+  assertOpen: () => void,
+): Target {
   const methods = Object.entries(rules).map(([method, fields]) => {
     const run = target[method as keyof Target] as (...args: unknown[]) => unknown;
     const names = Object.entries(fields);
@@ -131,6 +139,7 @@ function checked<Target extends object>(target: Target, rules: Record<string, Sh
       try {
         for (const [index, [name, field]] of names.entries())
           readArgument(name, args[index], field);
+        if (method !== "close") assertOpen();
       } catch (error) {
         if (method === "watch") throw error;
         return Promise.reject(error);

@@ -2,8 +2,8 @@ import type { Clock } from "../protocol/clock.ts";
 import type { FileInfo, Files, StoredFile } from "../protocol/store.ts";
 import { conflict } from "./store-error.ts";
 
-/** Files in memory; `assertOpen` throws when the store is closed. */
-export function memoryFiles(clock: Pick<Clock, "now">, assertOpen: () => void): Files {
+/** Files in memory. */
+export function memoryFiles(clock: Pick<Clock, "now">): Files {
   const files = new Map<string, StoredFile>();
   // One counter for all paths: a file that is deleted and written again gets a new version.
   let version = 0;
@@ -11,12 +11,10 @@ export function memoryFiles(clock: Pick<Clock, "now">, assertOpen: () => void): 
 
   return {
     async get(path) {
-      assertOpen();
       const file = files.get(path);
       return file && { ...file, data: new Uint8Array(file.data) };
     },
     async put(path, data, options = {}) {
-      assertOpen();
       const old = files.get(path);
       if (options.ifVersion !== undefined && options.ifVersion !== (old?.version ?? 0)) {
         throw conflict(
@@ -36,13 +34,11 @@ export function memoryFiles(clock: Pick<Clock, "now">, assertOpen: () => void): 
       return version;
     },
     async delete(path) {
-      assertOpen();
       const existed = files.delete(path);
       if (existed) paths = undefined;
       return existed;
     },
     async list(prefix, { limit = Number.POSITIVE_INFINITY, after } = {}) {
-      assertOpen();
       paths ??= [...files.keys()].sort(compareCodePoints);
       let next = firstFrom(paths, prefix);
       if (after !== undefined && compareCodePoints(after, prefix) >= 0) {

@@ -72,10 +72,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     if (commits > maxCommitsPerTurn) await new Promise((resolve) => afterTurn(resolve));
   }
 
-  function assertOpen(): void {
-    if (closed) throw storeClosed();
-  }
-  const files = memoryFiles(clock, assertOpen);
+  const files = memoryFiles(clock);
 
   /** The root session of a task or a post: the session that the lease is on. */
   function conversationOf(row: { rootTaskId?: string; sessionId: string }): string {
@@ -232,31 +229,19 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     return found;
   }
 
-  return withCheckedArguments({
-    async acquire(sessionId, owner, ttlMs) {
-      assertOpen();
-      return leases.acquire(sessionId, owner, ttlMs);
-    },
-
-    async renew(held, ttlMs) {
-      assertOpen();
-      return leases.renew(held, ttlMs);
-    },
+  const store: Store = {
+    acquire: async (sessionId, owner, ttlMs) => leases.acquire(sessionId, owner, ttlMs),
+    renew: async (held, ttlMs) => leases.renew(held, ttlMs),
 
     async release(lease) {
-      assertOpen();
       if (!leases.release(lease)) return;
       watchers.touch("session", lease.sessionId);
       watchers.touch("inbox", lease.sessionId);
     },
 
-    async owner(sessionId) {
-      assertOpen();
-      return leases.owner(sessionId);
-    },
+    owner: async (sessionId) => leases.owner(sessionId),
 
     async expired(limit) {
-      assertOpen();
       const conversations = new Set(tasks.movableConversations());
       for (const row of inbox.match({})) {
         if (!conversations.has(row.conversation) && isWork(row)) {
@@ -273,14 +258,12 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
     /** An expired lease may write until another owner acquires the conversation. */
     async commit(commit, following = []) {
-      assertOpen();
       const written = upToError([commit, ...following], write).length;
       await turn(written);
       return written;
     },
 
     async enqueue(record, { ifIdle = false } = {}) {
-      assertOpen();
       assertQueuedRoot(record);
       const { taskId, sessionId } = record;
       const stored = tasks.get(taskId);
@@ -292,18 +275,10 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       return record;
     },
 
-    async post(rows) {
-      assertOpen();
-      return rows.map(putPost);
-    },
-
-    async posts(query) {
-      assertOpen();
-      return inbox.match(query).map(({ post }) => post);
-    },
+    post: async (rows) => rows.map(putPost),
+    posts: async (query) => inbox.match(query).map(({ post }) => post),
 
     async read(log, after, limit) {
-      assertOpen();
       const found = logs.get(log);
       const through = found?.snapshot?.through ?? -1;
       if (Math.max(after, -1) < through) throw cursorExpired(log, through);
@@ -312,7 +287,6 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
     /** Keeps the newer snapshot when the log is trimmed further already. */
     async trim(log, snapshot) {
-      assertOpen();
       const found = logs.get(log);
       const last = (found?.length ?? 0) - 1;
       if (found === undefined || snapshot.through > last) {
@@ -322,34 +296,18 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       watchers.touch("log", log);
     },
 
-    async snapshot(log) {
-      assertOpen();
-      return logs.get(log)?.snapshot;
-    },
-
-    async last(log) {
-      assertOpen();
-      return (logs.get(log)?.length ?? 0) - 1;
-    },
+    snapshot: async (log) => logs.get(log)?.snapshot,
+    last: async (log) => (logs.get(log)?.length ?? 0) - 1,
 
     async session(id, from = 0, limit = Number.POSITIVE_INFINITY) {
-      assertOpen();
       const start = Math.max(0, from);
       return sessions.get(id)?.messages.slice(start, start + Math.max(0, limit)) ?? [];
     },
 
-    async sessions(query) {
-      assertOpen();
-      return listSessions(sessions, query);
-    },
-
-    async search(query) {
-      assertOpen();
-      return searchMessages(sessions, query);
-    },
+    sessions: async (query) => listSessions(sessions, query),
+    search: async (query) => searchMessages(sessions, query),
 
     async deleteSession(id) {
-      assertOpen();
       const conversation = conversationOf({ sessionId: id });
       if (conversation !== id) {
         throw conflict(`Session ${id} is part of conversation ${conversation}.`);
@@ -363,21 +321,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       return isDeleted;
     },
 
-    async task(id) {
-      assertOpen();
-      return tasks.get(id);
-    },
-
-    async tasks(query) {
-      assertOpen();
-      return tasks.list(query);
-    },
-
-    watch(key, wake) {
-      assertOpen();
-      return watchers.watch(key, wake);
-    },
-
+    task: async (id) => tasks.get(id),
+    tasks: async (query) => tasks.list(query),
+    watch: watchers.watch,
     files,
 
     memory: {
@@ -390,5 +336,8 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       closed = true;
       watchers.close();
     },
+  };
+  return withCheckedArguments(store, () => {
+    if (closed) throw storeClosed();
   });
 }

@@ -115,7 +115,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     watchers.close();
   }
 
-  return withCheckedArguments({
+  const store: Store = {
     acquire: (sessionId, owner, ttlMs) =>
       write(() => acquireLease(database, { sessionId, owner, ttlMs }, clock.now())),
     renew: (leases, ttlMs) => {
@@ -137,7 +137,6 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       return (await read(find)).free;
     },
     async commit(commit, following = []) {
-      assertOpen();
       const encoded = upToError([commit, ...following], encodeCommit);
       const works = encoded.map(
         (one) => (touch: Touch) => writeCommit(database, one, clock.now(), touch),
@@ -175,7 +174,6 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     task: (id) => read(() => readTask(database, id)),
     tasks: (query) => read(() => listTasks(database, query, atMost(query.limit))),
     watch(key, wake) {
-      assertOpen();
       const stop = watchers.watch(key, wake);
       foreign.start();
       watching += 1;
@@ -202,7 +200,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       closing ??= close();
       return closing;
     },
-  });
+  };
+  return withCheckedArguments(store, assertOpen);
 }
 
 /**
