@@ -18,13 +18,10 @@ export function upToError<Entry, Result>(
   work: (entry: Entry) => Result,
 ): Result[] {
   const results: Result[] = [];
-  for (const entry of entries) {
-    try {
-      results.push(work(entry));
-    } catch (error) {
-      if (results.length === 0) throw error;
-      break;
-    }
+  try {
+    for (const entry of entries) results.push(work(entry));
+  } catch (error) {
+    if (results.length === 0) throw error;
   }
   return results;
 }

@@ -40,7 +40,7 @@ interface Outcome {
   /** The results of the works that ran, up to the first that threw. */
   readonly results: unknown[];
   readonly touched: Parameters<Touch>[];
-  /** The error of the first work. */
+  /** The error of the work that threw. */
   error?: unknown;
 }
 
@@ -52,25 +52,19 @@ const maxMs = 10;
 const maxWorks = 256;
 const maxCharacters = 4 * 1024 * 1024;
 
+/** Thrown to run a transaction again, with savepoints. */
+const needsSavepoints = new Error("A work was rejected.");
+
 /** A queue; it must be the only writer of its connection. */
 export function createWriteQueue(database: Database, options: WriteQueueOptions): WriteQueue {
   const { touch, recordChanges, now = () => performance.now() } = options;
   let waiting: Write[] = [];
-  let isScheduled = false;
-  let isWriting = false;
-
-  /** At the end of this event-loop turn, so that all writes of a turn share a transaction. */
-  function schedule(): void {
-    if (isWriting || isScheduled) return;
-    isScheduled = true;
-    setImmediate(flush);
-  }
+  /** A flush runs or is due at the end of this event-loop turn, so that all writes of a turn share a transaction. */
+  let isActive = false;
 
   async function flush(): Promise<void> {
-    isScheduled = false;
     const writes = waiting;
     waiting = [];
-    isWriting = true;
     try {
       const outcomes = await whenUnlocked(() => runTogether(writes));
       waiting = writes.slice(outcomes.length).concat(waiting);
@@ -78,8 +72,8 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
     } catch (error) {
       for (const write of writes) write.reject(error);
     }
-    isWriting = false;
-    if (waiting.length > 0) schedule();
+    isActive = waiting.length > 0;
+    if (isActive) setImmediate(flush);
   }
 
   function settle(write: Write, { results, touched, error }: Outcome): void {
@@ -97,14 +91,14 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
    */
   function runTogether(writes: readonly Write[]): readonly Outcome[] {
     try {
-      return transact(writes, runWork);
+      return transact(writes, false);
     } catch (error) {
-      if (isBusy(error) || !(error instanceof Rejection)) throw error;
-      return transact(writes, runAlone);
+      if (error !== needsSavepoints) throw error;
+      return transact(writes, true);
     }
   }
 
-  function transact(writes: readonly Write[], run: typeof runWork): readonly Outcome[] {
+  function transact(writes: readonly Write[], hasSavepoints: boolean): readonly Outcome[] {
     const outcomes = inTransaction(database, "BEGIN IMMEDIATE", () => {
       const [start, given] = [now(), database.given];
       let count = 0;
@@ -116,7 +110,8 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
         outcomes.push(outcome);
         for (const work of works) {
           count += 1;
-          if (!run(work, outcome) || isFull()) break;
+          run(work, outcome, hasSavepoints);
+          if (outcome.error !== undefined || isFull()) break;
         }
         if (isFull()) break;
       }
@@ -127,39 +122,28 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
     return outcomes;
   }
 
-  /** Adds the result of a work to the outcome of its write; throws what the work threw. */
-  function runWork(work: Work<unknown>, { results, touched }: Outcome): boolean {
-    const changes: Parameters<Touch>[] = [];
+  /** Adds the result of a work to the outcome of its write, or its error. */
+  function run(work: Work<unknown>, outcome: Outcome, hasSavepoint: boolean): void {
+    const touched: Parameters<Touch>[] = [];
+    if (hasSavepoint) database.run("SAVEPOINT write");
     try {
-      results.push(work((kind, id) => changes.push([kind, id])));
-    } catch (error) {
-      throw database.isInTransaction && !isBusy(error) ? new Rejection(error) : error;
-    }
-    for (const change of changes) touched.push(change);
-    return true;
-  }
-
-  /** Like `runWork`; returns false for a work that threw and was rolled back. */
-  function runAlone(work: Work<unknown>, outcome: Outcome): boolean {
-    database.run("SAVEPOINT write");
-    try {
-      runWork(work, outcome);
-      database.run("RELEASE write");
-      return true;
+      outcome.results.push(work((kind, id) => touched.push([kind, id])));
+      for (const change of touched) outcome.touched.push(change);
     } catch (error) {
       // A disk error may have rolled back the whole transaction.
-      if (!(error instanceof Rejection)) throw error;
+      if (!database.isInTransaction || isBusy(error)) throw error;
+      if (!hasSavepoint) throw needsSavepoints;
       database.run("ROLLBACK TO write");
-      database.run("RELEASE write");
-      outcome.error = error.cause;
-      return false;
+      outcome.error = error;
     }
+    if (hasSavepoint) database.run("RELEASE write");
   }
 
   function writeInOrder<Result>(works: readonly Work<Result>[]): Promise<readonly Result[]> {
     return new Promise((resolve, reject) => {
       waiting.push({ works, resolve, reject });
-      schedule();
+      if (!isActive) setImmediate(flush);
+      isActive = true;
     });
   }
 
@@ -167,14 +151,7 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
     writeInOrder,
     async drain() {
       // An empty write settles after all earlier ones, whose callers get their own errors.
-      if (isWriting || waiting.length > 0) await writeInOrder([() => {}]).catch(() => {});
+      if (isActive) await writeInOrder([() => {}]).catch(() => {});
     },
   };
-}
-
-/** A write that threw, as its cause, while the transaction is still open. */
-class Rejection extends Error {
-  constructor(cause: unknown) {
-    super("The write was rejected.", { cause });
-  }
 }
