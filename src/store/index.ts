@@ -3,4 +3,4 @@ export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
 export { readFrames } from "./read-frames.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
-export { trimLog } from "./trim-log.ts";
+export { addLogReader, type LogReader, makeRoom, trimLog } from "./trim-log.ts";

@@ -1,8 +1,7 @@
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Store } from "../../protocol/store.ts";
-import { readFrames } from "../../store/index.ts";
+import { addLogReader, type LogReader, readFrames } from "../../store/index.ts";
 import { inTurn } from "../base/async-queue.ts";
-import { addLogReader, type LogReader } from "../events/log-writer.ts";
 
 const batchSize = 1_000;
 
