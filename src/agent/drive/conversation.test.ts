@@ -119,6 +119,42 @@ describe("a conversation", () => {
     await conversation.leave();
   });
 
+  it("is lost when a store does not say how many commits it has written", async () => {
+    const inner = memoryStore();
+    const commit = async (...commits: Parameters<Store["commit"]>) => void inner.commit(...commits);
+    const conversation = await enter({ ...inner, commit: commit as unknown as Store["commit"] });
+    await expect(conversation.log("t").commit({})).rejects.toMatchObject({
+      code: "store_failed",
+      message: "The store's commit() returned undefined.",
+    });
+    await conversation.leave();
+  });
+
+  it("keeps what other tasks write before and after a refused beginning", async () => {
+    const store = memoryStore();
+    const conversation = await enter(store);
+    const [first, second] = [queued(store, "One."), queued(store, "Two.")];
+    const running = { ...first, status: "in_progress" as const };
+    const [log, refused] = [conversation.log(first.taskId), conversation.log(second.taskId)];
+    const outcomes = await Promise.allSettled([
+      log.commit({ tasks: [running], begins: first.taskId }),
+      refused.commit({ posts: [cancelRow(first, "enough")] }),
+      refused.commit({ tasks: [second], begins: second.taskId }),
+      refused.commit({}),
+      log.commit({ tasks: [{ ...running, committedOutput: 1 }] }),
+    ]);
+    const wrote = { status: "fulfilled" };
+    const isRefused = { status: "rejected", reason: { code: "agent_busy" } };
+    expect(outcomes).toMatchObject([wrote, wrote, isRefused, isRefused, wrote]);
+    expect(await store.task(first.taskId)).toMatchObject({ committedOutput: 1 });
+    expect(await store.task(second.taskId)).toBeUndefined();
+    expect(await store.posts({ sessionId })).toHaveLength(1);
+    expect(conversation.isOpen).toBe(true);
+    expect(conversation.log(second.taskId)).not.toBe(refused);
+    conversation.lose(new Error("over"));
+    await conversation.leave();
+  });
+
   it("aborts the tasks that it drives when it is lost", async () => {
     const store = memoryStore();
     const settings = settingsOn(store, () => [{ hang: true }]);
