@@ -1,7 +1,14 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../testing/index.ts";
-import { cancelGraceMs, coarseNow, isCancel, after as runAfter, untilCancelled } from "./time.ts";
+import {
+  cancelGraceMs,
+  coarseNow,
+  isCancel,
+  onAbort,
+  after as runAfter,
+  untilCancelled,
+} from "./time.ts";
 
 describe("after", () => {
   it("runs after the delay unless it is cancelled", async () => {
@@ -27,6 +34,27 @@ describe("after", () => {
     callOff();
     await new Promise((resolve) => setImmediate(resolve));
     expect(ran).toBe(false);
+  });
+});
+
+describe("onAbort", () => {
+  it("calls every wait once behind one listener, and none that was cancelled", () => {
+    const stop = new AbortController();
+    const called: string[] = [];
+    const cancels = ["a", "b", "c"].map((name) => onAbort(stop.signal, () => called.push(name)));
+    expect(getEventListeners(stop.signal, "abort")).toHaveLength(1);
+    cancels[1]?.();
+    stop.abort();
+    expect(called).toEqual(["a", "c"]);
+    onAbort(stop.signal, () => called.push("late"));
+    expect(called).toEqual(["a", "c", "late"]);
+  });
+
+  it("leaves no listener when all waits are cancelled", () => {
+    const { signal } = new AbortController();
+    const cancels = [1, 2].map(() => onAbort(signal, () => {}));
+    for (const cancel of cancels) cancel();
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 });
 

@@ -21,6 +21,30 @@ export function after(clock: Pick<Clock, "sleep">, ms: number, run: () => unknow
   return () => off.abort("called off");
 }
 
+/** The waits for one signal, behind one listener: the platform compares each new listener with all earlier ones. */
+class AbortWaits extends Set<() => void> {
+  readonly end = (): void => {
+    for (const run of this) run();
+  };
+}
+const abortWaits = new WeakMap<AbortSignal, AbortWaits>();
+
+/** Calls `run` at the abort, or now if the signal has aborted; the returned function cancels it. */
+export function onAbort(signal: AbortSignal, run: () => void): () => void {
+  if (signal.aborted) {
+    run();
+    return () => {};
+  }
+  const waits = abortWaits.get(signal) ?? new AbortWaits();
+  abortWaits.set(signal, waits);
+  const wait = () => run(); // the same function may wait twice
+  waits.add(wait);
+  if (waits.size === 1) signal.addEventListener("abort", waits.end);
+  return () => {
+    if (waits.delete(wait) && waits.size === 0) signal.removeEventListener("abort", waits.end);
+  };
+}
+
 /** Reads the clock once per turn of the event loop, because a read per chunk costs as much as the chunk. */
 export function coarseNow(clock: Pick<Clock, "now">): () => number {
   let time = 0;
@@ -67,17 +91,15 @@ export async function untilCancelled<T>(
   if (!isThenable(done)) return done;
   const givenUp = Promise.withResolvers<never>();
   let endGrace = () => {};
-  const onAbort = () => {
+  const ignoreAbort = onAbort(signal, () => {
     const now = clock.now();
     const leftMs = (cancelledAt?.() ?? now) + cancelGraceMs - now;
     endGrace = after(clock, Math.max(minGraceMs, leftMs), () => givenUp.reject(signal.reason));
-  };
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
+  });
   try {
     return await Promise.race([done, givenUp.promise]);
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    ignoreAbort();
     endGrace();
   }
 }
@@ -87,7 +109,13 @@ export function isCancel(signal: AbortSignal, error: unknown): boolean {
   return signal.aborted && error === signal.reason;
 }
 
-function isThenable<T>(value: Awaitable<T>): value is PromiseLike<T> & Awaitable<T> {
+/** Whether a value is a promise of any kind. */
+export function isThenable<T>(value: Awaitable<T>): value is PromiseLike<T> & Awaitable<T> {
   const then = (value as { then?: unknown } | null | undefined)?.then;
   return typeof then === "function";
+}
+
+/** Continues with a value, at once unless it is a promise. */
+export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U> {
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
 }

@@ -21,7 +21,7 @@ import {
 } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
 import { arrived, cancelReason, lateRows, reasonText } from "../loop/inbox.ts";
-import { nextStep } from "../loop/next.ts";
+import { StepState } from "../loop/next.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
 import { settleCall } from "../loop/settle.ts";
 import {
@@ -79,6 +79,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     source,
     ref,
     messages: transcript,
+    steps: new StepState(transcript, settings.name),
     record,
     usage: folded.task?.usage ?? noUsage,
     cost: folded.task?.cost,
@@ -297,7 +298,7 @@ async function recover(task: TaskRun, isRelay: boolean): Promise<void> {
     if (isProvisional && item.type !== "discarded")
       task.emitter.discardItem({ id: item.id, index }, "recovered");
   }
-  const next = nextStep(task.messages, task.settings.name);
+  const { next } = task.steps;
   const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
   for (const { call, suspension, answer } of calls) {
     const place = task.openResults.get(call.id);

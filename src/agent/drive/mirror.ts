@@ -11,7 +11,6 @@ import { type EventBody, type ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { foldLog } from "../events/fold-log.ts";
 import { blockOf, contentOf, isOfTurn, stateOf } from "../events/item-content.ts";
-import { nextStep } from "../loop/next.ts";
 import { settleCall } from "../loop/settle.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { addResultItem, commitStep, controlMessage, iterationOf } from "../loop/task-run.ts";
@@ -299,7 +298,7 @@ export class Mirror {
     const decision = "cancel";
     for (const [approval_id, isResolved] of this.#approvals)
       if (!isResolved) task.emitter.emit({ type: "task.approval.resolved", approval_id, decision });
-    const step = nextStep(task.messages, task.settings.name);
+    const step = task.steps.next;
     if (step.type === "wait" && step.stop) {
       const { approvalId, callId } = step.stop;
       const answer = controlMessage(task, { type: "answer", approvalId, callId, decision });

@@ -16,7 +16,7 @@ import type { Ending, RestingEnding } from "../loop/ending.ts";
 import { cancelled, completed, executorLost, incomplete, suspended } from "../loop/ending.ts";
 import { reasonText, takeInbox } from "../loop/inbox.ts";
 import { cancel, fail } from "../loop/loop.ts";
-import { isVisible, nextStep, stopCallId } from "../loop/next.ts";
+import { isVisible, stopCallId } from "../loop/next.ts";
 import { commitStep, controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { jsonOf } from "../tool/result.ts";
 import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
@@ -261,12 +261,11 @@ class Relay {
     });
     await mirror.say([...this.#unsaid(reply), ...calls]);
     const messages = [...byCall].flatMap(([callId, approval]) => this.#ask(callId, approval));
-    const { name } = task.settings;
-    const before = nextStep(task.messages, name);
+    const before = task.steps.next;
     const isAsked = byCall.size > 0 || (before.type === "wait" && before.stop !== undefined);
     if (!isAsked) messages.push(...this.#ask(stopCallId));
     await commitStep(task, { messages });
-    const step = nextStep(task.messages, name);
+    const step = task.steps.next;
     if (step.type !== "act" && step.type !== "wait")
       throw new RivuletError("failed", `${this.#agent.name} is suspended without an approval.`);
     const ending = suspended(task, step);

@@ -186,11 +186,13 @@ export class TurnEmitter implements TurnSink {
   /** Returns true if the streamed calls equal those of the finished turn: all complete, with the same arguments. */
   showsCallsOf(content: readonly Block[]): boolean {
     const calls = content.filter((block) => block.type === "tool_use");
-    const streamed = this.#items.filter(({ kind }) => kind === "tool_call");
+    const streamed = new Map(
+      this.#items.flatMap((item) => (item.call ? [[item.call.id, item]] : [])),
+    );
     return (
-      calls.length === streamed.length &&
+      calls.length === streamed.size &&
       calls.every((call) => {
-        const item = streamed.find((candidate) => candidate.call?.id === call.id);
+        const item = streamed.get(call.id);
         return item !== undefined && isSameInput(item.arguments, call);
       })
     );

@@ -1,8 +1,9 @@
+import { onAbort } from "../base/time.ts";
 import { runCall } from "./call.ts";
 import { takeInbox } from "./inbox.ts";
-import { isRunnable, nextStep, type PendingCall } from "./next.ts";
+import type { PendingCall } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
-import { addResultItem, commitStep, findTool } from "./task-run.ts";
+import { addResultItem, findTool } from "./task-run.ts";
 
 /**
  * Runs the pending calls, in parallel unless configured otherwise, and stores each result when its call completes. A
@@ -13,50 +14,67 @@ export async function act(task: TaskRun): Promise<boolean> {
   const running = new Map<string, Promise<void>>();
   const childWaits = new Set<string>();
   let moved = false;
-  let posted = Promise.withResolvers<void>();
   let posts = 0;
+  let readPosts = 0;
+  let mayStart = true;
+  let failure: { readonly error: unknown } | undefined;
+  let wake = Promise.withResolvers<void>();
   // A failure stops the other calls without cancelling the task; a cancel of the task stops them as well.
   const stop = new AbortController();
   const { signal: cancelled } = task.controller;
-  const onCancel = () => stop.abort(cancelled.reason);
-  cancelled.addEventListener("abort", onCancel, { once: true });
-  if (cancelled.aborted) onCancel();
+  const ignoreCancel = onAbort(cancelled, () => stop.abort(cancelled.reason));
   const { store, sessionId } = task.conversation;
   const unwatch = store.watch({ inbox: sessionId }, () => {
     posts += 1;
-    posted.resolve();
+    wake.resolve();
   });
+
+  function start(pending: PendingCall): void {
+    const { id } = pending.call;
+    const known = posts;
+    const ended = runCall(task, pending, stop.signal, running).then(
+      (outcome) => {
+        running.delete(id);
+        if (outcome !== "child_waits") moved = true;
+        // A row posted during the call may be the awaited answer, so the call runs once more.
+        else if (posts === known) childWaits.add(id);
+        else mayStart = true;
+        wake.resolve();
+      },
+      (error: unknown) => {
+        failure ??= { error };
+        wake.resolve();
+      },
+    );
+    running.set(id, ended);
+  }
+
   try {
-    await openResults(task);
+    openResults(task);
     for (;;) {
-      for (const pending of startable(task, running, childWaits)) {
-        const { id } = pending.call;
-        const known = posts;
-        const ended = runCall(task, pending, stop.signal, running).then((outcome) => {
-          running.delete(id);
-          if (outcome !== "child_waits") moved = true;
-          // A row posted during the call may be the awaited answer, so the call runs once more.
-          else if (posts === known) childWaits.add(id);
-        });
-        running.set(id, ended);
+      if (failure) throw failure.error;
+      if (readPosts !== posts) {
+        readPosts = posts;
+        childWaits.clear();
+        mayStart = true;
+        await takeInbox(task, "step");
       }
+      const calls = mayStart || running.size === 0 ? startable(task, running, childWaits) : [];
+      mayStart = false;
+      // A crash must leave no effect of an unrecorded call, and none that follows a lost result.
+      if (calls.length > 0) await task.log.flush();
+      for (const pending of calls) start(pending);
       if (running.size === 0) return moved;
-      const answered = await Promise.race([
-        posted.promise.then(() => true),
-        ...[...running.values()].map((call) => call.then(() => false)),
-      ]);
-      if (!answered) continue;
-      posted = Promise.withResolvers<void>();
-      childWaits.clear();
-      await takeInbox(task, "step");
+      await wake.promise;
+      wake = Promise.withResolvers<void>();
     }
   } catch (error) {
     // A hook or the store failed: the remaining calls stop before the task ends.
     stop.abort(error);
-    await Promise.allSettled(running.values());
+    await Promise.all(running.values());
     throw error;
   } finally {
-    cancelled.removeEventListener("abort", onCancel);
+    ignoreCancel();
     unwatch();
   }
 }
@@ -67,12 +85,11 @@ function startable(
   running: ReadonlyMap<string, unknown>,
   childWaits: ReadonlySet<string>,
 ): readonly PendingCall[] {
-  const step = nextStep(task.messages, task.settings.name);
-  if (step.type !== "act" || task.controller.signal.aborted) return [];
+  if (task.controller.signal.aborted) return [];
   const starting: PendingCall[] = [];
-  for (const pending of step.calls) {
+  for (const pending of task.steps.runnable()) {
     const { id, name } = pending.call;
-    if (!isRunnable(pending) || childWaits.has(id)) continue;
+    if (childWaits.has(id)) continue;
     if (task.settings.parallel && !findTool(task, name)?.exclusive) {
       if (!running.has(id)) starting.push(pending);
       continue;
@@ -83,11 +100,10 @@ function startable(
   return starting;
 }
 
-/** Opens the result items before the tools start, so that a crash leaves no unrecorded effect. */
-async function openResults(task: TaskRun): Promise<void> {
-  const step = nextStep(task.messages, task.settings.name);
+/** Opens the result items of calls that were stopped or recovered; those of a new turn are open. */
+function openResults(task: TaskRun): void {
+  const step = task.steps.next;
   const calls = step.type === "act" ? step.calls : [];
   const unopened = calls.filter(({ call }) => !task.openResults.has(call.id));
   for (const { call } of unopened) addResultItem(task, call.id);
-  if (unopened.length > 0) await commitStep(task);
 }

@@ -201,6 +201,7 @@ export async function editReply(task: TaskRun, ending: RestingEnding): Promise<R
   const { hookContext, record, conversation } = task;
   const hooks = hooksOf(task);
   if (!hooks.hooks.some((hook) => hook.postCall)) return ending;
+  await task.log.flush(); // a hook must not see a reply that a crash could lose
   const total = await totalOf(task);
   const reply = Object.freeze(await replyOf(conversation.store, { ...record, total }, ending));
   const edited = await callHooks(

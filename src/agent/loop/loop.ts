@@ -8,7 +8,6 @@ import type { Ending, RestingEnding } from "./ending.ts";
 import { cancelled, completed, editReply, failed, incomplete, suspended } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
 import { takeInput } from "./input.ts";
-import { nextStep } from "./next.ts";
 import { askAgain, reason } from "./reason.ts";
 import { lastRepeat } from "./repeat.ts";
 import { settlePending } from "./settle.ts";
@@ -60,9 +59,10 @@ function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun): (() => voi
 }
 
 async function step(task: TaskRun): Promise<RestingEnding | undefined> {
+  task.conversation.lost.signal.throwIfAborted();
   await takeInbox(task, "step");
   if (task.controller.signal.aborted) return cancel(task);
-  const next = nextStep(task.messages, task.settings.name);
+  const { next } = task.steps;
   switch (next.type) {
     case "wait":
       return suspended(task, next);

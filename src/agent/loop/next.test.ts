@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Block, Message } from "../../protocol/message.ts";
-import { nextStep, stopCallId } from "./next.ts";
+import { isRunnable, nextStep, StepState, stopCallId } from "./next.ts";
 
 let count = 0;
 const message = (role: Message["role"], content: readonly Block[], name?: string): Message => ({
@@ -108,5 +109,62 @@ describe("what comes next", () => {
       ],
     });
     expect("calls" in next && next.calls[1]).not.toHaveProperty("suspension");
+  });
+});
+
+describe("a step that is kept up to date", () => {
+  const ids = ["a", "b", "c", stopCallId];
+  const callId = fc.constantFrom(...ids);
+  const approvalId = fc.constantFrom("1", "2", "3");
+  const kind = fc.constantFrom("approval", "stop", "external");
+  const decision = fc.constantFrom("approve", "deny", "edit", "answer");
+  const block: fc.Arbitrary<Block> = fc.oneof(
+    callId.map(
+      (id): Block => ({ type: "tool_result", id, name: "t", output: [], state: "success" }),
+    ),
+    fc.record({ type: fc.constant("suspension"), callId, kind, approvalId }) as fc.Arbitrary<Block>,
+    fc.record({ type: fc.constant("answer"), callId, approvalId, decision }) as fc.Arbitrary<Block>,
+    fc.constant(text("more")),
+  );
+  const calls = fc.uniqueArray(fc.constantFrom("a", "b", "c"));
+  const reply = calls.map((asked) => said(text("."), ...asked.map(call)));
+  const other = fc.array(block, { maxLength: 3 }).map((content) => message("tool", content));
+  const added = fc.oneof({ weight: 1, arbitrary: reply }, { weight: 5, arbitrary: other });
+
+  it("equals the next step of the whole transcript after each message", () => {
+    fc.assert(
+      fc.property(fc.array(added, { maxLength: 30 }), (transcript) => {
+        const messages: Message[] = [];
+        const kept = new StepState(messages, "lead");
+        for (const one of transcript) {
+          messages.push(one);
+          const next = nextStep(messages, "lead");
+          expect(kept.next).toEqual(next);
+          const { stop, stoppedAfter, calls = [] } = "calls" in next ? next : { calls: [] };
+          expect(kept.stoppedAfter).toBe(stoppedAfter);
+          expect([...kept.runnable()]).toEqual(stop ? [] : calls.filter(isRunnable));
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("reads each message of a long batch of results once", () => {
+    let reads = 0;
+    const count = 2_000;
+    const messages = [said(...Array.from({ length: count }, (_, at) => call(`${at}`)))];
+    const counted = new Proxy(messages, {
+      get(target, key) {
+        if (key !== "length") reads += 1;
+        return Reflect.get(target, key);
+      },
+    });
+    const kept = new StepState(counted, "lead");
+    for (let at = 0; at < count; at++) {
+      messages.push(result(`${at}`));
+      expect(kept.stoppedAfter).toBeUndefined();
+    }
+    expect(kept.next.type).toBe("reason");
+    expect(reads).toBeLessThanOrEqual(3 * count);
   });
 });

@@ -7,9 +7,12 @@ import type {
 } from "../../protocol/message.ts";
 
 /** A tool call that has no result yet. */
-export interface PendingCall {
+export interface PendingCall extends Wait {
   readonly call: ToolUseBlock;
-  /** Its last suspension; the call waits until there is an answer. */
+}
+
+/** The last suspension of a call, which waits until there is an answer. */
+interface Wait {
   readonly suspension?: SuspensionBlock;
   readonly answer?: AnswerBlock;
 }
@@ -33,54 +36,135 @@ export interface OpenStep {
 
 /** The next step is a pure function of the transcript, so start, resume and recovery are one code path. */
 export function nextStep(messages: readonly Message[], agentName: string): Step {
-  const at = messages.findLastIndex(
-    (message) => message.role === "assistant" && message.name === agentName,
-  );
-  const message = messages[at];
-  if (message === undefined) return { type: "reason" };
-  const suspensions = new Map<string, SuspensionBlock>();
-  const answers = new Map<string, AnswerBlock>();
-  const results = new Set<string>();
-  let stoppedAfter: "reasoning" | "acting" | undefined;
-  for (let index = at + 1; index < messages.length; index++) {
-    for (const block of messages[index]?.content ?? []) {
-      if (block.type === "tool_result") results.add(block.id);
-      else if (block.type === "suspension") {
-        suspensions.set(block.callId, block);
-        if (block.kind === "stop") stoppedAfter = results.size > 0 ? "acting" : "reasoning";
-      } else if (block.type === "answer") answers.set(block.approvalId, block);
+  return new StepState(messages, agentName).next;
+}
+
+/** The next step, kept up to date: each read continues after the messages of the last one. */
+export class StepState {
+  readonly #messages: readonly Message[];
+  readonly #agentName: string;
+  #read = 0;
+  #message: Message | undefined;
+  /** The calls of the message that have no result, in order. */
+  #open = new Map<string, PendingCall>();
+  /** How many of them can run, and how many wait because a hook stopped the task. */
+  #runnable = 0;
+  #stopped = 0;
+  #stop: Wait = {};
+  #stoppedAfter: "reasoning" | "acting" | undefined;
+  #hasResults = false;
+  #isHeard = false;
+
+  constructor(messages: readonly Message[], agentName: string) {
+    this.#messages = messages;
+    this.#agentName = agentName;
+  }
+
+  get next(): Step {
+    this.#update();
+    const message = this.#message;
+    if (message === undefined) return { type: "reason" };
+    const stop = isRunnable(this.#stop) ? undefined : this.#stop.suspension;
+    const { stoppedAfter } = this;
+    const open = {
+      message,
+      calls: [...this.#open.values()],
+      ...(stop && { stop }),
+      ...(stoppedAfter && { stoppedAfter }),
+    };
+    if (stop) return { type: "wait", ...open };
+    if (open.calls.length > 0) return { type: this.#runnable > 0 ? "act" : "wait", ...open };
+    const asked = message.content.some((block) => block.type === "tool_use");
+    // A filtered or cut reply also ends the task, even without content.
+    const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
+    if (!this.#isHeard && !asked && isSaid) return { type: "done", message };
+    return { type: "reason" };
+  }
+
+  /** The calls that can run, in order; none while a stop is open. */
+  *runnable(): Iterable<PendingCall> {
+    this.#update();
+    if (this.#runnable === 0 || !isRunnable(this.#stop)) return;
+    for (const pending of this.#open.values()) if (isRunnable(pending)) yield pending;
+  }
+
+  /** When a hook asked for the stop that is open. */
+  get stoppedAfter(): OpenStep["stoppedAfter"] {
+    this.#update();
+    return this.#stopped > 0 || !isRunnable(this.#stop) ? this.#stoppedAfter : undefined;
+  }
+
+  #update(): void {
+    const messages = this.#messages;
+    if (this.#read === messages.length) return;
+    let at = messages.length - 1;
+    while (at >= this.#read && !this.#isReply(messages[at] as Message)) at -= 1;
+    if (at >= this.#read) {
+      this.#begin(messages[at] as Message);
+      this.#read = at + 1;
+    }
+    if (this.#message === undefined) this.#read = messages.length;
+    for (; this.#read < messages.length; this.#read++)
+      for (const block of (messages[this.#read] as Message).content) this.#take(block);
+  }
+
+  #isReply({ role, name }: Message): boolean {
+    return role === "assistant" && name === this.#agentName;
+  }
+
+  #begin(message: Message): void {
+    this.#message = message;
+    this.#open.clear();
+    this.#runnable = 0;
+    this.#stopped = 0;
+    this.#stop = {};
+    this.#stoppedAfter = undefined;
+    this.#hasResults = false;
+    this.#isHeard = false;
+    for (const block of message.content) if (block.type === "tool_use") this.#put({ call: block });
+  }
+
+  #take(block: Block): void {
+    this.#isHeard ||= isSpoken(block);
+    if (block.type === "tool_result") {
+      this.#hasResults = true;
+      this.#remove(block.id);
+    } else if (block.type === "suspension") {
+      if (block.kind === "stop") this.#stoppedAfter = this.#hasResults ? "acting" : "reasoning";
+      this.#change(block.callId, { suspension: block });
+    } else if (block.type === "answer") {
+      const { callId, approvalId, decision } = block;
+      const { suspension } = (callId === stopCallId ? this.#stop : this.#open.get(callId)) ?? {};
+      if (suspension?.approvalId !== approvalId) return;
+      // An approved stop asked nothing about the call itself: hooks, rules and approvals follow.
+      const isOver = suspension.kind === "stop" && decision === "approve";
+      this.#change(callId, isOver ? {} : { suspension, answer: block });
     }
   }
-  const pending = (callId: string) => {
-    const suspension = suspensions.get(callId);
-    const answer = suspension && answers.get(suspension.approvalId);
-    // An approved stop asked nothing about the call itself: hooks, rules and approvals follow.
-    if (suspension?.kind === "stop" && answer?.decision === "approve") return {};
-    return { ...(suspension && { suspension }), ...(answer && { answer }) };
-  };
-  const calls = message.content.flatMap((block) =>
-    block.type === "tool_use" && !results.has(block.id)
-      ? [{ call: block, ...pending(block.id) }]
-      : [],
-  );
-  const { suspension: stop, answer: stopAnswer } = pending(stopCallId);
-  const isStopped = stop !== undefined && stopAnswer === undefined;
-  const hasStop =
-    isStopped || calls.some((call) => call.suspension?.kind === "stop" && !isRunnable(call));
-  const open = {
-    message,
-    calls,
-    ...(isStopped && { stop }),
-    ...(hasStop && stoppedAfter && { stoppedAfter }),
-  };
-  if (isStopped) return { type: "wait", ...open };
-  if (calls.length > 0) return { type: calls.some(isRunnable) ? "act" : "wait", ...open };
-  const heard = messages.findLastIndex((later) => later.content.some(isSpoken));
-  const asked = message.content.some((block) => block.type === "tool_use");
-  // A filtered or cut reply also ends the task, even without content.
-  const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
-  if (heard <= at && !asked && isSaid) return { type: "done", message };
-  return { type: "reason" };
+
+  #change(callId: string, wait: Wait): void {
+    if (callId === stopCallId) this.#stop = wait;
+    const call = this.#open.get(callId)?.call;
+    if (call) this.#put({ call, ...wait });
+  }
+
+  #put(pending: PendingCall): void {
+    const { id } = pending.call;
+    this.#count(this.#open.get(id), -1);
+    this.#open.set(id, pending);
+    this.#count(pending, 1);
+  }
+
+  #remove(id: string): void {
+    this.#count(this.#open.get(id), -1);
+    this.#open.delete(id);
+  }
+
+  #count(pending: PendingCall | undefined, by: 1 | -1): void {
+    if (pending === undefined) return;
+    if (isRunnable(pending)) this.#runnable += by;
+    else if (pending.suspension?.kind === "stop") this.#stopped += by;
+  }
 }
 
 /** Whether people can see a block of a reply. */
@@ -92,8 +176,8 @@ export function isVisible(block: Block): boolean {
 export const stopCallId = "";
 
 /** Whether a call can run: it was never suspended, or it has its answer. */
-export function isRunnable(pending: PendingCall): boolean {
-  return pending.suspension === undefined || pending.answer !== undefined;
+export function isRunnable({ suspension, answer }: Wait): boolean {
+  return suspension === undefined || answer !== undefined;
 }
 
 /** Whether a block is content, in contrast to a control block. */

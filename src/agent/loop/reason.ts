@@ -23,12 +23,14 @@ import { isVisible } from "./next.ts";
 import { askAboutStop, showResult } from "./settle.ts";
 import { nativeSchema, structuredTool } from "./structured-output.ts";
 import {
+  addResultItem,
   commitStep,
   hooksOf,
   iterationOf,
   offeredTools,
   refreshTools,
   type TaskRun,
+  writeStep,
 } from "./task-run.ts";
 import { traceModelCall } from "./trace.ts";
 
@@ -82,7 +84,7 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
     const { partial: content, usage = noUsage } = error;
     if (content.length > 0) {
       const turn = { content, usage, finishReason: "other" } as const;
-      await commitTurn(task, assistantMessage(task, messageId, turn, purpose));
+      commitTurn(task, assistantMessage(task, messageId, turn, purpose));
     }
     throw error;
   }
@@ -140,7 +142,7 @@ async function settle(
       (hook, current) => hook.postSummary?.(task.hookContext, current),
       (_, returned) => readReply(returned),
     );
-    await commitTurn(task, showEdit(sink, message, edited));
+    commitTurn(task, showEdit(sink, message, edited));
     return;
   }
   const verdict = await callHooks<"postReasoning", Verdict>(
@@ -158,10 +160,13 @@ async function settle(
   } else if (isBlank && kept.metadata?.finish === undefined) {
     followUps.push(hintMessage(task, blankReplyPrompt));
   }
-  const calls = kept.content.filter((block) => block.type === "tool_use");
-  const stopped = verdict.goto.length > 0 ? [] : calls;
-  const stop = verdict.stop ? () => askAboutStop(task, stopped, "Accept this reply?") : undefined;
-  await commitTurn(task, kept, followUps, stop);
+  const isOver = verdict.goto.length > 0;
+  const calls = isOver ? [] : kept.content.filter((block) => block.type === "tool_use");
+  commitTurn(task, kept, followUps, () => {
+    if (verdict.stop) return askAboutStop(task, calls, "Accept this reply?");
+    for (const { id } of calls) addResultItem(task, id);
+    return [];
+  });
 }
 
 interface Verdict {
@@ -197,13 +202,13 @@ function showEdit(sink: TurnEmitter, original: Message, edited: Message): Messag
   return { ...original, content };
 }
 
-/** `stop` asks for approvals, which follow the events of the turn. */
-async function commitTurn(
+/** `open` emits what follows the events of the turn: approvals, or the result items of its calls. */
+function commitTurn(
   task: TaskRun,
   message: Message,
   followUps: readonly Message[] = [],
-  stop: () => readonly Message[] = () => [],
-) {
+  open: () => readonly Message[] = () => [],
+): void {
   const usage = message.usage ?? noUsage;
   const price = addPrice(task, usage, String(message.metadata?.model ?? ""));
   task.usage = addUsage(task.usage, usage);
@@ -214,10 +219,9 @@ async function commitTurn(
     usage: task.usage,
     ...(task.cost && { cost: task.cost }),
   });
-  await commitStep(task, {
-    messages: [message, ...stop(), ...followUps],
-    record: { committedOutput: task.emitter.outputLength },
-  });
+  const opened = open();
+  const record = { committedOutput: task.emitter.outputLength };
+  writeStep(task, { messages: [message, ...opened, ...followUps], record });
 }
 
 /** Adds the price of a model call to the task's cost and returns it. */

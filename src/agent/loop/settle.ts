@@ -16,7 +16,7 @@ import { cutText, ranMark, toWireBlock } from "../tool/result.ts";
 import type { CallResult, CallSuspension } from "./call.ts";
 import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";
-import { isRunnable, nextStep, stopCallId } from "./next.ts";
+import { stopCallId } from "./next.ts";
 import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
 import {
@@ -26,6 +26,7 @@ import {
   controlMessage,
   findTool,
   hooksOf,
+  writeStep,
 } from "./task-run.ts";
 
 const itemStatus = {
@@ -176,7 +177,7 @@ export async function finishCall(
     ...(references.length > 0 && { references }),
     ...ranMark(call, result.hasRun ? ran : undefined),
   };
-  await commitStep(task, {
+  writeStep(task, {
     taken: claimedBy(task, call.id),
     messages: [
       toolMessage(task, call, state, cited.content, metadata),
@@ -191,14 +192,10 @@ function stopAfter(
   { name }: ToolUseBlock,
   running: ReadonlyMap<string, unknown>,
 ): readonly Message[] {
-  const step = nextStep(task.messages, task.settings.name);
-  if (step.type !== "act" || step.stoppedAfter) return [];
-  const unbegun = step.calls.filter((one) => isRunnable(one) && !running.has(one.call.id));
-  return askAboutStop(
-    task,
-    unbegun.map(({ call }) => call),
-    `Continue after ${name}?`,
-  );
+  if (task.steps.stoppedAfter) return [];
+  const calls = [...task.steps.runnable()].map(({ call }) => call);
+  const unbegun = calls.filter(({ id }) => !running.has(id));
+  return askAboutStop(task, unbegun, `Continue after ${name}?`);
 }
 
 /** Gives every open call a result before its task ends. */
@@ -207,7 +204,7 @@ export async function settlePending(
   state: "interrupted" | "error",
   text: string,
 ): Promise<void> {
-  const step = nextStep(task.messages, task.settings.name);
+  const step = task.steps.next;
   if (step.type !== "act" && step.type !== "wait") return;
   const decision = "cancel";
   const resolve = ({ approvalId: approval_id }: SuspensionBlock) =>

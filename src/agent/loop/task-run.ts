@@ -15,6 +15,7 @@ import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context
 import type { Permissions } from "../tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "../tool/tool.ts";
 import type { HookContext, RunHooks } from "./hooks.ts";
+import type { StepState } from "./next.ts";
 import type { AgentSettings } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { TaskTrace } from "./trace.ts";
@@ -56,6 +57,8 @@ export interface TaskRun {
   readonly ref: TaskRef;
   /** The transcript. */
   readonly messages: Message[];
+  /** The next step after the transcript. */
+  readonly steps: StepState;
   record: TaskRecord;
   usage: Usage;
   cost: Cost | undefined;
@@ -117,6 +120,11 @@ export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> 
   const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
   const begun = begins && { begins: task.ref.taskId };
   return task.log.commit({ appends, tasks: [task.record], posts, taken, ...begun });
+}
+
+/** Commits a step without waiting for the disk; the next wait, before tools start or the task rests, throws its error. */
+export function writeStep(task: TaskRun, write: StepWrite): void {
+  commitStep(task, write).catch(() => {});
 }
 
 /** The usage and the cost of a task and all its descendants, as far as the store has them. */

@@ -46,7 +46,9 @@ export function toolContext(
     ...(record.userId !== undefined && { userId: record.userId }),
     attempt,
     agent: { name: settings.name, agentId: settings.agentId },
-    messages: viewOf(task.messages),
+    get messages() {
+      return viewOf(task.messages);
+    },
     emit(chunk, options = {}) {
       if (signal.aborted) return;
       readArgument("chunk", chunk, is.required(chunkField));

@@ -4,7 +4,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
-import { after, coarseNow, longestTimer } from "../base/time.ts";
+import { after, coarseNow, longestTimer, onAbort } from "../base/time.ts";
 import { type Collector, createCollector, type StreamPart } from "./collect.ts";
 import {
   modelError,
@@ -217,14 +217,13 @@ async function runAttempt(
     else endWatch = after(clock, Math.min(untilStall, untilTimeout, longestTimer), watch);
   }
 
-  const onAbort = () => stop(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
+  const ignoreAbort = onAbort(signal, () => stop(signal.reason));
   try {
     if (stallMs !== null || timeoutMs !== null) watch();
     await Promise.race([pump(), stopped.promise]);
   } finally {
     live = false;
-    signal.removeEventListener("abort", onAbort);
+    ignoreAbort();
     endWatch();
   }
 }

@@ -6,7 +6,7 @@ import { readArgument, text } from "../../protocol/options.ts";
 import type { WireBlock } from "../../protocol/task.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
-import { after, cancelGraceMs, longestTimer } from "../base/time.ts";
+import { after, cancelGraceMs, isThenable, longestTimer, onAbort } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, reasonOf, textResult } from "./result.ts";
 import { isToolFailure, type ToolDefinition } from "./tool.ts";
@@ -102,35 +102,38 @@ async function runAttempt(
   { execution, signal, clock, graceMs = cancelGraceMs, unfinished, makeContext }: ExecuteOptions,
 ): Promise<AttemptEnd> {
   const stop = new AbortController(); // the tool gets its signal
-  const timers: (() => void)[] = [];
   let suspended: AttemptEnd | undefined;
   const suspend = (reason: string | undefined): never => {
     suspended ??= { type: "suspended", reason: readArgument("reason", reason, text) ?? "" };
     throw new Suspension();
   };
-  const run = async (): Promise<AttemptEnd> => {
+  const threw = (error: unknown): AttemptEnd => ({ type: "threw", error });
+  const run = (): AttemptEnd | Promise<AttemptEnd> => {
     try {
-      const value = await execute(input, makeContext(attempt, stop.signal, suspend));
-      return { type: "returned", value };
+      const value = execute(input, makeContext(attempt, stop.signal, suspend));
+      if (!isThenable(value)) return { type: "returned", value };
+      return Promise.resolve(value).then((value) => ({ type: "returned", value }), threw);
     } catch (error) {
-      return { type: "threw", error };
+      return threw(error);
     }
   };
-  let onAbort = () => {};
-  const end = await new Promise<AttemptEnd>((resolve) => {
+  /** Ends an attempt that is abandoned after a cancel, or that takes too long. */
+  const limit = async (running: Promise<AttemptEnd>): Promise<AttemptEnd> => {
+    const { promise, resolve } = Promise.withResolvers<AttemptEnd>();
+    const stops: (() => void)[] = [];
     const endAfter = (ms: number, end: () => AttemptFailure) => {
       const onTime = async () => {
         const ended = end();
         await unfinished?.();
         resolve(ended);
       };
-      timers.push(after(clock, ms, onTime));
+      stops.push(after(clock, ms, onTime));
     };
-    onAbort = () => {
+    const ignoreAbort = onAbort(signal, () => {
       stop.abort(signal.reason);
       endAfter(graceMs, () => ({ type: "abandoned", error: signal.reason }));
-    };
-    signal.addEventListener("abort", onAbort, { once: true });
+    });
+    stops.push(ignoreAbort);
     const { timeoutMs } = execution;
     if (timeoutMs !== null && timeoutMs <= longestTimer) {
       endAfter(timeoutMs, () => {
@@ -140,10 +143,13 @@ async function runAttempt(
         return { type: "timeout", error };
       });
     }
-    run().then(resolve);
-  });
-  signal.removeEventListener("abort", onAbort);
-  for (const stopTimer of timers) stopTimer();
+    running.then(resolve);
+    const end = await promise;
+    for (const stop of stops) stop();
+    return end;
+  };
+  const started = run();
+  const end = started instanceof Promise ? await limit(started) : started;
   // Stops work that the failed attempt has left running.
   if (end.type === "threw") stop.abort(end.error);
   // A tool that catches the exception of suspend() is suspended all the same.
