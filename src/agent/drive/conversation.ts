@@ -41,6 +41,7 @@ export class Conversation implements TaskConversation {
   /** The root agents that entered, by name; the latest of a name wins. */
   readonly #agents = new Map<string, AgentSettings>();
   readonly #logs = new Map<string, LogWriter>();
+  readonly #onPost = new Set<() => void>();
   /** Rows that a drive found and left. */
   readonly #tried = new Set<string>();
   /** Tasks that could not be opened here: they wait for another owner. */
@@ -67,6 +68,7 @@ export class Conversation implements TaskConversation {
     this.#renewal = setInterval(() => void this.#renew(), this.#leaseMs / 3);
     this.#renewal.unref?.();
     this.#unwatch = this.store.watch({ inbox: this.sessionId }, () => {
+      for (const run of this.#onPost) run();
       this.#isQuiet = false;
       void this.look();
     });
@@ -305,6 +307,11 @@ export class Conversation implements TaskConversation {
     if ((await this.store.owner(this.sessionId)) !== undefined) return;
     for (const settings of this.#agents.values())
       await (await this.process.enter(this.sessionId, settings))?.leave();
+  }
+
+  onPost(run: () => void): () => void {
+    this.#onPost.add(run);
+    return () => void this.#onPost.delete(run);
   }
 
   childStopped(callId: string): Promise<unknown> | undefined {

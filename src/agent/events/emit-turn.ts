@@ -325,8 +325,10 @@ function placeOf({ place }: TurnItem) {
 /** Compares streamed arguments with the final ones, ignoring how the JSON is formatted. */
 function isSameInput(streamed: string, call: Block & { type: "tool_use" }): boolean {
   if (call.raw !== undefined) return call.raw === streamed;
+  const final = JSON.stringify(call.input ?? {});
+  if (streamed === final) return true;
   try {
-    return JSON.stringify(JSON.parse(streamed || "{}")) === JSON.stringify(call.input ?? {});
+    return JSON.stringify(JSON.parse(streamed || "{}")) === final;
   } catch {
     return false;
   }

@@ -12,8 +12,9 @@ export const maxEventBytes = 256 * 1024;
 const maxDataUrl = 64 * 1024;
 /** A longer delta becomes several, each smaller than the largest event in any encoding. */
 const maxDelta = 32 * 1024;
-/** These have the limits of the text, the arguments and the result that they repeat. */
+/** Numbers alone, or the text, the arguments and the result that they repeat and that have limits of their own. */
 const unlimited: ReadonlySet<string> = new Set([
+  "task.usage",
   "task.text.done",
   "task.reasoning_text.done",
   "task.reasoning_summary_item.done",
@@ -81,7 +82,8 @@ export class TaskEmitter {
   /** Throws `event_too_large` for an event that no reader would take. */
   emit(body: EventBody): void {
     if ("delta" in body) {
-      for (const delta of piecesOf(body.delta)) this.#append({ ...body, delta });
+      if (body.delta.length <= maxDelta) this.#append(body);
+      else for (const delta of piecesOf(body.delta)) this.#append({ ...body, delta });
       return;
     }
     const bytes = unlimited.has(body.type) ? 0 : Buffer.byteLength(JSON.stringify(body));

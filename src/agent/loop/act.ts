@@ -23,8 +23,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   const stop = new AbortController();
   const { signal: cancelled } = task.controller;
   const ignoreCancel = onAbort(cancelled, () => stop.abort(cancelled.reason));
-  const { store, sessionId } = task.conversation;
-  const unwatch = store.watch({ inbox: sessionId }, () => {
+  const unwatch = task.conversation.onPost(() => {
     posts += 1;
     wake.resolve();
   });

@@ -14,21 +14,30 @@ const maxHintCharacters = 32_000;
 /**
  * Moves posted rows into the transcript of their task, in the commit that marks them taken. Answers and cancels are read
  * at every step; hints and input only before a reasoning. A cancel is taken by the commit that ends the task, so that a
- * process that takes the task over before then still sees it.
+ * process that takes the task over before then still sees it. Returns the rows that are left; pass them as `read` to take
+ * more of them in the same step.
  */
-export async function takeInbox(task: TaskRun, before: "step" | "reasoning"): Promise<void> {
-  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
-  if (posts.length === 0) return;
+export async function takeInbox(
+  task: TaskRun,
+  before: "step" | "reasoning",
+  read?: readonly Post[],
+): Promise<readonly Post[]> {
+  const { sessionId } = task.record;
+  const posts = read ?? (await task.conversation.store.posts({ sessionId }));
+  if (posts.length === 0) return posts;
   const control = posts.filter(
     (post) =>
       isControl(post) && !post.ifQueued && isFor(post, task.record) && !task.claims.has(post.id),
   );
   const words = before === "reasoning" ? await addressedTo(task, posts) : [];
+  const wanted = new Set([...control, ...words]);
   const due = await readRows(
     task,
-    posts.filter((post) => control.includes(post) || words.includes(post)),
+    posts.filter((post) => wanted.has(post)),
   );
-  if (due.length > 0) await commitStep(task, arrived(task, due));
+  if (due.length === 0) return posts;
+  await commitStep(task, arrived(task, due));
+  return posts.filter((post) => !wanted.has(post));
 }
 
 /** A row to move, and the message that it becomes. */

@@ -1,4 +1,5 @@
 import type { Message } from "../../protocol/message.ts";
+import type { Post } from "../../protocol/store.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { interruptedResult, tooLateResult } from "../base/prompts.ts";
 import { after, isCancel, longestTimer } from "../base/time.ts";
@@ -60,7 +61,7 @@ function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun): (() => voi
 
 async function step(task: TaskRun): Promise<RestingEnding | undefined> {
   task.conversation.lost.signal.throwIfAborted();
-  await takeInbox(task, "step");
+  const posts = await takeInbox(task, "step");
   if (task.controller.signal.aborted) return cancel(task);
   const { next } = task.steps;
   switch (next.type) {
@@ -79,13 +80,16 @@ async function step(task: TaskRun): Promise<RestingEnding | undefined> {
       break;
     }
   }
-  return reasonWithin(task);
+  return reasonWithin(task, posts);
 }
 
 /** Makes a model call unless a limit is reached. */
-async function reasonWithin(task: TaskRun): Promise<RestingEnding | undefined> {
+async function reasonWithin(
+  task: TaskRun,
+  posts: readonly Post[],
+): Promise<RestingEnding | undefined> {
   if (task.controller.signal.aborted) return cancel(task);
-  await takeInbox(task, "reasoning");
+  await takeInbox(task, "reasoning", posts);
   refuseTooManyTries(task);
   if ((lastRepeat(task.messages, task.ref.taskId)?.times ?? 0) > 3)
     return incomplete(task, "no_progress");

@@ -27,6 +27,8 @@ export interface TaskConversation {
   readonly sessionId: string;
   /** Aborts when this process may no longer write. */
   readonly lost: { readonly signal: AbortSignal };
+  /** Calls `run` when a row was posted to the conversation; the returned function ends that. */
+  onPost(run: () => void): () => void;
   /** Runs an agent as the child of a call, or continues the child that the call has started. */
   runChild(
     parent: TaskRun,

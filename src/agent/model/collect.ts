@@ -297,7 +297,7 @@ const maxInputDepth = 500;
 /** Parses the arguments of a call; `raw` keeps a text that does not parse. Some providers send "" for no arguments. */
 export function parseToolInput(text: string): { input: unknown; raw?: string } {
   if (text.trim() === "") return { input: {} };
-  if (isTooDeep(text)) return { input: {}, raw: text };
+  if (text.length > maxInputDepth && isTooDeep(text)) return { input: {}, raw: text };
   try {
     return { input: JSON.parse(text) };
   } catch {

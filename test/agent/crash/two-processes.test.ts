@@ -10,7 +10,7 @@ import { expectLawful } from "../support/laws.ts";
 import { startBusyAgent } from "./support/run-agent.ts";
 import { newFolder } from "./support/whole.ts";
 
-const runs = deep ? 600 : 90;
+const runs = deep ? 600 : 120;
 const names = ["ann", "bob"] as const;
 
 let parent: string;
