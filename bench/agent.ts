@@ -1,12 +1,30 @@
-// Measures the agent's cost on top of its model: one turn of many chunks, and many iterations with one tool call each.
-// The baseline is a bare `for await` over the same stream with one small JSON.stringify per chunk. Both run interleaved
-// in one process, and the limits are ratios.
+// Measures the agent's cost on top of its model: many runs at once, parallel calls, one turn of many chunks, and many
+// iterations with one tool call each. The baseline is a bare `for await` over the same stream with one small
+// JSON.stringify per chunk. Both run interleaved in one process, and the limits are ratios. Name parts to run only those:
+// node bench/agent.ts runs calls turns iterations
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
-import { agentTool, jsonSchema, ReActAgent, tool } from "../src/index.ts";
+import {
+  agentTool,
+  jsonSchema,
+  memoryStore,
+  ReActAgent,
+  type Store,
+  sqliteStore,
+  tool,
+} from "../src/index.ts";
 import type { ScriptedTurn } from "../src/testing/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 
 const limit = 1.5;
+/** Limits for runs at once and for iterations, in multiples of the model alone. */
+const limits = { runs: 6, kilobytesPerRun: 250, iteration: 6 };
+const parts = ["runs", "calls", "turns", "iterations"];
+const asked = process.argv.slice(2);
+const isWanted = (part: string) => asked.length === 0 || asked.includes(part);
+if (!asked.every((part) => parts.includes(part))) throw new Error(`Parts: ${parts.join(", ")}.`);
 
 const chunk = "some words of text ";
 const long = (chunks: number): ScriptedTurn => ({
@@ -72,17 +90,18 @@ const agent =
 const iterationTurns = (count: number): ScriptedTurn[] =>
   Array.from({ length: count }, (_, index) => [{ call: "count", input: { index } }]);
 
+const counter = tool({
+  name: "count",
+  description: "Counts.",
+  input: jsonSchema<{ index: number }>({
+    type: "object",
+    properties: { index: { type: "number" } },
+  }),
+  execute: ({ index }) => `That was ${index}.`,
+});
+
 /** Runs iterations that call a tool once each. */
 const iterations = (count: number) => () => {
-  const counter = tool({
-    name: "count",
-    description: "Counts.",
-    input: jsonSchema<{ index: number }>({
-      type: "object",
-      properties: { index: { type: "number" } },
-    }),
-    execute: ({ index }) => `That was ${index}.`,
-  });
   const worker = new ReActAgent({
     name: "worker",
     model: scriptedModel([...iterationTurns(count), "done"]),
@@ -157,39 +176,124 @@ const expectAtMost = (title: string, ratio: number, most: number) => {
   console.log(`  ${title}: ${ratio.toFixed(2)} (limit ${most}) ${ok ? "ok" : "TOO HIGH"}`);
 };
 
-const depths = [0, 1, 2, 3];
-await warmUp([bare(1), ...depths.map((depth) => agent(1, depth))]);
-const perChunk: number[] = [];
-for (const chunks of [20_000, 100_000]) {
-  const turns = [bare(chunks), ...depths.map((depth) => agent(chunks, depth))];
-  const [baseline, ...nested] = await bestTurns(3_000_000 / chunks, turns);
-  const microsPerChunk = (ms = 0) => (ms * 1_000) / chunks;
-  console.log(`one turn of ${chunks.toLocaleString("en")} text chunks`);
-  console.log(`  bare: ${microsPerChunk(baseline?.turn).toFixed(2)} µs per chunk`);
-  for (const [depth, { turn, whole }] of nested.entries()) {
-    const outside = `${(whole - turn).toFixed(1)} ms outside the turn`;
-    console.log(`  depth ${depth}: ${microsPerChunk(turn).toFixed(2)} µs per chunk, ${outside}`);
-    expectAtMost(`depth ${depth} / bare, first chunk to last`, turn / (baseline?.turn ?? 1), limit);
-    expectAtMost(`depth ${depth} / bare, whole run`, whole / (baseline?.whole ?? 1), limit);
-  }
-  perChunk.push(microsPerChunk(nested[0]?.turn));
+/** The CPU time of work in milliseconds, that of the compiler's threads included. */
+async function cpuOf(work: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
 }
-expectAtMost("per chunk, 100,000 / 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1), limit);
 
-console.log("iterations, one tool call each");
-const perIteration: number[] = [];
-for (const count of [50, 200, 800]) {
-  const times = await best(30, { bare: bareIterations(count), agent: iterations(count) });
-  const microsPerIteration = ((times.agent ?? 0) * 1_000) / count;
-  const ratio = (times.agent ?? 0) / (times.bare ?? 1);
-  perIteration.push(microsPerIteration - ((times.bare ?? 0) * 1_000) / count);
-  console.log(
-    `  ${count}: ${microsPerIteration.toFixed(0)} µs per iteration, ${ratio.toFixed(2)} times the model alone`,
+/** Many runs at once, whose models pause before every chunk; first, because it measures the growth of the process. */
+async function measureRuns(count = 1_000, chunks = 50): Promise<void> {
+  const slow: ScriptedTurn = Array.from({ length: chunks }, () => [
+    { delayMs: 1 },
+    { text: chunk },
+  ]).flat();
+  const model = () => scriptedModel(() => slow);
+  const baseline = model();
+  const worker = new ReActAgent({ name: "worker", model: model() });
+  const readBare = async () => {
+    const { stream } = await baseline.doStream({ prompt });
+    for await (const part of stream) JSON.stringify({ type: part.type });
+  };
+  const readRun = async () => {
+    for await (const _ of worker.run("go"));
+  };
+  const all = (runs: number, one: () => Promise<void>) =>
+    Promise.all(Array.from({ length: runs }, one));
+  for (const one of [readBare, readRun]) await all(20, one);
+  const bareMs = await cpuOf(() => all(count, readBare));
+  const residentBefore = process.memoryUsage().rss;
+  const ms = await cpuOf(() => all(count, readRun));
+  const grown = process.resourceUsage().maxRSS * 1_024 - residentBefore;
+  console.log(`${count.toLocaleString("en")} runs at once, ${chunks} chunks each`);
+  expectAtMost("CPU / that of the model alone", ms / bareMs, limits.runs);
+  expectAtMost("kilobytes of the process per run", grown / 1_024 / count, limits.kilobytesPerRun);
+}
+
+/** One turn with many parallel calls; the cost per call must not grow with their number. */
+async function measureCalls(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "rivulet-bench-"));
+  const stores: Record<string, Store> = {
+    memory: memoryStore(),
+    SQLite: sqliteStore(join(folder, "store.db")),
+  };
+  const run = (count: number, store: Store) => {
+    const calls = Array.from({ length: count }, (_, index) => ({
+      call: "count",
+      input: { index },
+    }));
+    const model = scriptedModel([calls, "done"]);
+    const worker = new ReActAgent({ name: "worker", model, tools: [counter], store });
+    return async () => {
+      for await (const _ of worker.run("go"));
+    };
+  };
+  for (const [name, store] of Object.entries(stores)) {
+    const rounds = store.memory ? 20 : 3; // a durable call takes ten times as long
+    for (let round = 0; round < rounds; round++) await run(100, store)();
+    const perCall: number[] = [];
+    for (const count of [100, 500, 2_000]) {
+      let best = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < rounds; round++)
+        best = Math.min(best, await cpuOf(run(count, store)));
+      perCall.push((best * 1_000) / count);
+    }
+    const shown = perCall.map((micros) => micros.toFixed(0)).join(", ");
+    console.log(`100, 500 and 2,000 parallel calls, ${name}: ${shown} µs per call`);
+    expectAtMost("per call, 500 / 100", (perCall[1] ?? 0) / (perCall[0] ?? 1), limit);
+    expectAtMost("per call, 2,000 / 100", (perCall[2] ?? 0) / (perCall[0] ?? 1), limit);
+  }
+  await stores.SQLite?.close();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function measureTurns(): Promise<void> {
+  const depths = [0, 1, 2, 3];
+  await warmUp([bare(1), ...depths.map((depth) => agent(1, depth))]);
+  const perChunk: number[] = [];
+  for (const chunks of [20_000, 100_000]) {
+    const turns = [bare(chunks), ...depths.map((depth) => agent(chunks, depth))];
+    const [baseline, ...nested] = await bestTurns(3_000_000 / chunks, turns);
+    const microsPerChunk = (ms = 0) => (ms * 1_000) / chunks;
+    console.log(`one turn of ${chunks.toLocaleString("en")} text chunks`);
+    console.log(`  bare: ${microsPerChunk(baseline?.turn).toFixed(2)} µs per chunk`);
+    for (const [depth, { turn, whole }] of nested.entries()) {
+      const outside = `${(whole - turn).toFixed(1)} ms outside the turn`;
+      console.log(`  depth ${depth}: ${microsPerChunk(turn).toFixed(2)} µs per chunk, ${outside}`);
+      expectAtMost(
+        `depth ${depth} / bare, first chunk to last`,
+        turn / (baseline?.turn ?? 1),
+        limit,
+      );
+      expectAtMost(`depth ${depth} / bare, whole run`, whole / (baseline?.whole ?? 1), limit);
+    }
+    perChunk.push(microsPerChunk(nested[0]?.turn));
+  }
+  expectAtMost("per chunk, 100,000 / 20,000", (perChunk[1] ?? 0) / (perChunk[0] ?? 1), limit);
+}
+
+async function measureIterations(): Promise<void> {
+  console.log("iterations, one tool call each");
+  const perIteration: number[] = [];
+  for (const count of [50, 200, 800]) {
+    const times = await best(30, { bare: bareIterations(count), agent: iterations(count) });
+    const microsPerIteration = ((times.agent ?? 0) * 1_000) / count;
+    const ratio = (times.agent ?? 0) / (times.bare ?? 1);
+    perIteration.push(microsPerIteration - ((times.bare ?? 0) * 1_000) / count);
+    console.log(`  ${count}: ${microsPerIteration.toFixed(0)} µs per iteration`);
+    expectAtMost(`${count} iterations / the model alone`, ratio, limits.iteration);
+  }
+  expectAtMost(
+    "the agent's own cost per iteration, 800 / 50",
+    (perIteration[2] ?? 0) / (perIteration[0] ?? 1),
+    limit,
   );
 }
-expectAtMost(
-  "the agent's own cost per iteration, 800 / 50",
-  (perIteration[2] ?? 0) / (perIteration[0] ?? 1),
-  limit,
-);
+
+if (isWanted("runs")) await measureRuns();
+if (isWanted("calls")) await measureCalls();
+if (isWanted("turns")) await measureTurns();
+if (isWanted("iterations")) await measureIterations();
 process.exitCode = isWithinLimits ? 0 : 1;
