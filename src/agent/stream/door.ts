@@ -247,7 +247,10 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   if (reply.generateReason !== "structured_output") return reply;
   // The caller may change its value; the store's is frozen.
   if (isChecked) return { ...reply, structured: structuredClone(reply.structured) };
-  const messages = [...(await store.session(record.sessionId))];
+  const session = await store.session(record.sessionId);
+  // A later task of the session may have begun.
+  const end = session.findLastIndex(({ metadata }) => metadata?.taskId === record.taskId) + 1;
+  const messages = session.slice(0, end);
   const state = await structuredState({
     ...{ settings, record, ref: refOf(record), messages, caller: { output } },
     ...{ controller: new AbortController(), cancelledAt: undefined },
