@@ -38,17 +38,13 @@ export function toolContext(
 ): ToolContext {
   const { settings, record } = task;
   const context: ToolContext & { readonly [taskKey]: TaskRun } = {
-    [taskKey]: task,
     signal,
     callId: call.id,
     taskId: record.taskId,
     sessionId: record.sessionId,
-    ...(record.userId !== undefined && { userId: record.userId }),
     attempt,
     agent: { name: settings.name, agentId: settings.agentId },
-    get messages() {
-      return viewOf(task.messages);
-    },
+    messages: viewOf(task.messages),
     emit(chunk, options = {}) {
       if (signal.aborted) return;
       readArgument("chunk", chunk, is.required(chunkField));
@@ -69,6 +65,9 @@ export function toolContext(
       const waits = outcome.status === "suspended" && outcome.mode === "sync";
       return waits && onChildWaits ? onChildWaits() : outcome;
     },
+    // At the end, because the engine creates the fields before a computed one at once.
+    [taskKey]: task,
+    ...(record.userId !== undefined && { userId: record.userId }),
   };
   return context;
 }
