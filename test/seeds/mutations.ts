@@ -180,8 +180,8 @@ export const mutations: readonly Mutation[] = [
   {
     test: "src/agent/loop/next.test.ts: says what each call waits for, and what was said to it",
     file: "src/agent/loop/next.ts",
-    from: '      } else if (block.type === "answer") answers.set(block.approvalId, block);',
-    to: "      }",
+    from: "{ suspension, answer: block }",
+    to: "{ suspension }",
   },
   {
     test: "src/harness/prompts.test.ts: explains delegation and lists the subagents",
