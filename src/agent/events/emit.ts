@@ -103,14 +103,15 @@ export class TaskEmitter {
   }
 
   #append(body: EventBody): void {
-    this.#log.append({
+    const event = {
       ...body,
       task_id: this.taskId,
       sequence_number: -1,
       task_seq: this.#taskSeq++,
       created_at: this.#now(),
-      ...(this.#source && { source: this.#source }),
-    } as LogEvent);
+    } as LogEvent & { source?: Source };
+    if (this.#source) event.source = this.#source;
+    this.#log.append(event);
   }
 
   /** The hot path: an object literal with all keys gives every delta of a task the same hidden class. */
