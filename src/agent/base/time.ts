@@ -35,10 +35,7 @@ const abortWaits = new WeakMap<AbortSignal, AbortWaits>();
 
 /** Calls `run` at the abort, or now if the signal has aborted; the returned function cancels it. */
 export function onAbort(signal: AbortSignal, run: () => void): () => void {
-  if (signal.aborted) {
-    run();
-    return () => {};
-  }
+  if (signal.aborted) run();
   const waits = abortWaits.get(signal) ?? new AbortWaits();
   abortWaits.set(signal, waits);
   const wait = () => run(); // the same function may wait twice
@@ -123,9 +120,4 @@ export function isCancel(signal: AbortSignal, error: unknown): boolean {
 export function isThenable<T>(value: Awaitable<T>): value is PromiseLike<T> & Awaitable<T> {
   const then = (value as { then?: unknown } | null | undefined)?.then;
   return typeof then === "function";
-}
-
-/** Continues with a value, at once unless it is a promise. */
-export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U> {
-  return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
 }

@@ -46,12 +46,9 @@ export class StepState {
   #read = 0;
   #message: Message | undefined;
   /** The calls of the message that have no result, in order. */
-  #open = new Map<string, PendingCall>();
-  /** How many of them can run, and how many wait because a hook stopped the task. */
-  #runnable = 0;
-  #stopped = 0;
+  readonly #open = new Map<string, PendingCall>();
   #stop: Wait = {};
-  #stoppedAfter: "reasoning" | "acting" | undefined;
+  #stoppedAfter: OpenStep["stoppedAfter"];
   #hasResults = false;
   #isHeard = false;
 
@@ -64,16 +61,12 @@ export class StepState {
     this.#update();
     const message = this.#message;
     if (message === undefined) return { type: "reason" };
+    const calls = [...this.#open.values()];
     const stop = isRunnable(this.#stop) ? undefined : this.#stop.suspension;
     const { stoppedAfter } = this;
-    const open = {
-      message,
-      calls: [...this.#open.values()],
-      ...(stop && { stop }),
-      ...(stoppedAfter && { stoppedAfter }),
-    };
+    const open = { message, calls, ...(stop && { stop }), ...(stoppedAfter && { stoppedAfter }) };
     if (stop) return { type: "wait", ...open };
-    if (open.calls.length > 0) return { type: this.#runnable > 0 ? "act" : "wait", ...open };
+    if (calls.length > 0) return { type: calls.some(isRunnable) ? "act" : "wait", ...open };
     const asked = message.content.some((block) => block.type === "tool_use");
     // A filtered or cut reply also ends the task, even without content.
     const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
@@ -84,51 +77,46 @@ export class StepState {
   /** The calls that can run, in order; none while a stop is open. */
   *runnable(): Iterable<PendingCall> {
     this.#update();
-    if (this.#runnable === 0 || !isRunnable(this.#stop)) return;
+    if (!isRunnable(this.#stop)) return;
     for (const pending of this.#open.values()) if (isRunnable(pending)) yield pending;
   }
 
   /** When a hook asked for the stop that is open. */
   get stoppedAfter(): OpenStep["stoppedAfter"] {
     this.#update();
-    return this.#stopped > 0 || !isRunnable(this.#stop) ? this.#stoppedAfter : undefined;
+    const waits = this.#stoppedAfter ? [this.#stop, ...this.#open.values()] : [];
+    const isOpen = waits.some((wait) => wait.suspension?.kind === "stop" && !isRunnable(wait));
+    return isOpen || !isRunnable(this.#stop) ? this.#stoppedAfter : undefined;
   }
 
   #update(): void {
     const messages = this.#messages;
-    if (this.#read === messages.length) return;
+    const isReply = ({ role, name }: Message) => role === "assistant" && name === this.#agentName;
     let at = messages.length - 1;
-    while (at >= this.#read && !this.#isReply(messages[at] as Message)) at -= 1;
-    if (at >= this.#read) {
-      this.#begin(messages[at] as Message);
-      this.#read = at + 1;
-    }
+    while (at >= this.#read && !isReply(messages[at] as Message)) at -= 1;
+    if (at >= this.#read) this.#begin(messages[at] as Message);
+    this.#read = Math.max(this.#read, at + 1);
     if (this.#message === undefined) this.#read = messages.length;
     for (; this.#read < messages.length; this.#read++)
       for (const block of (messages[this.#read] as Message).content) this.#take(block);
   }
 
-  #isReply({ role, name }: Message): boolean {
-    return role === "assistant" && name === this.#agentName;
-  }
-
   #begin(message: Message): void {
     this.#message = message;
     this.#open.clear();
-    this.#runnable = 0;
-    this.#stopped = 0;
     this.#stop = {};
     this.#stoppedAfter = undefined;
     this.#hasResults = false;
     this.#isHeard = false;
-    for (const block of message.content) if (block.type === "tool_use") this.#put({ call: block });
+    for (const call of message.content)
+      if (call.type === "tool_use") this.#open.set(call.id, { call });
   }
 
   #take(block: Block): void {
     this.#isHeard ||= isSpoken(block);
     if (block.type === "tool_result") {
       this.#hasResults = true;
-      this.#remove(block.id);
+      this.#open.delete(block.id);
     } else if (block.type === "suspension") {
       if (block.kind === "stop") this.#stoppedAfter = this.#hasResults ? "acting" : "reasoning";
       this.#change(block.callId, { suspension: block });
@@ -145,25 +133,7 @@ export class StepState {
   #change(callId: string, wait: Wait): void {
     if (callId === stopCallId) this.#stop = wait;
     const call = this.#open.get(callId)?.call;
-    if (call) this.#put({ call, ...wait });
-  }
-
-  #put(pending: PendingCall): void {
-    const { id } = pending.call;
-    this.#count(this.#open.get(id), -1);
-    this.#open.set(id, pending);
-    this.#count(pending, 1);
-  }
-
-  #remove(id: string): void {
-    this.#count(this.#open.get(id), -1);
-    this.#open.delete(id);
-  }
-
-  #count(pending: PendingCall | undefined, by: 1 | -1): void {
-    if (pending === undefined) return;
-    if (isRunnable(pending)) this.#runnable += by;
-    else if (pending.suspension?.kind === "stop") this.#stopped += by;
+    if (call) this.#open.set(callId, { call, ...wait });
   }
 }
 

@@ -1,12 +1,6 @@
-import type {
-  Awaitable,
-  StandardIssue,
-  StandardResult,
-  StandardSchema,
-} from "../../protocol/agent.ts";
+import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
 import { copyPlain, isRecord } from "../base/plain.ts";
 import { argumentErrors } from "../base/prompts.ts";
-import { chain, isThenable } from "../base/time.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
 import { reasonOf } from "./result.ts";
@@ -32,18 +26,21 @@ const maxLine = 500;
 // Keys that could reach prototypes when a tool copies objects.
 const forbidden = new Set(["__proto__", "constructor", "prototype"]);
 
-/**
- * Validates defaults, extra input, the model's fields and presets, merged in this order; normalizes paths. Never throws.
- * Returns a promise only if the schema does.
- */
-export function readArguments(
+/** Validates defaults, extra input, the model's fields and presets, merged in this order; normalizes paths. Never throws. */
+export async function readArguments(
   { name, input: schema, preset, paths }: ReadDefinition,
   sent: SentArguments,
   extraInput: Fields = {},
   createContext?: () => ToolContext,
-): Awaitable<ToolArguments> {
-  const fail = (error: unknown) => rejected(name, [reasonOf(error)]);
-  const read = (result: StandardResult<unknown>): ToolArguments => {
+): Promise<ToolArguments> {
+  try {
+    const value = sent.raw === undefined ? (sent.input ?? {}) : parse(sent.raw);
+    const problem = problemWith(value);
+    if (problem !== undefined) return rejected(name, [problem]);
+    // A copy, so that the tool cannot change the transcript or the settings.
+    if (!schema) return { ok: true, input: copyPlain({ ...extraInput, ...preset }) };
+    const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
+    const result = await validate(schema, own);
     const { issues } = result;
     if (issues)
       return rejected(
@@ -61,18 +58,8 @@ export function readArguments(
       return [field, Array.isArray(value) ? value.map(one) : one(value)];
     });
     return { ok: true, input: { ...(input as Fields), ...Object.fromEntries(normalized) } };
-  };
-  try {
-    const value = sent.raw === undefined ? (sent.input ?? {}) : parse(sent.raw);
-    const problem = problemWith(value);
-    if (problem !== undefined) return rejected(name, [problem]);
-    // A copy, so that the tool cannot change the transcript or the settings.
-    if (!schema) return { ok: true, input: copyPlain({ ...extraInput, ...preset }) };
-    const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
-    const result = chain(schema["~standard"].validate(own), (first) => retry(schema, own, first));
-    return isThenable(result) ? Promise.resolve(result).then(read).catch(fail) : read(result);
   } catch (error) {
-    return fail(error);
+    return rejected(name, [reasonOf(error)]);
   }
 }
 
@@ -108,19 +95,17 @@ function problemWith(root: unknown): string | undefined {
   return undefined;
 }
 
-/** Validates once more without empty fields: models often send null or "" for a field that they leave out. */
-function retry(
-  schema: StandardSchema,
-  value: Fields,
-  first: StandardResult<unknown>,
-): Awaitable<StandardResult<unknown>> {
+async function validate(schema: StandardSchema, value: Fields): Promise<StandardResult<unknown>> {
+  const first = await schema["~standard"].validate(value);
   if (!first.issues) return first;
+  // Models often send null or "" for a field that they leave out.
   const trimmed = first.issues.reduce<unknown>(
     (rest, { path = [] }) => withoutEmpty(rest, path.map(keyOf)),
     value,
   );
   if (trimmed === value) return first;
-  return chain(schema["~standard"].validate(trimmed), (second) => (second.issues ? first : second));
+  const second = await schema["~standard"].validate(trimmed);
+  return second.issues ? first : second;
 }
 
 function withoutEmpty(value: unknown, [key, ...rest]: readonly string[]): unknown {

@@ -129,11 +129,11 @@ async function runAttempt(
       };
       stops.push(after(clock, ms, onTime));
     };
-    const ignoreAbort = onAbort(signal, () => {
+    const onCancel = () => {
       stop.abort(signal.reason);
       endAfter(graceMs, () => ({ type: "abandoned", error: signal.reason }));
-    });
-    stops.push(ignoreAbort);
+    };
+    stops.push(onAbort(signal, onCancel));
     const { timeoutMs } = execution;
     if (timeoutMs !== null && timeoutMs <= longestTimer) {
       endAfter(timeoutMs, () => {
