@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 75 files and 12,650 lines without tests", () => {
+it("src/agent has at most 75 files and 12,750 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(75);
-  expect(agentLines).toBeLessThanOrEqual(12_650);
+  expect(agentLines).toBeLessThanOrEqual(12_750);
 });
 
-it("src has at most 34,700 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(34_700);
+it("src has at most 34,850 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(34_850);
 });
