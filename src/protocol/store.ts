@@ -151,6 +151,8 @@ export interface TaskQuery {
   readonly conversation?: string;
   readonly status?: readonly TaskStatus[];
   readonly limit?: number;
+  /** True: the newest records, the newest first. */
+  readonly newestFirst?: boolean;
 }
 
 /** One step of a conversation, written completely or not at all. */
@@ -249,6 +251,8 @@ export interface SessionInfo {
   readonly agentId?: string;
   readonly title?: string;
   readonly messages: number;
+  /** The index of the first message that a model needs since the last compaction; absent if it needs all. */
+  readonly visibleFrom?: number;
   readonly createdAt: number;
   readonly updatedAt: number;
 }

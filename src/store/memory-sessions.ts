@@ -7,12 +7,13 @@ import type {
   TaskRecord,
 } from "../protocol/store.ts";
 import { bestMatches, phrasesOf, type SearchCandidate } from "./search.ts";
-import { sessionTitle } from "./session-title.ts";
+import { sessionTitle } from "./session-facts.ts";
 import { invalidCursor } from "./store-error.ts";
 
 /** A session in memory. */
 export interface MemorySession {
   readonly messages: Message[];
+  visibleFrom?: number | undefined;
   readonly createdAt: number;
   updatedAt: number;
   /** The first task of the session: it tells the user, and whether the session is a child's. */
@@ -32,7 +33,7 @@ export function listSessions(
   }
   return listed
     .slice(start, start + query.limit)
-    .map(([sessionId, { task, messages, createdAt, updatedAt }]) => {
+    .map(([sessionId, { task, messages, visibleFrom, createdAt, updatedAt }]) => {
       const title = sessionTitle(messages);
       return {
         sessionId,
@@ -40,6 +41,7 @@ export function listSessions(
         ...(task && { agentId: task.agentId }),
         ...(title !== undefined && { title }),
         messages: messages.length,
+        ...(visibleFrom && { visibleFrom }),
         createdAt,
         updatedAt,
       };
@@ -62,10 +64,13 @@ function listedSessions(
   sessions: ReadonlyMap<string, MemorySession>,
   { sessionId, userId }: Pick<SessionQuery, "sessionId" | "userId">,
 ): [string, MemorySession][] {
+  const isOfUser = ({ task }: MemorySession) =>
+    userId === undefined || (task?.userId ?? null) === userId;
+  if (sessionId !== undefined) {
+    const session = sessions.get(sessionId);
+    return session && isOfUser(session) ? [[sessionId, session]] : [];
+  }
   return [...sessions]
-    .filter(([id, { task }]) =>
-      sessionId === undefined ? task?.parentSessionId === undefined : id === sessionId,
-    )
-    .filter(([, { task }]) => userId === undefined || (task?.userId ?? null) === userId)
+    .filter(([, one]) => one.task?.parentSessionId === undefined && isOfUser(one))
     .reverse();
 }

@@ -16,6 +16,7 @@ import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
 import { listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
 import { memoryTasks } from "./memory-tasks.ts";
+import { visibleFrom } from "./session-facts.ts";
 import { conflict, cursorExpired, fenced, storeClosed, upToError } from "./store-error.ts";
 import {
   assertCanBegin,
@@ -130,8 +131,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       watchers.touch("log", commit.log);
     }
     for (const record of commit.tasks ?? []) putTask(record);
-    for (const { sessionId, messages } of commit.appends ?? []) {
+    for (const { sessionId, at, messages } of commit.appends ?? []) {
       const session = touchedSession(sessionId);
+      session.visibleFrom = visibleFrom(messages, at) ?? session.visibleFrom;
       for (const message of messages) session.messages.push(message);
     }
     for (const post of commit.posts ?? []) putPost(post);

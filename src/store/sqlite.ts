@@ -18,6 +18,7 @@ import { cannotOpen, isBusy, lockMs, storeFailed, whenUnlocked } from "./sqlite/
 import { deleteFile, listFiles, readFile, writeFile } from "./sqlite/files.ts";
 import { foreignChanges, recordChanges } from "./sqlite/foreign-changes.ts";
 import { listPosts, putPost } from "./sqlite/inbox.ts";
+import { KeptMessages } from "./sqlite/kept-messages.ts";
 import {
   acquireLease,
   expiredConversations,
@@ -57,6 +58,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
   const { clock = systemClock } = readOptions("sqliteStore()", options, fields);
   const database = open(path);
   const watchers = createWatchers();
+  const kept = new KeptMessages();
   const foreign = foreignChanges(database, watchers);
   const queue = createWriteQueue(database, {
     touch: watchers.touch,
@@ -141,7 +143,9 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       const works = encoded.map(
         (one) => (touch: Touch) => writeCommit(database, one, clock.now(), touch),
       );
-      return (await queue.writeInOrder(works)).length;
+      const written = (await queue.writeInOrder(works)).length;
+      for (const { appends } of encoded.slice(0, written)) appends.forEach(kept.extend, kept);
+      return written;
     },
     async enqueue(record, { ifIdle = false } = {}) {
       assertQueuedRoot(record);
@@ -163,13 +167,19 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
         touch("log", log);
       });
     },
-    session: (id, from = 0, limit) => read(() => readSession(database, id, from, atMost(limit))),
+    session: (id, from = 0, limit) =>
+      read(() => readSession(database, kept, id, from, atMost(limit))),
     sessions: (query) =>
       read(() => listSessions(database, { ...query, limit: atMost(query.limit) })),
     search: (query) => read(() => searchMessages(database, query)),
     async deleteSession(id) {
       await owner(id).catch(() => {}); // Shortens its lease, if necessary; a damaged one can be deleted.
-      return write((touch) => deleteSession(database, id, clock.now(), touch));
+      return write((touch) =>
+        deleteSession(database, id, clock.now(), (kind, key) => {
+          if (kind === "session") kept.delete(key);
+          touch(kind, key);
+        }),
+      );
     },
     task: (id) => read(() => readTask(database, id)),
     tasks: (query) => read(() => listTasks(database, query, atMost(query.limit))),

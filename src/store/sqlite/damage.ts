@@ -74,7 +74,7 @@ const checkedColumns: Readonly<
   batches: { columns: "log last", content: "events" },
   sessions: {
     columns:
-      "session_id created_at updated_at messages title root_task_id parent_session_id user_id agent_id",
+      "session_id created_at updated_at messages visible_from title root_task_id parent_session_id user_id agent_id",
   },
   messages: { columns: "session position", content: "message" },
   tasks: {

@@ -32,17 +32,30 @@ describe("query plans", () => {
       "INDEX tasks_by_conversation (conversation=? AND status=?)",
     ],
     [{ conversation: "s" }, "INDEX tasks_by_conversation (conversation=?)"],
-    [
-      { sessionId: "s", status: unfinishedStatuses },
-      "INDEX tasks_by_session (session_id=? AND status=?)",
-    ],
+    [{ sessionId: "s", status: unfinishedStatuses }, "INDEX unfinished_by_session (session_id=?)"],
     [{ sessionId: "s" }, "INDEX tasks_by_session (session_id=?)"],
     [{ rootTaskId: "t" }, "INDEX tasks_by_root (root_task_id=?)"],
+    [
+      { rootTaskId: "t", status: ["in_progress", "suspended"] },
+      "INDEX tasks_by_root (root_task_id=?)",
+    ],
+    [
+      { parentSessionId: "s", status: unfinishedStatuses },
+      "INDEX tasks_by_parent_session (parent_session_id=?)",
+    ],
     [{ status: ["suspended"] }, "INDEX tasks_by_status (status=?)"],
   ])("lists tasks by %j through an index", (query, index) => {
     const [first, ...rest] = planOf(tasksQuery(query, -1));
     expect(first).toBe(`SEARCH tasks USING ${index}`);
     expect(rest.filter((step) => step !== "USE TEMP B-TREE FOR ORDER BY")).toEqual([]);
+  });
+
+  it.each<TaskQuery>([
+    { sessionId: "s", limit: 1 },
+    { sessionId: "s", newestFirst: true, limit: 1 },
+    { sessionId: "s", status: unfinishedStatuses },
+  ])("reads tasks by %j in the order of their index", (query) => {
+    expect(planOf(tasksQuery(query, query.limit ?? -1))).toHaveLength(1);
   });
 
   it.each<[PostQuery, string]>([

@@ -1,16 +1,37 @@
 import { RivuletError } from "../../protocol/error.ts";
-import { checksumOf, checksumOfRow } from "./damage.ts";
+import type { Message } from "../../protocol/message.ts";
+import { visibleFrom } from "../session-facts.ts";
+import { checksumOf, checksumOfRow, onlyIntact, parseRow } from "./damage.ts";
 import { type Database, inTransaction, type Value } from "./database.ts";
 
 /** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
 
-const schemaVersion = 4;
+const schemaVersion = 5;
 /** The oldest version that can be migrated. */
 const oldestVersion = 3;
 
 // Times are milliseconds since the epoch; REAL, because a clock may return fractions. No column has a default, so that a
 // process with an older version fails instead of writing rows without it.
+const sessionsTable = `
+  -- Numbers never repeat, so that a deleted session is not taken for its successor. visible_from: see SessionInfo. The
+  -- columns from root_task_id on come from the session's first task.
+  CREATE TABLE sessions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    messages INTEGER NOT NULL,
+    visible_from INTEGER NOT NULL,
+    title TEXT,
+    root_task_id TEXT,
+    parent_session_id TEXT,
+    user_id TEXT,
+    agent_id TEXT,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+`;
+
 const tables = `
   -- A checksum in every row. A lease has its time to live, so that it can be shortened after the clock is set back.
   -- Rows stay, so that fences never repeat.
@@ -50,20 +71,7 @@ const tables = `
     checksum INTEGER NOT NULL
   ) STRICT;
 
-  -- The columns from root_task_id on come from the session's first task.
-  CREATE TABLE sessions (
-    number INTEGER PRIMARY KEY,
-    session_id TEXT NOT NULL,
-    created_at REAL NOT NULL,
-    updated_at REAL NOT NULL,
-    messages INTEGER NOT NULL,
-    title TEXT,
-    root_task_id TEXT,
-    parent_session_id TEXT,
-    user_id TEXT,
-    agent_id TEXT,
-    checksum INTEGER NOT NULL
-  ) STRICT;
+  ${sessionsTable}
 
   CREATE TABLE messages (
     number INTEGER PRIMARY KEY,
@@ -124,31 +132,42 @@ const derivedTables = `
   ) STRICT;
 `;
 
+/** A condition that a query must repeat word for word to use the index on unfinished tasks. */
+export const unfinished = "status IN ('queued', 'in_progress', 'suspended')";
+
 const indexes = `
   -- No UNIQUE in the tables: a named index can be rebuilt when its pages are damaged.
-  CREATE UNIQUE INDEX leases_by_session ON leases (session_id);
-  CREATE UNIQUE INDEX logs_by_name ON logs (log);
-  CREATE UNIQUE INDEX sessions_by_id ON sessions (session_id);
-  CREATE UNIQUE INDEX tasks_by_id ON tasks (task_id);
-  CREATE UNIQUE INDEX posts_by_id ON posts (post_id);
-  CREATE UNIQUE INDEX files_by_path ON files (path);
-  CREATE INDEX logs_by_session ON logs (session_id);
-  CREATE UNIQUE INDEX batches_by_log ON batches (log, last);
-  CREATE INDEX sessions_by_user ON sessions (user_id, number) WHERE parent_session_id IS NULL;
-  CREATE UNIQUE INDEX messages_by_session ON messages (session, position);
-  CREATE INDEX tasks_by_session ON tasks (session_id, status);
-  CREATE INDEX tasks_by_conversation ON tasks (conversation, status);
-  CREATE INDEX tasks_by_parent_session ON tasks (parent_session_id);
-  CREATE INDEX tasks_by_root ON tasks (root_task_id);
-  CREATE INDEX tasks_by_status ON tasks (status);
-  CREATE INDEX posts_by_session ON posts (session_id, taken);
-  CREATE INDEX posts_by_root ON posts (root_task_id, taken);
-  CREATE INDEX posts_by_conversation ON posts (conversation) WHERE taken = 0;
+  CREATE UNIQUE INDEX IF NOT EXISTS leases_by_session ON leases (session_id);
+  CREATE UNIQUE INDEX IF NOT EXISTS logs_by_name ON logs (log);
+  CREATE UNIQUE INDEX IF NOT EXISTS sessions_by_id ON sessions (session_id);
+  CREATE UNIQUE INDEX IF NOT EXISTS tasks_by_id ON tasks (task_id);
+  CREATE UNIQUE INDEX IF NOT EXISTS posts_by_id ON posts (post_id);
+  CREATE UNIQUE INDEX IF NOT EXISTS files_by_path ON files (path);
+  CREATE INDEX IF NOT EXISTS logs_by_session ON logs (session_id);
+  CREATE UNIQUE INDEX IF NOT EXISTS batches_by_log ON batches (log, last);
+  CREATE INDEX IF NOT EXISTS sessions_by_user ON sessions (user_id, number) WHERE parent_session_id IS NULL;
+  CREATE UNIQUE INDEX IF NOT EXISTS messages_by_session ON messages (session, position);
+  CREATE INDEX IF NOT EXISTS tasks_by_session ON tasks (session_id);
+  CREATE INDEX IF NOT EXISTS unfinished_by_session ON tasks (session_id) WHERE ${unfinished};
+  CREATE INDEX IF NOT EXISTS tasks_by_conversation ON tasks (conversation, status);
+  CREATE INDEX IF NOT EXISTS tasks_by_parent_session ON tasks (parent_session_id);
+  CREATE INDEX IF NOT EXISTS tasks_by_root ON tasks (root_task_id);
+  CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status);
+  CREATE INDEX IF NOT EXISTS posts_by_session ON posts (session_id, taken);
+  CREATE INDEX IF NOT EXISTS posts_by_root ON posts (root_task_id, taken);
+  CREATE INDEX IF NOT EXISTS posts_by_conversation ON posts (conversation) WHERE taken = 0;
 `;
 
-/** Adds checksums and the time to live of leases, and moves snapshots to a table of their own. */
+/** Adds numbers that never repeat and `visible_from` to sessions, and orders the tasks of a session by insertion. */
+function migrateFrom4(database: Database): void {
+  database.script(`ALTER TABLE sessions RENAME TO old_sessions; ${sessionsTable}`);
+  copyRows(database, "sessions", "*");
+  database.script(`DROP TABLE old_sessions; DROP INDEX tasks_by_session; ${indexes}`);
+}
+
+/** Adds checksums and the time to live of leases, and moves snapshots to a table of their own; includes the later changes. */
 function migrateFrom3(database: Database): void {
-  const renamed = ["leases", "logs", "batches", "sessions", "messages", "tasks", "posts", "files"];
+  const renamed = ["leases", "logs", "batches", "messages", "sessions", "tasks", "posts", "files"];
   for (const table of renamed) database.script(`ALTER TABLE ${table} RENAME TO old_${table}`);
   database.script(`${tables}
     INSERT INTO sqlite_sequence (name, seq)
@@ -184,6 +203,7 @@ function copyRows(database: Database, table: string, selected: string): void {
       after,
     );
     for (const row of rows) {
+      if (table === "sessions") row.visible_from = visibleFromOf(database, row.number as number);
       if (table === "files") row.data_checksum = checksumOf([], row.data as Uint8Array);
       row.checksum = checksumOfRow(table, row);
       const names = Object.keys(row);
@@ -197,6 +217,19 @@ function copyRows(database: Database, table: string, selected: string): void {
   }
 }
 
+/** Finds the last compaction of a session that was written before its row told. */
+function visibleFromOf(database: Database, session: number): number {
+  const rows = database.all<{ position: number; message: string }>(
+    `SELECT position, message FROM messages WHERE session = ? AND message LIKE '%"compaction"%'
+     ORDER BY position DESC`,
+    session,
+  );
+  const found = onlyIntact(rows, ({ position, message }) =>
+    visibleFrom([parseRow<Message>(message, () => `message ${position}`)], position),
+  );
+  return found.find((index) => index !== undefined) ?? 0;
+}
+
 /** Whether a database is empty or has an older schema; throws when it is newer or belongs to another program. */
 export function needsMigration(database: Database): boolean {
   return inTransaction(database, "BEGIN", () => versionOf(database)) < schemaVersion;
@@ -208,7 +241,8 @@ export function migrate(database: Database): void {
     // Read again under the lock, because another process may have migrated the database.
     const version = versionOf(database);
     if (version === 0) database.script(tables + derivedTables + indexes);
-    else if (version < schemaVersion) migrateFrom3(database);
+    else if (version === 3) migrateFrom3(database);
+    else if (version === 4) migrateFrom4(database);
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);
   });

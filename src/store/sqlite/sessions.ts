@@ -14,7 +14,7 @@ import {
   type SearchCandidate,
   searchWords,
 } from "../search.ts";
-import { sessionTitle } from "../session-title.ts";
+import { sessionTitle, visibleFrom } from "../session-facts.ts";
 import { conflict, invalidCursor } from "../store-error.ts";
 import {
   assertIntact,
@@ -27,14 +27,21 @@ import {
   storeCorrupt,
 } from "./damage.ts";
 import type { Database, Value } from "./database.ts";
+import type { KeptMessages, ParsedMessage } from "./kept-messages.ts";
 
 /** An append with encoded messages. */
 export interface EncodedAppend {
   readonly sessionId: string;
   readonly at: number;
-  readonly messages: readonly { readonly text: string; readonly words: string }[];
+  readonly messages: readonly {
+    readonly message: Message;
+    readonly text: string;
+    readonly words: string;
+  }[];
   /** The title of the session, unless it has one already. */
   readonly title: string | undefined;
+  /** Where a model's view begins after the append, if the append has a compaction. */
+  readonly visibleFrom: number | undefined;
 }
 
 /** How many of the newest matches are ranked, because ranking reads the whole message. */
@@ -48,6 +55,7 @@ interface SessionRow {
   readonly createdAt: number;
   updatedAt: number;
   messages: number;
+  visibleFrom: number;
   title: string | null;
   rootTaskId: string | null;
   parentSessionId: string | null;
@@ -56,7 +64,7 @@ interface SessionRow {
 }
 
 const sessionColumns = `number, session_id AS sessionId, created_at AS createdAt, updated_at AS updatedAt,
-  messages, title, root_task_id AS rootTaskId, parent_session_id AS parentSessionId,
+  messages, visible_from AS visibleFrom, title, root_task_id AS rootTaskId, parent_session_id AS parentSessionId,
   user_id AS userId, agent_id AS agentId, checksum`;
 
 /** The sessions that one write changes: each is read once and written once. */
@@ -76,10 +84,12 @@ export function encodeAppend(append: {
 }): EncodedAppend {
   const { sessionId, at, messages } = append;
   const encoded = messages.map((message) => ({
+    message,
     text: JSON.stringify(message),
     words: searchWords(message),
   }));
-  return { sessionId, at, messages: encoded, title: sessionTitle(messages) };
+  const title = sessionTitle(messages);
+  return { sessionId, at, messages: encoded, title, visibleFrom: visibleFrom(messages, at) };
 }
 
 /** Opens sessions for one write. */
@@ -105,7 +115,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
   }
 
   return {
-    append({ sessionId, at, messages, title }) {
+    append({ sessionId, at, messages, title, visibleFrom }) {
       const row = opened(sessionId);
       if (at !== row.messages) {
         throw conflict(`Session ${sessionId} has ${row.messages} messages, not ${at}.`);
@@ -113,6 +123,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
       if (messages.length === 0) return;
       row.messages += messages.length;
       row.title ??= title ?? null;
+      row.visibleFrom = visibleFrom ?? row.visibleFrom;
       unsaved.add(row);
       save();
       const number = row.number as number;
@@ -158,27 +169,30 @@ export function openSessions(database: Database, now: number): OpenSessions {
 
 function newSession(sessionId: string, now: number): SessionRow {
   const task = { rootTaskId: null, parentSessionId: null, userId: null, agentId: null };
-  return { sessionId, createdAt: now, updatedAt: now, messages: 0, title: null, ...task };
+  const empty = { messages: 0, visibleFrom: 0, title: null };
+  return { sessionId, createdAt: now, updatedAt: now, ...empty, ...task };
 }
 
 /** Adds a row, or updates what every write may change; returns its number. */
 function saveSession(database: Database, row: SessionRow): number {
-  const { number, updatedAt, messages, title } = row;
+  const { number, updatedAt, messages, title, visibleFrom } = row;
   const checksum = checksumOfSession(row);
   if (number === undefined) {
     const added = database.get<{ number: number }>(
-      `INSERT INTO sessions (session_id, created_at, updated_at, messages, title, root_task_id,
-         parent_session_id, user_id, agent_id, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
+      `INSERT INTO sessions (session_id, created_at, updated_at, messages, visible_from, title,
+         root_task_id, parent_session_id, user_id, agent_id, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
       ...valuesOf(row),
       checksum,
     ) as { number: number };
     return added.number;
   }
   database.run(
-    "UPDATE sessions SET updated_at = ?, messages = ?, title = ?, checksum = ? WHERE number = ?",
+    `UPDATE sessions SET updated_at = ?, messages = ?, visible_from = ?, title = ?, checksum = ?
+     WHERE number = ?`,
     updatedAt,
     messages,
+    visibleFrom,
     title,
     checksum,
     number,
@@ -187,10 +201,10 @@ function saveSession(database: Database, row: SessionRow): number {
 }
 
 function valuesOf(row: SessionRow): readonly Value[] {
-  const { sessionId, createdAt, updatedAt, messages, title } = row;
+  const { sessionId, createdAt, updatedAt, messages, visibleFrom, title } = row;
   const { rootTaskId, parentSessionId, userId, agentId } = row;
   return [
-    ...[sessionId, createdAt, updatedAt, messages, title],
+    ...[sessionId, createdAt, updatedAt, messages, visibleFrom, title],
     ...[rootTaskId, parentSessionId, userId, agentId],
   ];
 }
@@ -225,6 +239,7 @@ export function userOf(
 /** The messages of a session from index `from` on; a limit of -1 means all. */
 export function readSession(
   database: Database,
+  kept: KeptMessages,
   sessionId: string,
   from: number,
   limit: number,
@@ -238,25 +253,29 @@ export function readSession(
     if (database.get("SELECT 1 FROM tasks WHERE session_id = ?", sessionId)) throw missing("a row");
     return [];
   }
-  const start = Math.max(0, from);
-  const rows = database.tuples<[message: string, checksum: number]>(
-    `SELECT message, checksum FROM messages WHERE session = ? AND position >= ?
-     ORDER BY position LIMIT ?`,
-    session.number,
-    start,
-    limit,
-  );
-  const messages: Message[] = [];
-  let next = start;
-  const name = () => `message ${next} of session ${sessionId}`;
-  for (const [message, checksum] of rows) {
-    assertIntact({ checksum }, checksumAt(session.number, next, message), name);
-    messages.push(parseRow(message, name));
-    next += 1;
-  }
-  const end = limit < 0 ? session.messages : Math.min(session.messages, start + limit);
-  if (next < end) throw missing("a message");
-  return messages;
+  const { number, messages: count } = session;
+  const start = Math.min(Math.max(0, from), count);
+  const end = limit < 0 ? count : Math.min(count, start + limit);
+  return kept.read({ sessionId, number, messages: count }, start, end, (first, last) => {
+    if (first >= last) return [];
+    const rows = database.tuples<[message: string, checksum: number]>(
+      `SELECT message, checksum FROM messages WHERE session = ? AND position >= ?
+       ORDER BY position LIMIT ?`,
+      number,
+      first,
+      last - first,
+    );
+    const parsed: ParsedMessage[] = [];
+    let next = first;
+    const name = () => `message ${next} of session ${sessionId}`;
+    for (const [text, checksum] of rows) {
+      assertIntact({ checksum }, checksumAt(number, next, text), name);
+      parsed.push({ message: parseRow(text, name), length: text.length });
+      next += 1;
+    }
+    if (next < last) throw missing("a message");
+    return parsed;
+  });
 }
 
 /** Newest first; a child's session is listed only by its id. */
@@ -298,6 +317,7 @@ function toInfo(row: SessionRow): SessionInfo {
     ...(row.agentId !== null && { agentId: row.agentId }),
     ...(row.title !== null && { title: row.title }),
     messages: row.messages,
+    ...(row.visibleFrom > 0 && { visibleFrom: row.visibleFrom }),
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };

@@ -4,6 +4,7 @@ import { conflict } from "../store-error.ts";
 import { type TaskState, type TaskStates, unfinishedStatuses } from "../task-queue.ts";
 import { assertIntact, type Checked, checksumOf, onlyIntact, parseRow } from "./damage.ts";
 import type { Database, Query, Value } from "./database.ts";
+import { unfinished } from "./schema.ts";
 
 /** A record and its JSON text. */
 export interface EncodedTask {
@@ -161,7 +162,7 @@ export function listTasks(
   const { sql, values } = tasksQuery(query, limit);
   const rows = database.all<TaskRow & Checked>(sql, ...values);
   const read = (row: TaskRow & Checked) => recordOf(intact(row));
-  const { status: _, limit: __, ...places } = query;
+  const { status: _, limit: __, newestFirst: ___, ...places } = query;
   const isOfOne = Object.values(places).some((place) => place !== undefined);
   return isOfOne ? rows.map(read) : onlyIntact(rows, read);
 }
@@ -181,12 +182,14 @@ export function tasksQuery(query: TaskQuery, limit: number): Query {
     values.push(value);
   }
   if (query.status !== undefined) {
+    if (!query.status.some(isTerminal)) conditions.push(unfinished);
     conditions.push(`status IN (${query.status.map(() => "?").join()})`);
     values.push(...query.status);
   }
   const where = conditions.join(" AND ");
+  const order = query.newestFirst ? "DESC" : "ASC";
   return {
-    sql: `SELECT ${taskColumns} FROM tasks WHERE ${where} ORDER BY number LIMIT ?`,
+    sql: `SELECT ${taskColumns} FROM tasks WHERE ${where} ORDER BY number ${order} LIMIT ?`,
     values: [...values, limit],
   };
 }

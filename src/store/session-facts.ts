@@ -1,7 +1,19 @@
-import type { Message } from "../protocol/message.ts";
+import type { Block, CompactionBlock, Message } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
 
 const maxTitleLength = 80;
+
+/** The index of the first message that a model sees after the last compaction in an append; undefined without one. */
+export function visibleFrom(messages: readonly Message[], at: number): number | undefined {
+  const last = messages.findLastIndex(({ content }) => content.some(isCompaction));
+  const block = messages[last]?.content.find(isCompaction);
+  // The message of the compaction is needed too, wherever it says that the kept ones begin.
+  return block && Math.max(0, Math.min(Math.trunc(block.keepFrom) || 0, at + last));
+}
+
+function isCompaction(block: Block): block is CompactionBlock {
+  return block.type === "compaction";
+}
 
 /** The title of a session: the beginning of its first user message with text. */
 export function sessionTitle(messages: readonly Message[]): string | undefined {
