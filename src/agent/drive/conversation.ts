@@ -211,7 +211,8 @@ export class Conversation implements TaskConversation {
   }
 
   async #lastRoot(): Promise<TaskRecord | undefined> {
-    return (await this.store.tasks({ sessionId: this.sessionId })).at(-1);
+    const { sessionId } = this;
+    return (await this.store.tasks({ sessionId, newestFirst: true, limit: 1 }))[0];
   }
 
   /** Called by a drive at its rest. */

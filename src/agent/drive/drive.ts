@@ -182,7 +182,7 @@ export class Drive {
   async #open(): Promise<void> {
     const conversation = this.#conversation;
     const { caller, isNew = false } = this.#start;
-    const { depth, status, sessionId } = this.#record;
+    const { depth, status } = this.#record;
     const isChild = depth > 0;
     let { parent } = this.#start;
     if (isChild) parent ??= await openParent(conversation, this.#record);
@@ -190,9 +190,8 @@ export class Drive {
     if (parent) this.ancestors = [...parent.ancestors, parent.ref.taskId];
     const executor = await this.#executor(parent);
     if (executor === undefined) return;
-    const messages = isNew && isChild ? [] : await conversation.store.session(sessionId);
     const task = await openTask({
-      ...{ conversation, messages, parent, controller: this.controller },
+      ...{ conversation, parent, controller: this.controller },
       settings: executor.settings,
       record: this.#record, // it may have been promoted meanwhile
       ...(caller && { caller }),

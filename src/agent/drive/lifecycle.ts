@@ -10,7 +10,7 @@ import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
 import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
-import { deliveryOf, referencesIn } from "../loop/child-outcome.ts";
+import { deliveryOf } from "../loop/child-outcome.ts";
 import {
   cancelled,
   type Ending,
@@ -35,6 +35,13 @@ import {
   viewOf,
 } from "../loop/task-run.ts";
 import { openTrace } from "../loop/trace.ts";
+import {
+  isCiting,
+  loadReferences,
+  readTranscript,
+  referencesIn,
+  type Transcript,
+} from "../loop/transcript.ts";
 import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
@@ -47,7 +54,6 @@ interface OpenTask {
   readonly conversation: Conversation;
   readonly settings: AgentSettings;
   readonly record: TaskRecord;
-  readonly messages: readonly Message[];
   readonly parent?: TaskRun | undefined;
   readonly caller?: RunOptions<StandardSchema | undefined>;
   readonly controller?: AbortController;
@@ -57,7 +63,7 @@ interface OpenTask {
 
 /** Opens a task to drive it; a task that has begun continues the numbers of its log. */
 export async function openTask(open: OpenTask): Promise<TaskRun> {
-  const { conversation, record, messages, parent, caller = {} } = open;
+  const { conversation, record, parent, caller = {} } = open;
   const own = withHooks(open.settings, caller.hooks);
   const settings = parent ? { ...own, agentId: record.agentId, clock: parent.settings.clock } : own;
   const log = conversation.log(record.rootTaskId);
@@ -67,6 +73,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     taskSeq: (folded.task?.appliedSeq ?? -1) + 1,
     outputIndex: folded.task?.output.length ?? 0,
   });
+  const { messages, offset } = await transcriptOf(open, settings);
   const entries = referencesIn(messages);
   const ref = refOf(record);
   const transcript = [...messages];
@@ -80,6 +87,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     ref,
     messages: transcript,
     steps: new StepState(transcript, settings.name),
+    offset,
     record,
     usage: folded.task?.usage ?? noUsage,
     cost: folded.task?.cost,
@@ -128,7 +136,19 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   };
   if (controller.signal.aborted) onCancel();
   else controller.signal.addEventListener("abort", onCancel, { once: true });
+  if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
   return task;
+}
+
+/** The messages that a task reads; a task with tool groups or hooks that may add calls looks at all of them. */
+async function transcriptOf(
+  { conversation: { store }, record, isNew }: OpenTask,
+  { toolkit, hooks }: AgentSettings,
+): Promise<Transcript> {
+  if (isNew && record.depth > 0) return { messages: [], offset: 0 };
+  if (!toolkit.hasGroups && !hooks.some((hook) => hook.postReasoning))
+    return readTranscript(store, record);
+  return { messages: await store.session(record.sessionId), offset: 0 };
 }
 
 /** The task above a child, opened without being driven if need be; undefined when the root's agent is not here. */
@@ -141,16 +161,15 @@ export async function openParent(
   const { store } = conversation;
   const record = await store.task(parentTaskId);
   if (record === undefined) return undefined;
-  const messages = await store.session(record.sessionId);
   if (record.parentTaskId === undefined) {
     const settings = conversation.rootSettings(record);
-    return settings && openTask({ conversation, settings, record, messages });
+    return settings && openTask({ conversation, settings, record });
   }
   const parent = await openParent(conversation, record);
   if (parent === undefined) return undefined;
   const agent = await conversation.childAgent(parent, record);
   const settings = (agent && settingsBehind(agent)) ?? nameOnly(parent.settings, record);
-  return openTask({ conversation, settings, record, messages, parent });
+  return openTask({ conversation, settings, record, parent });
 }
 
 /** Settings that suffice to end a task without running its agent. */

@@ -13,7 +13,8 @@ import { foldLog } from "../events/fold-log.ts";
 import { blockOf, contentOf, isOfTurn, stateOf } from "../events/item-content.ts";
 import { settleCall } from "../loop/settle.ts";
 import type { TaskRun } from "../loop/task-run.ts";
-import { addResultItem, commitStep, controlMessage, iterationOf } from "../loop/task-run.ts";
+import { addResultItem, commitStep, controlMessage } from "../loop/task-run.ts";
+import { iterationOf, messagesOf } from "../loop/transcript.ts";
 import { parseToolInput } from "../model/collect.ts";
 
 /** An item of the task's output. */
@@ -317,8 +318,7 @@ export class Mirror {
 
   /** The messages of the task in the transcript of its session. */
   messages(): readonly Message[] {
-    const { messages, ref } = this.#task;
-    return messages.filter(({ metadata }) => metadata?.taskId === ref.taskId);
+    return messagesOf(this.#task);
   }
 
   #blocks(): readonly Block[] {

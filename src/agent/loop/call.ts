@@ -21,6 +21,7 @@ import type { TaskRun } from "./task-run.ts";
 import { addResultItem, commitStep, findTool, hooksOf } from "./task-run.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
+import { loadReferences, wholeTranscript } from "./transcript.ts";
 
 /** A call's result, for the model and for people. */
 export interface CallResult {
@@ -57,6 +58,7 @@ export async function runCall(
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
   const { call, result } = await editCall(task, pending, signal);
   const reserve = isCitable(task, call) ? () => task.pool.reserve() : undefined;
+  if (reserve) await loadReferences(task);
   const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
   try {
     const outcome = result ?? (await answerCall(task, pending, call, shown, signal));
@@ -192,7 +194,7 @@ async function checkAndRun(
       if (isCancel(signal, error)) throw error;
       return failed("tool_failed", `Tool execution failed: ${reasonOf(error)}`);
     }
-    if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(task.messages, call.name)) {
+    if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(await wholeTranscript(task), call.name)) {
       const reason = `Allow ${call.name}?`;
       return { type: "suspend", kind: "approval", reason, input: shownInput };
     }

@@ -1,10 +1,11 @@
 import { type Block, type Message, textOf } from "../../protocol/message.ts";
-import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
+import { ReferencePool } from "../../protocol/references.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal, type TaskStatus, type TerminalStatus } from "../../protocol/task.ts";
 import { backgroundEnded } from "../base/prompts.ts";
 import type { ChildOutcome } from "../tool/context.ts";
 import type { TaskRun } from "./task-run.ts";
+import { loadReferences, referencesIn } from "./transcript.ts";
 
 /** The id of the row that delivers the end of a background child. */
 function deliveryId(taskId: string): string {
@@ -34,6 +35,7 @@ export async function outcomeOf(
   const { result, structured, error, usage } = record;
   if (callId !== undefined && record.mode === "background") await claim(parent, record, callId);
   const messages = result ? await parent.conversation.store.session(record.sessionId) : [];
+  await loadReferences(parent);
   const embedded = result && parent.pool.embed(poolOf(record.taskId, messages), result.content);
   const content = embedded?.message ?? [];
   return {
@@ -49,17 +51,6 @@ export async function outcomeOf(
 /** The references that a transcript holds. */
 function poolOf(taskId: string, messages: readonly Message[]): ReferencePool {
   return ReferencePool.from({ taskId, entries: referencesIn(messages) });
-}
-
-/** The entries of a pool, as results and hints keep them. */
-export function referencesIn(messages: readonly Message[]): readonly ReferenceEntry[] {
-  return messages.flatMap((message) =>
-    message.content.flatMap((block) =>
-      block.type === "tool_result" || block.type === "hint"
-        ? ((block.metadata?.references as readonly ReferenceEntry[] | undefined) ?? [])
-        : [],
-    ),
-  );
 }
 
 /** Lets the result of this call take the delivery row; the first call that reads an outcome wins. */

@@ -7,6 +7,7 @@ import { answerProblem, steeringProblem } from "./input.ts";
 import { stopCallId } from "./next.ts";
 import type { StepWrite, TaskRun } from "./task-run.ts";
 import { commitStep, untilItEnds } from "./task-run.ts";
+import { messagesOf } from "./transcript.ts";
 
 /** The most characters of a hint that its event shows; the model reads all of it. */
 const maxHintCharacters = 32_000;
@@ -156,10 +157,10 @@ function denialOf({ settings }: TaskRun, { content, metadata }: Message): readon
 }
 
 /** Whether a message answers a call that already has its result, because a cancel settled it. */
-function comesTooLate({ messages }: TaskRun, { content }: Message): boolean {
+function comesTooLate(task: TaskRun, { content }: Message): boolean {
   const [answer] = content;
   if (answer?.type !== "answer") return false;
-  return messages.some((message) =>
+  return messagesOf(task).some((message) =>
     message.content.some((block) => block.type === "tool_result" && block.id === answer.callId),
   );
 }

@@ -10,11 +10,11 @@ import { cancelled, completed, editReply, failed, incomplete, suspended } from "
 import { takeInbox } from "./inbox.ts";
 import { takeInput } from "./input.ts";
 import { askAgain, reason } from "./reason.ts";
-import { lastRepeat } from "./repeat.ts";
 import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
-import { iterationOf, refreshTools } from "./task-run.ts";
+import { refreshTools } from "./task-run.ts";
+import { iterationOf, lastRepeat } from "./transcript.ts";
 
 /**
  * The agent. It reads the transcript, takes the next step and reads again, until the task has ended or nothing can move.

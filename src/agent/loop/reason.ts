@@ -26,13 +26,13 @@ import {
   addResultItem,
   commitStep,
   hooksOf,
-  iterationOf,
   offeredTools,
   refreshTools,
   type TaskRun,
   writeStep,
 } from "./task-run.ts";
 import { traceModelCall } from "./trace.ts";
+import { iterationOf } from "./transcript.ts";
 
 type Purpose = "reply" | "summary";
 
@@ -117,6 +117,7 @@ function request(task: TaskRun, call: ModelCall, purpose: Purpose) {
   const onlyAnswer = answerTool !== undefined && forbidsTools(call.options);
   return {
     ...call,
+    offset: task.offset,
     name: task.settings.name,
     ...(onlyAnswer && {
       tools: call.tools.filter((tool) => tool === answerTool),

@@ -17,7 +17,6 @@ import type { CallResult, CallSuspension } from "./call.ts";
 import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";
 import { stopCallId } from "./next.ts";
-import { repeatOf } from "./repeat.ts";
 import type { TaskRun } from "./task-run.ts";
 import {
   addResultItem,
@@ -28,6 +27,7 @@ import {
   hooksOf,
   writeStep,
 } from "./task-run.ts";
+import { repeatOf } from "./transcript.ts";
 
 const itemStatus = {
   success: "completed",

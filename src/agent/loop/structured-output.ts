@@ -12,6 +12,7 @@ import { type Tool, tool } from "../tool/tool.ts";
 import { isSpoken } from "./next.ts";
 import { strictSchema, wrappedSchema } from "./output-schema.ts";
 import type { TaskRun } from "./task-run.ts";
+import { messagesOf } from "./transcript.ts";
 
 const maxTries = 3;
 const tools = new WeakMap<TaskRun, Tool>();
@@ -100,7 +101,7 @@ export type StructuredState =
 export async function structuredState(task: AnsweringTask): Promise<StructuredState> {
   const way = structuredWay(task);
   if (way === undefined) return { type: "none" };
-  const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
+  const mine = messagesOf(task);
   const reply = mine.findLast((message) => message.role === "assistant");
   if (reply === undefined) return { type: "none" };
   if (task.messages.slice(task.messages.indexOf(reply) + 1).some(asksForMore))
@@ -180,7 +181,7 @@ function found(message: Message, value: unknown): StructuredState {
 /** Throws when the model has given too many invalid answers. */
 export function refuseTooManyTries(task: TaskRun): void {
   if (task.record.outputSchema === undefined) return;
-  const mine = task.messages.filter((message) => message.metadata?.taskId === task.ref.taskId);
+  const mine = messagesOf(task);
   const name = structuredName(task);
   const wrong = mine.filter(
     (message) =>

@@ -57,14 +57,16 @@ export interface TaskRun {
   readonly emitter: TaskEmitter;
   readonly source: Source | undefined;
   readonly ref: TaskRef;
-  /** The transcript. */
+  /** The end of the transcript; see `readTranscript`. */
   readonly messages: Message[];
   /** The next step after the transcript. */
   readonly steps: StepState;
+  /** The index of the first of them in the session. */
+  readonly offset: number;
   record: TaskRecord;
   usage: Usage;
   cost: Cost | undefined;
-  readonly pool: ReferencePool;
+  pool: ReferencePool;
   /** How many entries of the reference pool the transcript holds. */
   storedReferences: number;
   /** The `tool_result` items that are open, by call id. */
@@ -113,7 +115,7 @@ export interface StepWrite {
 /** Commits a step: messages, record and all events so far. */
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
   const { messages = [], record, posts = [], taken = [], begins } = write;
-  const at = task.messages.length;
+  const at = task.offset + task.messages.length;
   for (const message of messages) task.messages.push(freezePlain(message));
   const { usage, cost, budget } = task;
   const used = { usage, ...(cost && { cost }), workedMs: budget.wallMs };
@@ -209,15 +211,4 @@ export function offeredTools(task: TaskRun): readonly Tool[] {
 export function findTool(task: TaskRun, name: string): ToolDefinition | undefined {
   const found = offeredTools(task).find((tool) => tool.name === name);
   return found && definitionOf(found);
-}
-
-/** The number of model calls of this task in the transcript. */
-export function iterationOf(task: TaskRun): number {
-  const last = task.messages.findLast(
-    (message) =>
-      message.role === "assistant" &&
-      message.metadata?.taskId === task.ref.taskId &&
-      message.metadata.iteration !== undefined,
-  );
-  return last?.metadata?.iteration ?? 0;
 }

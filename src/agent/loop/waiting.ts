@@ -3,6 +3,7 @@ import type { Message } from "../../protocol/message.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { approvalOf } from "../tool/permission.ts";
 import { nextStep, stopCallId } from "./next.ts";
+import { readTranscript } from "./transcript.ts";
 
 /** An unfinished task and its pending approvals. */
 export interface WaitingTask {
@@ -18,7 +19,9 @@ export async function waitingTasks(
   // A running task may have suspended calls beside running ones.
   const records = await store.tasks({ ...where, status: ["in_progress", "suspended"] });
   return Promise.all(
-    records.map(async (record) => waitingIn(record, await store.session(record.sessionId))),
+    records.map(async (record) =>
+      waitingIn(record, (await readTranscript(store, record)).messages),
+    ),
   );
 }
 

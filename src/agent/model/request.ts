@@ -14,7 +14,7 @@ import type {
   ToolUseBlock,
 } from "../../protocol/message.ts";
 import { invalid } from "../../protocol/options.ts";
-import { isRecord } from "../base/plain.ts";
+import { beginsWith, isRecord } from "../base/plain.ts";
 import { placeholders, speaker } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
@@ -47,7 +47,7 @@ export function callOptions(model: LanguageModel, request: TurnRequest): Record<
   const offered = [...own, ...providerTools(request.options)];
   return {
     ...options,
-    prompt: toPrompt(messages, systemPrompt, model.specificationVersion, name),
+    prompt: toPrompt(messages, systemPrompt, model.specificationVersion, name, request.offset),
     // Providers reject a tool choice without tools.
     ...(offered.length > 0 && {
       tools: offered,
@@ -104,22 +104,23 @@ const newCache = () => ({
 });
 const caches = { v2: newCache(), v3: newCache(), v4: newCache() };
 
-/** The prompt for a transcript, with exactly one result after each call and without control blocks. */
+/** The prompt for the messages of a session from index `offset` on: one result after each call, no control blocks. */
 export function toPrompt(
   messages: readonly Message[],
   system: string,
   version: Version,
   name?: string,
+  offset = 0,
 ): Prompt {
   const cache = caches[version];
   const [first] = messages;
   let assembly = first && cache.assemblies.get(first);
-  if (assembly?.name !== name || !isPrefix(assembly?.messages ?? [], messages))
+  if (assembly?.name !== name || !beginsWith(messages, assembly?.messages ?? []))
     assembly = undefined;
   assembly ??= newAssembly(name);
   const compaction = lastCompaction(messages, assembly.messages.length);
   if (compaction !== undefined) {
-    assembly = newAssembly(name, messages.slice(0, compaction.keepFrom));
+    assembly = newAssembly(name, messages.slice(0, Math.max(0, compaction.keepFrom - offset)));
     assembly.prompt.push({ role: "user", content: [{ type: "text", text: compaction.summary }] });
   }
 
@@ -151,13 +152,6 @@ export function toPrompt(
 
 function newAssembly(name: string | undefined, messages: Message[] = []): Assembly {
   return { name, messages, systems: [], prompt: [] };
-}
-
-function isPrefix(prefix: readonly Message[], messages: readonly Message[]): boolean {
-  return (
-    prefix.length <= messages.length &&
-    prefix.every((message, index) => message === messages[index])
-  );
 }
 
 function lastCompaction(messages: readonly Message[], from: number): CompactionBlock | undefined {

@@ -4,6 +4,8 @@ import type { Usage } from "../../protocol/task.ts";
 /** The request for one turn: one reply of a model. */
 export interface TurnRequest {
   readonly messages: readonly Message[];
+  /** The index of the first of them in the session; defaults to 0. */
+  readonly offset?: number;
   /** The name of the agent; messages of assistants with another name are the words of other agents. */
   readonly name?: string;
   readonly systemPrompt: string;

@@ -92,9 +92,10 @@ async function hasSession(
   sessionId: string,
   userId: string | undefined,
 ): Promise<boolean> {
-  const [first] = await store.tasks({ sessionId, limit: 1 });
-  if (first && first.userId !== userId) throw notFound("session", sessionId);
-  return first !== undefined;
+  const [session] = await store.sessions({ sessionId, limit: 1 });
+  const hasTask = session?.agentId !== undefined;
+  if (hasTask && session.userId !== userId) throw notFound("session", sessionId);
+  return hasTask;
 }
 
 /** Follows a task that exists and starts none. */
@@ -106,14 +107,21 @@ export function attach(
   const { store } = settings;
   return follow(settings, {}, async () => {
     const record =
-      taskId === undefined
-        ? (await store.tasks({ sessionId: sessionId ?? "" })).findLast((task) => !task.observes)
-        : await store.task(taskId);
+      taskId === undefined ? await newestTask(store, sessionId ?? "") : await store.task(taskId);
     const root = record && (await store.task(record.rootTaskId));
     if (record === undefined || root === undefined || root.userId !== userId)
       throw taskId === undefined ? notFound("session", sessionId ?? "") : notFound("task", taskId);
     return { record, conversation: root.sessionId, after };
   });
+}
+
+/** The newest task of a session that does more than add input. */
+async function newestTask(store: Store, sessionId: string): Promise<TaskRecord | undefined> {
+  for (let limit = 1; ; limit *= 8) {
+    const tasks = await store.tasks({ sessionId, newestFirst: true, limit });
+    const found = tasks.find((task) => !task.observes);
+    if (found || tasks.length < limit) return found;
+  }
 }
 
 /** A call and the process that it runs in. */

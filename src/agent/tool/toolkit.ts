@@ -142,6 +142,11 @@ export class Toolkit {
     return [...this.#byName.keys(), ...found.map(({ name }) => name)];
   }
 
+  /** Whether the model selects some of the tools by group. */
+  get hasGroups(): boolean {
+    return this.#byName.size > this.#always.length;
+  }
+
   /** Whether the toolkit has sources. */
   get hasSources(): boolean {
     return this.#sources.length > 0;
@@ -190,7 +195,7 @@ export class Toolkit {
   }
 
   #equipped(messages: readonly Message[], agentName: string): readonly Tool[] {
-    if (this.#byName.size === this.#always.length) return this.#always;
+    if (!this.hasGroups) return this.#always;
     const chosen = lastChoice(messages, agentName);
     const grouped = Object.entries(this.#groups).flatMap(([name, { active = false, tools }]) =>
       (chosen?.has(name) ?? active) ? tools : [],

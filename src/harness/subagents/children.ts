@@ -1,5 +1,7 @@
+import type { TaskRun } from "../../agent/loop/task-run.ts";
+import { wholeTranscript } from "../../agent/loop/transcript.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
 
 /** A child of a session. */
 export interface Child {
@@ -12,14 +14,11 @@ export interface Child {
 }
 
 /** Returns the children of a session: those with tasks, and those that its transcript says were created without one. */
-export async function childrenOf(
-  store: Store,
-  sessionId: string,
-  messages: readonly Message[],
-): Promise<readonly Child[]> {
+export async function childrenOf(parent: TaskRun): Promise<readonly Child[]> {
   const children = new Map<string, Child>();
-  for (const child of createdIn(messages)) children.set(child.agentKey, child);
-  for (const task of await store.tasks({ parentSessionId: sessionId })) {
+  for (const child of createdIn(await wholeTranscript(parent))) children.set(child.agentKey, child);
+  const { conversation, ref } = parent;
+  for (const task of await conversation.store.tasks({ parentSessionId: ref.sessionId })) {
     const { agentKey, agentId, sessionId: own } = task;
     const label = task.label ?? children.get(agentKey)?.label;
     children.set(agentKey, {

@@ -72,11 +72,13 @@ export function newChild(task: TaskRun, { name }: RosterEntry, label: string | u
 
 /** Throws `ToolFailure` if a call may not start a child: over a limit, or with a label that is taken. */
 export async function checkSpawn(
-  { conversation, ref, record: { depth } }: TaskRun,
+  parent: TaskRun,
   { callId, messages }: ToolContext,
   { maxSpawnDepth, childrenPerTask }: Required<SubagentLimits>,
   label?: string,
 ): Promise<void> {
+  const { conversation, ref, record } = parent;
+  const { depth } = record;
   if (depth >= maxSpawnDepth) {
     throw new ToolFailure("too_deep", subagentErrors.tooDeep(depth, maxSpawnDepth));
   }
@@ -89,7 +91,7 @@ export async function checkSpawn(
     throw new ToolFailure("too_many_children", subagentErrors.tooManyChildren(childrenPerTask));
   }
   if (label === undefined) return;
-  const children = await childrenOf(conversation.store, ref.sessionId, messages);
+  const children = await childrenOf(parent);
   const labels = pending.map(({ input }) => (isRecord(input) ? input.label : undefined));
   if (![...children.map((child) => child.label), ...labels].includes(label)) return;
   throw new ToolFailure("label_taken", subagentErrors.labelTaken(label));
@@ -112,15 +114,14 @@ function callsBefore(callId: string, messages: readonly Message[]): readonly Too
 
 /** Finds the child of this session with a key or a label. */
 export async function findChild(
-  { conversation, ref }: TaskRun,
-  context: ToolContext,
+  parent: TaskRun,
   key: string | undefined,
   label: string | undefined,
 ): Promise<Child> {
   if ((key === undefined) === (label === undefined)) {
     throw new ToolFailure("no_address", subagentErrors.noAddress);
   }
-  const children = await childrenOf(conversation.store, ref.sessionId, context.messages);
+  const children = await childrenOf(parent);
   const found = children.find((child) =>
     key === undefined ? child.label === label : child.agentKey === key,
   );

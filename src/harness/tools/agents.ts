@@ -92,7 +92,7 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
     async execute({ agent_key, label, message: prompt, timeout_seconds: seconds }, context) {
       const task = taskBehind(context);
       await checkSpawn(task, context, limits);
-      const child = await findChild(task, context, agent_key, label);
+      const child = await findChild(task, agent_key, label);
       const entry = await findEntry(roster, child.agentId);
       return runSubagent(
         task,
@@ -109,9 +109,8 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
     name: "agent_list",
     description: "Lists the available subagents, and those that you have started.",
     execute: async (_, context) => {
-      const { conversation, ref } = taskBehind(context);
       const entries = await roster.entries();
-      const children = await childrenOf(conversation.store, ref.sessionId, context.messages);
+      const children = await childrenOf(taskBehind(context));
       const kinds = entries.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
       const latest = children.slice(-maxListed);
       const started = latest.map((child) => describeChild(child, child.task?.status ?? "idle"));

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Message } from "../../protocol/message.ts";
-import { lastRepeat, type Repeat, repeatOf } from "./repeat.ts";
+import { lastRepeat, type Repeat, repeatOf } from "./transcript.ts";
 
 const output = [{ type: "text", text: "same" }] as const;
 const call = { name: "look", input: { a: 1 } };

@@ -1,0 +1,178 @@
+import { hash } from "node:crypto";
+import type { Block, Message } from "../../protocol/message.ts";
+import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
+import type { Store, TaskRecord } from "../../protocol/store.ts";
+import { beginsWith, isPlainObject } from "../base/plain.ts";
+import type { ToolCall } from "./hooks.ts";
+import type { TaskRun } from "./task-run.ts";
+
+/** The end of a session's messages. */
+export interface Transcript {
+  readonly messages: readonly Message[];
+  /** The index of the first of them in the session. */
+  readonly offset: number;
+}
+
+const firstPage = 64;
+
+/** Reads the messages that a model sees, and all messages of a task that has begun. */
+export async function readTranscript(
+  store: Store,
+  { sessionId, taskId, status }: TaskRecord,
+): Promise<Transcript> {
+  const [session] = await store.sessions({ sessionId, limit: 1 });
+  let offset = session?.visibleFrom ?? 0;
+  let messages = await store.session(sessionId, offset);
+  const hasBegun = status !== "queued";
+  for (let page = firstPage; hasBegun && offset > 0; page *= 2) {
+    if (messages.some((message) => isReplyOfOther(message, taskId))) break;
+    const from = Math.max(0, offset - page);
+    messages = [...(await store.session(sessionId, from, offset - from)), ...messages];
+    offset = from;
+  }
+  return { messages, offset };
+}
+
+/** All messages of a task's session. */
+export async function wholeTranscript(task: TaskRun): Promise<readonly Message[]> {
+  const { messages, offset, conversation, ref } = task;
+  if (offset === 0) return messages;
+  return [...(await conversation.store.session(ref.sessionId, 0, offset)), ...messages];
+}
+
+/** The messages of a task: tasks of a session do not overlap, so a reply of another task ends the search. */
+export function messagesOf({ messages, ref }: Pick<TaskRun, "messages" | "ref">) {
+  const before = messages.findLastIndex((message) => isReplyOfOther(message, ref.taskId));
+  return messages.slice(before + 1).filter(({ metadata }) => metadata?.taskId === ref.taskId);
+}
+
+/** The number of model calls of this task in the transcript. */
+export function iterationOf({ messages, ref: { taskId } }: TaskRun): number {
+  const last = findLastOwn(
+    messages,
+    taskId,
+    ({ role, metadata }) =>
+      role === "assistant" && metadata?.taskId === taskId && metadata.iteration !== undefined,
+  );
+  return last?.metadata?.iteration ?? 0;
+}
+
+/** Like `findLast`, but ends at a reply of another task. */
+function findLastOwn(
+  messages: readonly Message[],
+  taskId: string,
+  fits: (message: Message) => boolean,
+): Message | undefined {
+  const last = messages.findLast((one) => fits(one) || isReplyOfOther(one, taskId));
+  return last && fits(last) ? last : undefined;
+}
+
+function isReplyOfOther({ role, metadata }: Message, taskId: string): boolean {
+  return role === "assistant" && metadata?.taskId !== undefined && metadata.taskId !== taskId;
+}
+
+/** The references in the beginning of a transcript, by its first message. */
+const knownReferences = new WeakMap<
+  Message,
+  { readonly messages: readonly Message[]; readonly references: readonly ReferenceEntry[] }
+>();
+
+/** The entries of a pool, as results and hints keep them; the array must not change afterwards. */
+export function referencesIn(messages: readonly Message[]): readonly ReferenceEntry[] {
+  const [first] = messages;
+  if (first === undefined) return [];
+  const known = knownReferences.get(first);
+  const isKnown = known !== undefined && beginsWith(messages, known.messages);
+  const added = messages.slice(isKnown ? known.messages.length : 0).flatMap(referencesOf);
+  const before = isKnown ? known.references : [];
+  const references = added.length > 0 ? [...before, ...added] : before;
+  // Short transcripts are read faster than remembered.
+  if (messages.length > firstPage) knownReferences.set(first, { messages, references });
+  return references;
+}
+
+function referencesOf({ content }: Message): readonly ReferenceEntry[] {
+  return content.flatMap((block) =>
+    block.type === "tool_result" || block.type === "hint"
+      ? ((block.metadata?.references as readonly ReferenceEntry[] | undefined) ?? [])
+      : [],
+  );
+}
+
+const loaded = new WeakMap<TaskRun, Promise<void>>();
+
+/** Adds the references from before the task's messages; a task gives numbers only after that, so that none repeats. */
+export function loadReferences(task: TaskRun): Promise<void> {
+  const load = async () => {
+    if (task.offset === 0) return;
+    const entries = referencesIn(await wholeTranscript(task));
+    task.pool = ReferencePool.from({ taskId: task.ref.taskId, entries });
+    task.storedReferences = entries.length;
+  };
+  const loading = loaded.get(task) ?? load();
+  loaded.set(task, loading);
+  return loading;
+}
+
+/** Whether a message may cite by number. */
+export function isCiting({ content }: Message): boolean {
+  return content.some((block) => {
+    if (block.type === "compaction") return block.summary.includes("[^");
+    return (block.type === "text" || block.type === "hint") && block.text.includes("[^");
+  });
+}
+
+/** How many times in a row a call has had the same result. */
+export interface Repeat {
+  readonly fingerprint: string;
+  readonly times: number;
+}
+
+const minHashed = 200;
+
+/** Counts equal results in a row; those of one reply count once, because the model had read none of them. */
+export function repeatOf(
+  messages: readonly Message[],
+  taskId: string,
+  call: Pick<ToolCall, "name" | "input">,
+  output: readonly Block[],
+): Repeat {
+  const fingerprint = fingerprintOf(call, output);
+  const last = lastRepeat(messages, taskId);
+  if (last?.fingerprint !== fingerprint) return { fingerprint, times: 1 };
+  const isOfThisReply =
+    messages.findLastIndex(({ role }) => role === "assistant") < messages.findLastIndex(isResult);
+  return { fingerprint, times: isOfThisReply ? last.times : last.times + 1 };
+}
+
+/** The count of the last tool result, if it belongs to this task. */
+export function lastRepeat(messages: readonly Message[], taskId: string): Repeat | undefined {
+  const last = findLastOwn(messages, taskId, isResult);
+  const block = last?.metadata?.taskId === taskId ? last.content[0] : undefined;
+  return block?.type === "tool_result" ? (block.metadata?.repeat as Repeat | undefined) : undefined;
+}
+
+function isResult({ content: [first] }: Message): boolean {
+  return first?.type === "tool_result";
+}
+
+/** Identifies a call and its result; long texts are hashed first, because that is cheaper than encoding them as JSON. */
+function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly Block[]): string {
+  const blocks = output.map((block) =>
+    block.type === "text" ? { ...block, text: shorten(block.text) } : block,
+  );
+  return shorten(JSON.stringify([call.name, call.input, blocks], sortKeys));
+}
+
+function shorten(text: string): string {
+  return text.length < minHashed ? text : `sha256:${hash("sha256", text, "base64url")}`;
+}
+
+/** Sorts the keys of objects, because their order makes no difference. */
+function sortKeys(_key: string, value: unknown): unknown {
+  if (!isPlainObject(value)) return value;
+  const names = Object.keys(value);
+  return names.length < 2
+    ? value
+    : Object.fromEntries(names.sort().map((name) => [name, value[name]]));
+}
