@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openStore } from "../../src/store/open.ts";
+import { checksumAt } from "../../src/store/sqlite/damage.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import {
   acquire,
@@ -73,6 +74,32 @@ describe("a database of an earlier version", () => {
       await store.close();
     });
   }
+});
+
+it("a migrated session begins where its last compaction says", async () => {
+  copyFileSync(join(fixtures, "schema-4.db"), path);
+  const database = new DatabaseSync(path);
+  const of = database.prepare("SELECT number FROM sessions WHERE session_id = ?");
+  const { number } = of.get("sub-1") as { number: number };
+  const add = database.prepare(
+    "INSERT INTO messages (session, position, message, checksum) VALUES (?, ?, ?, ?)",
+  );
+  const { messages } = database
+    .prepare("SELECT messages FROM sessions WHERE number = ?")
+    .get(number) as { messages: number };
+  // The message replaces the last one, because the length is a part of the row's checksum.
+  database
+    .prepare("DELETE FROM messages WHERE session = ? AND position = ?")
+    .run(number, messages - 1);
+  const block = { type: "compaction", summary: "…", keepFrom: 1 };
+  const text = JSON.stringify({ id: "c", role: "tool", content: [block] });
+  add.run(number, messages - 1, text, checksumAt(number, messages - 1, text));
+  database.close();
+  const store = sqliteStore(path, { clock });
+  const [session] = await store.sessions({ sessionId: "sub-1", limit: 1 });
+  expect(session).toMatchObject({ messages, visibleFrom: 1 });
+  expect((await store.session("sub-1", 1)).at(-1)?.id).toBe("c");
+  await store.close();
 });
 
 describe("an incompatible file", () => {

@@ -27,13 +27,6 @@ export function frozenCopy<T>(value: T): T {
   return freezePlain(copyPlain(value));
 }
 
-/** Whether a list begins with the same objects as another. */
-export function beginsWith(list: readonly object[], start: readonly object[]): boolean {
-  if (start.length > list.length) return false;
-  for (let at = start.length - 1; at >= 0; at--) if (list[at] !== start[at]) return false;
-  return true;
-}
-
 /** Whether two values are equal plain data. */
 export function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;

@@ -76,7 +76,6 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { messages, offset } = await transcriptOf(open, settings);
   const entries = referencesIn(messages);
   const ref = refOf(record);
-  const transcript = [...messages];
   const controller = open.controller ?? new AbortController();
   const task: TaskRun = {
     settings,
@@ -85,8 +84,8 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     emitter,
     source,
     ref,
-    messages: transcript,
-    steps: new StepState(transcript, settings.name),
+    messages,
+    steps: new StepState(messages, settings.name),
     offset,
     record,
     usage: folded.task?.usage ?? noUsage,
@@ -114,7 +113,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       ...(record.userId !== undefined && { userId: record.userId }),
       ...(source && { source }),
       get messages() {
-        return viewOf(transcript);
+        return viewOf(messages);
       },
       state: new Map(),
     }),
@@ -146,9 +145,8 @@ async function transcriptOf(
   { toolkit, hooks }: AgentSettings,
 ): Promise<Transcript> {
   if (isNew && record.depth > 0) return { messages: [], offset: 0 };
-  if (!toolkit.hasGroups && !hooks.some((hook) => hook.postReasoning))
-    return readTranscript(store, record);
-  return { messages: await store.session(record.sessionId), offset: 0 };
+  const isWhole = toolkit.hasGroups || hooks.some((hook) => hook.postReasoning);
+  return readTranscript(store, record, isWhole);
 }
 
 /** The task above a child, opened without being driven if need be; undefined when the root's agent is not here. */

@@ -2,27 +2,28 @@ import { hash } from "node:crypto";
 import type { Block, Message } from "../../protocol/message.ts";
 import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
-import { beginsWith, isPlainObject } from "../base/plain.ts";
+import { isPlainObject } from "../base/plain.ts";
 import type { ToolCall } from "./hooks.ts";
 import type { TaskRun } from "./task-run.ts";
 
 /** The end of a session's messages. */
 export interface Transcript {
-  readonly messages: readonly Message[];
+  readonly messages: Message[];
   /** The index of the first of them in the session. */
   readonly offset: number;
 }
 
 const firstPage = 64;
 
-/** Reads the messages that a model sees, and all messages of a task that has begun. */
+/** Reads all messages, or those that a model sees and all of a task that has begun. */
 export async function readTranscript(
   store: Store,
   { sessionId, taskId, status }: TaskRecord,
+  isWhole = false,
 ): Promise<Transcript> {
-  const [session] = await store.sessions({ sessionId, limit: 1 });
+  const [session] = isWhole ? [] : await store.sessions({ sessionId, limit: 1 });
   let offset = session?.visibleFrom ?? 0;
-  let messages = await store.session(sessionId, offset);
+  let messages = (await store.session(sessionId, offset)) as Message[]; // a store returns a new array
   const hasBegun = status !== "queued";
   for (let page = firstPage; hasBegun && offset > 0; page *= 2) {
     if (messages.some((message) => isReplyOfOther(message, taskId))) break;
@@ -74,20 +75,21 @@ function isReplyOfOther({ role, metadata }: Message, taskId: string): boolean {
 /** The references in the beginning of a transcript, by its first message. */
 const knownReferences = new WeakMap<
   Message,
-  { readonly messages: readonly Message[]; readonly references: readonly ReferenceEntry[] }
+  { readonly until: Message; readonly at: number; readonly references: readonly ReferenceEntry[] }
 >();
 
-/** The entries of a pool, as results and hints keep them; the array must not change afterwards. */
+/** The entries of a pool, as results and hints keep them. */
 export function referencesIn(messages: readonly Message[]): readonly ReferenceEntry[] {
-  const [first] = messages;
-  if (first === undefined) return [];
-  const known = knownReferences.get(first);
-  const isKnown = known !== undefined && beginsWith(messages, known.messages);
-  const added = messages.slice(isKnown ? known.messages.length : 0).flatMap(referencesOf);
-  const before = isKnown ? known.references : [];
-  const references = added.length > 0 ? [...before, ...added] : before;
+  const [first, until] = [messages[0], messages.at(-1)];
+  if (first === undefined || until === undefined) return [];
+  // A message is never changed or moved, so the same first and last one have the same messages between them.
+  const stored = knownReferences.get(first);
+  const known = stored && messages[stored.at] === stored.until ? stored : undefined;
+  const added = messages.slice(known ? known.at + 1 : 0).flatMap(referencesOf);
+  const references = [...(known?.references ?? []), ...added];
   // Short transcripts are read faster than remembered.
-  if (messages.length > firstPage) knownReferences.set(first, { messages, references });
+  const at = messages.length - 1;
+  if (at > firstPage) knownReferences.set(first, { until, at, references });
   return references;
 }
 

@@ -14,7 +14,7 @@ import type {
   ToolUseBlock,
 } from "../../protocol/message.ts";
 import { invalid } from "../../protocol/options.ts";
-import { beginsWith, isRecord } from "../base/plain.ts";
+import { isRecord } from "../base/plain.ts";
 import { placeholders, speaker } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
@@ -115,7 +115,7 @@ export function toPrompt(
   const cache = caches[version];
   const [first] = messages;
   let assembly = first && cache.assemblies.get(first);
-  if (assembly?.name !== name || !beginsWith(messages, assembly?.messages ?? []))
+  if (assembly?.name !== name || !isPrefix(assembly?.messages ?? [], messages))
     assembly = undefined;
   assembly ??= newAssembly(name);
   const compaction = lastCompaction(messages, assembly.messages.length);
@@ -152,6 +152,12 @@ export function toPrompt(
 
 function newAssembly(name: string | undefined, messages: Message[] = []): Assembly {
   return { name, messages, systems: [], prompt: [] };
+}
+
+function isPrefix(prefix: readonly Message[], messages: readonly Message[]): boolean {
+  let at = Math.min(prefix.length, messages.length);
+  while (at > 0 && prefix[at - 1] === messages[at - 1]) at -= 1;
+  return at === 0 && prefix.length <= messages.length;
 }
 
 function lastCompaction(messages: readonly Message[], from: number): CompactionBlock | undefined {

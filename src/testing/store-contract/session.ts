@@ -160,6 +160,27 @@ export function sessionCases({ describe, it }: StoreSuite): void {
       ]);
     });
 
+    it("tells where a model's view begins after the last compaction", async ({ store }) => {
+      const visibleFrom = async () =>
+        (await store.sessions({ sessionId: "sess_1", limit: 1 }))[0]?.visibleFrom;
+      const compaction = (keepFrom: number): Message => ({
+        ...message("compaction"),
+        content: [{ type: "compaction", summary: "…", keepFrom }],
+      });
+      await begin(store, "sess_1");
+      await append(store, "sess_1", [message("a"), message("b")]);
+      equal(await visibleFrom(), undefined);
+      await append(store, "sess_1", [compaction(2), message("c")]);
+      equal(await visibleFrom(), 2);
+      await append(store, "sess_1", [message("d"), compaction(9)]);
+      equal(await visibleFrom(), 6);
+      await append(store, "sess_1", [message("e")]);
+      equal(await visibleFrom(), 6);
+      await store.deleteSession("sess_1");
+      await begin(store, "sess_1");
+      equal(await visibleFrom(), undefined);
+    });
+
     it("lists a session once it has a task", async ({ store }) => {
       await commitOnce(store, { tasks: [record({ status: "queued", userId: "ann" })] });
       assertMatches(await store.sessions({ limit: 10 }), [

@@ -125,6 +125,18 @@ export function taskCases({ describe, it }: StoreSuite): void {
       deepEqual(await store.tasks({ limit: 0 }), []);
     });
 
+    it("lists the newest first on request, up to the limit", async ({ store }) => {
+      for (const taskId of ["task_c", "task_a", "task_b"]) {
+        await commitOnce(store, { tasks: [record({ taskId, status: "completed" })] });
+      }
+      await commitOnce(store, { tasks: [record({ taskId: "task_x", sessionId: "sess_2" })] });
+      const newest = { sessionId: "sess_1", newestFirst: true };
+      deepEqual(taskIds(await store.tasks(newest)), ["task_b", "task_a", "task_c"]);
+      deepEqual(taskIds(await store.tasks({ ...newest, limit: 1 })), ["task_b"]);
+      deepEqual(taskIds(await store.tasks({ newestFirst: true, limit: 2 })), ["task_x", "task_b"]);
+      deepEqual(await store.tasks({ ...newest, status: ["suspended"] }), []);
+    });
+
     it("returns a new array each time", async ({ store }) => {
       await commitOnce(store, { tasks: [record()] });
       ((await store.tasks({})) as TaskRecord[]).length = 0;
