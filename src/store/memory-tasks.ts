@@ -99,18 +99,15 @@ export function memoryTasks(): MemoryTasks {
     },
     delete: remove,
     list(query) {
-      const { conversation, status, limit = Number.POSITIVE_INFINITY, newestFirst } = query;
+      const { conversation, status, limit, newestFirst } = query;
       let rows: StoredTask[];
       if (status?.every((value) => !isTerminal(value))) rows = unfinished.match(query);
       else if (conversation === undefined) rows = stored.match(query);
       else rows = inConversation(conversation, query);
-      if (newestFirst) rows.reverse();
-      const records: TaskRecord[] = [];
-      for (const { record } of rows) {
-        if (records.length >= limit) break;
-        if (status === undefined || status.includes(record.status)) records.push(record);
-      }
-      return records;
+      return (newestFirst ? rows.reverse() : rows)
+        .map(({ record }) => record)
+        .filter((record) => status === undefined || status.includes(record.status))
+        .slice(0, limit);
     },
     *movableConversations() {
       for (const { record, conversation } of unfinished.match({})) {

@@ -71,20 +71,9 @@ export function createRows<Row extends NumberedRow, Key extends string>(
         smallest = isSet ? group : [group];
         size = isSet ? group.size : 1;
       }
-      const found = [...smallest];
-      const isExact = wanted.length < 2;
-      const matching = isExact
-        ? found
-        : found.filter((row) => wanted.every(({ key, keyOf }) => keyOf(row) === query[key]));
-      // Rows are out of order only after a change of their place.
-      return isSorted(matching) ? matching : matching.sort((a, b) => a.number - b.number);
+      return [...smallest]
+        .filter((row) => wanted.every(({ key, keyOf }) => keyOf(row) === query[key]))
+        .sort((a, b) => a.number - b.number);
     },
   };
-}
-
-function isSorted(rows: readonly NumberedRow[]): boolean {
-  for (let at = 1; at < rows.length; at++) {
-    if ((rows[at - 1] as NumberedRow).number > (rows[at] as NumberedRow).number) return false;
-  }
-  return true;
 }

@@ -255,10 +255,9 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   if (reply.generateReason !== "structured_output") return reply;
   // The caller may change its value; the store's is frozen.
   if (isChecked) return { ...reply, structured: structuredClone(reply.structured) };
-  const session = await store.session(record.sessionId);
-  // A later task of the session may have begun.
-  const end = session.findLastIndex(({ metadata }) => metadata?.taskId === record.taskId) + 1;
-  const messages = session.slice(0, end);
+  // The next task of the session may have begun already.
+  const all = await store.session(record.sessionId);
+  const messages = all.filter(({ metadata }) => metadata?.taskId === record.taskId);
   const state = await structuredState({
     ...{ settings, record, ref: refOf(record), messages, caller: { output } },
     ...{ controller: new AbortController(), cancelledAt: undefined },

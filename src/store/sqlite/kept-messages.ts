@@ -4,6 +4,8 @@ import type { EncodedAppend } from "./sessions.ts";
 
 /** How many characters the JSON of all kept messages may have. */
 const maxKept = 16 * 1024 * 1024;
+/** Fewer messages of a session are parsed sooner than it pays to keep them, and most sessions stay short. */
+const minKept = 32;
 
 /** A message with the length of its JSON. */
 export interface ParsedMessage {
@@ -25,10 +27,12 @@ export class KeptMessages {
   /** The session that was used last is the last. */
   readonly #kept = new Map<string, Kept>();
   readonly #max: number;
+  readonly #min: number;
   #length = 0;
 
-  constructor(max = maxKept) {
+  constructor(max = maxKept, min = minKept) {
     this.#max = max;
+    this.#min = min;
   }
 
   /** How many characters the JSON of the kept messages has. */
@@ -80,6 +84,7 @@ export class KeptMessages {
   }
 
   #keep(sessionId: string, kept: Kept): void {
+    if (kept.messages.length < this.#min) return;
     this.#kept.set(sessionId, kept);
     this.#length += kept.length;
     for (const oldest of this.#kept.keys()) {

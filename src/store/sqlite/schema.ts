@@ -13,10 +13,48 @@ const oldestVersion = 3;
 
 // Times are milliseconds since the epoch; REAL, because a clock may return fractions. No column has a default, so that a
 // process with an older version fails instead of writing rows without it.
-const sessionsTable = `
+const tables = `
+  -- A checksum in every row. A lease has its time to live, so that it can be shortened after the clock is set back.
+  -- Rows stay, so that fences never repeat.
+  CREATE TABLE IF NOT EXISTS leases (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    until REAL NOT NULL,
+    ttl REAL NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  -- session_id is the conversation that writes the log; a snapshot replaces the events up to trimmed_through.
+  CREATE TABLE IF NOT EXISTS logs (
+    number INTEGER PRIMARY KEY,
+    log TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    trimmed_through INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  -- The tasks of a trimmed log.
+  CREATE TABLE IF NOT EXISTS snapshots (
+    log INTEGER PRIMARY KEY,
+    tasks TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
+  -- JSON arrays of events; "last" is the number of the last event. All logs append to the end of one table, so that a
+  -- commit changes few pages.
+  CREATE TABLE IF NOT EXISTS batches (
+    number INTEGER PRIMARY KEY,
+    log INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    events TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+  ) STRICT;
+
   -- Numbers never repeat, so that a deleted session is not taken for its successor. visible_from: see SessionInfo. The
   -- columns from root_task_id on come from the session's first task.
-  CREATE TABLE sessions (
+  CREATE TABLE IF NOT EXISTS sessions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id TEXT NOT NULL,
     created_at REAL NOT NULL,
@@ -30,50 +68,8 @@ const sessionsTable = `
     agent_id TEXT,
     checksum INTEGER NOT NULL
   ) STRICT;
-`;
 
-const tables = `
-  -- A checksum in every row. A lease has its time to live, so that it can be shortened after the clock is set back.
-  -- Rows stay, so that fences never repeat.
-  CREATE TABLE leases (
-    number INTEGER PRIMARY KEY,
-    session_id TEXT NOT NULL,
-    fence INTEGER NOT NULL,
-    held INTEGER NOT NULL,
-    until REAL NOT NULL,
-    ttl REAL NOT NULL,
-    checksum INTEGER NOT NULL
-  ) STRICT;
-
-  -- session_id is the conversation that writes the log; a snapshot replaces the events up to trimmed_through.
-  CREATE TABLE logs (
-    number INTEGER PRIMARY KEY,
-    log TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    trimmed_through INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
-  ) STRICT;
-
-  -- The tasks of a trimmed log.
-  CREATE TABLE snapshots (
-    log INTEGER PRIMARY KEY,
-    tasks TEXT NOT NULL,
-    checksum INTEGER NOT NULL
-  ) STRICT;
-
-  -- JSON arrays of events; "last" is the number of the last event. All logs append to the end of one table, so that a
-  -- commit changes few pages.
-  CREATE TABLE batches (
-    number INTEGER PRIMARY KEY,
-    log INTEGER NOT NULL,
-    last INTEGER NOT NULL,
-    events TEXT NOT NULL,
-    checksum INTEGER NOT NULL
-  ) STRICT;
-
-  ${sessionsTable}
-
-  CREATE TABLE messages (
+  CREATE TABLE IF NOT EXISTS messages (
     number INTEGER PRIMARY KEY,
     session INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -81,7 +77,7 @@ const tables = `
     checksum INTEGER NOT NULL
   ) STRICT;
 
-  CREATE TABLE tasks (
+  CREATE TABLE IF NOT EXISTS tasks (
     number INTEGER PRIMARY KEY,
     task_id TEXT NOT NULL,
     root_task_id TEXT NOT NULL,
@@ -94,7 +90,7 @@ const tables = `
   ) STRICT;
 
   -- Taken rows stay, because the first row of an id wins. task_id is the task that a row is for.
-  CREATE TABLE posts (
+  CREATE TABLE IF NOT EXISTS posts (
     number INTEGER PRIMARY KEY,
     post_id TEXT NOT NULL,
     session_id TEXT NOT NULL,
@@ -108,7 +104,7 @@ const tables = `
   ) STRICT;
 
   -- Each write adds a new row, so that versions never repeat, even after a delete.
-  CREATE TABLE files (
+  CREATE TABLE IF NOT EXISTS files (
     version INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL,
     size INTEGER NOT NULL,
@@ -158,26 +154,27 @@ const indexes = `
   CREATE INDEX IF NOT EXISTS posts_by_conversation ON posts (conversation) WHERE taken = 0;
 `;
 
-/** Adds numbers that never repeat and `visible_from` to sessions, and orders the tasks of a session by insertion. */
-function migrateFrom4(database: Database): void {
-  database.script(`ALTER TABLE sessions RENAME TO old_sessions; ${sessionsTable}`);
-  copyRows(database, "sessions", "*");
-  database.script(`DROP TABLE old_sessions; DROP INDEX tasks_by_session; ${indexes}`);
-}
+const changedSince: Readonly<Record<number, readonly string[]>> = {
+  3: ["leases", "logs", "batches", "messages", "sessions", "tasks", "posts", "files"],
+  4: ["sessions"],
+};
 
-/** Adds checksums and the time to live of leases, and moves snapshots to a table of their own; includes the later changes. */
-function migrateFrom3(database: Database): void {
-  const renamed = ["leases", "logs", "batches", "messages", "sessions", "tasks", "posts", "files"];
-  for (const table of renamed) database.script(`ALTER TABLE ${table} RENAME TO old_${table}`);
+/** Copies the tables that have changed since a version. */
+function migrateFrom(database: Database, version: number): void {
+  const changed = changedSince[version] ?? [];
+  for (const table of changed) database.script(`ALTER TABLE ${table} RENAME TO old_${table}`);
   database.script(`${tables}
     INSERT INTO sqlite_sequence (name, seq)
       SELECT 'files', seq FROM sqlite_sequence WHERE name = 'old_files';
   `);
-  const selected: Record<string, string> = {
-    leases: "*, 10000.0 AS ttl",
-    logs: "number, log, session_id, trimmed_through",
-  };
-  for (const table of renamed) copyRows(database, table, selected[table] ?? "*");
+  for (const table of changed) copyRows(database, table, version);
+  if (version === 3) copySnapshots(database);
+  for (const table of changed) database.script(`DROP TABLE old_${table}`);
+  database.script(`DROP INDEX IF EXISTS tasks_by_session; ${indexes}`);
+}
+
+/** Version 3 has them in the table of the logs. */
+function copySnapshots(database: Database): void {
   const trimmed = database.all<{ number: number; trimmed_through: number; snapshots: string }>(
     "SELECT number, trimmed_through, snapshots FROM old_logs WHERE trimmed_through >= 0",
   );
@@ -189,12 +186,16 @@ function migrateFrom3(database: Database): void {
       checksumOf([number, trimmed_through], snapshots),
     );
   }
-  for (const table of renamed) database.script(`DROP TABLE old_${table}`);
-  database.script(indexes);
 }
 
+const selectedFrom3: Readonly<Record<string, string>> = {
+  leases: "*, 10000.0 AS ttl",
+  logs: "number, log, session_id, trimmed_through",
+};
+
 /** Copies the rows of a renamed table with their checksums, a page at a time. */
-function copyRows(database: Database, table: string, selected: string): void {
+function copyRows(database: Database, table: string, version: number): void {
+  const selected = (version === 3 && selectedFrom3[table]) || "*";
   const key = { leases: "session_id", files: "version" }[table] ?? "number";
   let after: Value = table === "leases" ? "" : -1;
   for (;;) {
@@ -241,8 +242,7 @@ export function migrate(database: Database): void {
     // Read again under the lock, because another process may have migrated the database.
     const version = versionOf(database);
     if (version === 0) database.script(tables + derivedTables + indexes);
-    else if (version === 3) migrateFrom3(database);
-    else if (version === 4) migrateFrom4(database);
+    else migrateFrom(database, version);
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);
   });
