@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 75 files and 12,750 lines without tests", () => {
+it("src/agent has at most 75 files and 12,900 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(75);
-  expect(agentLines).toBeLessThanOrEqual(12_750);
+  expect(agentLines).toBeLessThanOrEqual(12_900);
 });
 
-it("src has at most 34,850 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(34_850);
+it("src has at most 35,200 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(35_200);
 });

@@ -234,7 +234,8 @@ function viewOf(message: Message, version: Version, name: string | undefined): V
     calls,
     user: user.length > 0 ? { role: "user", content: user } : undefined,
   };
-  views.set(message, view);
+  // The results of calls have no view of their own; half of a long transcript needs no entry.
+  if (system.length + content.length + user.length > 0) views.set(message, view);
   return view;
 }
 
