@@ -71,6 +71,7 @@ export {
 } from "./harness/index.ts";
 export type { McpAddress, McpConnection, McpOptions, McpProgram, McpServer } from "./mcp/index.ts";
 export { connectMcp } from "./mcp/index.ts";
+export { RivuletError } from "./protocol/error.ts";
 export type {
   Agent,
   AgentEvent,
@@ -95,6 +96,6 @@ export type {
   TaskEvent,
   TaskRef,
 } from "./protocol/index.ts";
-export { assistantMessage, RivuletError, userMessage } from "./protocol/index.ts";
+export { assistantMessage, userMessage } from "./protocol/message.ts";
 export type { MemoryStoreOptions, SqliteStoreOptions } from "./store/index.ts";
 export { memoryStore, sqliteStore } from "./store/index.ts";

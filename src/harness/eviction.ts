@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { sha256 } from "../agent/base/plain.ts";
 import type { Hook, HookContext } from "../agent/loop/hooks.ts";
 import { cutText, maxResultCharacters, reasonOf } from "../agent/tool/result.ts";
 import type { Block } from "../protocol/message.ts";
@@ -30,7 +30,7 @@ export function eviction(workspace?: Workspace, maxChars = maxResultCharacters):
 
 async function save(workspace: Workspace, context: HookContext, tool: string, text: string) {
   // Named by its content, so that repeated calls still have equal results.
-  const hash = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  const hash = sha256(text).slice(0, 16);
   const path = `${directory}/${tool.replaceAll(/[^\w-]/g, "_").slice(0, 64)}-${hash}.txt`;
   try {
     await workspace.viewFor(context).files.write(path, readable(text));

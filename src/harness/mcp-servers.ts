@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { Hook } from "../agent/loop/hooks.ts";
 import { matchesGlob } from "../agent/tool/permission.ts";
 import type { Tool } from "../agent/tool/tool.ts";
@@ -199,31 +198,37 @@ export interface ToolsFile {
   readonly deny: readonly string[];
 }
 
-const texts = z.record(z.string(), z.string());
-const pattern = z.string().min(1);
-const prefix = z.string().optional();
-const program = z.strictObject({
-  command: z.string().min(1),
-  args: z.array(z.string()).optional(),
-  env: texts.optional(),
-  prefix,
-});
-const address = z.strictObject({ url: z.url(), headers: texts.optional(), prefix });
-const server = z.looseObject({}).transform((value, context) => {
-  const parsed = ("url" in value ? address : program).safeParse(value);
-  if (parsed.success) return parsed.data;
-  for (const issue of parsed.error.issues) context.addIssue({ ...issue } as never);
-  return z.NEVER;
-});
-const toolsFileSchema = z.strictObject({
-  mcpServers: z.record(z.string(), server).default({}),
-  allow: z.array(pattern).optional(),
-  deny: z.array(pattern).default([]),
-});
+function toolsFileSchema({ z }: typeof import("zod")) {
+  const texts = z.record(z.string(), z.string());
+  const pattern = z.string().min(1);
+  const prefix = z.string().optional();
+  const program = z.strictObject({
+    command: z.string().min(1),
+    args: z.array(z.string()).optional(),
+    env: texts.optional(),
+    prefix,
+  });
+  const address = z.strictObject({ url: z.url(), headers: texts.optional(), prefix });
+  const server = z.looseObject({}).transform((value, context) => {
+    const parsed = ("url" in value ? address : program).safeParse(value);
+    if (parsed.success) return parsed.data;
+    for (const issue of parsed.error.issues) context.addIssue({ ...issue } as never);
+    return z.NEVER;
+  });
+  return z.strictObject({
+    mcpServers: z.record(z.string(), server).default({}),
+    allow: z.array(pattern).optional(),
+    deny: z.array(pattern).default([]),
+  });
+}
 
 /** Parses `tools.json`; throws `invalid_tools_file` with the place of the problem. */
-export function readToolsFile({ data }: FileContent, options: ToolsFileOptions): ToolsFile {
-  const parsed = toolsFileSchema.safeParse(parseJson(new TextDecoder().decode(data)));
+export async function readToolsFile(
+  { data }: FileContent,
+  options: ToolsFileOptions,
+): Promise<ToolsFile> {
+  const file = parseJson(new TextDecoder().decode(data));
+  const parsed = toolsFileSchema(await import("zod")).safeParse(file);
   if (!parsed.success) {
     const problems = parsed.error.issues.map(
       ({ path, message }) => `${path.join(".") || "the file"}: ${message}`,

@@ -50,10 +50,10 @@ export function isSettled({ modifiedAt }: FileStat, now: number): boolean {
 /** Caches parsed files and reads them again when they change. */
 export class FileCache<T> {
   readonly #clock: Clock;
-  readonly #parse: (content: FileContent) => T;
+  readonly #parse: (content: FileContent) => T | Promise<T>;
   readonly #entries = new Map<string, { readonly stat: FileStat; readonly value: T }>();
 
-  constructor(clock: Clock, parse: (content: FileContent) => T) {
+  constructor(clock: Clock, parse: (content: FileContent) => T | Promise<T>) {
     this.#clock = clock;
     this.#parse = parse;
   }
@@ -79,7 +79,7 @@ export class FileCache<T> {
 
   async #read(files: Filesystem, path: string): Promise<T | undefined> {
     try {
-      return this.#parse(await files.read(path));
+      return await this.#parse(await files.read(path));
     } catch (error) {
       // The file was removed after the stat.
       if (error instanceof RivuletError && error.code === "not_found") return undefined;

@@ -78,7 +78,7 @@ const citation = {
   "marker?": isText,
   "target?": blockAddress,
 } as const;
-export const annotation = new Variants([citation]);
+export const annotation = /* @__PURE__ */ new Variants([citation]);
 
 const blockBase = {
   "id?": isBlockId,

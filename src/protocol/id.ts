@@ -29,10 +29,12 @@ export type RandomBytes = (bytes: Uint8Array) => Uint8Array;
 
 // Crockford's base 32: no I, L, O, U.
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+const hex = /* @__PURE__ */ Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, "0"),
+);
 
 /** Creates ids from a clock and random bytes; within a millisecond it counts up, so that ids stay in order. */
-export function createIds(
+/* @__NO_SIDE_EFFECTS__ */ export function createIds(
   options: { clock?: Pick<Clock, "now">; random?: RandomBytes } = {},
 ): IdSource {
   const read = readOptions("createIds()", options, { clock: wallClock, random: callback });
@@ -71,11 +73,12 @@ export function createIds(
 }
 
 // One request for many random bytes is cheaper than one request per id.
-const pool = new Uint8Array(1024);
-let used = pool.length;
+const poolSize = 1024;
+const pool = new Uint8Array(poolSize);
+let used = poolSize;
 
 function pooledRandom(bytes: Uint8Array): Uint8Array {
-  if (used + bytes.length > pool.length) {
+  if (used + bytes.length > poolSize) {
     crypto.getRandomValues(pool);
     used = 0;
   }

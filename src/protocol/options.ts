@@ -55,9 +55,16 @@ function isInstance(value: object): boolean {
   return prototype !== null && prototype !== Object.prototype;
 }
 /** An array. */
-export const list: Field = { fits: Array.isArray, expected: "an array", entry: anything };
+export const list: Field = {
+  fits: (value) => Array.isArray(value),
+  expected: "an array",
+  entry: anything,
+};
 /** A finite number that passes a test. */
-export function number(expected: string, fits: (value: number) => boolean = () => true): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function number(
+  expected: string,
+  fits: (value: number) => boolean = () => true,
+): Field {
   return { fits: (value) => Number.isFinite(value) && fits(value as number), expected };
 }
 /** An integer of at least 1. */
@@ -65,13 +72,16 @@ export const count = integer(1);
 /** A number of at least 0. */
 export const amount = number("a number of at least 0", (value) => value >= 0);
 /** A duration of at least 1 ms. */
-export const duration: Field = {
-  ...count,
-  expected: "an integer of at least 1 (milliseconds)",
-};
+export const duration = number(
+  "an integer of at least 1 (milliseconds)",
+  (value) => Number.isInteger(value) && value >= 1,
+);
 
 /** An integer in a range. */
-export function integer(least: number, most = Number.POSITIVE_INFINITY): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function integer(
+  least: number,
+  most = Number.POSITIVE_INFINITY,
+): Field {
   const range =
     most === Number.POSITIVE_INFINITY ? `of at least ${least}` : `from ${least} to ${most}`;
   const fits = (value: number) => Number.isInteger(value) && value >= least && value <= most;
@@ -79,35 +89,41 @@ export function integer(least: number, most = Number.POSITIVE_INFINITY): Field {
 }
 
 /** One of some strings. */
-export function oneOf<Word extends string>(...words: readonly Word[]): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function oneOf<Word extends string>(
+  ...words: readonly Word[]
+): Field {
   const expected = words.map((word) => JSON.stringify(word)).join(" or ");
   return { fits: (value) => words.includes(value as Word), expected };
 }
 
 /** An object with these functions. */
-export function withFunctions(...functions: readonly string[]): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function withFunctions(...functions: readonly string[]): Field {
   const fits = (value: unknown) =>
     isObject(value) && functions.every((key) => typeof value[key] === "function");
   return { fits, expected: `an object with ${functions.map((key) => `${key}()`).join(" and ")}` };
 }
 
 /** An array whose entries all fit a rule. */
-export function listOf(entry: Field): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function listOf(entry: Field): Field {
   return { ...list, entry };
 }
 
 /** An object whose values all fit a rule, under any names. */
-export function recordOf(entry: Field): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function recordOf(entry: Field): Field {
   return { ...record, entry };
 }
 
 /** Options inside an option. */
-export function options(fields: Shape): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function options(fields: Shape): Field {
   return { ...record, fields };
 }
 
 /** The same rule, or other values, which are passed on as they are. */
-export function or(field: Field, expected: string, also: (value: unknown) => boolean): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function or(
+  field: Field,
+  expected: string,
+  also: (value: unknown) => boolean,
+): Field {
   const isOther = (value: unknown) => field.also?.(value) || also(value);
   return { ...field, expected: `${field.expected}, or ${expected}`, also: isOther };
 }
@@ -118,7 +134,7 @@ export function orFalse(field: Field): Field {
 }
 
 /** The same rule for an option that must be present. */
-export function required(field: Field, example?: string): Field {
+/* @__NO_SIDE_EFFECTS__ */ export function required(field: Field, example?: string): Field {
   return { ...field, isRequired: true, ...(example !== undefined && { example }) };
 }
 
@@ -127,11 +143,10 @@ export const wallClock = withFunctions("now");
 /** A clock. */
 export const clock = withFunctions("now", "sleep");
 /** An AbortSignal. */
-export const signal: Field = {
-  ...withFunctions("addEventListener", "removeEventListener", "throwIfAborted"),
-  expected: "an AbortSignal",
-  example: "controller.signal",
-};
+export const signal: Field = /* @__PURE__ */ Object.assign(
+  withFunctions("addEventListener", "removeEventListener", "throwIfAborted"),
+  { expected: "an AbortSignal", example: "controller.signal" },
+);
 
 /**
  * Reads options once and returns them as a plain object without undefined values, so that no getter or proxy can change

@@ -42,9 +42,9 @@ interface Fence {
 const marker = /\[\^([1-9][0-9]{0,8})\]/y;
 const markerPrefix = /\[(?:\^(?:[1-9][0-9]{0,8})?)?$/y;
 const special = /[[`\n\\]/g;
-const hasSpecial = new RegExp(special.source);
+const hasSpecial = /[[`\n\\]/;
 const lookupField = required(withFunctions("target"));
-const none: readonly Citation[] = Object.freeze([]);
+const none: readonly Citation[] = /* @__PURE__ */ Object.freeze([]);
 
 /**
  * Finds `[^n]` in one text block while it streams: the same citations however the text is cut into deltas.

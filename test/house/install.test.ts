@@ -11,6 +11,8 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
+import { build } from "tsdown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const run = promisify(execFile);
@@ -46,12 +48,13 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 /** Uses each entry, files, SQLite, a subagent, and the two optional packages. */
 const program = `
 import { existsSync } from "node:fs";
-import { connectMcp, HarnessAgent, tool } from "rivulet";
-import { checkStream, emptyTree, materialize, reduce } from "rivulet/protocol";
+import { connectMcp, HarnessAgent, RivuletError, tool } from "rivulet";
+import * as protocol from "rivulet/protocol";
 import { taskEventSchema } from "rivulet/schema";
 import { scriptedModel } from "rivulet/testing";
 import { z } from "zod";
 
+const { checkStream, emptyTree, materialize, reduce } = protocol;
 process.on("warning", ({ message }) => /ripgrep/.test(message) && console.log(message));
 const add = tool({
   name: "add",
@@ -83,10 +86,13 @@ const document = JSON.stringify(materialize(tree));
 const { text } = await run.result();
 console.log(text, checkStream(events).length, existsSync("store.db"));
 console.log(/a river/.test(document), /Helped\\./.test(document));
+const thrown = await new Promise((resolve) => resolve(scriptedModel(7))).catch((error) => error);
+console.log(protocol.RivuletError === RivuletError, thrown instanceof RivuletError);
 await connectMcp({ name: "x", command: "x" }).catch(({ code, hint }) => console.log(code, hint));
 `;
 const printed = `Searches in files are faster with ripgrep. Run \`npm i @vscode/ripgrep\`.
 Done. 0 true
+true true
 true true
 mcp_not_installed Run \`npm i @modelcontextprotocol/client\`.
 `;
@@ -111,6 +117,55 @@ it("without providers the package installs at most 15 packages and 15 MB", () =>
   console.log(`installed: ${packages.length} packages, ${(bytes / 1e6).toFixed(1)} MB`);
   expect(packages.length).toBeLessThanOrEqual(15);
   expect(bytes).toBeLessThanOrEqual(15e6);
+});
+
+it("every source file is in one file of the package, so that its classes and maps exist once", () => {
+  const places = Object.groupBy(
+    files
+      .filter((path) => path.endsWith(".js"))
+      .flatMap((path) =>
+        readFileSync(path, "utf8")
+          .matchAll(/^\/\/#?(?:region)? ?(src\/\S+\.ts)$/gm)
+          .map(([, source = ""]) => ({ source, path }))
+          .toArray(),
+      ),
+    ({ source }) => source,
+  );
+  expect(Object.keys(places)).toContain("src/protocol/error.ts");
+  expect(Object.values(places).filter((found = []) => found.length > 1)).toEqual([]);
+});
+
+it("importing the package loads a few of its files and no other package", async () => {
+  const script = `
+    import { registerHooks } from "node:module";
+    const loaded = [];
+    registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) });
+    await import("rivulet");
+    console.log(JSON.stringify(loaded.filter((url) => url.startsWith("file:"))));
+  `;
+  writeFileSync(join(project, "loaded.mjs"), script);
+  const { stdout } = await run(resolve("node_modules/.bin/node"), ["loaded.mjs"], { cwd: project });
+  const loaded: string[] = JSON.parse(stdout);
+  expect(loaded.filter((url) => !url.includes("/node_modules/rivulet/dist/"))).toEqual([]);
+  expect(loaded.length).toBeLessThanOrEqual(12);
+});
+
+it.each([
+  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 11.8],
+  ["the whole protocol", "*", 28.6],
+])("a browser that uses %s loads at most so many kB", async (_, names, limit) => {
+  const entry = join(project, "browser.mjs");
+  writeFileSync(entry, `export ${names} from "rivulet/protocol";`);
+  const [built] = await build({
+    ...{ config: false, cwd: project, entry: [entry], platform: "browser", format: "esm" },
+    ...{ dts: false, clean: false, write: false, minify: true, logLevel: "silent" },
+    deps: { alwaysBundle: /^rivulet/, onlyBundle: false },
+  });
+  const code = built?.chunks.map((chunk) => ("code" in chunk ? chunk.code : "")).join("") ?? "";
+  const size = gzipSync(code).length / 1000;
+  console.log(`${names} of the protocol: ${size.toFixed(1)} kB`);
+  expect(code).not.toMatch(/from ?"rivulet/);
+  expect(size).toBeLessThanOrEqual(limit);
 });
 
 describe.each([

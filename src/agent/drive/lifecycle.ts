@@ -69,6 +69,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const log = conversation.log(record.rootTaskId);
   const source = record.depth > 0 ? sourceOf(record) : undefined;
   const folded = open.isNew ? emptyFold : await foldTask(conversation.store, record);
+  const trace = await openTrace(settings, record, parent?.trace);
   const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
     taskSeq: (folded.task?.appliedSeq ?? -1) + 1,
     outputIndex: folded.task?.output.length ?? 0,
@@ -128,7 +129,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
     claims: new Map(),
     isResting: false,
-    trace: openTrace(settings, record, parent?.trace),
+    trace,
   };
   const onCancel = () => {
     task.cancelledAt = settings.clock.now();

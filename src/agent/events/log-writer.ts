@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
 import type { LogEvent } from "../../protocol/event.ts";
 import type { Commit, Store } from "../../protocol/store.ts";
 import { makeRoom } from "../../store/index.ts";
+import { sha256 } from "../base/plain.ts";
 
 /** The loop yields beyond this many events that are not durable, so that a fast model does not starve the writer. */
 const maxPending = 512;
@@ -71,7 +71,7 @@ export class LogWriter {
 
   /** Stores bytes that events name by the returned URL; they are durable before those events are. */
   addBlob(taskId: string, bytes: Uint8Array): string {
-    const name = `sha256-${createHash("sha256").update(bytes).digest("hex")}`;
+    const name = `sha256-${sha256(bytes)}`;
     const stored = this.#store?.files.put(`blobs/${taskId}/${name}`, bytes);
     this.#blobs = Promise.all([this.#blobs, stored]);
     this.#blobs.catch(() => {}); // the next commit throws

@@ -1,13 +1,5 @@
 import { debuglog } from "node:util";
 import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
-import {
-  context,
-  ProxyTracerProvider,
-  ROOT_CONTEXT,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-} from "@opentelemetry/api";
 import type { Retry } from "../../protocol/agent.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
@@ -18,8 +10,11 @@ import type { ToolCall } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
 
+type OpenTelemetry = typeof import("@opentelemetry/api");
+
 /** The trace of one task; it keeps the parents of spans itself, so that they are right without a context manager. */
 export interface TaskTrace {
+  readonly api: OpenTelemetry;
   readonly tracer: Tracer;
   /** The attributes of every span of the task. */
   readonly attributes: Attributes;
@@ -29,15 +24,22 @@ export interface TaskTrace {
   readonly calls: Map<string, Context>;
 }
 
-/** Opens the trace of a task; undefined without a tracer. A child without its own tracer uses its parent's. */
-export function openTrace(
+/**
+ * Opens the trace of a task; undefined without a tracer. A child without its own tracer uses its parent's. OpenTelemetry
+ * is loaded only when there is a tracer, because it delays the start of every program.
+ */
+export async function openTrace(
   settings: AgentSettings,
   record: TaskRecord,
   parent: TaskTrace | undefined,
-): TaskTrace | undefined {
-  const tracer = settings.tracer ?? parent?.tracer ?? attempt(registeredTracer);
+): Promise<TaskTrace | undefined> {
+  const given = settings.tracer ?? parent?.tracer;
+  if (given === undefined && !hasProvider()) return undefined;
+  const api = parent?.api ?? (await import("@opentelemetry/api"));
+  const tracer = given ?? attempt(() => registeredTracer(api));
   if (tracer === undefined) return undefined;
   return {
+    api,
     tracer,
     attributes: {
       "gen_ai.agent.id": record.agentId,
@@ -49,14 +51,20 @@ export function openTrace(
     context:
       parent?.calls.get(record.taskId) ??
       parent?.context ??
-      attempt(() => context.active()) ??
-      ROOT_CONTEXT,
+      attempt(() => api.context.active()) ??
+      api.ROOT_CONTEXT,
     calls: new Map(),
   };
 }
 
+/** Whether the program has registered a provider, under the name that all copies of OpenTelemetry 1 share. */
+function hasProvider(): boolean {
+  const key = Symbol.for("opentelemetry.js.api.1");
+  return (globalThis as { [key]?: { readonly trace?: unknown } })[key]?.trace !== undefined;
+}
+
 /** The registered tracer; undefined without a provider, which avoids even empty spans. */
-function registeredTracer(): Tracer | undefined {
+function registeredTracer({ trace, ProxyTracerProvider }: OpenTelemetry): Tracer | undefined {
   const provider = trace.getTracerProvider();
   return provider instanceof ProxyTracerProvider
     ? provider.getDelegateTracer("rivulet")
@@ -79,7 +87,7 @@ export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T>
     } finally {
       const { status, error } = task.record;
       update((span) => span.setAttribute("rivulet.task.status", status));
-      if (status === "failed" && error) update((span) => setError(span, error));
+      if (status === "failed" && error) update((span) => setError(own, span, error));
     }
   });
 }
@@ -121,7 +129,7 @@ export function traceModelCall(
     "gen_ai.request.model": requested.modelId,
     "gen_ai.request.stream": true,
   };
-  const options = { kind: SpanKind.CLIENT, attributes };
+  const options = { kind: own.api.SpanKind.CLIENT, attributes };
   return inSpan(own, `chat ${requested.modelId}`, options, async (update) => {
     const turn = await ask(retryTeller(task, undefined, update));
     update((span) =>
@@ -159,7 +167,7 @@ export function traceToolCall(
       const outcome = await execute(retryTeller(task, id, update));
       update((span) => span.setAttribute("rivulet.tool.state", outcome.state));
       const error = outcome.state === "error" ? outcome.error : undefined;
-      if (error) update((span) => setError(span, error));
+      if (error) update((span) => setError(own, span, error));
       return outcome;
     } finally {
       own.calls.delete(id);
@@ -172,11 +180,13 @@ type UpdateSpan = (change: (span: Span) => unknown) => void;
 
 /** Runs a function in a new span, which is also active in the context manager; errors of tracing are ignored. */
 async function inSpan<T>(
-  { tracer, attributes: common, context: outer }: TaskTrace,
+  own: TaskTrace,
   name: string,
   { kind, attributes }: SpanOptions,
   run: (update: UpdateSpan, inner: Context) => Promise<T>,
 ): Promise<T> {
+  const { tracer, attributes: common, context: outer } = own;
+  const { trace, context, SpanKind } = own.api;
   const options = { kind: kind ?? SpanKind.INTERNAL, attributes: { ...common, ...attributes } };
   const span = attempt(() => tracer.startSpan(name, options, outer));
   const update: UpdateSpan = (change) => void attempt(() => span && change(span));
@@ -193,7 +203,7 @@ async function inSpan<T>(
     if (!(error instanceof TurnInterrupted)) {
       const message = error instanceof Error ? error.message : String(error);
       const code = error instanceof RivuletError ? error.code : "internal";
-      update((span) => setError(span, { code, message }));
+      update((span) => setError(own, span, { code, message }));
     }
     throw error;
   } finally {
@@ -209,9 +219,13 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-function setError(span: Span, { code, message }: Pick<ErrorShape, "code" | "message">): void {
+function setError(
+  { api }: TaskTrace,
+  span: Span,
+  { code, message }: Pick<ErrorShape, "code" | "message">,
+): void {
   span.setAttribute("error.type", code);
-  span.setStatus({ code: SpanStatusCode.ERROR, message });
+  span.setStatus({ code: api.SpanStatusCode.ERROR, message });
 }
 
 /** Providers whose name in the semantic conventions differs from that in the AI SDK. */

@@ -1,8 +1,7 @@
-import { hash } from "node:crypto";
 import type { Block, Message } from "../../protocol/message.ts";
 import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
-import { isPlainObject } from "../base/plain.ts";
+import { isPlainObject, sha256 } from "../base/plain.ts";
 import type { ToolCall } from "./hooks.ts";
 import type { TaskRun } from "./task-run.ts";
 
@@ -167,7 +166,7 @@ function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly 
 }
 
 function shorten(text: string): string {
-  return text.length < minHashed ? text : `sha256:${hash("sha256", text, "base64url")}`;
+  return text.length < minHashed ? text : `sha256:${sha256(text, "base64url")}`;
 }
 
 /** Sorts the keys of objects, because their order makes no difference. */

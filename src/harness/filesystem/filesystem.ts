@@ -12,7 +12,6 @@ import {
   tooLarge,
 } from "./file-error.ts";
 import { compileGlob } from "./glob.ts";
-import { grepFiles } from "./grep.ts";
 import { layeredVolume } from "./layers.ts";
 import {
   byPath,
@@ -297,6 +296,7 @@ export function volumeFilesystem(
       return pattern?.matches(name) ?? true;
     };
     const read = () => volume.read(place).then(({ data }) => data, unreadBecause);
+    const { grepFiles } = await import("./grep.ts"); // few programs search, and it starts processes
     return grepFiles(readOptions("grep()", query, queryFields), {
       limits,
       ripgrep: options.ripgrep ?? true,

@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from "node:crypto";
 import type { BigIntStats, Dir, Dirent } from "node:fs";
 import { lstat, mkdir, opendir, readdir, realpath, rename, rmdir, unlink } from "node:fs/promises";
 import { posix, resolve, sep } from "node:path";
+import { sha256 } from "../../agent/base/plain.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import {
   type Fields,
@@ -179,7 +179,7 @@ async function readFile(entry: Entry, maxBytes: number): Promise<Uint8Array> {
 }
 
 function contentVersion(data: Uint8Array): string {
-  return createHash("sha256").update(data).digest("hex").slice(0, 32);
+  return sha256(data).slice(0, 32);
 }
 
 /**
@@ -197,7 +197,7 @@ async function writeFile(
   const { directory, name, path } = entry;
   const oldMode = await modeOf(entry);
   const mode = oldMode ?? modeIfNew;
-  const temporary = `${reservedPrefix}-${randomBytes(8).toString("hex")}`;
+  const temporary = `${reservedPrefix}-${crypto.randomUUID()}`;
   const handle = await createFile(directory, temporary);
   try {
     await handle.writeFile(data);

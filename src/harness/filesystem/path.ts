@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { sha256 } from "../../agent/base/plain.ts";
 import { oneOf, readArgument, required, text } from "../../protocol/options.ts";
 import { fileError, quotePath } from "./file-error.ts";
 
@@ -128,7 +128,7 @@ export function namespaceDirectory({ scope, id }: Namespace): string {
   );
   if (name.length <= maxDirectoryName) return `${scope}-${name}`;
   // An encoded name never has "==", so a hash cannot collide with one.
-  return `${scope}-==${createHash("sha256").update(id).digest("hex")}`;
+  return `${scope}-==${sha256(id)}`;
 }
 
 /** Returns the names from the root of all files to the layer of a namespace. */

@@ -32,26 +32,26 @@ describe("splitFrontMatter", () => {
 
 describe("readFrontMatter", () => {
   const read = (yaml: string) => readFrontMatter(`---\n${yaml}\n---\nbody`);
-  const problemOf = (yaml: string) => (read(yaml) as { problem?: string }).problem;
+  const problemOf = async (yaml: string) => ((await read(yaml)) as { problem?: string }).problem;
 
-  it("reads plain data", () => {
+  it("reads plain data", async () => {
     const yaml = "a: x --- y\nb: {c: [1, '2', yes, null]}\nd: >\n  two\n  lines";
     const data = { a: "x --- y", b: { c: [1, "2", "yes", null] }, d: "two lines\n" };
-    expect(read(yaml)).toEqual({ data, body: "body" });
-    expect(read("")).toEqual({ data: {}, body: "body" });
-    expect(readFrontMatter("body")).toEqual({ data: undefined, body: "body" });
-    expect(readFrontMatter("---\na: 1")).toHaveProperty("problem");
+    expect(await read(yaml)).toEqual({ data, body: "body" });
+    expect(await read("")).toEqual({ data: {}, body: "body" });
+    expect(await readFrontMatter("body")).toEqual({ data: undefined, body: "body" });
+    expect(await readFrontMatter("---\na: 1")).toHaveProperty("problem");
   });
 
-  it("reads inherited property names as ordinary keys", () => {
-    const { data } = read("__proto__: {polluted: true}") as { data: object };
+  it("reads inherited property names as ordinary keys", async () => {
+    const { data } = (await read("__proto__: {polluted: true}")) as { data: object };
     expect(Object.keys(data)).toEqual(["__proto__"]);
     expect(data).not.toHaveProperty("polluted");
   });
 
-  it("reports the line of a YAML error", () => {
-    expect(problemOf("a: 1\nb: [1\nc: 2")).toMatch(/^Line 4: [^\n]*\.$/);
-    expect(problemOf("a: 1\n\tb: 2")).toMatch(/^Line 3: /);
+  it("reports the line of a YAML error", async () => {
+    expect(await problemOf("a: 1\nb: [1\nc: 2")).toMatch(/^Line 4: [^\n]*\.$/);
+    expect(await problemOf("a: 1\n\tb: 2")).toMatch(/^Line 3: /);
   });
 
   it.each([
@@ -67,22 +67,22 @@ describe("readFrontMatter", () => {
     ["a list", "- a", "must be keys with values"],
     ["a text", "a", "must be keys with values"],
     ["too much", `a: ${"x".repeat(65_536)}`, "larger than 65536 bytes"],
-  ])("refuses %s", (_, yaml, problem) => {
-    expect(problemOf(yaml)).toContain(problem);
+  ])("refuses %s", async (_, yaml, problem) => {
+    expect(await problemOf(yaml)).toContain(problem);
   });
 
-  it("refuses aliases that expand without limit, and deep nesting", () => {
+  it("refuses aliases that expand without limit, and deep nesting", async () => {
     const line = (name: string, of: string) => `${name}: &${name} [${Array(9).fill(of).join(",")}]`;
     const bomb = ["x", "*a", "*b", "*c", "*d", "*e", "*f", "*g", "*h"]
       .map((of, index) => line("abcdefghi".charAt(index), of))
       .join("\n");
-    expect(problemOf(bomb)).toContain("aliases are not followed");
-    expect(problemOf(`a: ${"[".repeat(60_000)}`)).toMatch(/^Line 2: /);
-    expect(problemOf("? ".repeat(30_000))).toMatch(/^Line 2: /);
+    expect(await problemOf(bomb)).toContain("aliases are not followed");
+    expect(await problemOf(`a: ${"[".repeat(60_000)}`)).toMatch(/^Line 2: /);
+    expect(await problemOf("? ".repeat(30_000))).toMatch(/^Line 2: /);
   });
 
-  it("reads many keys", () => {
+  it("reads many keys", async () => {
     const yaml = Array.from({ length: 2_000 }, (_, index) => `key-${index}: ${index}`).join("\n");
-    expect(read(yaml)).toMatchObject({ data: { "key-1999": 1999 } });
+    expect(await read(yaml)).toMatchObject({ data: { "key-1999": 1999 } });
   });
 });

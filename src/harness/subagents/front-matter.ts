@@ -1,4 +1,4 @@
-import { type Document, isScalar, parseDocument, visit } from "yaml";
+import type { Document } from "yaml";
 
 type Data = Readonly<Record<string, unknown>>;
 type Parts<T> = { readonly data: T | undefined; readonly body: string };
@@ -19,7 +19,7 @@ export function splitFrontMatter(text: string): Parts<string> | Problem {
 }
 
 /** Parses the front matter of a text as plain data: tags and aliases are refused. */
-export function readFrontMatter(text: string): Parts<Data> | Problem {
+export async function readFrontMatter(text: string): Promise<Parts<Data> | Problem> {
   const parts = splitFrontMatter(text);
   if ("problem" in parts) return parts;
   const { data, body } = parts;
@@ -27,12 +27,12 @@ export function readFrontMatter(text: string): Parts<Data> | Problem {
   if (Buffer.byteLength(data) > maxBytes) {
     return { problem: `The front matter is larger than ${maxBytes} bytes.` };
   }
-  const parsed = parseYaml(data);
+  const parsed = parseYaml(data, await import("yaml"));
   return "problem" in parsed ? parsed : { ...parsed, body };
 }
 
-function parseYaml(text: string): { readonly data: Data } | Problem {
-  const document = parseDocument(text, {
+function parseYaml(text: string, yaml: typeof import("yaml")): { readonly data: Data } | Problem {
+  const document = yaml.parseDocument(text, {
     schema: "core",
     resolveKnownTags: false,
     stringKeys: true,
@@ -45,7 +45,7 @@ function parseYaml(text: string): { readonly data: Data } | Problem {
     // Line 1 of the file is the fence.
     return { problem: `Line ${(error.linePos?.[0].line ?? 0) + 1}: ${message}.` };
   }
-  const problem = refusedIn(document);
+  const problem = refusedIn(document, yaml);
   if (problem !== undefined) return { problem };
   const data: unknown = document.toJS() ?? {};
   if (typeof data === "object" && !Array.isArray(data)) return { data: data as Data };
@@ -53,7 +53,10 @@ function parseYaml(text: string): { readonly data: Data } | Problem {
 }
 
 /** Refuses duplicate keys, and aliases, which could expand without limit. */
-function refusedIn(document: Document): string | undefined {
+function refusedIn(
+  document: Document,
+  { visit, isScalar }: typeof import("yaml"),
+): string | undefined {
   let problem: string | undefined;
   visit(document, {
     Alias(_, { source }) {

@@ -101,7 +101,7 @@ async function readDeclaration(files: Filesystem, entry: FileStat, options: Plac
   if (!data || data.byteLength > maxFileBytes) {
     throw unusable(`It is larger than ${maxFileBytes} bytes.`);
   }
-  const parts = readFrontMatter(exactText(data, path));
+  const parts = await readFrontMatter(exactText(data, path));
   if ("problem" in parts) throw unusable(parts.problem);
   if (parts.data === undefined) {
     throw unusable("It must start with front matter: a line that is exactly ---.");

@@ -5,14 +5,15 @@ import type { Fields } from "../shape.ts";
 import type { Check } from "./state.ts";
 import { report, show } from "./state.ts";
 
-const shapes = new Map<string, Fields>(
-  Object.entries<Fields>({
-    "task.snapshot": snapshot,
-    error: streamError,
-    ...controlFrames,
-  }),
-);
-for (const [type, fields] of Object.entries(logEvents)) shapes.set(type, { ...origin, ...fields });
+const shapes = /* @__PURE__ */ allShapes();
+
+function allShapes(): ReadonlyMap<string, Fields> {
+  const others = { "task.snapshot": snapshot, error: streamError, ...controlFrames };
+  const shapes = new Map<string, Fields>(Object.entries(others));
+  for (const [type, fields] of Object.entries(logEvents))
+    shapes.set(type, { ...origin, ...fields });
+  return shapes;
+}
 
 /** The shape of a frame apart from its numbers; a frame of an unknown type only has an origin. */
 export function shapeOf(type: string): Fields {

@@ -22,6 +22,8 @@ import {
 import { words } from "../words.ts";
 import { show } from "./state.ts";
 
+const shortText = "a string of 1 to 128 characters";
+const whole = "a whole number from 0";
 const expectations = new Map<Shape, string>([
   [isText, "a string"],
   [isName, "a string that is not empty"],
@@ -31,10 +33,12 @@ const expectations = new Map<Shape, string>([
   [isFlag, "a boolean"],
   [isTrue, "true"],
   [isJson, "an object"],
+  [isId, shortText],
+  [isBlockId, shortText],
+  [isIndex, whole],
+  [isTime, whole],
+  [isOffset, whole],
 ]);
-for (const isText of [isId, isBlockId]) expectations.set(isText, "a string of 1 to 128 characters");
-for (const isWhole of [isIndex, isTime, isOffset])
-  expectations.set(isWhole, "a whole number from 0");
 
 /** A problem of a value and its place: `.item.block_list[0].text`. */
 export interface Misfit {

@@ -1,6 +1,9 @@
-import { crc32 } from "node:zlib";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Database, Value } from "./database.ts";
+
+/** Loads the module with the first row, because it delays the start of every program. */
+const crc32: typeof import("node:zlib").crc32 = (data, value) =>
+  process.getBuiltinModule("node:zlib").crc32(data, value);
 
 /** SQLite's codes of errors that only damage causes; a constraint fails when an index contradicts its table. */
 const damageCodes = new Set([11, 19]);
