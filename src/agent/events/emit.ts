@@ -116,8 +116,8 @@ export class TaskEmitter {
 
   /** The hot path: an object literal with all keys gives every delta of a task the same hidden class. */
   textDelta(place: ItemPlace, blockIndex: number, text: string): void {
-    for (const delta of text.length > maxDelta ? piecesOf(text) : [text])
-      this.#appendText(place, blockIndex, delta);
+    if (text.length <= maxDelta) this.#appendText(place, blockIndex, text);
+    else for (const delta of piecesOf(text)) this.#appendText(place, blockIndex, delta);
   }
 
   #appendText(place: ItemPlace, blockIndex: number, delta: string): void {

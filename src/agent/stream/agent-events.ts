@@ -8,7 +8,7 @@ import type {
   StandardSchema,
   StreamOptions,
 } from "../../protocol/agent.ts";
-import type { HintAdded, LogEvent, TaskEvent } from "../../protocol/event.ts";
+import type { HintAdded, LogEvent, TaskEvent, TextDelta } from "../../protocol/event.ts";
 import type { Block, Message, Reply, ToolResultState } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
@@ -41,6 +41,14 @@ import { approvalOf } from "../tool/permission.ts";
 type ViewOptions = Pick<StreamOptions, "types" | "incremental" | "chunks">;
 type LoggedRun = Run<unknown> & { before(): Promise<readonly TaskEvent[]> };
 type TextMessage = Message & { readonly text: string };
+/** A text that grows: its chunks need only its item, so its deltas are folded together when its task changes. */
+interface GrowingText {
+  readonly task: Task;
+  readonly item: Item;
+  readonly folded: number;
+  readonly pieces: string[];
+  last: TextDelta;
+}
 
 /** The agent events of a run. Can be iterated several times; each iteration starts where the run starts. */
 export function agentEventsOf(
@@ -130,7 +138,9 @@ export class AgentEventView {
   readonly #rootTaskId: string;
   readonly #rootName: string;
   readonly #options: ViewOptions;
-  readonly #tree = new TaskTree();
+  readonly #tree = new TaskTree({ filtered: true }); // one event may stand for several deltas
+  /** By the id of the task. */
+  readonly #growing = new Map<string, GrowingText>();
   /** Where each task's current turn starts, since the tree does not keep where turns end. */
   readonly #turnStarts = new Map<string, number>();
   /** The message of each task's last finished turn. */
@@ -150,41 +160,83 @@ export class AgentEventView {
   apply(event: TaskEvent, out: AgentEvent[]): void {
     if (event.type === "error") return;
     if (event.type === "task.snapshot") {
+      this.#endGrowth(event.task_id);
       this.#tree.apply(event);
       this.#unshown.add(event.task_id);
       return;
     }
     if (this.#unshown.size > 0) this.flush(out);
-    const { output_index: at = -1 } = event as { output_index?: number };
-    const before = at < 0 ? undefined : this.#tree.task(event.task_id)?.output[at];
+    if (event.type === "task.text.delta" && this.#grow(event, out)) return;
+    this.#endGrowth(event.task_id);
+    const isEndOfItem =
+      event.type === "task.output_item.done" || event.type === "task.output_item.discarded";
+    const before = isEndOfItem
+      ? this.#tree.task(event.task_id)?.output[event.output_index]
+      : undefined;
     this.#tree.apply(event);
     const task = this.#tree.task(event.task_id);
-    if (task !== undefined) this.#derive(event, task, out, before, task.output[at]);
+    if (task === undefined) return;
+    this.#derive(event, task, out, before);
+    const item = event.type === "task.text.delta" ? task.output[event.output_index] : undefined;
+    if (event.type !== "task.text.delta" || item?.status !== "in_progress") return;
+    const { task_seq: folded } = event;
+    if (task.appliedSeq === folded)
+      this.#growing.set(event.task_id, { task, item, folded, pieces: [], last: event });
   }
 
-  #derive(event: LogEvent, task: Task, out: AgentEvent[], before?: Item, item?: Item) {
+  /** Adds a chunk of a text that grows; false if the delta does not follow the one before it. */
+  #grow(event: TextDelta, out: AgentEvent[]): boolean {
+    const text = this.#growing.get(event.task_id);
+    if (text === undefined || this.#options.incremental === false) return false;
+    const { last } = text;
+    if (
+      event.task_seq !== last.task_seq + 1 ||
+      event.output_index !== last.output_index ||
+      event.block_index !== last.block_index
+    )
+      return false;
+    text.last = event;
+    text.pieces.push(event.delta);
+    this.#addChunk(text.task, text.item, event.delta, out);
+    return true;
+  }
+
+  #endGrowth(taskId: string): void {
+    const text = this.#growing.get(taskId);
+    if (text === undefined) return;
+    this.#growing.delete(taskId);
+    const { last, pieces, folded: prev_task_seq } = text;
+    if (pieces.length > 0) this.#tree.apply({ ...last, delta: pieces.join(""), prev_task_seq });
+  }
+
+  /** `before`: the item that the event ends. */
+  #derive(event: LogEvent, task: Task, out: AgentEvent[], before: Item | undefined) {
     switch (event.type) {
       case "task.text.delta":
       case "task.reasoning_summary_text.delta":
       case "task.reasoning_text.delta":
-        return this.#addChunk(task, item, event.delta, out);
+        return this.#addChunk(task, task.output[event.output_index], event.delta, out);
       case "task.output_item.added":
-        return this.#addCall(task, item, false, out);
+        return this.#addCall(task, task.output[event.output_index], false, out);
       case "task.tool_call_arguments.done":
-        return this.#addCall(task, item, true, out);
-      case "task.output_item.done":
+        return this.#addCall(task, task.output[event.output_index], true, out);
+      case "task.output_item.done": {
+        const item = task.output[event.output_index];
         if (item?.type === "tool_result") this.#addToolResult(task, item, out);
         // The end of the arguments, if it was sent, has completed the call.
         else if (!hasArguments(before)) this.#addCall(task, item, true, out);
         return;
+      }
       case "task.output_item.discarded":
         return this.#retract(task, before, out);
-      case "task.tool_result.progress":
+      case "task.tool_result.progress": {
+        const item = task.output[event.output_index];
         if (item?.type !== "tool_result" || item.progress === undefined) return;
         return this.#push(out, task, {
           ...{ type: "progress", last: false, progress: item.progress },
           ...this.#resultFields(task, item, [], "success", ""),
         });
+      }
       case "task.usage":
         return this.#endTurn(task, task.output.length, out);
       case "task.hint.added":
@@ -277,10 +329,11 @@ export class AgentEventView {
     if (item.type === "tool_call") return { ...this.#callFields(task, item), last: false };
     if (!isOfTurn(item)) return undefined;
     const isThinking = item.type === "reasoning";
-    const [text, thinking] = isThinking ? ["", said] : [said, ""];
-    const block = { type: isThinking ? "thinking" : "text", text: said } as const;
-    const message = this.#message(task, item.message_id ?? item.id, [block], text);
-    return { type: turnType([item]), last: false, text, thinking, message };
+    const text = isThinking ? "" : said;
+    const content = [{ type: isThinking ? "thinking" : "text", text: said } as const];
+    const message = this.#message(task, item.message_id ?? item.id, content, text);
+    const thinking = isThinking ? said : "";
+    return { type: turnType(item), last: false, text, thinking, message };
   }
 
   /** Without chunks, a call is shown when its turn ends, so that it is never retracted. */
@@ -368,7 +421,8 @@ export class AgentEventView {
     const text = textOf(content);
     const thoughts = content.flatMap((block) => (block.type === "thinking" ? [block.text] : []));
     const message = this.#message(task, first?.message_id ?? first?.id ?? task.id, content, text);
-    return { type: turnType(items), last, text, thinking: thoughts.join(""), message };
+    const type = turnType(items.find((item) => turnType(item) === "summary"));
+    return { type, last, text, thinking: thoughts.join(""), message };
   }
 
   #turnItems(task: Task, end: number): readonly TurnItem[] {
@@ -440,7 +494,9 @@ export class AgentEventView {
     const { types, chunks } = this.#options;
     if (event === undefined || (chunks === false && !event.last)) return;
     if (types !== undefined && !types.includes(event.type)) return;
-    out.push(task?.source === undefined ? event : { ...event, source: task.source as Source });
+    // Every event is a new object; a copy of it would double what a chunk costs.
+    if (task?.source !== undefined) (event as { source?: Source }).source = task.source as Source;
+    out.push(event);
   }
 }
 
@@ -452,9 +508,8 @@ function replyOf({ metadata }: Task): TextMessage | undefined {
   return message && { ...message, text: textOf(message.content) };
 }
 
-function turnType(items: readonly TurnItem[]): "reasoning" | "summary" {
-  const isSummary = items.some((item) => item.type === "message" && item.purpose === "summary");
-  return isSummary ? "summary" : "reasoning";
+function turnType(item: TurnItem | undefined): "reasoning" | "summary" {
+  return item?.type === "message" && item.purpose === "summary" ? "summary" : "reasoning";
 }
 
 function isOpen(item: Item): boolean {
