@@ -88,19 +88,16 @@ export class TurnEmitter implements TurnSink {
   delta(key: number, text: string): void {
     const part = this.#parts.get(key);
     if (part === undefined || text === "") return;
-    if (part.parser !== undefined) {
-      if (part.parser.takePlain(text)) this.#emitPlain(part, text);
-      else this.#emitText(part, part.parser.push(text));
-      return;
+    const { parser } = part;
+    const isPlain = parser?.takePlain(text) ?? (part.heldHalf === "" && halfAtEnd(text) === 0);
+    if (isPlain) this.#emitDelta(part, text);
+    else if (parser !== undefined) this.#emitText(part, parser.push(text));
+    else {
+      const whole = part.heldHalf + text;
+      const cut = whole.length - halfAtEnd(whole);
+      part.heldHalf = whole.slice(cut);
+      this.#emitDelta(part, whole.slice(0, cut));
     }
-    if (part.heldHalf === "" && halfAtEnd(text) === 0) {
-      this.#emitDelta(part, text);
-      return;
-    }
-    const whole = part.heldHalf + text;
-    const cut = whole.length - halfAtEnd(whole);
-    part.heldHalf = whole.slice(cut);
-    this.#emitDelta(part, whole.slice(0, cut));
   }
 
   /** Closes a part, and its item if another item has opened since. */
@@ -207,12 +204,13 @@ export class TurnEmitter implements TurnSink {
   #emitDelta(part: OpenPart, delta: string): void {
     if (delta === "") return;
     const { item, index } = part;
+    const { emitter, rawReasoning, onChunk } = this.#options;
     if (item.kind === "message") {
-      this.#emitPlain(part, delta);
+      emitter.textDelta(item.place, index, delta);
+      onChunk?.({ type: "text", text: delta });
       return;
     }
     const at = placeOf(item);
-    const { emitter, rawReasoning, onChunk } = this.#options;
     if (item.kind === "tool_call") {
       emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta });
       return;
@@ -226,15 +224,9 @@ export class TurnEmitter implements TurnSink {
     }
   }
 
-  #emitPlain({ item, index }: OpenPart, text: string): void {
-    const { emitter, onChunk } = this.#options;
-    emitter.textDelta(item.place, index, text);
-    onChunk?.({ type: "text", text });
-  }
-
   #emitText(part: OpenPart, parsed: { text: string; annotations: readonly Annotation[] }): void {
     const { emitter } = this.#options;
-    if (parsed.text !== "") this.#emitPlain(part, parsed.text);
+    this.#emitDelta(part, parsed.text);
     for (const annotation of parsed.annotations) {
       const at = { ...placeOf(part.item), block_index: part.index };
       const annotation_index = part.annotations.push(annotation) - 1;

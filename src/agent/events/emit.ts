@@ -115,13 +115,10 @@ export class TaskEmitter {
   }
 
   /** The hot path: an object literal with all keys gives every delta of a task the same hidden class. */
-  textDelta(place: ItemPlace, blockIndex: number, text: string): void {
-    if (text.length <= maxDelta) this.#appendText(place, blockIndex, text);
-    else for (const delta of piecesOf(text)) this.#appendText(place, blockIndex, delta);
-  }
-
-  #appendText(place: ItemPlace, blockIndex: number, delta: string): void {
-    if (this.#source === undefined) {
+  textDelta(place: ItemPlace, blockIndex: number, delta: string): void {
+    if (delta.length > maxDelta) {
+      for (const piece of piecesOf(delta)) this.textDelta(place, blockIndex, piece);
+    } else if (this.#source === undefined) {
       this.#log.append({
         type: "task.text.delta",
         task_id: this.taskId,

@@ -368,6 +368,37 @@ describe("snapshots in a stream", () => {
     expect(shortOf(open, turnEnd)).toEqual([...finished, "- reasoning b", "- reasoning. b"]);
   });
 
+  it("continue in texts that grow at the same time, whose whole messages contain every delta", () => {
+    const numbers = new Map<string, number>();
+    let sequence_number = 10;
+    const log = (task_id: string) => {
+      const task_seq = (numbers.get(task_id) ?? 9) + 1;
+      numbers.set(task_id, task_seq);
+      const source = task_id !== "t" && { source: { agentId: task_id, depth: 1, path: task_id } };
+      return { task_id, task_seq, sequence_number: sequence_number++, created_at: 0, ...source };
+    };
+    const add = (task: string, delta: string, block_index: number): LogEvent => {
+      const place = { item_id: "m", output_index: 0, block_index };
+      return { type: "task.text.delta", ...log(task), ...place, delta };
+    };
+    const usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+    const end = (task: string): LogEvent => {
+      return { type: "task.usage", ...log(task), cumulative: true, usage };
+    };
+    const open = ["t", "c"].map((task) => snapshot(task, [message("m", "in_progress")]));
+    const deltas = [
+      ...[add("t", "a", 1), add("c", "x", 1), add("t", "b", 1), add("c", "y", 1), add("t", "c", 1)],
+      ...[add("t", "1", 2), add("t", "d", 1), add("t", "2", 2), add("t", "3", 2)],
+    ];
+    const repeated = [deltas[4] as LogEvent];
+    expect(shortOf(...open, ...deltas, ...repeated, end("t"), end("c"))).toEqual([
+      ...["- reasoning m", "c reasoning m"],
+      ...["- reasoning a", "c reasoning x", "- reasoning b", "c reasoning y", "- reasoning c"],
+      ...["- reasoning 1", "- reasoning d", "- reasoning 2", "- reasoning 3", "- reasoning c"],
+      ...["- reasoning. mabcd123", "c reasoning. mxy"],
+    ]);
+  });
+
   it("add the message of each turn with its calls", () => {
     const output = [message("a", "completed"), call("c"), result("c", "completed")];
     const [, , turn, toolResult] = eventsOf(snapshot("t", output));
