@@ -1,6 +1,7 @@
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
+import type { StandardSchema } from "../../protocol/agent.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { readArgument, readOptions, required } from "../../protocol/options.ts";
@@ -196,10 +197,11 @@ function fileTool<T>(
 ): (filesystem: Filesystem, scope: IsolationScope) => Tool {
   const { name, description, properties, required = [], writes = false } = options;
   const schema = { type: "object", properties, required, additionalProperties: false } as const;
-  const input = jsonSchema<T>(schema);
+  let input: StandardSchema<T> | undefined;
   // A write is not repeated after a crash, and runs alone in its batch.
   const policy = { idempotent: !writes, exclusive: writes };
   return (filesystem, scope) => {
+    input ??= jsonSchema<T>(schema);
     const filesOf = ({ userId, sessionId, agent: { agentId } }: ToolContext) => {
       const namespace = namespaceOf(scope, { userId, sessionId, agentId });
       return namespace ? filesystem.within(namespace) : filesystem;
