@@ -1,17 +1,6 @@
-export type {
-  FileContent,
-  FileLimits,
-  FileStat,
-  Filesystem,
-  GlobResult,
-  GrepMatch,
-  GrepQuery,
-  GrepResult,
-  Listing,
-  WrittenFile,
-} from "./filesystem/filesystem.ts";
+export type { Filesystem } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
-export { type IsolationScope, namespaceOf } from "./filesystem/path.ts";
+export type { IsolationScope } from "./filesystem/path.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent } from "./harness-agent.ts";

@@ -55,11 +55,10 @@ function isInstance(value: object): boolean {
   return prototype !== null && prototype !== Object.prototype;
 }
 /** An array. */
-export const list: Field = {
-  fits: (value) => Array.isArray(value),
-  expected: "an array",
-  entry: anything,
-};
+export const list: Field = { fits: isArray, expected: "an array", entry: anything };
+function isArray(value: unknown): boolean {
+  return Array.isArray(value);
+}
 /** A finite number that passes a test. */
 /* @__NO_SIDE_EFFECTS__ */ export function number(
   expected: string,
@@ -89,9 +88,7 @@ export const duration = number(
 }
 
 /** One of some strings. */
-/* @__NO_SIDE_EFFECTS__ */ export function oneOf<Word extends string>(
-  ...words: readonly Word[]
-): Field {
+export function oneOf<Word extends string>(...words: readonly Word[]): Field {
   const expected = words.map((word) => JSON.stringify(word)).join(" or ");
   return { fits: (value) => words.includes(value as Word), expected };
 }
@@ -104,26 +101,22 @@ export const duration = number(
 }
 
 /** An array whose entries all fit a rule. */
-/* @__NO_SIDE_EFFECTS__ */ export function listOf(entry: Field): Field {
+export function listOf(entry: Field): Field {
   return { ...list, entry };
 }
 
 /** An object whose values all fit a rule, under any names. */
-/* @__NO_SIDE_EFFECTS__ */ export function recordOf(entry: Field): Field {
+export function recordOf(entry: Field): Field {
   return { ...record, entry };
 }
 
 /** Options inside an option. */
-/* @__NO_SIDE_EFFECTS__ */ export function options(fields: Shape): Field {
+export function options(fields: Shape): Field {
   return { ...record, fields };
 }
 
 /** The same rule, or other values, which are passed on as they are. */
-/* @__NO_SIDE_EFFECTS__ */ export function or(
-  field: Field,
-  expected: string,
-  also: (value: unknown) => boolean,
-): Field {
+export function or(field: Field, expected: string, also: (value: unknown) => boolean): Field {
   const isOther = (value: unknown) => field.also?.(value) || also(value);
   return { ...field, expected: `${field.expected}, or ${expected}`, also: isOther };
 }

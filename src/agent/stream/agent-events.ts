@@ -168,33 +168,25 @@ export class AgentEventView {
     if (this.#unshown.size > 0) this.flush(out);
     if (event.type === "task.text.delta" && this.#grow(event, out)) return;
     this.#endGrowth(event.task_id);
-    const isEndOfItem =
-      event.type === "task.output_item.done" || event.type === "task.output_item.discarded";
-    const before = isEndOfItem
-      ? this.#tree.task(event.task_id)?.output[event.output_index]
-      : undefined;
+    const { output_index: at = -1 } = event as { output_index?: number };
+    const before = at < 0 ? undefined : this.#tree.task(event.task_id)?.output[at];
     this.#tree.apply(event);
     const task = this.#tree.task(event.task_id);
     if (task === undefined) return;
-    this.#derive(event, task, out, before);
-    const item = event.type === "task.text.delta" ? task.output[event.output_index] : undefined;
-    if (event.type !== "task.text.delta" || item?.status !== "in_progress") return;
-    const { task_seq: folded } = event;
-    if (task.appliedSeq === folded)
-      this.#growing.set(event.task_id, { task, item, folded, pieces: [], last: event });
+    const item = task.output[at];
+    this.#derive(event, task, out, before, item);
+    if (event.type !== "task.text.delta" || task.appliedSeq !== event.task_seq) return;
+    const growing = item && { task, item, folded: event.task_seq, pieces: [], last: event };
+    if (growing && isOpen(item)) this.#growing.set(event.task_id, growing);
   }
 
   /** Adds a chunk of a text that grows; false if the delta does not follow the one before it. */
   #grow(event: TextDelta, out: AgentEvent[]): boolean {
     const text = this.#growing.get(event.task_id);
     if (text === undefined || this.#options.incremental === false) return false;
-    const { last } = text;
-    if (
-      event.task_seq !== last.task_seq + 1 ||
-      event.output_index !== last.output_index ||
-      event.block_index !== last.block_index
-    )
-      return false;
+    const { task_seq, output_index, block_index } = text.last;
+    const isSamePart = event.output_index === output_index && event.block_index === block_index;
+    if (!isSamePart || event.task_seq !== task_seq + 1) return false;
     text.last = event;
     text.pieces.push(event.delta);
     this.#addChunk(text.task, text.item, event.delta, out);
@@ -209,34 +201,29 @@ export class AgentEventView {
     if (pieces.length > 0) this.#tree.apply({ ...last, delta: pieces.join(""), prev_task_seq });
   }
 
-  /** `before`: the item that the event ends. */
-  #derive(event: LogEvent, task: Task, out: AgentEvent[], before: Item | undefined) {
+  #derive(event: LogEvent, task: Task, out: AgentEvent[], before?: Item, item?: Item) {
     switch (event.type) {
       case "task.text.delta":
       case "task.reasoning_summary_text.delta":
       case "task.reasoning_text.delta":
-        return this.#addChunk(task, task.output[event.output_index], event.delta, out);
+        return this.#addChunk(task, item, event.delta, out);
       case "task.output_item.added":
-        return this.#addCall(task, task.output[event.output_index], false, out);
+        return this.#addCall(task, item, false, out);
       case "task.tool_call_arguments.done":
-        return this.#addCall(task, task.output[event.output_index], true, out);
-      case "task.output_item.done": {
-        const item = task.output[event.output_index];
+        return this.#addCall(task, item, true, out);
+      case "task.output_item.done":
         if (item?.type === "tool_result") this.#addToolResult(task, item, out);
         // The end of the arguments, if it was sent, has completed the call.
         else if (!hasArguments(before)) this.#addCall(task, item, true, out);
         return;
-      }
       case "task.output_item.discarded":
         return this.#retract(task, before, out);
-      case "task.tool_result.progress": {
-        const item = task.output[event.output_index];
+      case "task.tool_result.progress":
         if (item?.type !== "tool_result" || item.progress === undefined) return;
         return this.#push(out, task, {
           ...{ type: "progress", last: false, progress: item.progress },
           ...this.#resultFields(task, item, [], "success", ""),
         });
-      }
       case "task.usage":
         return this.#endTurn(task, task.output.length, out);
       case "task.hint.added":

@@ -14,108 +14,101 @@ const maxListed = 100;
 
 const execution = { timeoutMs: null, maxAttempts: 1 };
 
-let tools: readonly Tool[] | undefined;
-
-/** The tools that read, await, cancel and list the tasks of children; created for the first agent that has them. */
+/** Creates the tools that read, await, cancel and list the tasks of children. */
 export function taskTools(): readonly Tool[] {
-  tools ??= [taskOutput(), taskWait(), taskCancel(), taskList()];
-  return tools;
+  return [taskOutput, taskWait, taskCancel, taskList];
 }
 
 const taskIdProperty = { type: "string", description: "The task_id that agent_spawn returned." };
 
-const taskOutput = () =>
-  tool({
-    name: "task_output",
-    description:
-      "Reads the result of a background task. By default it waits until the task ends or needs an answer.",
-    input: jsonSchema<{ task_id: string; block?: boolean; timeout?: number }>({
-      type: "object",
-      properties: {
-        task_id: taskIdProperty,
-        block: { type: "boolean", description: "Whether to wait; defaults to true." },
-        timeout: {
-          type: "integer",
-          minimum: 0,
-          maximum: maxWaitMs,
-          description: "How many milliseconds to wait; defaults to 30000.",
-        },
+const taskOutput = tool({
+  name: "task_output",
+  description:
+    "Reads the result of a background task. By default it waits until the task ends or needs an answer.",
+  input: jsonSchema<{ task_id: string; block?: boolean; timeout?: number }>({
+    type: "object",
+    properties: {
+      task_id: taskIdProperty,
+      block: { type: "boolean", description: "Whether to wait; defaults to true." },
+      timeout: {
+        type: "integer",
+        minimum: 0,
+        maximum: maxWaitMs,
+        description: "How many milliseconds to wait; defaults to 30000.",
       },
-      required: ["task_id"],
-      additionalProperties: false,
-    }),
-    idempotent: true,
-    execution,
-    async execute({ task_id, block = true, timeout = 30_000 }, context) {
-      const task = taskBehind(context);
-      await ownTask(task, task_id);
-      if (block) await waitFor(task, [task_id], timeout, context);
-      return { content: await report(task, await ownTask(task, task_id), context) };
     },
-  });
+    required: ["task_id"],
+    additionalProperties: false,
+  }),
+  idempotent: true,
+  execution,
+  async execute({ task_id, block = true, timeout = 30_000 }, context) {
+    const task = taskBehind(context);
+    await ownTask(task, task_id);
+    if (block) await waitFor(task, [task_id], timeout, context);
+    return { content: await report(task, await ownTask(task, task_id), context) };
+  },
+});
 
-const taskWait = () =>
-  tool({
-    name: "task_wait",
-    description: "Waits until background tasks end or need an answer, and returns their results.",
-    input: jsonSchema<{ task_ids?: readonly string[]; timeout_seconds?: number }>({
-      type: "object",
-      properties: {
-        task_ids: {
-          type: "array",
-          items: { type: "string" },
-          description:
-            "The tasks; defaults to all that have not ended or whose result you have not seen.",
-        },
-        timeout_seconds: {
-          type: "integer",
-          minimum: 0,
-          maximum: maxWaitMs / 1_000,
-          description: "How many seconds to wait; defaults to 60.",
-        },
+const taskWait = tool({
+  name: "task_wait",
+  description: "Waits until background tasks end or need an answer, and returns their results.",
+  input: jsonSchema<{ task_ids?: readonly string[]; timeout_seconds?: number }>({
+    type: "object",
+    properties: {
+      task_ids: {
+        type: "array",
+        items: { type: "string" },
+        description:
+          "The tasks; defaults to all that have not ended or whose result you have not seen.",
       },
-      additionalProperties: false,
-    }),
-    idempotent: true,
-    execution,
-    async execute({ task_ids, timeout_seconds = 60 }, context) {
-      const task = taskBehind(context);
-      const ids = task_ids ?? (await undelivered(task));
-      if (ids.length === 0) return "There is no task to wait for.";
-      for (const id of ids) await ownTask(task, id);
-      await waitFor(task, ids, timeout_seconds * 1_000, context);
-      const content: Block[] = [];
-      for (const id of new Set(ids)) {
-        const shown = await report(task, await ownTask(task, id), context);
-        if (content.length > 0) content.push({ type: "text", text: "\n" });
-        content.push(...shown);
-      }
-      return { content };
+      timeout_seconds: {
+        type: "integer",
+        minimum: 0,
+        maximum: maxWaitMs / 1_000,
+        description: "How many seconds to wait; defaults to 60.",
+      },
     },
-  });
+    additionalProperties: false,
+  }),
+  idempotent: true,
+  execution,
+  async execute({ task_ids, timeout_seconds = 60 }, context) {
+    const task = taskBehind(context);
+    const ids = task_ids ?? (await undelivered(task));
+    if (ids.length === 0) return "There is no task to wait for.";
+    for (const id of ids) await ownTask(task, id);
+    await waitFor(task, ids, timeout_seconds * 1_000, context);
+    const content: Block[] = [];
+    for (const id of new Set(ids)) {
+      const shown = await report(task, await ownTask(task, id), context);
+      if (content.length > 0) content.push({ type: "text", text: "\n" });
+      content.push(...shown);
+    }
+    return { content };
+  },
+});
 
-const taskCancel = () =>
-  tool({
-    name: "task_cancel",
-    description: "Stops a background task and all tasks that it has started.",
-    input: jsonSchema<{ task_id: string }>({
-      type: "object",
-      properties: { task_id: taskIdProperty },
-      required: ["task_id"],
-      additionalProperties: false,
-    }),
-    idempotent: true,
-    execution,
-    async execute({ task_id }, context) {
-      const task = taskBehind(context);
-      const { status } = await ownTask(task, task_id);
-      if (isTerminal(status))
-        return `task_id: ${task_id}\nstatus: ${status}\nIt had already ended.`;
-      await task.conversation.cancelTask(task_id, "Cancelled by the agent that started it.");
-      const now = await ownTask(task, task_id);
-      return `task_id: ${task_id}\nstatus: ${now.status}`;
-    },
-  });
+const taskCancel = tool({
+  name: "task_cancel",
+  description: "Stops a background task and all tasks that it has started.",
+  input: jsonSchema<{ task_id: string }>({
+    type: "object",
+    properties: { task_id: taskIdProperty },
+    required: ["task_id"],
+    additionalProperties: false,
+  }),
+  idempotent: true,
+  execution,
+  async execute({ task_id }, context) {
+    const task = taskBehind(context);
+    const { status } = await ownTask(task, task_id);
+    if (isTerminal(status)) return `task_id: ${task_id}\nstatus: ${status}\nIt had already ended.`;
+    await task.conversation.cancelTask(task_id, "Cancelled by the agent that started it.");
+    const now = await ownTask(task, task_id);
+    return `task_id: ${task_id}\nstatus: ${now.status}`;
+  },
+});
 
 const filters = {
   running: ["queued", "in_progress"],
@@ -127,36 +120,35 @@ const filters = {
   all: undefined,
 } as const satisfies Record<string, readonly TaskStatus[] | undefined>;
 
-const taskList = () =>
-  tool({
-    name: "task_list",
-    description: "Lists the tasks of the subagents that you have started.",
-    input: jsonSchema<{ status_filter?: keyof typeof filters }>({
-      type: "object",
-      properties: {
-        status_filter: {
-          type: "string",
-          enum: Object.keys(filters),
-          description:
-            "Only tasks with this status; running means queued or in progress. Defaults to all.",
-        },
+const taskList = tool({
+  name: "task_list",
+  description: "Lists the tasks of the subagents that you have started.",
+  input: jsonSchema<{ status_filter?: keyof typeof filters }>({
+    type: "object",
+    properties: {
+      status_filter: {
+        type: "string",
+        enum: Object.keys(filters),
+        description:
+          "Only tasks with this status; running means queued or in progress. Defaults to all.",
       },
-      additionalProperties: false,
-    }),
-    execution,
-    async execute({ status_filter = "all" }, context) {
-      const { conversation, ref } = taskBehind(context);
-      const status: readonly TaskStatus[] | undefined = filters[status_filter];
-      const records = await conversation.store.tasks({
-        parentSessionId: ref.sessionId,
-        ...(status && { status }),
-      });
-      if (records.length === 0) return "There are no such tasks.";
-      const shown = records.slice(-maxListed).map((record) => `- ${lineOf(record)}`);
-      const more = records.length - shown.length;
-      return [...(more > 0 ? [`(${more} older ones are not shown)`] : []), ...shown].join("\n");
     },
-  });
+    additionalProperties: false,
+  }),
+  execution,
+  async execute({ status_filter = "all" }, context) {
+    const { conversation, ref } = taskBehind(context);
+    const status: readonly TaskStatus[] | undefined = filters[status_filter];
+    const records = await conversation.store.tasks({
+      parentSessionId: ref.sessionId,
+      ...(status && { status }),
+    });
+    if (records.length === 0) return "There are no such tasks.";
+    const shown = records.slice(-maxListed).map((record) => `- ${lineOf(record)}`);
+    const more = records.length - shown.length;
+    return [...(more > 0 ? [`(${more} older ones are not shown)`] : []), ...shown].join("\n");
+  },
+});
 
 function lineOf({ taskId, agentId, label, status, mode }: TaskRecord): string {
   const named = label === undefined ? agentId : `${agentId} "${label}"`;
