@@ -14,7 +14,10 @@ export const defaultContextFiles: readonly string[] = [
   "knowledge/KNOWLEDGE.md",
 ];
 
-type Found = { readonly head: string; readonly length: number } | { readonly problem: string };
+type Found =
+  | { readonly head: string; readonly length: number }
+  | { readonly problem: string }
+  | undefined;
 
 /** Adds the current content of the context files to the system prompt of every model call. */
 export function contextFiles(
@@ -29,14 +32,12 @@ export function contextFiles(
     return { head: text.slice(0, maxTokens * 4), length: text.length }; // no more can fit
   });
 
-  async function addTo(context: HookContext, call: ModelCall): Promise<void> {
-    const view = workspace.viewFor(context);
-    const dated = datedPaths(paths, clock.now());
-    const files = await Promise.all(
-      dated.map((path) =>
-        cache.get(view, path).catch((error: unknown) => ({ problem: reasonOf(error) })),
-      ),
-    );
+  let today: { readonly day: number; readonly paths: readonly string[] } | undefined;
+  let shown: { readonly files: readonly Found[]; readonly sections: readonly string[] } | undefined;
+
+  /** Formats the files only when one of them has changed. */
+  function sectionsOf(dated: readonly string[], files: readonly Found[]): readonly string[] {
+    if (shown?.files.every((file, index) => file === files[index])) return shown.sections;
     const sections: string[] = [];
     let room = maxTokens - estimateTokens(workspaceIntroduction);
     for (const [index, path] of dated.entries()) {
@@ -45,6 +46,21 @@ export function contextFiles(
       sections.push(section);
       room -= estimateTokens(section);
     }
+    shown = { files, sections };
+    return sections;
+  }
+
+  async function addTo(context: HookContext, call: ModelCall): Promise<void> {
+    const view = workspace.viewFor(context);
+    const day = Math.floor(clock.now() / dayMs);
+    if (today?.day !== day) today = { day, paths: datedPaths(paths, day) };
+    const dated = today.paths;
+    const files = await Promise.all(
+      dated.map((path) =>
+        cache.get(view, path).catch((error: unknown) => ({ problem: reasonOf(error) })),
+      ),
+    );
+    const sections = sectionsOf(dated, files);
     if (sections.length === 0) return;
     const system = [call.systemPrompt, workspaceIntroduction, ...sections].filter(
       (text) => text !== "",
@@ -54,7 +70,7 @@ export function contextFiles(
   return { name: "workspace-context", priority: 900, preReasoning: addTo, preSummary: addTo };
 }
 
-function sectionOf(path: string, found: Found | undefined, room: number): string | undefined {
+function sectionOf(path: string, found: Found, room: number): string | undefined {
   if (found === undefined) return undefined;
   if ("problem" in found) return notes.unreadable(path, found.problem);
   const { head, length } = found;
@@ -74,10 +90,11 @@ function wholeLines(text: string): string {
 
 const dayMs = 86_400_000;
 
-function datedPaths(paths: readonly string[], now: number): readonly string[] {
-  const dayOf = (time: number) => new Date(time).toISOString().slice(0, "2030-12-31".length);
+/** `day` counts from the epoch. */
+function datedPaths(paths: readonly string[], day: number): readonly string[] {
+  const nameOf = (day: number) => new Date(day * dayMs).toISOString().slice(0, "2030-12-31".length);
   return paths.map((path) =>
-    path.replaceAll("{today}", dayOf(now)).replaceAll("{yesterday}", dayOf(now - dayMs)),
+    path.replaceAll("{today}", nameOf(day)).replaceAll("{yesterday}", nameOf(day - 1)),
   );
 }
 

@@ -137,7 +137,7 @@ export function mcpServers(
         void connect(name, server, serverOptions);
       }
     }
-    await untilAborted(Promise.all(pending), signal);
+    if (pending.length > 0) await untilAborted(Promise.all(pending), signal);
   }
 
   return {

@@ -46,12 +46,23 @@ Delegate work that is self-contained and large, work that would fill this conver
 ## Subagents
 `;
 
+/** An agent that a model can delegate to. */
+type OfferedAgent = { readonly name: string; readonly description: string };
+const rulesOf = new WeakMap<readonly OfferedAgent[], string>();
+
+/** The rules with the list of agents; kept, because the same list is in every model call. */
+function rulesWith(agents: readonly OfferedAgent[]): string {
+  const lines = () => agents.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
+  const rules = rulesOf.get(agents) ?? [delegationRules, ...lines()].join("\n");
+  rulesOf.set(agents, rules);
+  return rules;
+}
+
 /** Explains delegation and lists the subagents and open tasks, for the system prompt of each model call. */
 export function delegationPrompt(state: {
-  readonly agents: readonly { readonly name: string; readonly description: string }[];
+  readonly agents: readonly OfferedAgent[];
   readonly tasks: readonly OpenTask[];
 }): string {
-  const agents = state.agents.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
   const tasks = state.tasks.slice(0, maxTasks).map(({ taskId, agentId, label, status }) => {
     const name = label === undefined ? "" : ` ${JSON.stringify(oneLine(label, maxLabel))}`;
     return `- ${taskId}: ${agentId}${name}, ${status}`;
@@ -60,8 +71,7 @@ export function delegationPrompt(state: {
   const heading =
     "\n## Tasks\n\nTasks of this session that are not finished, or whose result you have not seen:";
   return [
-    delegationRules,
-    ...agents,
+    rulesWith(state.agents),
     ...(tasks.length > 0 ? [heading, ...tasks] : []),
     ...(more > 0 ? [`- and ${more} more: call task_list`] : []),
   ].join("\n");

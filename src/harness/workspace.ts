@@ -47,11 +47,33 @@ export function isSettled({ modifiedAt }: FileStat, now: number): boolean {
   return modifiedAt > 0 && now - modifiedAt > freshMs;
 }
 
+/** Returns a cheap check that is true until one of the paths changes; undefined if the files cannot be tracked. */
+export function trackPaths(
+  files: Filesystem,
+  paths: readonly string[],
+): (() => boolean) | undefined {
+  const tracked = paths.flatMap((path) => files.track?.(path) ?? []);
+  if (tracked.length < paths.length) return undefined;
+  const stamps = tracked.map((stamp) => stamp());
+  return () => tracked.every((stamp, index) => stamp() === stamps[index]);
+}
+
+function isEqual(a: FileStat, b: FileStat): boolean {
+  return a.size === b.size && a.modifiedAt === b.modifiedAt;
+}
+
+interface CachedFile<T> {
+  readonly stat: FileStat | undefined;
+  readonly isCurrent: (() => boolean) | undefined;
+  /** Undefined when the file does not exist. */
+  readonly value: T | undefined;
+}
+
 /** Caches parsed files and reads them again when they change. */
 export class FileCache<T> {
   readonly #clock: Clock;
   readonly #parse: (content: FileContent) => T | Promise<T>;
-  readonly #entries = new Map<string, { readonly stat: FileStat; readonly value: T }>();
+  readonly #entries = new Map<string, CachedFile<T>>();
 
   constructor(clock: Clock, parse: (content: FileContent) => T | Promise<T>) {
     this.#clock = clock;
@@ -62,15 +84,14 @@ export class FileCache<T> {
   async get({ key, files }: FileView, path: string): Promise<T | undefined> {
     const id = `${key}/${path}`;
     const cached = this.#entries.get(id);
+    if (cached?.isCurrent?.()) return cached.value;
+    const isCurrent = trackPaths(files, [path]); // before the file is read, which may change it again
     const stat = await files.stat(path);
-    if (stat && cached?.stat.size === stat.size && cached.stat.modifiedAt === stat.modifiedAt) {
-      return cached.value;
-    }
+    if (!isCurrent && stat && cached?.stat && isEqual(cached.stat, stat)) return cached.value;
     this.#entries.delete(id);
-    if (!stat) return undefined;
-    const value = await this.#read(files, path);
-    if (value !== undefined && isSettled(stat, this.#clock.now())) {
-      this.#entries.set(id, { stat, value });
+    const value = stat && (await this.#read(files, path));
+    if (stat ? isSettled(stat, this.#clock.now()) : isCurrent) {
+      this.#entries.set(id, { stat, isCurrent, value });
       const [oldest] = this.#entries.keys();
       if (this.#entries.size > maxEntries && oldest !== undefined) this.#entries.delete(oldest);
     }

@@ -34,6 +34,11 @@ export interface Filesystem {
   normalize(path: string): string;
   /** Resolves to undefined when the path does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
+  /**
+   * Returns a synchronous function whose value changes when the file or directory at the path changes, appears or
+   * disappears. Absent if the storage cannot tell at once.
+   */
+  track?(path: string): () => string;
   read(path: string): Promise<FileContent>;
   /** Creates or atomically replaces a file, with missing directories; durable when it resolves. */
   write(path: string, data: string | Uint8Array, options?: OnVersion): Promise<WrittenFile>;
@@ -154,6 +159,8 @@ export interface Volume {
   /** Absolute paths that callers may use for a place; absent: none. */
   absolute?(names: readonly string[]): readonly string[];
   stat(place: Place): Promise<FileStat | undefined>;
+  /** See `Filesystem.track`; the value is "" while the place does not exist. */
+  track?(place: Place): () => string;
   read(place: Place): Promise<FileContent>;
   /** Creates or replaces a file; a new one gets the permissions of `like`. */
   write(
@@ -239,6 +246,7 @@ export function volumeFilesystem(
 ): Filesystem {
   const limits = { ...fileLimits, ...options.limits };
   const volume = namespace ? layeredVolume(wholeVolume, layerOf(namespace)) : wholeVolume;
+  const { track } = volume;
   const view = viewOf(options.readOnly, below, volume.absolute?.(below));
 
   async function findStart(path: string): Promise<{ place: Place; isFile: boolean }> {
@@ -324,6 +332,7 @@ export function volumeFilesystem(
     },
     normalize: (path) => resolvePath(path, view).path,
     stat: async (path) => volume.stat(resolvePath(path, view)),
+    ...(track && { track: (path: string) => track(resolvePath(path, view)) }),
     read: async (path) => volume.read(fileOnly(resolvePath(path, view))),
     async write(path, data, options = {}) {
       const condition = readOptions("write()", options, versionFields);

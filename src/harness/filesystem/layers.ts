@@ -53,6 +53,26 @@ export function layeredVolume(volume: Volume, layer: readonly string[]): Volume 
     return false;
   }
 
+  /** Tracks all places that `look` visits, and the common one. */
+  function trackWith(track: (place: Place) => () => string, place: Place): () => string {
+    const names = [...place.base, ...place.names];
+    const steps = names.map((_, index) => {
+      const at = { ...place, base: layer, names: names.slice(0, index + 1) };
+      return { entry: track(at), whiteout: track(whiteoutOf(at)) };
+    });
+    const common = track(place);
+    return () => {
+      const stamps = [common()];
+      for (const { entry, whiteout } of steps) {
+        const stamp = entry();
+        stamps.push(stamp, whiteout());
+        if (stamp === "") break; // nothing is below it
+      }
+      return stamps.join();
+    };
+  }
+
+  const { track } = volume;
   const removeIfPresent = (place: Place) =>
     volume.remove(place).catch(valueOnCodes(undefined, "not_found"));
 
@@ -60,6 +80,7 @@ export function layeredVolume(volume: Volume, layer: readonly string[]): Volume 
     absolute: (names) =>
       [[...layer, ...names], names].flatMap((base) => volume.absolute?.(base) ?? []),
     stat: async (place) => volume.stat(await find(place)),
+    ...(track && { track: (place: Place) => trackWith(track, place) }),
     async read(place) {
       const found = await find(place);
       const content = await volume.read(found);

@@ -1,6 +1,6 @@
-import type { BigIntStats, Dir, Dirent } from "node:fs";
+import { type BigIntStats, type Dir, type Dirent, lstatSync } from "node:fs";
 import { lstat, mkdir, opendir, readdir, realpath, rename, rmdir, unlink } from "node:fs/promises";
-import { posix, resolve, sep } from "node:path";
+import { join, posix, resolve, sep } from "node:path";
 import { sha256 } from "../../agent/base/plain.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import {
@@ -101,6 +101,10 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
       if (place.names.length === 0) return rootStat;
       const stat = inDirectory(place, { above: true }, statEntry);
       return stat.catch(valueOnCodes(undefined, "not_found", "not_a_directory"));
+    },
+    track({ base, names }) {
+      const at = join(path, ...base, ...names);
+      return () => stampOf(at);
     },
     read: (place) =>
       inDirectory(place, { above: true }, async (entry) => {
@@ -245,6 +249,17 @@ async function lstatEntry({ directory, name, path }: Entry): Promise<BigIntStats
   const stats = await lstat(directory.at(name), { bigint: true }).catch(ignoreCode("ENOENT"));
   if (stats && !(await directory.holds())) throw notRegular(path, true);
   return stats;
+}
+
+/** Synchronous, because that takes 1 µs. It may follow links: a caller only compares the value. */
+function stampOf(at: string): string {
+  try {
+    const stats = lstatSync(at, { throwIfNoEntry: false });
+    return stats ? `${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}` : "";
+  } catch (error) {
+    const code = errnoOf(error);
+    return code === "ENOTDIR" ? "" : code;
+  }
 }
 
 async function modeOf(entry: Entry): Promise<number | undefined> {

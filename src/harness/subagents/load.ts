@@ -3,7 +3,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { exactText } from "../filesystem/text.ts";
 import { oneLine } from "../prompts.ts";
-import { isSettled } from "../workspace.ts";
+import { isSettled, trackPaths } from "../workspace.ts";
 import { checkDeclaration, type LocalSubagent } from "./declaration.ts";
 import { readFrontMatter } from "./front-matter.ts";
 import { openDefinition, type PlacementOptions } from "./placement.ts";
@@ -22,6 +22,13 @@ export interface LoadedDeclarations {
 }
 
 type Candidates = Awaited<ReturnType<typeof candidatesIn>>;
+interface Loaded {
+  /** The list of files; "" if they must be read again. */
+  readonly seen: string;
+  /** A cheap check of the files; false if they cannot be tracked. */
+  readonly isCurrent: () => boolean;
+  readonly loaded: LoadedDeclarations;
+}
 type Data = Readonly<Record<string, unknown>>;
 
 const extension = ".md";
@@ -36,16 +43,26 @@ export function declarationLoader(
   directory = "subagents",
   { clock = systemClock, ...options }: PlacementOptions & { readonly clock?: Clock } = {},
 ): () => Promise<LoadedDeclarations> {
-  let last: { readonly seen: string; readonly loaded: LoadedDeclarations } | undefined;
+  let last: Loaded | undefined;
   return async () => {
+    if (last?.isCurrent()) return last.loaded;
+    const isListCurrent = trackPaths(files, [directory]);
     const candidates = await candidatesIn(files, directory);
     const seen = JSON.stringify(candidates);
-    if (last?.seen === seen) return last.loaded;
+    if (!isListCurrent && last?.seen === seen) return last.loaded;
+    const isEachCurrent = trackPaths(
+      files,
+      candidates.entries.map(({ path }) => path),
+    );
     const now = clock.now();
     const { loaded, isComplete } = await load(files, candidates, options);
     const isCacheable = isComplete && candidates.entries.every((entry) => isSettled(entry, now));
     const isSame = JSON.stringify(last?.loaded) === JSON.stringify(loaded);
-    last = { seen: isCacheable ? seen : "", loaded: last && isSame ? last.loaded : loaded };
+    last = {
+      seen: isCacheable ? seen : "",
+      isCurrent: () => isCacheable && isListCurrent?.() === true && isEachCurrent?.() === true,
+      loaded: last && isSame ? last.loaded : loaded,
+    };
     return last.loaded;
   };
 }

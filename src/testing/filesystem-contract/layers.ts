@@ -47,6 +47,25 @@ export function layerCases({ describe, it }: FilesystemSuite): void {
       equal(await refusal(own.list("a.md")), "not_a_directory");
     });
 
+    it("tracks changes of both layers, if it tracks files", async ({ files }) => {
+      const own = files.within(ann);
+      const track = own.track?.("docs/b.md");
+      if (track === undefined) return;
+      const seen = new Set([track()]);
+      for (const change of [
+        () => files.write("docs/b.md", "B"),
+        () => own.write("docs/b.md", "mine"),
+        () => own.remove("docs/b.md"),
+        () => own.write("docs/b.md", "again"),
+        () => own.remove("docs"),
+      ]) {
+        await change();
+        equal(track(), track());
+        ok(!seen.has(track()));
+        seen.add(track());
+      }
+    });
+
     it("writes to the own layer alone and merges directories", async ({ files, second }) => {
       await writeAll(files, common);
       const own = files.within(ann);
