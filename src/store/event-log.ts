@@ -6,8 +6,9 @@ import { sizeOfEvent } from "./event-size.ts";
 export interface EventLog {
   /** The conversation that writes the log. */
   readonly sessionId: string;
-  /** All but the last are full, so an event's number gives its place. */
-  readonly segments: TaskEvent[][];
+  /** The events from number `first` on. All segments but the last are full, so an event's number gives its place. */
+  segments: TaskEvent[][];
+  first: number;
   length: number;
   /** The approximate size of the stored events. */
   bytes: number;
@@ -22,7 +23,7 @@ const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: f
 
 /** An empty log of one conversation. */
 export function createEventLog(sessionId: string): EventLog {
-  return { sessionId, segments: [], length: 0, bytes: 0 };
+  return { sessionId, segments: [], first: 0, length: 0, bytes: 0 };
 }
 
 /** Numbers the events in place and appends them. */
@@ -48,15 +49,26 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
   log.bytes += bytes;
 }
 
+/** The segment of an event and its index there. */
+function placeOf({ first }: EventLog, number: number): readonly [segment: number, index: number] {
+  return [Math.floor((number - first) / segmentSize), (number - first) % segmentSize];
+}
+
 /** Removes the events that the snapshot replaces; later events keep their places. */
 export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
   let next = (log.snapshot?.through ?? -1) + 1;
+  const end = snapshot.through + 1;
   log.snapshot = snapshot;
-  while (next <= snapshot.through) {
-    const index = Math.floor(next / segmentSize);
+  if (end === log.length) {
+    log.segments = [];
+    log.first = end;
+    log.bytes = 0;
+    return;
+  }
+  while (next < end) {
+    const [index, from] = placeOf(log, next);
     const segment = log.segments[index] as TaskEvent[];
-    const from = next % segmentSize;
-    const to = Math.min(segment.length, from + snapshot.through + 1 - next);
+    const to = Math.min(segment.length, from + end - next);
     for (let i = from; i < to; i++) log.bytes -= sizeOfEvent(segment[i] as TaskEvent);
     // The last segment still grows, and a partly trimmed one keeps its places.
     const isWhole = to === segmentSize && index < log.segments.length - 1;
@@ -72,8 +84,8 @@ export function readEvents(log: EventLog, after: number, limit: number): TaskEve
   const end = Math.min(log.length, next + limit);
   const pieces: TaskEvent[][] = [];
   while (next < end) {
-    const segment = log.segments[Math.floor(next / segmentSize)] as TaskEvent[];
-    const from = next % segmentSize;
+    const [index, from] = placeOf(log, next);
+    const segment = log.segments[index] as TaskEvent[];
     const piece = segment.slice(from, from + end - next);
     pieces.push(piece);
     next += piece.length;

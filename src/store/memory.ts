@@ -1,7 +1,8 @@
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
+import type { TaskEvent } from "../protocol/event.ts";
 import { type Fields, readOptions, wallClock } from "../protocol/options.ts";
-import type { Commit, Post, Store, TaskRecord } from "../protocol/store.ts";
+import type { Commit, LogSnapshot, Post, Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { amount, withCheckedArguments } from "./arguments.ts";
 import {
@@ -16,6 +17,7 @@ import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
 import { listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
 import { memoryTasks } from "./memory-tasks.ts";
+import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
 import { visibleFrom } from "./session-facts.ts";
 import { conflict, cursorExpired, fenced, storeClosed, upToError } from "./store-error.ts";
 import {
@@ -26,6 +28,7 @@ import {
   targetOf,
   unfinishedStatuses,
 } from "./task-queue.ts";
+import { trimLog } from "./trim-log.ts";
 import { createWatchers } from "./watchers.ts";
 
 const maxCommitsPerTurn = 32;
@@ -38,9 +41,16 @@ export interface MemoryStoreOptions {
   readonly clock?: Pick<Clock, "now">;
   /** How large the events of one log may become before its writer trims it; defaults to 64 MiB. */
   readonly maxLogBytes?: number;
+  /** What stays of ended tasks; logs keep their events for an hour, and at most 2 MiB of them. */
+  readonly retention?: Retention;
 }
 
-const fields: Fields<MemoryStoreOptions> = { clock: wallClock, maxLogBytes: amount };
+const fields: Fields<MemoryStoreOptions> = {
+  clock: wallClock,
+  maxLogBytes: amount,
+  retention: retentionField,
+};
+const keptLogs: Required<LogRetention> = { maxAgeMs: 60 * 60_000, maxBytes: 2 * 1024 * 1024 };
 
 /**
  * A store in the memory of its process. It keeps the objects that it is given and returns the same objects, so callers
@@ -55,6 +65,23 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   const tasks = memoryTasks();
   const inbox = memoryInbox(conversationOf);
   const watchers = createWatchers();
+  /** The logs of ended trees that have events, in the order of their ends. */
+  const ended = new Map<
+    string,
+    { readonly log: string; readonly endedAt: number; readonly bytes: number }
+  >();
+  let endedBytes = 0;
+  const trimmer = createTrimmer(
+    {
+      inOrder: () => ended.values(),
+      bytes: () => endedBytes,
+      now: () => clock.now(),
+      isRead: (log) => watchers.has("log", log),
+      trim: (log) => trimLog({ read, snapshot, trim: trimUnread }, log, lastOf(log)),
+    },
+    { ...keptLogs, ...options.retention?.logs },
+    0,
+  );
   let closed = false;
   /** How many commits there were since the event loop last turned. */
   let commits = 0;
@@ -138,6 +165,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     }
     for (const post of commit.posts ?? []) putPost(post);
     for (const id of commit.taken ?? []) takePost(id);
+    if (commit.tasks?.some(({ status }) => isTerminal(status))) noteEnd(commit.log);
   }
 
   function touchedSession(id: string): MemorySession {
@@ -202,6 +230,55 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     return tasks.list({ sessionId, status: unfinishedStatuses });
   }
 
+  /** Lets the trimmer have the log of a tree that has ended. */
+  function noteEnd(log: string): void {
+    const { bytes } = logs.get(log) ?? {};
+    const root = tasks.get(log);
+    if (bytes === undefined || root === undefined || !isTerminal(root.status)) return;
+    if (ended.has(log) || tasks.list({ rootTaskId: log, status: unfinishedStatuses }).length > 0) {
+      return;
+    }
+    ended.set(log, { log, endedAt: clock.now(), bytes });
+    endedBytes += bytes;
+    trimmer.wake();
+  }
+
+  function forgetEnd(log: string): void {
+    endedBytes -= ended.get(log)?.bytes ?? 0;
+    ended.delete(log);
+  }
+
+  function lastOf(log: string): number {
+    return (logs.get(log)?.length ?? 0) - 1;
+  }
+
+  async function read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]> {
+    const found = logs.get(log);
+    const through = found?.snapshot?.through ?? -1;
+    if (Math.max(after, -1) < through) throw cursorExpired(log, through);
+    return found ? readEvents(found, after, limit) : [];
+  }
+
+  async function snapshot(log: string): Promise<LogSnapshot | undefined> {
+    return logs.get(log)?.snapshot;
+  }
+
+  /** Keeps the newer snapshot when the log is trimmed further already. */
+  async function trim(log: string, snapshot: LogSnapshot): Promise<void> {
+    const last = lastOf(log);
+    const found = logs.get(log);
+    if (found === undefined || snapshot.through > last) {
+      throw conflict(`Log ${log} ends at ${last}, before ${snapshot.through}.`);
+    }
+    if (snapshot.through > (found.snapshot?.through ?? -1)) trimEvents(found, snapshot);
+    if (snapshot.through === last) forgetEnd(log);
+    watchers.touch("log", log);
+  }
+
+  async function trimUnread(log: string, snapshot: LogSnapshot): Promise<void> {
+    if (!watchers.has("log", log)) await trim(log, snapshot);
+  }
+
   /** Deletes a conversation with its leases, so that a former owner cannot write it again. */
   function deleteConversation(sessionId: string): boolean {
     leases.delete(sessionId);
@@ -226,6 +303,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     for (const [log, { sessionId: writer }] of logs) {
       if (writer !== sessionId) continue;
       logs.delete(log);
+      forgetEnd(log);
       watchers.touch("log", log);
     }
     return found;
@@ -280,26 +358,10 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     post: async (rows) => rows.map(putPost),
     posts: async (query) => inbox.match(query).map(({ post }) => post),
 
-    async read(log, after, limit) {
-      const found = logs.get(log);
-      const through = found?.snapshot?.through ?? -1;
-      if (Math.max(after, -1) < through) throw cursorExpired(log, through);
-      return found ? readEvents(found, after, limit) : [];
-    },
-
-    /** Keeps the newer snapshot when the log is trimmed further already. */
-    async trim(log, snapshot) {
-      const found = logs.get(log);
-      const last = (found?.length ?? 0) - 1;
-      if (found === undefined || snapshot.through > last) {
-        throw conflict(`Log ${log} ends at ${last}, before ${snapshot.through}.`);
-      }
-      if (snapshot.through > (found.snapshot?.through ?? -1)) trimEvents(found, snapshot);
-      watchers.touch("log", log);
-    },
-
-    snapshot: async (log) => logs.get(log)?.snapshot,
-    last: async (log) => (logs.get(log)?.length ?? 0) - 1,
+    read,
+    trim,
+    snapshot,
+    last: async (log) => lastOf(log),
 
     async session(id, from = 0, limit = Number.POSITIVE_INFINITY) {
       const start = Math.max(0, from);
@@ -325,7 +387,13 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
     task: async (id) => tasks.get(id),
     tasks: async (query) => tasks.list(query),
-    watch: watchers.watch,
+    watch(key, wake) {
+      const stop = watchers.watch(key, wake);
+      return () => {
+        stop();
+        if ("log" in key && ended.has(key.log)) trimmer.wake();
+      };
+    },
     files,
 
     memory: {
@@ -337,6 +405,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     async close() {
       closed = true;
       watchers.close();
+      await trimmer.stop();
     },
   };
   return withCheckedArguments(store, () => {

@@ -16,7 +16,7 @@ export interface Frames {
  * trimmed.
  */
 export async function readFrames(
-  store: Store,
+  store: Pick<Store, "read" | "snapshot">,
   log: string,
   after: number,
   limit: number,

@@ -9,9 +9,16 @@ import {
   text,
   wallClock,
 } from "../protocol/options.ts";
-import type { Store } from "../protocol/store.ts";
+import type { LogSnapshot, Store } from "../protocol/store.ts";
 import { withCheckedArguments } from "./arguments.ts";
-import { deleteSession, encodeCommit, enqueueTask, writeCommit } from "./sqlite/commit.ts";
+import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
+import {
+  deleteSession,
+  encodeCommit,
+  enqueueTask,
+  hasEnded,
+  writeCommit,
+} from "./sqlite/commit.ts";
 import { repairIndexes } from "./sqlite/damage.ts";
 import { type Database, inTransaction, openDatabase } from "./sqlite/database.ts";
 import { cannotOpen, isBusy, lockMs, storeFailed, whenUnlocked } from "./sqlite/failure.ts";
@@ -27,22 +34,39 @@ import {
   renewLeases,
   shortenLease,
 } from "./sqlite/leases.ts";
-import { lastOf, readEvents, snapshotOfLog, trimEvents } from "./sqlite/logs.ts";
+import {
+  deleteTrimmed,
+  endedBytes,
+  endedLogs,
+  lastOf,
+  readEvents,
+  snapshotOfLog,
+  trimEvents,
+} from "./sqlite/logs.ts";
 import { migrate, needsMigration } from "./sqlite/schema.ts";
 import { listSessions, readSession, searchMessages } from "./sqlite/sessions.ts";
 import { listTasks, readTask } from "./sqlite/tasks.ts";
 import { createWriteQueue, type Touch } from "./sqlite/write-queue.ts";
 import { storeClosed, upToError } from "./store-error.ts";
 import { assertQueuedRoot } from "./task-queue.ts";
+import { trimLog } from "./trim-log.ts";
 import { createWatchers } from "./watchers.ts";
 
 /** The options of a SQLite store. */
 export interface SqliteStoreOptions {
   /** The clock for leases and dates; defaults to the system clock. */
   readonly clock?: Pick<Clock, "now">;
+  /** What stays of ended tasks; logs keep their events for seven days, and at most 1 GiB of them. */
+  readonly retention?: Retention;
 }
 
-const fields: Fields<SqliteStoreOptions> = { clock: wallClock };
+const fields: Fields<SqliteStoreOptions> = { clock: wallClock, retention: retentionField };
+const keptLogs: Required<LogRetention> = {
+  maxAgeMs: 7 * 24 * 60 * 60_000,
+  maxBytes: 1024 * 1024 * 1024,
+};
+/** The time from the end of a log to the look for logs to trim. */
+const trimDelayMs = 1_000;
 
 /** Opening checks a file of up to 4 MiB, within milliseconds; a larger one is checked when a read finds damage. */
 const maxCheckedPages = 1024;
@@ -55,7 +79,7 @@ const openLockMs = 10_000;
  */
 export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Store {
   readArgument("path", path, required(text, '"data/rivulet.db"'));
-  const { clock = systemClock } = readOptions("sqliteStore()", options, fields);
+  const { clock = systemClock, retention } = readOptions("sqliteStore()", options, fields);
   const database = open(path);
   const watchers = createWatchers();
   const kept = new KeptMessages();
@@ -64,6 +88,23 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     touch: watchers.touch,
     recordChanges: (changes) => recordChanges(database, changes),
   });
+  const trimmer = createTrimmer(
+    {
+      inOrder: () => endedLogs(database),
+      bytes: () => endedBytes(database),
+      now: () => clock.now(),
+      isRead: (log) => watchers.has("log", log),
+      async trim(log) {
+        const trimUnread: Store["trim"] = async (log, snapshot) => {
+          if (!watchers.has("log", log)) await trim(log, snapshot);
+        };
+        await trimLog({ read: readLog, snapshot, trim: trimUnread }, log, await last(log));
+      },
+    },
+    { ...keptLogs, ...retention?.logs },
+    trimDelayMs,
+  );
+  trimmer.wake();
   let watching = 0;
   let isRepaired = false;
   let closing: Promise<void> | undefined;
@@ -110,8 +151,25 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     });
   }
 
+  const readLog: Store["read"] = (log, after, limit) =>
+    read(() => readEvents(database, log, after, limit));
+  const last: Store["last"] = (log) => read(() => lastOf(database, log));
+  const snapshot: Store["snapshot"] = (log) => read(() => snapshotOfLog(database, log));
+
+  /** Deletes in steps, so that no transaction is long; after a crash the trimmer continues. */
+  async function trim(log: string, { through, tasks }: LogSnapshot): Promise<void> {
+    const snapshots = JSON.stringify(tasks);
+    let hasMore = await write((touch) => {
+      trimEvents(database, log, { through, snapshots });
+      touch("log", log);
+      return deleteTrimmed(database, log);
+    });
+    while (hasMore) hasMore = await write(() => deleteTrimmed(database, log));
+  }
+
   async function close(): Promise<void> {
     foreign.stop();
+    await trimmer.stop();
     await queue.drain();
     database.close();
     watchers.close();
@@ -140,6 +198,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     },
     async commit(commit, following = []) {
       const encoded = upToError([commit, ...following], encodeCommit);
+      if (encoded.some(hasEnded)) trimmer.wake();
       const works = encoded.map(
         (one) => (touch: Touch) => writeCommit(database, one, clock.now(), touch),
       );
@@ -157,16 +216,10 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       return write((touch) => encoded.map((row) => putPost(database, row, touch)));
     },
     posts: (query) => read(() => listPosts(database, query)),
-    read: (log, after, limit) => read(() => readEvents(database, log, after, limit)),
-    last: (log) => read(() => lastOf(database, log)),
-    snapshot: (log) => read(() => snapshotOfLog(database, log)),
-    async trim(log, { through, tasks }) {
-      const snapshots = JSON.stringify(tasks);
-      return write((touch) => {
-        trimEvents(database, log, { through, snapshots });
-        touch("log", log);
-      });
-    },
+    read: readLog,
+    last,
+    snapshot,
+    trim,
     session: (id, from = 0, limit) =>
       read(() => readSession(database, kept, id, from, atMost(limit))),
     sessions: (query) =>
@@ -192,6 +245,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
         stop();
         if (stopped) return;
         stopped = true;
+        if ("log" in key) trimmer.wake();
         watching -= 1;
         if (watching === 0) foreign.stop();
       };

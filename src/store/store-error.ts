@@ -38,7 +38,9 @@ export function cursorExpired(log: string, through: number): RivuletError<"curso
   return new RivuletError(
     "cursor_expired",
     `The events of log ${log} up to ${through} were trimmed.`,
-    { hint: "Start with the snapshot of the log and read the events after it." },
+    {
+      hint: "Start with the snapshot of the log and read the events after it. The option `retention` of the store says how long ended logs keep their events.",
+    },
   );
 }
 

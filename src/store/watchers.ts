@@ -7,6 +7,8 @@ type WatchKind = KeyOf<WatchKey>;
 /** The watchers of a store in one process. */
 export interface Watchers {
   watch(key: WatchKey, wake: () => void): () => void;
+  /** Whether there is a watcher of a key. */
+  has(kind: WatchKind, id: string): boolean;
   /** Wakes the watchers of a key in the next microtask, once each; the change must be readable by then. */
   touch(kind: WatchKind, id: string): void;
   /** Wakes all watchers. */
@@ -72,6 +74,7 @@ export function createWatchers(): Watchers {
         if (group.size === 0 && byId.get(id) === group) byId.delete(id);
       };
     },
+    has: (kind, id) => watchers[kind].has(id),
     touch(kind, id) {
       const group = watchers[kind].get(id);
       if (group) for (const watcher of group) schedule(watcher);

@@ -1,11 +1,12 @@
 import type { Commit, Lease, TaskRecord } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
 import { conflict, fenced } from "../store-error.ts";
 import { assertCanBegin, assertIdle, assertSameUser } from "../task-queue.ts";
 import { onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";
 import { type EncodedPost, hasPostsFor, putPost, reassignPosts, takePost } from "./inbox.ts";
 import { holds, readOwner, voidLeases } from "./leases.ts";
-import { appendBatches, type Batch, deleteLogs, encodeEvents } from "./logs.ts";
+import { appendBatches, type Batch, deleteLogs, encodeEvents, noteEnd } from "./logs.ts";
 import {
   type EncodedAppend,
   encodeAppend,
@@ -70,6 +71,7 @@ export function writeCommit(
     appendBatches(database, { log, sessionId: lease.sessionId }, batches);
     touch("log", log);
   }
+  if (hasEnded(commit)) noteEnd(database, log, now);
   for (const append of commit.appends) {
     sessions.append(append);
     touch("session", append.sessionId);
@@ -77,6 +79,11 @@ export function writeCommit(
   sessions.save();
   for (const post of commit.posts) putPost(database, post, touch);
   for (const id of commit.taken) takePost(database, id, touch);
+}
+
+/** Whether a commit ends a task. */
+export function hasEnded({ tasks }: Pick<EncodedCommit, "tasks">): boolean {
+  return tasks.some(({ record }) => isTerminal(record.status));
 }
 
 /** Writes a record and what is derived from it. */

@@ -15,6 +15,15 @@ export function isDamage(error: unknown): boolean {
   return "code" in error && error.code === "ERR_OUT_OF_RANGE";
 }
 
+/** Updates a derived table, such as the search index; its damage must not stop all conversations. */
+export function ignoreDamage(update: () => void): void {
+  try {
+    update();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
+}
+
 /** A row with the checksum of its other columns. */
 export interface Checked {
   readonly checksum: number;

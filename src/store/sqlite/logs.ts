@@ -1,23 +1,31 @@
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { LogSnapshot } from "../../protocol/store.ts";
+import type { EndedLog } from "../retention.ts";
 import { conflict, cursorExpired } from "../store-error.ts";
+import { unfinishedStatuses } from "../task-queue.ts";
 import {
   assertIntact,
   type Checked,
   checksumAt,
   checksumOf,
+  ignoreDamage,
   parseRow,
   storeCorrupt,
 } from "./damage.ts";
-import type { Database } from "./database.ts";
+import type { Database, Value } from "./database.ts";
 import { recordDeletedBatches } from "./foreign-changes.ts";
 
 // A reader decodes whole rows, so rows are small: reading one event must not decode thousands.
 const maxEvents = 256;
 const maxCharacters = 64 * 1024;
 
+// A trim deletes batches in steps, so the last batch that is left may be trimmed already.
 const lastEvent =
-  "coalesce((SELECT max(last) FROM batches WHERE log = logs.number), trimmed_through)";
+  "max(coalesce((SELECT max(last) FROM batches WHERE log = logs.number), -1), trimmed_through)";
+/** How many batches one transaction deletes. */
+const maxDeleted = 256;
+
+const unfinished = unfinishedStatuses.map((status) => `'${status}'`).join();
 
 /** A row of events. Their numbers follow from their places; the stored `sequence_number` is ignored. */
 export interface Batch {
@@ -156,7 +164,10 @@ export function readEvents(
   return events;
 }
 
-/** Deletes events and stores the snapshots that replace them, unless the log is trimmed further already. */
+/**
+ * Stores the snapshots that replace events, unless the log is trimmed further already. From then on no reader gets these
+ * events; `deleteTrimmed` deletes them.
+ */
 export function trimEvents(
   database: Database,
   log: string,
@@ -179,8 +190,72 @@ export function trimEvents(
     snapshots,
     checksumOf([row.number, through], snapshots),
   );
-  database.run("DELETE FROM batches WHERE log = ? AND last <= ?", row.number, through);
-  recordDeletedBatches(database);
+}
+
+/** Deletes some of the trimmed events of a log, the first ones first; returns whether there are more. */
+export function deleteTrimmed(database: Database, log: string): boolean {
+  const row = rowOf(database, log);
+  if (row === undefined) return false;
+  const { number, trimmedThrough } = row;
+  const deleted = deleteBatches(
+    database,
+    `DELETE FROM batches WHERE number IN (
+       SELECT number FROM batches WHERE log = ? AND last <= ? ORDER BY last LIMIT ${maxDeleted}
+     )`,
+    number,
+    trimmedThrough,
+  );
+  if (deleted === maxDeleted) return true;
+  if (row.last === trimmedThrough) forgetEnd(database, number);
+  return false;
+}
+
+/** Tells other connections if new batches may get the numbers of the deleted ones; returns how many were deleted. */
+function deleteBatches(database: Database, sql: string, ...values: readonly Value[]): number {
+  const newest = () =>
+    database.get<{ number: number }>("SELECT max(number) AS number FROM batches");
+  const before = newest()?.number;
+  const deleted = database.run(sql, ...values);
+  if (newest()?.number !== before) recordDeletedBatches(database);
+  return deleted;
+}
+
+/** Notes the end of a log if all tasks of its tree have ended. */
+export function noteEnd(database: Database, log: string, now: number): void {
+  ignoreDamage(() =>
+    database.run(
+      `INSERT OR IGNORE INTO ended (log, ended_at, bytes)
+       SELECT logs.number, ?,
+         (SELECT coalesce(sum(octet_length(events)), 0) FROM batches WHERE batches.log = logs.number)
+       FROM logs JOIN tasks AS root ON root.task_id = logs.log
+       WHERE logs.log = ? AND root.status NOT IN (${unfinished}) AND NOT EXISTS (
+         SELECT 1 FROM tasks WHERE conversation = root.conversation
+           AND status IN (${unfinished}) AND root_task_id = logs.log
+       )`,
+      now,
+      log,
+    ),
+  );
+}
+
+function forgetEnd(database: Database, log: number): void {
+  ignoreDamage(() => database.run("DELETE FROM ended WHERE log = ?", log));
+}
+
+/** The logs that have ended and have events, in the order of their ends. */
+export function endedLogs(database: Database): Iterable<EndedLog> {
+  return database.each<EndedLog>(
+    `SELECT logs.log, ended_at AS endedAt FROM ended JOIN logs ON logs.number = ended.log
+     ORDER BY ended_at, ended.log`,
+  );
+}
+
+/** The size of the events of all ended logs. */
+export function endedBytes(database: Database): number {
+  return (
+    database.get<{ bytes: number }>("SELECT coalesce(sum(bytes), 0) AS bytes FROM ended")?.bytes ??
+    0
+  );
 }
 
 /** The snapshot that replaces the trimmed events. */
@@ -205,10 +280,10 @@ export function deleteLogs(database: Database, sessionId: string): string[] {
     sessionId,
   );
   for (const { number } of logs) {
-    database.run("DELETE FROM batches WHERE log = ?", number);
+    deleteBatches(database, "DELETE FROM batches WHERE log = ?", number);
     database.run("DELETE FROM snapshots WHERE log = ?", number);
+    forgetEnd(database, number);
     database.run("DELETE FROM logs WHERE number = ?", number);
   }
-  if (logs.length > 0) recordDeletedBatches(database);
   return logs.map(({ log }) => log);
 }

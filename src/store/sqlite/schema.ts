@@ -130,6 +130,15 @@ const derivedTables = `
 
 /** A condition that a query must repeat word for word to use the index on unfinished tasks. */
 export const unfinished = "status IN ('queued', 'in_progress', 'suspended')";
+// Logs that have ended and have events, by their numbers, with the size of the events.
+const endedTable = `
+  CREATE TABLE IF NOT EXISTS ended (
+    log INTEGER PRIMARY KEY,
+    ended_at REAL NOT NULL,
+    bytes INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS ended_by_time ON ended (ended_at, bytes);
+`;
 
 const indexes = `
   -- No UNIQUE in the tables: a named index can be rebuilt when its pages are damaged.
@@ -153,6 +162,22 @@ const indexes = `
   CREATE INDEX IF NOT EXISTS posts_by_root ON posts (root_task_id, taken);
   CREATE INDEX IF NOT EXISTS posts_by_conversation ON posts (conversation) WHERE taken = 0;
 `;
+
+/** Notes the logs that have ended; their time starts with the last change of their session. */
+function noteEnded(database: Database): void {
+  database.script(`${endedTable}
+    INSERT INTO ended (log, ended_at, bytes)
+      SELECT logs.number, sessions.updated_at,
+        (SELECT coalesce(sum(octet_length(events)), 0) FROM batches WHERE log = logs.number)
+      FROM logs
+        JOIN tasks AS root ON root.task_id = logs.log
+        JOIN sessions ON sessions.session_id = root.session_id
+      WHERE NOT EXISTS (
+        SELECT 1 FROM tasks
+        WHERE root_task_id = logs.log AND ${unfinished}
+      );
+  `);
+}
 
 const changedSince: Readonly<Record<number, readonly string[]>> = {
   3: ["leases", "logs", "batches", "messages", "sessions", "tasks", "posts", "files"],
@@ -241,8 +266,11 @@ export function migrate(database: Database): void {
   inTransaction(database, "BEGIN IMMEDIATE", () => {
     // Read again under the lock, because another process may have migrated the database.
     const version = versionOf(database);
-    if (version === 0) database.script(tables + derivedTables + indexes);
-    else migrateFrom(database, version);
+    if (version === 0) database.script(tables + derivedTables + indexes + endedTable);
+    else if (version < schemaVersion) {
+      migrateFrom(database, version);
+      noteEnded(database);
+    }
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);
   });

@@ -21,7 +21,7 @@ import {
   type Checked,
   checksumAt,
   checksumOf,
-  isDamage,
+  ignoreDamage,
   onlyIntact,
   parseRow,
   storeCorrupt,
@@ -330,7 +330,7 @@ function indexMessage(
   { userId, words }: { readonly userId: string | null; readonly words: string },
 ): void {
   if (words === "") return;
-  updateSearch(() =>
+  ignoreDamage(() =>
     database.run(
       "INSERT INTO search (rowid, owner, words) VALUES (?, ?, ?)",
       number,
@@ -370,16 +370,7 @@ function indexSession(database: Database, session: number): void {
 /** Removes a session from the index; must run before its messages are deleted. */
 export function unindexSession(database: Database, session: number): void {
   const sql = "DELETE FROM search WHERE rowid IN (SELECT number FROM messages WHERE session = ?)";
-  updateSearch(() => database.run(sql, session));
-}
-
-/** Ignores damage of the search index, which must not stop all conversations. */
-function updateSearch(update: () => void): void {
-  try {
-    update();
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-  }
+  ignoreDamage(() => database.run(sql, session));
 }
 
 interface FoundRow {

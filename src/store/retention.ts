@@ -1,0 +1,127 @@
+import { type Fields, options } from "../protocol/options.ts";
+import { amount } from "./arguments.ts";
+
+/** What a store keeps of tasks that have ended. Transcripts, records and results stay until `deleteSession`. */
+export interface Retention {
+  readonly logs?: LogRetention;
+}
+
+/**
+ * How long a log keeps its events after its root task and all descendants have ended. Then snapshots of the tasks
+ * replace the events.
+ */
+export interface LogRetention {
+  /** The age since the end, in milliseconds; `Infinity`: no limit. */
+  readonly maxAgeMs?: number;
+  /**
+   * The size of the events of all ended logs, in bytes. Beyond it the log that ended first is trimmed; the log that
+   * ended last stays. `Infinity`: no limit.
+   */
+  readonly maxBytes?: number;
+}
+
+const logFields: Fields<LogRetention> = { maxAgeMs: amount, maxBytes: amount };
+const fields: Fields<Retention> = { logs: options(logFields) };
+/** The rule for the option `retention`. */
+export const retentionField = options(fields);
+
+/** A log that has ended and has events. */
+export interface EndedLog {
+  readonly log: string;
+  readonly endedAt: number;
+}
+
+/** The logs of a store that have ended and have events. */
+export interface EndedLogs {
+  /** Ordered by the time of the end. */
+  inOrder(): Iterable<EndedLog>;
+  /** The size of all their events. */
+  bytes(): number;
+  now(): number;
+  /** Whether a reader in this process follows the log. */
+  isRead(log: string): boolean;
+  /** Replaces all events of a log by snapshots, unless a reader came. */
+  trim(log: string): Promise<void>;
+}
+
+/** Trims ended logs in the background. */
+export interface Trimmer {
+  /** Looks for work soon: a log has ended, or a reader has left. */
+  wake(): void;
+  /** Resolves when the log that is being trimmed is done. */
+  stop(): Promise<void>;
+}
+
+/** Lets the event loop turn after this time. */
+const maxBlockMs = 5;
+const maxPauseMs = 60 * 60_000;
+/** Not looked up at each call, because fake timers in a test must not stop the store. */
+const { setImmediate: afterTurn } = globalThis;
+
+/** Creates a trimmer; `delayMs` is the time from `wake` to the look for work. */
+export function createTrimmer(
+  ended: EndedLogs,
+  { maxAgeMs, maxBytes }: Required<LogRetention>,
+  delayMs: number,
+): Trimmer {
+  /** Logs that could not be trimmed, for example because they are damaged; they must not hold up the others. */
+  const failed = new Set<string>();
+  let due: { readonly at: number; readonly timer: ReturnType<typeof setTimeout> } | undefined;
+  let running: Promise<void> | undefined;
+  let isStopped = false;
+
+  function next(): string | undefined {
+    const [now, bytes] = [ended.now(), ended.bytes()];
+    let tooLarge: string | undefined;
+    for (const { log, endedAt } of ended.inOrder()) {
+      if (tooLarge !== undefined) return tooLarge; // it is not the last
+      const isOld = now - endedAt >= maxAgeMs;
+      if (!isOld && bytes <= maxBytes) return undefined;
+      if (failed.has(log) || ended.isRead(log)) continue;
+      if (isOld) return log;
+      tooLarge = log;
+    }
+    return undefined;
+  }
+
+  async function trimAll(): Promise<void> {
+    let since = performance.now();
+    for (let log = next(); log !== undefined && !isStopped; log = next()) {
+      await ended.trim(log).catch(() => failed.add(log as string));
+      if (performance.now() - since < maxBlockMs) continue;
+      await new Promise((resolve) => afterTurn(resolve));
+      since = performance.now();
+    }
+    for (const { endedAt } of ended.inOrder()) {
+      schedule(Math.max(delayMs, endedAt + maxAgeMs - ended.now()));
+      break;
+    }
+  }
+
+  function run(): void {
+    due = undefined;
+    running ??= trimAll()
+      .catch(() => {}) // the store cannot be read: the next wake tries again
+      .finally(() => {
+        running = undefined;
+      });
+  }
+
+  function schedule(ms: number): void {
+    const at = performance.now() + ms;
+    if (isStopped || (due && due.at <= at)) return;
+    clearTimeout(due?.timer);
+    const timer = setTimeout(run, Math.min(ms, maxPauseMs));
+    timer.unref(); // trimming does not keep a process alive
+    due = { at, timer };
+  }
+
+  return {
+    wake: () => schedule(delayMs),
+    async stop() {
+      isStopped = true;
+      clearTimeout(due?.timer);
+      await running;
+    },
+  };
+}
