@@ -30,4 +30,4 @@ export type {
 } from "./protocol/index.ts";
 export { assistantMessage, userMessage } from "./protocol/message.ts";
 export type { MemoryStoreOptions, SqliteStoreOptions } from "./store/index.ts";
-export { memoryStore, sqliteStore } from "./store/index.ts";
+export { type LogRetention, memoryStore, type Retention, sqliteStore } from "./store/index.ts";
