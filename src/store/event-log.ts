@@ -1,6 +1,7 @@
-import type { TaskEvent } from "../protocol/event.ts";
+import type { TaskEvent, TaskSnapshot } from "../protocol/event.ts";
 import type { LogSnapshot } from "../protocol/store.ts";
 import { sizeOfEvent } from "./event-size.ts";
+import { type PackedSnapshots, unpack } from "./packed-snapshots.ts";
 
 /** One log in memory. */
 export interface EventLog {
@@ -12,8 +13,9 @@ export interface EventLog {
   length: number;
   /** The approximate size of the stored events. */
   bytes: number;
-  /** Replaces the trimmed events. */
-  snapshot?: LogSnapshot;
+  /** The number of the last trimmed event, and the snapshots that replace the trimmed events. */
+  trimmedThrough: number;
+  snapshots: readonly TaskSnapshot[] | PackedSnapshots;
 }
 
 const segmentSize = 1024;
@@ -23,7 +25,15 @@ const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: f
 
 /** An empty log of one conversation. */
 export function createEventLog(sessionId: string): EventLog {
-  return { sessionId, segments: [], first: 0, length: 0, bytes: 0 };
+  return {
+    sessionId,
+    segments: [],
+    first: 0,
+    length: 0,
+    bytes: 0,
+    trimmedThrough: -1,
+    snapshots: [],
+  };
 }
 
 /** Numbers the events in place and appends them. */
@@ -54,11 +64,18 @@ function placeOf({ first }: EventLog, number: number): readonly [segment: number
   return [Math.floor((number - first) / segmentSize), (number - first) % segmentSize];
 }
 
+/** The snapshot that replaces the trimmed events. */
+export function snapshotIn({ trimmedThrough, snapshots }: EventLog): LogSnapshot | undefined {
+  if (trimmedThrough < 0) return undefined;
+  return { through: trimmedThrough, tasks: "group" in snapshots ? unpack(snapshots) : snapshots };
+}
+
 /** Removes the events that the snapshot replaces; later events keep their places. */
-export function trimEvents(log: EventLog, snapshot: LogSnapshot): void {
-  let next = (log.snapshot?.through ?? -1) + 1;
-  const end = snapshot.through + 1;
-  log.snapshot = snapshot;
+export function trimEvents(log: EventLog, through: number, snapshots: EventLog["snapshots"]): void {
+  let next = log.trimmedThrough + 1;
+  const end = through + 1;
+  log.trimmedThrough = through;
+  log.snapshots = snapshots;
   if (end === log.length) {
     log.segments = [];
     log.first = end;

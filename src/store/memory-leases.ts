@@ -20,6 +20,8 @@ export interface MemoryLeases {
   release(lease: Lease): boolean;
   /** Forgets the leases of a deleted conversation. */
   delete(sessionId: string): void;
+  /** Forgets a lease that was released long ago; `ownedUntil` is 0 from then on. */
+  forget(sessionId: string): void;
   /** Whether this is the newest lease of its conversation and not released. */
   holds(lease: Lease): boolean;
   isOwned(sessionId: string): boolean;
@@ -76,6 +78,9 @@ export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
       return true;
     },
     delete: (sessionId) => void ownerships.delete(sessionId),
+    forget(sessionId) {
+      if (ownerships.get(sessionId)?.held === false) ownerships.delete(sessionId);
+    },
     holds: (lease) => heldBy(lease) !== undefined,
     isOwned: (sessionId) => owner(sessionId) !== undefined,
     owner,

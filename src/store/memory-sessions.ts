@@ -12,12 +12,19 @@ import { invalidCursor } from "./store-error.ts";
 
 /** A session in memory. */
 export interface MemorySession {
-  readonly messages: Message[];
+  messages: Message[];
   visibleFrom?: number | undefined;
   readonly createdAt: number;
   updatedAt: number;
   /** The first task of the session: it tells the user, and whether the session is a child's. */
-  task?: TaskRecord;
+  task: TaskRecord | undefined;
+}
+
+/** Appends in place; a short list is copied, because one that grows reserves room for 16 more entries. */
+export function appended(messages: Message[], added: readonly Message[]): Message[] {
+  if (messages.length < 8) return [...messages, ...added];
+  for (const message of added) messages.push(message);
+  return messages;
 }
 
 /** Newest first; a child's session is listed only by its id. */

@@ -10,13 +10,15 @@ import {
   createEventLog,
   type EventLog,
   readEvents,
+  snapshotIn,
   trimEvents,
 } from "./event-log.ts";
 import { memoryFiles } from "./memory-files.ts";
 import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
-import { listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
+import { appended, listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
 import { memoryTasks } from "./memory-tasks.ts";
+import { createPacker } from "./packed-snapshots.ts";
 import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
 import { visibleFrom } from "./session-facts.ts";
 import { conflict, cursorExpired, fenced, storeClosed, upToError } from "./store-error.ts";
@@ -32,6 +34,8 @@ import { trimLog } from "./trim-log.ts";
 import { createWatchers } from "./watchers.ts";
 
 const maxCommitsPerTurn = 32;
+/** The snapshots of larger logs are not packed, because that would take too long. */
+const maxPackedBytes = 64 * 1024;
 /** Not looked up at each call, because fake timers in a test must not stop the store. */
 const { setImmediate: afterTurn } = globalThis;
 
@@ -71,6 +75,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     { readonly log: string; readonly endedAt: number; readonly bytes: number }
   >();
   let endedBytes = 0;
+  const pack = createPacker();
   const trimmer = createTrimmer(
     {
       inOrder: () => ended.values(),
@@ -161,7 +166,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     for (const { sessionId, at, messages } of commit.appends ?? []) {
       const session = touchedSession(sessionId);
       session.visibleFrom = visibleFrom(messages, at) ?? session.visibleFrom;
-      for (const message of messages) session.messages.push(message);
+      session.messages = appended(session.messages, messages);
     }
     for (const post of commit.posts ?? []) putPost(post);
     for (const id of commit.taken ?? []) takePost(id);
@@ -173,7 +178,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     let session = sessions.get(id);
     if (session) session.updatedAt = now;
     else {
-      session = { messages: [], createdAt: now, updatedAt: now };
+      session = { messages: [], createdAt: now, updatedAt: now, task: undefined };
       sessions.set(id, session);
     }
     watchers.touch("session", id);
@@ -183,7 +188,8 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   function putTask(record: TaskRecord): void {
     const { taskId, rootTaskId, sessionId } = record;
     const isNew = tasks.put(record);
-    touchedSession(sessionId).task ??= record;
+    const session = touchedSession(sessionId);
+    if ((session.task?.taskId ?? taskId) === taskId) session.task = record;
     if (isNew) {
       inbox.reassign(record, () => (taskId === rootTaskId ? tasks.list({ rootTaskId }) : []));
     }
@@ -254,13 +260,15 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
   async function read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]> {
     const found = logs.get(log);
-    const through = found?.snapshot?.through ?? -1;
-    if (Math.max(after, -1) < through) throw cursorExpired(log, through);
-    return found ? readEvents(found, after, limit) : [];
+    if (found === undefined) return [];
+    const { trimmedThrough } = found;
+    if (Math.max(after, -1) < trimmedThrough) throw cursorExpired(log, trimmedThrough);
+    return readEvents(found, after, limit);
   }
 
   async function snapshot(log: string): Promise<LogSnapshot | undefined> {
-    return logs.get(log)?.snapshot;
+    const found = logs.get(log);
+    return found && snapshotIn(found);
   }
 
   /** Keeps the newer snapshot when the log is trimmed further already. */
@@ -270,8 +278,13 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     if (found === undefined || snapshot.through > last) {
       throw conflict(`Log ${log} ends at ${last}, before ${snapshot.through}.`);
     }
-    if (snapshot.through > (found.snapshot?.through ?? -1)) trimEvents(found, snapshot);
-    if (snapshot.through === last) forgetEnd(log);
+    const { through, tasks } = snapshot;
+    const isPacked = ended.has(log) && through === last && found.bytes <= maxPackedBytes;
+    if (through > found.trimmedThrough) trimEvents(found, through, isPacked ? pack(tasks) : tasks);
+    if (through === last) {
+      forgetEnd(log);
+      leases.forget(found.sessionId);
+    }
     watchers.touch("log", log);
   }
 

@@ -99,9 +99,41 @@ const longArgumentsShown = 1_000;
 // Messages are immutable and a transcript only grows, so each request continues the prompt of the previous one, and a
 // late turn costs no more than an early one.
 const newCache = () => ({
-  views: new WeakMap<Message, View>(),
-  assemblies: new WeakMap<Message, Assembly>(), // by the first message of the transcript
+  views: new RecentMap<Message, View>(),
+  assemblies: new RecentMap<Message, Assembly>(), // by the first message of the transcript
 });
+const maxRecent = 1_000;
+
+/** A WeakMap that forgets what was not used for a while, because a store in memory keeps all messages alive. */
+class RecentMap<Key extends object, Value extends object> {
+  #recent = new WeakMap<Key, Value>();
+  #older = new WeakMap<Key, Value>();
+  #count = 0;
+
+  get(key: Key): Value | undefined {
+    const recent = this.#recent.get(key);
+    if (recent !== undefined) return recent;
+    const older = this.#older.get(key);
+    if (older !== undefined) this.set(key, older);
+    return older;
+  }
+
+  set(key: Key, value: Value): void {
+    if (!this.#recent.has(key)) this.#count += 1;
+    if (this.#count > maxRecent) {
+      this.#older = this.#recent;
+      this.#recent = new WeakMap();
+      this.#count = 1;
+    }
+    this.#recent.set(key, value);
+  }
+
+  delete(key: Key): void {
+    this.#recent.delete(key);
+    this.#older.delete(key);
+  }
+}
+
 const caches = { v2: newCache(), v3: newCache(), v4: newCache() };
 
 /** The prompt for the messages of a session from index `offset` on: one result after each call, no control blocks. */
