@@ -92,6 +92,7 @@ const harnessOptions = (): All<HarnessAgentOptions> => ({
 });
 const runOptions = (): All<RunOptions> => ({
   sessionId: "s",
+  taskId: "task_1",
   userId: "u",
   signal: signal(),
   output: undefined,
@@ -101,6 +102,7 @@ const runOptions = (): All<RunOptions> => ({
   context: { tenant: "acme" },
   hooks: [{ name: "audit" }],
   budget: { tokens: 1_000 },
+  metadata: { ticket: 7 },
   onWait: () => {},
 });
 const streamOptions = (): All<StreamOptions> => ({

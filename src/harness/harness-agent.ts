@@ -2,6 +2,7 @@ import { unfinished } from "../agent/drive/plan.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
 import type { ReActAgentOptions } from "../agent/loop/settings.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
+import type { Agent } from "../protocol/agent.ts";
 import { attachments } from "./attachments.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
@@ -12,6 +13,14 @@ import { subagentLimits } from "./subagents/spawn.ts";
 import { agentTools } from "./tools/agents.ts";
 import { fileTools } from "./tools/files.ts";
 import { taskTools } from "./tools/tasks.ts";
+import type { Workspace } from "./workspace.ts";
+
+const workspaces = new WeakMap<Agent, Workspace>();
+
+/** The workspace of a HarnessAgent; undefined for an agent without files. */
+export function workspaceOf(agent: Agent): Workspace | undefined {
+  return workspaces.get(agent);
+}
 
 /** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
 export class HarnessAgent extends ReActAgent implements AsyncDisposable {
@@ -21,6 +30,7 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     const harness = openHarness(options, (child) => new HarnessAgent(child));
     super(assemble(harness));
     this.#harness = harness;
+    if (harness.workspace) workspaces.set(this, harness.workspace);
   }
 
   /** Stops its MCP servers; the next task starts them again. The store stays open. */

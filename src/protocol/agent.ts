@@ -103,6 +103,8 @@ export type Input =
 /** Where and how to run. */
 export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   readonly sessionId?: string;
+  /** The id of the task to start. If the user has this task already, the call follows it and starts none. */
+  readonly taskId?: string;
   readonly userId?: string;
   readonly signal?: AbortSignal;
   readonly output?: S;
@@ -114,6 +116,8 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   /** Hooks of this call, after those of the agent. Like `context`, they cannot cross processes. */
   readonly hooks?: readonly Hook[];
   readonly budget?: Budget;
+  /** Plain data that `task.created` carries to readers; at most 16 KiB. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
   /** Called every second while the task of this call does not move. */
   readonly onWait?: (reason: WaitReason) => void;
 }

@@ -15,6 +15,8 @@ export interface Field {
   readonly fields?: Shape;
   /** The rule for every entry of an array or a record. */
   readonly entry?: Field;
+  /** The rule as JSON Schema, without `fields`, `entry` and what is required. */
+  readonly schema?: Readonly<Record<string, unknown>>;
 }
 /** Rules by name. */
 export type Shape = Readonly<Record<string, Field>>;
@@ -24,25 +26,39 @@ export type Fields<Settings> = { readonly [Name in keyof Required<Settings>]: Fi
 /** Any value: checked elsewhere, or not at all. */
 export const anything: Field = { fits: () => true, expected: "a value" };
 /** A string. */
-export const text: Field = { fits: (value) => typeof value === "string", expected: "a string" };
+export const text: Field = {
+  fits: (value) => typeof value === "string",
+  expected: "a string",
+  schema: { type: "string" },
+};
 /** A string with at least one character. */
 export const name: Field = {
   fits: (value) => typeof value === "string" && value !== "",
   expected: "a non-empty string",
+  schema: { type: "string", minLength: 1 },
 };
 /** A boolean. */
-export const flag: Field = { fits: (value) => typeof value === "boolean", expected: "a boolean" };
+export const flag: Field = {
+  fits: (value) => typeof value === "boolean",
+  expected: "a boolean",
+  schema: { type: "boolean" },
+};
 /** A function. */
 export const callback: Field = {
   fits: (value) => typeof value === "function",
   expected: "a function",
 };
 /** An object that is not an array. */
-export const record: Field = { fits: isObject, expected: "an object" };
+export const record: Field = {
+  fits: isObject,
+  expected: "an object",
+  schema: { type: "object" },
+};
 /** An object of plain data, of bounded depth and thus without cycles. */
 export const data: Field = {
   fits: (value) => isObject(value) && nestsAtMost(value, 100),
   expected: "an object of plain data, nested at most 100 levels deep",
+  schema: { type: "object" },
 };
 function nestsAtMost(value: unknown, levels: number): boolean {
   const isPlain = Array.isArray(value) || (isObject(value) && !isInstance(value));
@@ -55,7 +71,12 @@ function isInstance(value: object): boolean {
   return prototype !== null && prototype !== Object.prototype;
 }
 /** An array. */
-export const list: Field = { fits: isArray, expected: "an array", entry: anything };
+export const list: Field = {
+  fits: isArray,
+  expected: "an array",
+  entry: anything,
+  schema: { type: "array" },
+};
 function isArray(value: unknown): boolean {
   return Array.isArray(value);
 }
@@ -64,7 +85,11 @@ function isArray(value: unknown): boolean {
   expected: string,
   fits: (value: number) => boolean = () => true,
 ): Field {
-  return { fits: (value) => Number.isFinite(value) && fits(value as number), expected };
+  return {
+    fits: (value) => Number.isFinite(value) && fits(value as number),
+    expected,
+    schema: { type: "number" },
+  };
 }
 /** An integer of at least 1. */
 export const count = integer(1);
@@ -84,13 +109,16 @@ export const duration = number(
   const range =
     most === Number.POSITIVE_INFINITY ? `of at least ${least}` : `from ${least} to ${most}`;
   const fits = (value: number) => Number.isInteger(value) && value >= least && value <= most;
-  return number(`an integer ${range}`, fits);
+  const maximum = most === Number.POSITIVE_INFINITY ? {} : { maximum: most };
+  const schema = { type: "integer", minimum: least, ...maximum };
+  return { ...number(`an integer ${range}`, fits), schema };
 }
 
 /** One of some strings. */
 export function oneOf<Word extends string>(...words: readonly Word[]): Field {
   const expected = words.map((word) => JSON.stringify(word)).join(" or ");
-  return { fits: (value) => words.includes(value as Word), expected };
+  const schema = { type: "string", enum: words };
+  return { fits: (value) => words.includes(value as Word), expected, schema };
 }
 
 /** An object with these functions. */

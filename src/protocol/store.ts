@@ -222,6 +222,7 @@ export interface TaskRecord {
   /** How many output items the transcript includes. */
   readonly committedOutput: number;
   readonly outputSchema?: object;
+  readonly metadata?: Readonly<Record<string, unknown>>;
   /** How many children of the parent session may be at work when the task begins; it waits for a place. */
   readonly maxParallel?: number;
   /** The caller's limits, in addition to those of the agent. */

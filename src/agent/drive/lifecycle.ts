@@ -209,6 +209,7 @@ export function announce(emitter: TaskEmitter, record: TaskRecord): void {
       session_id: record.sessionId,
       ...parent,
       created_at: record.createdAt,
+      ...(record.metadata && { metadata: record.metadata }),
     },
   });
 }
@@ -348,7 +349,7 @@ export function rootRecord(
   options: RunOptions<StandardSchema | undefined>,
 ): TaskRecord {
   const { ids, clock, agentId, name } = settings;
-  const taskId = ids.next("task");
+  const taskId = options.taskId ?? ids.next("task");
   return {
     taskId,
     rootTaskId: taskId,
@@ -365,5 +366,6 @@ export function rootRecord(
     committedOutput: 0,
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
     ...(options.budget && { budget: frozenCopy(options.budget) }),
+    ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
   };
 }

@@ -88,9 +88,19 @@ const sessionId: Field = {
   expected: "a session id",
 };
 
+const taskId: Field = {
+  fits: (value) => typeof value === "string" && /^[\w-]{1,128}$/.test(value),
+  expected: "1 to 128 letters, digits, `_` and `-`",
+};
+const metadata: Field = {
+  fits: (value) => is.data.fits(value) && JSON.stringify(value).length <= 16_384,
+  expected: `${is.data.expected}, with at most 16384 characters of JSON`,
+};
+
 /** The rules for the options of `call` and `run`. */
 export const runFields: Fields<RunOptions> = {
   sessionId,
+  taskId,
   userId: is.name,
   signal: is.signal,
   output: is.anything,
@@ -100,6 +110,7 @@ export const runFields: Fields<RunOptions> = {
   context: contextField,
   hooks,
   budget: budgetField,
+  metadata,
   onWait: is.callback,
 };
 /** The rules for the options of `observe`. */

@@ -1,0 +1,419 @@
+import type { ServerResponse } from "node:http";
+import { type Context, Hono } from "hono";
+import { agentField } from "../agent/base/validation.ts";
+import { settingsBehind } from "../agent/loop/settings.ts";
+import { agentWith } from "../agent/react-agent.ts";
+import { HarnessAgent } from "../harness/index.ts";
+import type { Agent } from "../protocol/agent.ts";
+import { type Clock, systemClock } from "../protocol/clock.ts";
+import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
+import { createIds } from "../protocol/id.ts";
+import * as is from "../protocol/options.ts";
+import { type Fields, invalid, readOptions } from "../protocol/options.ts";
+import type { Store } from "../protocol/store.ts";
+import { openStore, storeField } from "../store/index.ts";
+import {
+  type Addresses,
+  type AuthOptions,
+  authenticator,
+  authField,
+  type Caller,
+  checkAddress,
+  cookieName,
+  credentialOf,
+  loopback,
+  tokenField,
+} from "./auth.ts";
+import { blobRoutes } from "./blobs.ts";
+import { badRequest, errorResponse, statusOf } from "./errors.ts";
+import { Feeds } from "./feed.ts";
+import { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
+import { openApi } from "./openapi.ts";
+import { type Route, readBody, readQuery, type Services } from "./route.ts";
+import { sessionRoutes } from "./sessions.ts";
+import { Streams } from "./stream.ts";
+import { taskRoutes } from "./tasks.ts";
+import { Trees } from "./trees.ts";
+
+/** One line of the log: a request that was answered. */
+export interface RequestLog {
+  readonly time: string;
+  readonly request_id: string;
+  readonly method: string;
+  /** Without its query. */
+  readonly path: string;
+  /** The pattern of the route; absent if there is none. */
+  readonly route?: string;
+  readonly status: number;
+  readonly ms: number;
+  readonly user_id?: string;
+  /** The code of the error that the client got. */
+  readonly error?: string;
+  /** Why the server failed. */
+  readonly cause?: string;
+}
+
+/** Options of a server. */
+export interface AppOptions {
+  /** The agents that clients can start. */
+  readonly agents: readonly Agent[];
+  /** A store, `"memory"` or `"sqlite:path"`; defaults to the one that the agents share. */
+  readonly store?: Store | string;
+  /** Who may call. Without it only this machine may, with `token`. */
+  readonly auth?: AuthOptions;
+  /** The token of the operator on this machine. */
+  readonly token?: string;
+  /** The host names that the server answers for; without `auth` always those of this machine. */
+  readonly hosts?: readonly string[];
+  /** Pages of other origins that may call, such as `https://app.example`; none by default. */
+  readonly origins?: readonly string[];
+  readonly limits?: ServerLimits;
+  /** Called once per request; defaults to a line of JSON on stdout. False: no log. */
+  readonly log?: ((entry: RequestLog) => void) | false;
+  /** The silence after which a stream sends a comment; defaults to 15 seconds. */
+  readonly heartbeatMs?: number;
+  /** The delay that readers are told to wait before they connect again; defaults to 1500 ms. */
+  readonly retryMs?: number;
+  readonly clock?: Clock;
+}
+
+/** The rules for the options of `createApp`. */
+export const appFields: Fields<AppOptions> = {
+  agents: is.required(is.listOf(agentField), "[assistant]"),
+  store: storeField,
+  auth: authField,
+  token: tokenField,
+  hosts: is.listOf(is.name),
+  origins: is.listOf({
+    fits: (value) =>
+      typeof value === "string" && URL.canParse(value) && new URL(value).origin === value,
+    expected: "an origin such as https://app.example",
+  }),
+  limits: is.options(limitFields),
+  log: is.orFalse(is.callback),
+  heartbeatMs: is.duration,
+  retryMs: is.count,
+  clock: is.clock,
+};
+
+/** A server without its network: the app, and what `serve` needs to start and end it. */
+export interface OpenApp {
+  readonly app: Hono;
+  readonly agents: readonly Agent[];
+  readonly store: Store;
+  /** Refuses new requests and ends all streams. */
+  close(): Promise<void>;
+}
+
+/** Creates a Hono app that serves agents; mount it anywhere, or pass its `fetch` to Bun, Deno or Next. */
+export function createApp(options: AppOptions): Hono {
+  return openApp(readOptions("createApp()", options, appFields)).app;
+}
+
+/** The routes that do not belong to a task or a session. */
+const commonRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/healthz",
+    needs: "nothing",
+    summary: "Check that the server runs.",
+    returns: { status: 200, description: '`{ status: "ok" }`' },
+    handle: ({ headers }) => Response.json({ status: "ok" }, { headers }),
+  },
+  {
+    method: "GET",
+    path: "/openapi.json",
+    needs: "nothing",
+    summary: "Read this document.",
+    returns: { status: 200, description: "The OpenAPI document." },
+    handle: ({ headers }) => Response.json(openApi(routes), { headers }),
+  },
+  {
+    method: "POST",
+    path: "/v1/cookie",
+    needs: "read",
+    summary:
+      "Exchange the token of the Authorization header for a cookie, which EventSource sends.",
+    returns: { status: 204, description: "The cookie is set." },
+    handle: ({ request, headers }) => {
+      const token = credentialOf(request) ?? "";
+      const secure = new URL(request.url).protocol === "https:" ? "; Secure" : "";
+      const cookie = `${cookieName}=${token}; Path=/; HttpOnly; SameSite=Strict${secure}`;
+      return new Response(null, { status: 204, headers: { ...headers, "set-cookie": cookie } });
+    },
+  },
+];
+
+/** All routes, with the scope that each needs. */
+export const routes: readonly Route[] = [
+  ...commonRoutes,
+  ...taskRoutes,
+  ...blobRoutes,
+  ...sessionRoutes,
+];
+
+/** Builds the app from checked options. */
+export function openApp(options: AppOptions): OpenApp {
+  const { agents, store } = bindAgents(options);
+  const { auth, token, clock = systemClock, heartbeatMs = 15_000, retryMs = 1_500 } = options;
+  if (auth === undefined && token === undefined)
+    throw invalid(
+      "`auth` or `token` is required.",
+      "Pass who may call: auth: { tokens }, or a secret `token`.",
+    );
+  const addresses: Addresses = {
+    origins: options.origins ?? [],
+    ...((auth === undefined || options.hosts) && {
+      hosts: [...(auth === undefined ? loopback : []), ...(options.hosts ?? [])],
+    }),
+  };
+  const limits = limitsOf(options.limits);
+  const feeds = new Feeds(store);
+  const trees = new Trees(store);
+  const streams = new Streams({
+    ...{ store, feeds, trees, clock, heartbeatMs, retryMs },
+    ...{ maxBufferBytes: limits.bufferBytes, maxStreamMs: limits.streamMs },
+  });
+  const services: Services = {
+    agents: new Map(agents.map((agent) => [agent.name, agent])),
+    ...{ store, streams, trees },
+    ids: createIds({ clock }),
+    background: (work) => void work.catch(() => {}), // the log of the task has the error
+  };
+  const door = new Door({
+    services,
+    addresses,
+    authenticate: authenticator(auth, token),
+    limits,
+    clock,
+    log: options.log ?? ((entry) => console.log(JSON.stringify(entry))),
+  });
+  const app = new Hono();
+  for (const route of routes)
+    app.on(route.method, route.path, (context) => door.answer(context, route));
+  if (addresses.origins.length > 0) app.options("*", (context) => door.preflight(context));
+  app.notFound((context) => door.answer(context, undefined));
+  app.onError((error) => errorResponse(error));
+  const close = async () => {
+    door.isClosing = true;
+    await streams.close();
+  };
+  return { app, agents, store, close };
+}
+
+/** All agents use one store; those that have none of their own get the server's. */
+function bindAgents({ agents, store: given }: AppOptions): Pick<OpenApp, "agents" | "store"> {
+  const stores = agents.map((agent) => {
+    const settings = settingsBehind(agent);
+    if (settings) return settings.store;
+    throw invalid(
+      `The agent ${agent.name} does not run in this process.`,
+      "Pass a ReActAgent or a HarnessAgent.",
+    );
+  });
+  const [first] = stores;
+  if (first === undefined) throw invalid("`agents` is empty.", "Pass agents: [assistant].");
+  const names = new Set(agents.map(({ name }) => name));
+  if (names.size < agents.length)
+    throw invalid("Two agents have the same name.", "Give each agent its own name.");
+  const store = given === undefined ? first : openStore(given);
+  const bound = agents.map((agent, index) => {
+    if (stores[index] === store) return agent;
+    if (given !== undefined && !(agent instanceof HarnessAgent)) return agentWith(agent, { store });
+    throw invalid(
+      `The agent ${agent.name} uses another store than the server.`,
+      "Pass the same `store` to all agents and to the server.",
+    );
+  });
+  return { agents: bound, store };
+}
+
+interface DoorSettings {
+  readonly services: Services;
+  readonly addresses: Addresses;
+  readonly authenticate: (request: Request) => Promise<Caller | undefined>;
+  readonly limits: Required<ServerLimits>;
+  readonly clock: Clock;
+  readonly log: ((entry: RequestLog) => void) | false;
+}
+
+/** What is known of a request when it is answered. */
+interface Visit {
+  readonly startedAt: number;
+  readonly id: string;
+  caller?: Caller;
+  error?: RivuletError;
+  /** A stream is open: the line of the log is written when it ends. */
+  isStream?: boolean;
+  isAnswered?: boolean;
+}
+
+/** Checks every request in the same order, then calls its route. */
+class Door {
+  isClosing = false;
+  readonly #settings: DoorSettings;
+  readonly #users: UserLimits;
+
+  constructor(settings: DoorSettings) {
+    this.#settings = settings;
+    this.#users = new UserLimits(settings.limits, settings.clock);
+  }
+
+  async answer(context: Context, route: Route | undefined): Promise<Response> {
+    const { clock } = this.#settings;
+    const visit: Visit = { startedAt: clock.now(), id: crypto.randomUUID() };
+    const request = context.req.raw;
+    const headers = this.#headers(request, visit);
+    let response: Response;
+    try {
+      response = await this.#handle(context, route, visit, headers);
+    } catch (error) {
+      visit.error = rivuletErrorOf(error);
+      response = errorResponse(error, { ...headers, ...headersOf(visit.error) });
+    }
+    visit.isAnswered = true;
+    if (!visit.isStream) this.#write(context, route, visit, response.status);
+    return response;
+  }
+
+  async #handle(
+    context: Context,
+    route: Route | undefined,
+    visit: Visit,
+    headers: Record<string, string>,
+  ): Promise<Response> {
+    const { services, addresses, authenticate, limits } = this.#settings;
+    const request = context.req.raw;
+    checkAddress(request, addresses);
+    if (this.isClosing)
+      throw new RivuletError("shutting_down", "The server is shutting down.", { retryable: true });
+    if (route === undefined || route.needs !== "nothing") {
+      const caller = await authenticate(request);
+      if (caller === undefined) throw unauthorized();
+      visit.caller = caller;
+      this.#users.request(caller.userId);
+    }
+    if (route === undefined) throw noRoute(context.req.path, request.method);
+    const caller = visit.caller ?? { scopes: [] };
+    if (route.needs !== "nothing" && !caller.scopes.includes(route.needs))
+      throw new RivuletError("forbidden", `The credential lacks the scope ${route.needs}.`, {
+        hint: `Use a credential with the scope ${route.needs}.`,
+      });
+    const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse };
+    return route.handle({
+      ...{ services, caller, request, headers },
+      outgoing: typeof outgoing?.writeHead === "function" ? outgoing : undefined,
+      params: paramsOf(context, route),
+      query: readQuery(new URL(request.url), route.query ?? {}),
+      body:
+        route.method === "GET" ? {} : await readBody(request, route.body ?? {}, limits.bodyBytes),
+      openStream: () => {
+        const end = this.#users.stream(caller.userId);
+        visit.isStream = true;
+        return () => {
+          end();
+          if (visit.isAnswered && visit.isStream) this.#write(context, route, visit, 200);
+          visit.isStream = false;
+        };
+      },
+    });
+  }
+
+  preflight(context: Context): Response {
+    const request = context.req.raw;
+    const visit: Visit = { startedAt: this.#settings.clock.now(), id: crypto.randomUUID() };
+    try {
+      checkAddress(request, this.#settings.addresses);
+      return new Response(null, { status: 204, headers: this.#headers(request, visit) });
+    } catch (error) {
+      return errorResponse(error);
+    }
+  }
+
+  /** The headers of all responses. */
+  #headers(request: Request, visit: Visit): Record<string, string> {
+    const origin = request.headers.get("origin");
+    const common = { "x-request-id": visit.id, "cache-control": "no-store", vary: "origin" };
+    if (origin === null || !this.#settings.addresses.origins.includes(origin)) return common;
+    return {
+      ...common,
+      "access-control-allow-origin": origin,
+      "access-control-allow-methods": "GET, POST, DELETE",
+      "access-control-allow-headers":
+        "authorization, content-type, if-none-match, last-event-id, range",
+      "access-control-expose-headers": "content-range, etag, location, x-request-id",
+      "access-control-max-age": "600",
+    };
+  }
+
+  #write(context: Context, route: Route | undefined, visit: Visit, status: number): void {
+    const { log, clock } = this.#settings;
+    if (!log) return;
+    const { error, caller } = visit;
+    const token = credentialOf(context.req.raw);
+    const clean = (text: string) => (token ? text.replaceAll(token, "[secret]") : text);
+    const isFault = error !== undefined && statusOf(error) >= 500;
+    try {
+      log({
+        time: new Date(clock.now()).toISOString(),
+        request_id: visit.id,
+        method: context.req.method,
+        path: clean(context.req.path.slice(0, 300)),
+        ...(route && { route: route.path }),
+        status,
+        ms: clock.now() - visit.startedAt,
+        ...(caller?.userId !== undefined && { user_id: caller.userId }),
+        ...(error && { error: error.code }),
+        ...(isFault && { cause: clean(String(error.cause ?? error).slice(0, 1_000)) }),
+      });
+    } catch {
+      // A log that fails must not fail the request.
+    }
+  }
+}
+
+function paramsOf(context: Context, { path }: Route): Record<string, string> {
+  const params = context.req.param() as Record<string, string>;
+  if (!path.endsWith("/*")) return params;
+  const prefix = path.slice(0, -1).split("/").length - 1;
+  const rest = context.req.path.split("/").slice(prefix).join("/");
+  return { ...params, path: decode(rest) };
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    throw badRequest("The path is not encoded well.", "Encode each name as UTF-8.");
+  }
+}
+
+function headersOf(error: RivuletError): Record<string, string> {
+  const status = statusOf(error);
+  if (status === 401) return { "www-authenticate": "Bearer" };
+  return status === 429 || status === 503 ? { "retry-after": "1" } : {};
+}
+
+function unauthorized(): RivuletError {
+  return new RivuletError("unauthorized", "The request has no valid credential.", {
+    hint: "Send the header `authorization: Bearer <token>`.",
+  });
+}
+
+function noRoute(path: string, method: string): RivuletError {
+  const isKnown = routes.some((route) => {
+    const pattern = route.path.replace(/:\w+/g, "[^/]+").replace("*", ".+");
+    return new RegExp(`^${pattern}$`).test(path);
+  });
+  if (isKnown)
+    return new RivuletError(
+      "method_not_allowed",
+      `This address does not take ${method.slice(0, 20)}.`,
+      {
+        hint: "See GET /openapi.json.",
+      },
+    );
+  return new RivuletError("not_found", "There is nothing at this address.", {
+    hint: "See GET /openapi.json.",
+  });
+}

@@ -1,0 +1,204 @@
+import { createHash } from "node:crypto";
+import type { JSONWebKeySet, JWTPayload, JWTVerifyGetKey } from "jose";
+import type { Awaitable } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
+import * as is from "../protocol/options.ts";
+import { type Field, type Fields, invalid } from "../protocol/options.ts";
+import { badRequest } from "./errors.ts";
+
+/** What a credential may do: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */
+export type Scope = "read" | "write";
+const allScopes: readonly Scope[] = ["read", "write"];
+
+/** The user that a credential stands for. */
+export interface Identity {
+  readonly userId: string;
+  /** Defaults to all. */
+  readonly scopes?: readonly Scope[];
+}
+
+/** How JSON Web Tokens are checked; `sub` is the user, and `scope` may name `rivulet:read` and `rivulet:write`. */
+export interface JwtOptions {
+  /** The address of the issuer's keys, or the keys. */
+  readonly jwks: string | JSONWebKeySet;
+  readonly issuer: string;
+  readonly audience: string;
+}
+
+/** Who may call the server; a request needs a credential that one of these accepts. */
+export interface AuthOptions {
+  /** Users by bearer token. */
+  readonly tokens?: Readonly<Record<string, Identity>>;
+  readonly jwt?: JwtOptions;
+  /** Returns the user of a request; undefined refuses it. */
+  readonly authenticate?: (request: Request) => Awaitable<Identity | undefined>;
+}
+
+/** The caller of a request; without a user it is the operator of a local server. */
+export interface Caller {
+  readonly userId?: string;
+  readonly scopes: readonly Scope[];
+}
+
+const identityFields: Fields<Identity> = {
+  userId: is.required(is.name, '"ann"'),
+  scopes: is.listOf(is.oneOf(...allScopes)),
+};
+const jwtFields: Fields<JwtOptions> = {
+  jwks: is.required(
+    is.or(is.record, "an address", (value) => typeof value === "string" && URL.canParse(value)),
+    '"https://issuer.example/.well-known/jwks.json"',
+  ),
+  issuer: is.required(is.name, '"https://issuer.example/"'),
+  audience: is.required(is.name, '"rivulet"'),
+};
+
+/** The rule for the `auth` option. */
+export const authField: Field = is.options({
+  tokens: is.recordOf(is.options(identityFields)),
+  jwt: is.options(jwtFields),
+  authenticate: is.callback,
+} satisfies Fields<AuthOptions>);
+
+/** The rule for a token of the local operator, which nobody can guess. */
+export const tokenField: Field = {
+  fits: (value) => typeof value === "string" && /^[\w~+/=.-]{16,512}$/.test(value),
+  expected: "a secret of 16 to 512 letters, digits and -._~+/=",
+};
+
+/** The name of the cookie that carries the token of a page. */
+export const cookieName = "rivulet_token";
+
+/** Finds the caller of a request; undefined if it has no valid credential. */
+export type Authenticator = (request: Request) => Promise<Caller | undefined>;
+
+/** Builds the check of credentials from options; `token` is the operator's. */
+export function authenticator(
+  auth: AuthOptions | undefined,
+  token: string | undefined,
+): Authenticator {
+  // A lookup by digest takes the same time for every wrong token.
+  const callers = new Map<string, Caller>();
+  for (const [secret, identity] of Object.entries(auth?.tokens ?? {})) {
+    if (!tokenField.fits(secret))
+      throw invalid("A key of `auth.tokens` is too easy to guess.", `Use ${tokenField.expected}.`);
+    callers.set(digest(secret), callerOf(identity));
+  }
+  if (token !== undefined) callers.set(digest(token), { scopes: allScopes });
+  const { jwt, authenticate } = auth ?? {};
+  const verify = jwt && jwtVerifier(jwt);
+  return async (request) => {
+    const credential = credentialOf(request);
+    if (credential !== undefined) {
+      const caller = callers.get(digest(credential)) ?? (await verify?.(credential));
+      if (caller) return caller;
+    }
+    const identity = await authenticate?.(request);
+    return identity && callerOf(identity);
+  };
+}
+
+function callerOf({ userId, scopes = allScopes }: Identity): Caller {
+  if (typeof userId === "string" && /^[^/\p{Cc}]{1,128}$/u.test(userId) && userId.isWellFormed())
+    return { userId, scopes };
+  throw new RivuletError(
+    "invalid_settings",
+    "A user id must have 1 to 128 characters and no slash.",
+    {
+      hint: "Return the stable id of the user from `authenticate`.",
+    },
+  );
+}
+
+/** The token of a request: from the header, or from the cookie of a page. */
+export function credentialOf(request: Request): string | undefined {
+  const header = request.headers.get("authorization");
+  if (header !== null) return /^Bearer ([\w~+/=.-]{1,8192})$/i.exec(header)?.[1];
+  const cookies = (request.headers.get("cookie") ?? "").split(";");
+  const pair = cookies.find((cookie) => cookie.trim().startsWith(`${cookieName}=`));
+  return pair?.trim().slice(cookieName.length + 1);
+}
+
+function digest(secret: string): string {
+  return createHash("sha256").update(secret).digest("base64");
+}
+
+/** Loads jose with the first token that may be a JWT. */
+function jwtVerifier({ jwks, issuer, audience }: JwtOptions) {
+  let keys: JWTVerifyGetKey | undefined;
+  return async (token: string): Promise<Caller | undefined> => {
+    if (token.split(".").length !== 3) return undefined;
+    const { createLocalJWKSet, createRemoteJWKSet, jwtVerify, errors } = await import("jose");
+    keys ??= typeof jwks === "string" ? createRemoteJWKSet(new URL(jwks)) : createLocalJWKSet(jwks);
+    try {
+      const { payload } = await jwtVerify(token, keys, { issuer, audience });
+      return callerIn(payload);
+    } catch (error) {
+      // A token that is wrong is refused; keys that cannot be fetched are a failure of the server.
+      const isFault = error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError);
+      if (isFault) throw error;
+      return undefined;
+    }
+  };
+}
+
+function callerIn({ sub, scope }: JWTPayload & { scope?: unknown }): Caller | undefined {
+  if (sub === undefined) return undefined;
+  if (typeof scope !== "string") return callerOf({ userId: sub });
+  const named = scope.split(" ");
+  return callerOf({
+    userId: sub,
+    scopes: allScopes.filter((one) => named.includes(`rivulet:${one}`)),
+  });
+}
+
+/** Which hosts and origins may address the server. */
+export interface Addresses {
+  /** Absent: any host. */
+  readonly hosts?: readonly string[];
+  /** Pages of other origins that may call; none by default. */
+  readonly origins: readonly string[];
+}
+
+/** The names of this machine. */
+export const loopback = ["localhost", "127.0.0.1", "[::1]"];
+
+/** Throws if a request is for another host (DNS rebinding), from another origin, or has a token in its address. */
+export function checkAddress(request: Request, { hosts, origins }: Addresses): void {
+  const url = new URL(request.url);
+  const host = (request.headers.get("host") ?? url.host).toLowerCase();
+  const name = host.replace(/:\d+$/, "");
+  if (hosts && !hosts.some((allowed) => allowed === name || allowed === host))
+    throw forbidden(
+      `This server does not answer for the host ${JSON.stringify(name.slice(0, 100))}.`,
+      "Use the address that the server printed, or add the host to `hosts`.",
+    );
+  const origin = request.headers.get("origin");
+  const isAllowed = origin === null ? undefined : origins.includes(origin) || isOwn(origin, host);
+  const site = request.headers.get("sec-fetch-site") ?? "none";
+  const isForeign = site === "cross-site" || site === "same-site";
+  if (isAllowed === false || (isForeign && !isAllowed))
+    throw forbidden(
+      "A page of another origin cannot call this server.",
+      "Add its origin to `origins`.",
+    );
+  for (const key of url.searchParams.keys()) {
+    if (
+      !/^(access_?token|token|id_token|api_?key|auth|authorization|jwt|secret|password)$/i.test(key)
+    )
+      continue;
+    throw badRequest(
+      `The query parameter \`${key}\` looks like a credential.`,
+      "Send the token in the Authorization header; addresses are written to logs.",
+      "invalid_credential_place",
+    );
+  }
+}
+
+function isOwn(origin: string, host: string): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host && /^https?:/.test(origin);
+}
+
+function forbidden(message: string, hint: string): RivuletError {
+  return new RivuletError("forbidden", message, { hint });
+}

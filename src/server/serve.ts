@@ -1,0 +1,92 @@
+import { randomBytes } from "node:crypto";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createAdaptorServer } from "@hono/node-server";
+import { taskRunner } from "../harness/index.ts";
+import * as is from "../protocol/options.ts";
+import { type Fields, invalid, readOptions } from "../protocol/options.ts";
+import { type AppOptions, appFields, openApp } from "./app.ts";
+import { loopback } from "./auth.ts";
+
+/** Options of `serve`. */
+export interface ServeOptions extends AppOptions {
+  /** Defaults to 8080; 0: any free port. */
+  readonly port?: number;
+  /** The address to listen on; defaults to 127.0.0.1. Another one needs `auth`. */
+  readonly host?: string;
+  /** Whether tasks of a lost process resume (default) or fail. */
+  readonly lostTasks?: "resume" | "fail";
+  /** How long `close` waits for requests and tasks; defaults to 10 seconds. */
+  readonly shutdownMs?: number;
+}
+
+/** A server that runs. */
+export interface Serving {
+  readonly url: string;
+  /** The token of the operator; "" with `auth`. */
+  readonly token: string;
+  /** Stops accepting, ends the streams, stops the tasks at their last step and releases them to other processes. */
+  close(): Promise<void>;
+}
+
+const fields: Fields<ServeOptions> = {
+  ...appFields,
+  port: is.integer(0, 65_535),
+  host: is.name,
+  lostTasks: is.oneOf("resume", "fail"),
+  shutdownMs: is.duration,
+};
+
+/** Serves agents over HTTP on Node, and takes up the tasks of processes that have died. */
+export async function serve(given: ServeOptions): Promise<Serving> {
+  const options = readOptions("serve()", given, fields);
+  const { port = 8080, host = "127.0.0.1", lostTasks = "resume", shutdownMs = 10_000 } = options;
+  const isLocal = host === "::1" || loopback.includes(host);
+  if (!isLocal && options.auth === undefined)
+    throw invalid(
+      `\`host\` ${host} is open to other machines.`,
+      "Pass `auth`, or listen on 127.0.0.1.",
+    );
+  const { port: _, host: __, lostTasks: ___, shutdownMs: ____, ...appOptions } = options;
+  const token = options.auth
+    ? (options.token ?? "")
+    : (options.token ?? randomBytes(32).toString("base64url"));
+  const opened = openApp(token === "" ? appOptions : { ...appOptions, token });
+  const runner = taskRunner({ agents: opened.agents, lostTasks });
+  const server = createAdaptorServer({
+    fetch: opened.app.fetch,
+    overrideGlobalObjects: false,
+    serverOptions: {
+      // A client that sends slowly does not keep a connection.
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      connectionsCheckingInterval: 2_000,
+      maxHeaderSize: 16_384,
+    },
+  }) as Server;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  runner.start();
+  const { port: bound } = server.address() as AddressInfo;
+  let closing: Promise<void> | undefined;
+  async function close(): Promise<void> {
+    const cut = setTimeout(() => server.closeAllConnections(), shutdownMs);
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    await opened.close();
+    server.closeIdleConnections();
+    await runner.shutDown();
+    await closed;
+    clearTimeout(cut);
+    if (typeof options.store === "string") await opened.store.close();
+  }
+  return {
+    url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`,
+    token,
+    close: () => (closing ??= close()),
+  };
+}

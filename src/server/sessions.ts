@@ -1,0 +1,201 @@
+import { sessionsOf, workspaceOf } from "../harness/index.ts";
+import type { Approval } from "../protocol/agent.ts";
+import { notFound } from "../protocol/error.ts";
+import * as is from "../protocol/options.ts";
+import type { SessionInfo } from "../protocol/store.ts";
+import { bytesResponse } from "./blobs.ts";
+import type { Call, Route } from "./route.ts";
+import { agentOf, ownedBy } from "./tasks.ts";
+
+const limit = is.integer(1, 1_000);
+
+/** The routes of agents and sessions. */
+export const sessionRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/v1/agents",
+    needs: "read",
+    summary: "List the agents.",
+    returns: { status: 200, description: "`{ agents: [{ name, description }] }`" },
+    handle: ({ services, headers }) => {
+      const agents = [...services.agents.values()];
+      const shown = agents.map(({ name, description }) => ({ name, description }));
+      return Response.json({ agents: shown }, { headers });
+    },
+  },
+  {
+    method: "GET",
+    path: "/v1/sessions",
+    needs: "read",
+    summary: "List the sessions of the user, newest first.",
+    query: { limit, before: is.name },
+    returns: { status: 200, description: "`{ sessions: [{ session_id, title, … }] }`" },
+    handle: async (call) => {
+      const sessions = await own(call).list(call.query);
+      return Response.json({ sessions: sessions.map(shownSession) }, { headers: call.headers });
+    },
+  },
+  {
+    method: "GET",
+    path: "/v1/search",
+    needs: "read",
+    summary: "Find messages in the sessions of the user.",
+    query: { q: is.required(is.name), limit: is.integer(1, 100) },
+    returns: { status: 200, description: "`{ matches: [{ session_id, index, role, excerpt }] }`" },
+    handle: async (call) => {
+      const { q, ...page } = call.query as { q: string; limit?: number };
+      const found = await own(call).search(q.slice(0, 1_000), page);
+      const matches = found.map(({ sessionId: session_id, ...rest }) => ({ session_id, ...rest }));
+      return Response.json({ matches }, { headers: call.headers });
+    },
+  },
+  {
+    method: "GET",
+    path: "/v1/sessions/:id",
+    needs: "read",
+    summary: "Read a session: its messages and its tasks.",
+    query: { from: is.integer(0, Number.MAX_SAFE_INTEGER), limit },
+    returns: { status: 200, description: "`{ session: { session_id, … }, tasks, messages }`" },
+    handle: showSession,
+  },
+  {
+    method: "DELETE",
+    path: "/v1/sessions/:id",
+    needs: "write",
+    summary: "Delete a session with its tasks, logs and blobs.",
+    returns: { status: 204, description: "Deleted." },
+    handle: async (call) => {
+      const { id = "" } = call.params;
+      if (!(await own(call).delete(id))) throw notFound("session", id.slice(0, 128));
+      return new Response(null, { status: 204, headers: call.headers });
+    },
+  },
+  {
+    method: "GET",
+    path: "/v1/sessions/:id/export",
+    needs: "read",
+    summary: "Export a session as lines of JSON.",
+    returns: { status: 200, type: "application/x-ndjson", description: "Lines of JSON." },
+    handle: exportSession,
+  },
+  {
+    method: "GET",
+    path: "/v1/sessions/:id/approvals",
+    needs: "read",
+    summary: "List the approvals that wait in a session, at any depth.",
+    returns: { status: 200, description: "`{ approvals: [{ approval_id, … }] }`" },
+    handle: listApprovals,
+  },
+  {
+    method: "GET",
+    path: "/v1/sessions/:id/files",
+    needs: "read",
+    summary: "List a directory of the session's workspace.",
+    query: { path: is.text },
+    returns: {
+      status: 200,
+      description: "`{ entries: [{ path, type, size, modified_at }], cut }`",
+    },
+    handle: listFiles,
+  },
+  {
+    method: "GET",
+    path: "/v1/sessions/:id/files/*",
+    needs: "read",
+    summary: "Read a file of the session's workspace.",
+    returns: { status: 200, type: "application/octet-stream", description: "The bytes." },
+    handle: readFile,
+  },
+];
+
+function own({ services, caller }: Call) {
+  return sessionsOf(services.store, ownedBy(caller));
+}
+
+async function findSession(call: Call): Promise<SessionInfo> {
+  const { id = "" } = call.params;
+  const userId = call.caller.userId ?? null;
+  const [info] = await call.services.store.sessions({ userId, sessionId: id, limit: 1 });
+  if (info === undefined) throw notFound("session", id.slice(0, 128));
+  return info;
+}
+
+function shownSession(info: SessionInfo) {
+  const { sessionId, agentId, title, messages, createdAt, updatedAt } = info;
+  const dates = { created_at: createdAt, updated_at: updatedAt };
+  return { session_id: sessionId, agent_id: agentId, title, messages, ...dates };
+}
+
+async function showSession(call: Call): Promise<Response> {
+  const info = await findSession(call);
+  const { from = 0, limit: most = 100 } = call.query as { from?: number; limit?: number };
+  const { store } = call.services;
+  const messages = await store.session(info.sessionId, from, most);
+  const records = await store.tasks({ sessionId: info.sessionId });
+  const tasks = records.map(({ taskId, status, createdAt }) => ({
+    id: taskId,
+    status,
+    created_at: createdAt,
+  }));
+  return Response.json({ session: shownSession(info), tasks, messages }, { headers: call.headers });
+}
+
+async function exportSession(call: Call): Promise<Response> {
+  const { sessionId } = await findSession(call);
+  const lines = own(call).export(sessionId)[Symbol.asyncIterator]();
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await lines.next();
+      if (done) controller.close();
+      else controller.enqueue(encoder.encode(value));
+    },
+    async cancel() {
+      await lines.return?.();
+    },
+  });
+  const headers = { ...call.headers, "content-type": "application/x-ndjson; charset=utf-8" };
+  return new Response(body, { headers });
+}
+
+async function listApprovals(call: Call): Promise<Response> {
+  const { sessionId } = await findSession(call);
+  const [agent] = call.services.agents.values();
+  const query = { sessionId, ...ownedBy(call.caller) };
+  const approvals = (await agent?.approvals(query)) ?? [];
+  return Response.json({ approvals: approvals.map(shownApproval) }, { headers: call.headers });
+}
+
+function shownApproval(approval: Approval) {
+  const { id, kind, taskId, rootTaskId, path, call, message, expiresAt } = approval;
+  return {
+    ...{ approval_id: id, kind, task_id: taskId, root_task_id: rootTaskId, path },
+    ...{ call, message, expires_at: expiresAt },
+  };
+}
+
+/** The files that the session's agent sees. */
+async function filesOf(call: Call) {
+  const { sessionId } = await findSession(call);
+  const [first] = await call.services.store.tasks({ sessionId, limit: 1 });
+  const root = first && (await call.services.store.task(first.rootTaskId));
+  if (first === undefined || root === undefined) throw notFound("session", sessionId);
+  const workspace = workspaceOf(agentOf(call, { root }));
+  if (workspace === undefined) throw notFound("session", `${sessionId} with files`);
+  const { agentId } = root;
+  return workspace.viewOf({ sessionId: root.sessionId, agentId, ...ownedBy(call.caller) }).files;
+}
+
+async function listFiles(call: Call): Promise<Response> {
+  const files = await filesOf(call);
+  const { entries, cut } = await files.list((call.query.path as string | undefined) ?? "");
+  const shown = entries.map(({ modifiedAt: modified_at, ...entry }) => ({ ...entry, modified_at }));
+  return Response.json({ entries: shown, cut }, { headers: call.headers });
+}
+
+async function readFile(call: Call): Promise<Response> {
+  const files = await filesOf(call);
+  const { path, data } = await files.read(call.params.path ?? "");
+  const type = /\.(txt|md|csv|log|ts|js|py|html|css)$/i.test(path) ? "text/plain" : undefined;
+  return bytesResponse(call, data, { filename: path, ...(type && { type }) });
+}

@@ -1,0 +1,456 @@
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../protocol/clock.ts";
+import { RivuletError } from "../protocol/error.ts";
+import {
+  protocolVersion,
+  type StreamClosed,
+  type StreamFrame,
+  type TaskEvent,
+  type TaskSnapshot,
+} from "../protocol/event.ts";
+import { snapshotOf } from "../protocol/snapshot.ts";
+import { encodeComment, encodeRetry, encodeSse } from "../protocol/sse.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
+import { isTerminal } from "../protocol/task.ts";
+import { Batch, cursorAhead, type Feeds, type LiveReader, type LogFeed } from "./feed.ts";
+import { Lens, type Selection } from "./lens.ts";
+import { openSink, type Sink } from "./sink.ts";
+import type { Trees } from "./trees.ts";
+
+/** How a reader follows a task. */
+export interface StreamOptions extends Omit<Selection, "taskId"> {
+  /** The number of the last event that the reader has; -1: none. */
+  readonly after: number;
+  /** `now`: snapshots of all tasks, then new events. */
+  readonly from?: "now";
+  readonly until?: "root" | "tree" | "idle";
+  readonly eventNames?: boolean;
+  readonly onExpired?: "snapshot" | "error";
+}
+
+/** What the streams of a server share. */
+export interface StreamSettings {
+  readonly store: Store;
+  readonly feeds: Feeds;
+  readonly trees: Trees;
+  readonly clock: Pick<Clock, "now">;
+  readonly heartbeatMs: number;
+  readonly retryMs: number;
+  readonly maxBufferBytes: number;
+  readonly maxStreamMs: number;
+}
+
+/** The task to follow, and the root of its log. */
+export interface StreamTarget {
+  readonly record: TaskRecord;
+  readonly root: TaskRecord;
+}
+
+type CloseReason = StreamClosed["reason"];
+
+/** The open streams of a server; one timer sends the heartbeats of all. */
+export class Streams {
+  readonly settings: StreamSettings;
+  readonly #open = new Set<Follower>();
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor(settings: StreamSettings) {
+    this.settings = settings;
+  }
+
+  /** Answers with a stream of events, or with 204 when there are no more. `onClose` is called after a stream. */
+  async open(
+    connection: {
+      readonly request: Request;
+      readonly outgoing: ServerResponse | undefined;
+      readonly headers: Readonly<Record<string, string>>;
+    },
+    target: StreamTarget,
+    options: StreamOptions,
+    onClose: (isFinal: boolean) => void,
+  ): Promise<Response> {
+    const { feeds } = this.settings;
+    const feed = await feeds.use(target.root.taskId);
+    try {
+      const follower = new Follower(this.settings, feed, target, options);
+      const hasMore = await follower.start();
+      if (!hasMore) {
+        feeds.release(feed);
+        onClose(true);
+        return new Response(null, { status: 204, headers: connection.headers });
+      }
+      const { request, outgoing, headers } = connection;
+      const sink = openSink(request, outgoing, headers);
+      this.#open.add(follower);
+      this.#timer ??= this.#startTimer();
+      void follower.run(sink).finally(() => {
+        this.#open.delete(follower);
+        if (this.#open.size === 0) {
+          clearInterval(this.#timer);
+          this.#timer = undefined;
+        }
+        feeds.release(feed);
+        onClose(follower.isFinal);
+      });
+      return sink.response;
+    } catch (error) {
+      feeds.release(feed);
+      throw error;
+    }
+  }
+
+  #startTimer(): ReturnType<typeof setInterval> {
+    const { heartbeatMs, clock } = this.settings;
+    const timer = setInterval(
+      () => {
+        const now = clock.now();
+        for (const follower of this.#open) follower.beat(now);
+      },
+      Math.max(1, heartbeatMs / 3),
+    );
+    timer.unref();
+    return timer;
+  }
+
+  /** Ends all streams; each reader gets another delay before it comes back. */
+  async close(): Promise<void> {
+    const open = [...this.#open];
+    for (const follower of open) follower.shutDown(500 + Math.floor(Math.random() * 2_500));
+    await Promise.all(open.map(({ done }) => done));
+  }
+}
+
+/** One connection on one log: it reads what the reader lacks, then joins the live readers. */
+class Follower implements LiveReader {
+  isFinal = false;
+  readonly done: Promise<void>;
+  readonly #settings: StreamSettings;
+  readonly #feed: LogFeed;
+  readonly #target: StreamTarget;
+  readonly #options: StreamOptions;
+  /** Absent when the reader gets the whole log. */
+  readonly #lens: Lens | undefined;
+  #sink: Sink | undefined;
+  #after: number;
+  /** The snapshots that a reader from `now` gets first. */
+  #first: Batch | undefined;
+  #isClosing = false;
+  /** The reader has the last event that it asked for. */
+  #isEnded = false;
+  #isLive = false;
+  #wake: () => void = () => {};
+  #finish: () => void = () => {};
+  #openedAt = 0;
+  #writtenAt = 0;
+
+  constructor(
+    settings: StreamSettings,
+    feed: LogFeed,
+    target: StreamTarget,
+    options: StreamOptions,
+  ) {
+    this.#settings = settings;
+    this.#feed = feed;
+    this.#target = target;
+    this.#options = options;
+    this.#after = options.after;
+    this.done = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+    const { record, root } = target;
+    const selection = this.#selection();
+    const isSelective = record.taskId !== root.taskId || Object.keys(selection).length > 1;
+    if (isSelective) this.#lens = new Lens(selection, record, root);
+  }
+
+  /** Checks the cursor and finds the place in the log; false: nothing will follow. */
+  async start(): Promise<boolean> {
+    const { after, from, onExpired } = this.#options;
+    const { store } = this.#settings;
+    if (from === "now") return this.#startNow();
+    if (after > this.#feed.last) {
+      const last = await store.last(this.#feed.log); // another process may have written more
+      if (after > last) throw cursorAhead(after, last);
+    }
+    const trimmed = (await store.snapshot(this.#feed.log))?.through ?? -1;
+    if (after < trimmed && onExpired === "error" && after >= 0)
+      throw new RivuletError("cursor_expired", `The events up to ${trimmed} were trimmed.`, {
+        hint: "Connect without on_expired=error to get a snapshot of every task.",
+      });
+    const isEnded = await this.#replay(after);
+    if (after < 0) return true;
+    if (isEnded) return false;
+    return !(await this.#isOver()) || (await this.#hasMore());
+  }
+
+  /** Starts with snapshots of how the tasks stand now. */
+  async #startNow(): Promise<boolean> {
+    const { tree, through } = await this.#settings.trees.read(this.#feed.log);
+    const at = { sequenceNumber: Math.max(through, 0), createdAt: this.#settings.clock.now() };
+    const all = Object.keys(tree.tasks).flatMap((id) => snapshotOf(tree, id, at) ?? []);
+    this.#after = through;
+    if (all.length > 0) {
+      const last = all.length - 1;
+      const tasks = all.map((task, index) => (index < last ? task : { ...task, final: true }));
+      this.#first = new Batch(-1, through, tasks);
+    }
+    return true;
+  }
+
+  /** Leads the lens through what the reader has; true when the stream has ended for it by then. */
+  async #replay(cursor: number): Promise<boolean> {
+    const isCut = this.#options.until === "root" && cursor >= 0;
+    if (!this.#lens && !isCut) return false;
+    let isEnded = false;
+    for (let at = -1; at < cursor; ) {
+      const batch = await this.#feed.next(at);
+      if (batch === undefined) break;
+      for (const event of batch.events) {
+        if ("sequence_number" in event && event.sequence_number > cursor) break;
+        if (batch.isSnapshot && batch.through > cursor) break;
+        this.#lens?.pass(event, true);
+        isEnded ||= this.#isEnd(event);
+      }
+      at = batch.through;
+    }
+    return isCut && isEnded;
+  }
+
+  /** Whether the rest of a log that has ended has an event for this reader. */
+  async #hasMore(): Promise<boolean> {
+    if (!this.#lens) return this.#after < this.#feed.last;
+    const { record, root } = this.#target;
+    const lens = new Lens(this.#selection(), record, root);
+    for (let at = -1; ; ) {
+      const batch = await this.#feed.next(at);
+      if (batch === undefined) return false;
+      for (const event of batch.events) {
+        const isNew = batch.isSnapshot
+          ? batch.through > this.#after
+          : (event as { sequence_number: number }).sequence_number > this.#after;
+        if (lens.pass(event, !isNew) && isNew) return true;
+      }
+      at = batch.through;
+    }
+  }
+
+  /** Sends events until the stream ends, the reader leaves, or the server closes it. */
+  async run(sink: Sink): Promise<void> {
+    this.#sink = sink;
+    const { clock, retryMs, heartbeatMs } = this.#settings;
+    this.#openedAt = clock.now();
+    void sink.closed.then(() => this.#wake());
+    try {
+      const { root } = this.#target;
+      const { taskId: _, ...filter } = this.#selection();
+      const oldest = ((await this.#settings.store.snapshot(this.#feed.log))?.through ?? -1) + 1;
+      this.#write(Buffer.from(`${encodeRetry(retryMs)}${encodeComment("stream-open")}`));
+      this.#writeFrame({
+        type: "stream.opened",
+        protocol: protocolVersion,
+        root_task_id: root.taskId,
+        oldest_sequence_number: oldest,
+        last_sequence_number: this.#feed.last,
+        heartbeat_ms: heartbeatMs,
+        ...(Object.keys(filter).length > 0 && { filter }),
+      });
+      if (this.#first) this.#send(this.#first);
+      this.#first = undefined;
+      await this.#follow(sink);
+    } catch (error) {
+      const { code, message, retryable } = error as Partial<RivuletError>;
+      const isKnown = error instanceof RivuletError && code !== "internal";
+      this.#writeFrame({
+        type: "error",
+        code: isKnown ? (code as string) : "internal",
+        message: isKnown ? (message as string) : "The server cannot read the log.",
+        retryable: retryable ?? true,
+      });
+    } finally {
+      this.#feed.leave(this);
+      sink.end();
+      await sink.closed;
+      this.#finish();
+    }
+  }
+
+  async #follow(sink: Sink): Promise<void> {
+    while (!sink.isClosed && !this.#isClosing) {
+      const batch = await this.#feed.next(this.#after);
+      if (batch) {
+        this.#send(batch);
+        if (!this.#isEnded) await this.#untilDrained(sink);
+      } else {
+        const over = await this.#isOver();
+        if (this.#after < this.#feed.last) continue;
+        if (over) this.#close(over);
+        else if (!sink.isClosed && !this.#isClosing) await this.#live();
+      }
+      if (!this.#isEnded) continue;
+      await this.#isOver();
+      this.#close("terminal");
+    }
+  }
+
+  /** Waits until the reader has taken most of what was sent; a reader that takes nothing for long is cut off. */
+  async #untilDrained(sink: Sink): Promise<void> {
+    const drained = sink.drained().then(() => true);
+    for (let isDrained = false; !isDrained && !this.#isClosing; ) {
+      const before = sink.buffered;
+      const { promise, resolve } = Promise.withResolvers<false>();
+      const timer = setTimeout(() => resolve(false), 3 * this.#settings.heartbeatMs);
+      isDrained = await Promise.race([drained, promise]);
+      clearTimeout(timer);
+      if (!isDrained && sink.buffered >= before) this.#close("slow_consumer");
+    }
+  }
+
+  /** Takes batches from the feed as they come, until one of them may be the last. */
+  async #live(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    this.#isLive = true;
+    this.#feed.join(this);
+    await promise;
+    this.#isLive = false;
+    this.#feed.leave(this);
+  }
+
+  push(batch: Batch | undefined): void {
+    const sink = this.#sink as Sink;
+    if (!this.#isLive || batch === undefined || batch.after !== this.#after) {
+      if (batch === undefined) {
+        this.#writeFrame({
+          type: "error",
+          task_id: this.#target.record.taskId,
+          code: "not_found",
+          message: "The task was deleted, or its log cannot be read.",
+          retryable: true,
+        });
+        this.#isClosing = true;
+      }
+      this.#isLive = false;
+      this.#wake();
+      return;
+    }
+    this.#send(batch);
+    if (sink.buffered > this.#settings.maxBufferBytes) {
+      this.#close("slow_consumer");
+      return;
+    }
+    if (!batch.changesStatus) return;
+    this.#isLive = false;
+    this.#wake();
+  }
+
+  #send(batch: Batch): void {
+    const { eventNames = true, until } = this.#options;
+    const isCut = until === "root" && batch.changesStatus;
+    this.#after = batch.through;
+    if (!this.#lens && !isCut && eventNames) {
+      this.#write(batch.bytes);
+      return;
+    }
+    const frames = batch.frames(eventNames);
+    const sent: Uint8Array[] = [];
+    let snapshot: TaskSnapshot | undefined;
+    for (const [index, event] of batch.events.entries()) {
+      const passed = this.#lens ? this.#lens.pass(event) : event;
+      if (passed?.type === "task.snapshot" && this.#lens) {
+        if (snapshot) sent.push(Buffer.from(encodeSse(snapshot, { eventNames })));
+        snapshot = passed;
+      } else if (passed === event) sent.push(frames[index] as Buffer);
+      else if (passed) sent.push(Buffer.from(encodeSse(passed, { eventNames })));
+      this.#isEnded ||= isCut && this.#isEnd(event);
+      if (this.#isEnded && !batch.isSnapshot) break;
+    }
+    // The last snapshot that the reader sees carries the number.
+    const last =
+      snapshot && encodeSse({ ...snapshot, final: true }, { eventNames, id: batch.through });
+    if (last) sent.push(Buffer.from(last));
+    if (sent.length > 0) this.#write(sent.length === 1 ? (sent[0] as Buffer) : Buffer.concat(sent));
+  }
+
+  /** Whether a reader until `root` has seen the end of its task with this event. */
+  #isEnd(event: TaskEvent): boolean {
+    return (
+      "task" in event &&
+      event.task_id === this.#target.record.taskId &&
+      isTerminal(event.task.status)
+    );
+  }
+
+  /** Why a stream at the head of the log ends; undefined while more may come. */
+  async #isOver(): Promise<CloseReason | undefined> {
+    const { until = "tree" } = this.#options;
+    const { record } = this.#target;
+    const records = await this.#feed.records();
+    const below = new Set([record.taskId]);
+    // A parent's record precedes those of its children.
+    for (const { taskId, parentTaskId } of records)
+      if (parentTaskId !== undefined && below.has(parentTaskId)) below.add(taskId);
+    const shown = records.filter(({ taskId }) =>
+      until === "root" ? taskId === record.taskId : below.has(taskId),
+    );
+    if (shown.length === 0 || this.#feed.last < 0) return undefined;
+    const open = shown.filter(({ status }) => !isTerminal(status));
+    if (open.length === 0) {
+      this.isFinal = records.every(({ status }) => isTerminal(status));
+      return "terminal";
+    }
+    const waits = open.every(({ status }) => status === "suspended");
+    return until === "idle" && waits ? "idle" : undefined;
+  }
+
+  /** Sends a sign of life after a silence. */
+  beat(now: number): void {
+    const { heartbeatMs, maxStreamMs } = this.#settings;
+    if (now - this.#openedAt > maxStreamMs) {
+      this.#close("max_duration");
+      return;
+    }
+    if (now - this.#writtenAt < heartbeatMs - 1) return;
+    const sink = this.#sink as Sink;
+    if (sink.buffered > this.#settings.maxBufferBytes) {
+      this.#close("slow_consumer");
+      return;
+    }
+    this.#write(Buffer.from(encodeComment(`hb ${now}`)));
+  }
+
+  shutDown(retryMs: number): void {
+    this.#write(Buffer.from(`${encodeRetry(retryMs)}\n`));
+    this.#close("server_shutdown");
+  }
+
+  #close(reason: CloseReason): void {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    const final = reason === "terminal" && this.isFinal;
+    this.#writeFrame({ type: "stream.closed", reason, final, last_sequence_number: this.#after });
+    this.#isLive = false;
+    this.#wake();
+    this.#sink?.end();
+  }
+
+  #writeFrame(frame: StreamFrame): void {
+    const { eventNames = true } = this.#options;
+    this.#write(Buffer.from(encodeSse(frame, { eventNames })));
+  }
+
+  #write(bytes: Uint8Array): void {
+    this.#writtenAt = this.#settings.clock.now();
+    this.#sink?.write(bytes);
+  }
+
+  #selection(): Selection {
+    const { depth, path, include, exclude } = this.#options;
+    return {
+      taskId: this.#target.record.taskId,
+      ...(depth !== undefined && { depth }),
+      ...(path !== undefined && { path }),
+      ...(include !== undefined && { include }),
+      ...(exclude !== undefined && { exclude }),
+    };
+  }
+}

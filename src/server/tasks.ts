@@ -1,0 +1,417 @@
+import { createHash } from "node:crypto";
+import { budgetField } from "../agent/base/budget.ts";
+import { postCancel } from "../agent/drive/cancel.ts";
+import { jsonSchema } from "../agent/index.ts";
+import { runFields } from "../agent/loop/check-options.ts";
+import type { Agent, Answer, Input, RunOptions } from "../protocol/agent.ts";
+import { notFound, RivuletError } from "../protocol/error.ts";
+import { materialize } from "../protocol/materialize.ts";
+import type { AnswerBlock, Message } from "../protocol/message.ts";
+import * as is from "../protocol/options.ts";
+import { taskOf } from "../protocol/select.ts";
+import { snapshotOf } from "../protocol/snapshot.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
+import { isTerminal } from "../protocol/task.ts";
+import { badRequest } from "./errors.ts";
+import type { Call, Route } from "./route.ts";
+import type { StreamOptions } from "./stream.ts";
+
+const input = {
+  ...is.anything,
+  expected: "a text, a message, or an array of messages",
+  schema: { type: ["string", "object", "array"] },
+};
+const key: is.Field = {
+  fits: (value) => typeof value === "string" && value.length >= 1 && value.length <= 256,
+  expected: "1 to 256 characters",
+  schema: { type: "string", minLength: 1, maxLength: 256 },
+};
+const id = (field: is.Field): is.Field => ({
+  ...field,
+  schema: { type: "string", minLength: 1, maxLength: 128 },
+});
+
+const startFields = {
+  agent: is.required(is.name, '"assistant"'),
+  input,
+  session_id: id(runFields.sessionId),
+  task_id: id(runFields.taskId),
+  stream: is.flag,
+  idempotency_key: key,
+  metadata: { ...runFields.metadata, schema: { type: "object" } },
+  on_busy: is.oneOf("queue", "fail"),
+  on_suspended: is.oneOf("fail", "deny"),
+  cancel_on_disconnect: is.flag,
+  output: is.data,
+  budget: budgetField,
+  answers: is.list,
+};
+
+interface StartBody {
+  readonly agent: string;
+  readonly input?: Input;
+  readonly session_id?: string;
+  readonly task_id?: string;
+  readonly stream?: boolean;
+  readonly idempotency_key?: string;
+  readonly metadata?: Record<string, unknown>;
+  readonly on_busy?: "queue" | "fail";
+  readonly on_suspended?: "fail" | "deny";
+  readonly cancel_on_disconnect?: boolean;
+  readonly output?: object;
+  readonly budget?: NonNullable<RunOptions["budget"]>;
+  readonly answers?: readonly Answer[];
+}
+
+const eventsQuery = {
+  starting_after: is.integer(-1, Number.MAX_SAFE_INTEGER),
+  from: is.oneOf("now"),
+  depth: is.integer(0, 64),
+  path: is.name,
+  include: is.listOf(is.name),
+  exclude: is.listOf(is.name),
+  until: is.oneOf("root", "tree", "idle"),
+  event_names: is.oneOf("on", "off"),
+  on_expired: is.oneOf("snapshot", "error"),
+};
+
+const answerFields = {
+  type: is.oneOf("answer"),
+  approvalId: is.name,
+  taskId: is.name,
+  rootTaskId: is.name,
+  decision: is.required(is.oneOf("approve", "deny", "edit", "answer"), '"approve"'),
+  input: is.anything,
+  output: is.list,
+  state: is.oneOf("success", "error", "denied", "interrupted"),
+  reason: is.text,
+  always: is.flag,
+};
+
+const taskReturned = { status: 200, description: "The task, with its output." };
+
+/** The routes of tasks. */
+export const taskRoutes: readonly Route[] = [
+  {
+    method: "POST",
+    path: "/v1/tasks",
+    needs: "write",
+    summary: "Start a task, or continue the unfinished task of a session.",
+    body: startFields,
+    returns: { status: 201, description: "The task. With `stream: true`, a stream of events." },
+    handle: start,
+  },
+  {
+    method: "GET",
+    path: "/v1/tasks/:id",
+    needs: "read",
+    summary: "Read a task with its output.",
+    returns: taskReturned,
+    handle: async (call) => showTask(call, await findTask(call), 200),
+  },
+  {
+    method: "GET",
+    path: "/v1/tasks/:id/document",
+    needs: "read",
+    summary: "Read the document of a task: its output with that of its descendants.",
+    query: { seed: is.flag },
+    returns: { status: 200, description: "The document." },
+    handle: showDocument,
+  },
+  {
+    method: "GET",
+    path: "/v1/tasks/:id/events",
+    needs: "read",
+    summary: "Follow the events of a task and its descendants.",
+    query: eventsQuery,
+    returns: { status: 200, type: "text/event-stream", description: "Server-sent events." },
+    isStream: true,
+    handle: followEvents,
+  },
+  {
+    method: "POST",
+    path: "/v1/tasks/:id/input",
+    needs: "write",
+    summary: "Steer a running task.",
+    body: { input: is.required(input, '"Be brief."') },
+    returns: { status: 202, description: "The task." },
+    handle: steer,
+  },
+  {
+    method: "POST",
+    path: "/v1/tasks/:id/cancel",
+    needs: "write",
+    summary: "Cancel a task and its descendants.",
+    body: { reason: { ...key, expected: "1 to 256 characters" } },
+    returns: { status: 202, description: "The task." },
+    handle: cancel,
+  },
+  {
+    method: "POST",
+    path: "/v1/tasks/:id/approvals/:approval_id",
+    needs: "write",
+    summary: "Answer an approval.",
+    body: answerFields,
+    returns: { status: 202, description: "The task." },
+    handle: answer,
+  },
+];
+
+/** A task that the caller may see, with its root; every other task does not exist for the caller. */
+export async function findTask({
+  services,
+  caller,
+  params,
+}: Pick<Call, "services" | "caller" | "params">): Promise<FoundTask> {
+  const { store } = services;
+  const { id: taskId = "" } = params;
+  const record = await store.task(taskId);
+  const root = record && (await store.task(record.rootTaskId));
+  if (record === undefined || root === undefined || root.userId !== caller.userId)
+    throw notFound("task", taskId.slice(0, 128));
+  return { record, root };
+}
+
+interface FoundTask {
+  readonly record: TaskRecord;
+  readonly root: TaskRecord;
+}
+
+async function start(call: Call): Promise<Response> {
+  const { services, caller } = call;
+  const body = call.body as unknown as StartBody;
+  const agent = services.agents.get(body.agent);
+  if (agent === undefined) throw unknownAgent(body.agent, services.agents);
+  if (body.cancel_on_disconnect && !body.stream)
+    throw badRequest("`cancel_on_disconnect` needs `stream`.", "Pass `stream: true` as well.");
+  const given = inputOf(body);
+  const taskId = body.task_id ?? taskIdOf(body, caller.userId);
+  const isText = Array.isArray(given) ? given.some((one) => !isAnswer(one)) : given !== undefined;
+  const isKnown = taskId !== undefined && (await services.store.task(taskId)) !== undefined;
+  const run = agent.run(given, {
+    ...(caller.userId !== undefined && { userId: caller.userId }),
+    ...(body.session_id !== undefined && { sessionId: body.session_id }),
+    ...(isText && taskId !== undefined && { taskId }),
+    ...(body.metadata && { metadata: body.metadata }),
+    ...(body.on_busy && { onBusy: body.on_busy }),
+    ...(body.on_suspended && { onSuspended: body.on_suspended }),
+    ...(body.budget && { budget: body.budget }),
+    ...(body.output && { output: jsonSchema(body.output) }),
+  });
+  services.background(run.result());
+  const ref = await run.task;
+  const found = await findTask({ ...call, params: { id: ref.taskId } });
+  if (!body.stream) return showTask(call, found, isKnown ? 200 : 201);
+  return openStream(call, found, { after: -1 }, (isFinal) => {
+    if (body.cancel_on_disconnect && !isFinal)
+      services.background(run.cancel("The client disconnected."));
+  });
+}
+
+/** Answers and messages of a body, as `run` takes them. */
+function inputOf({ input: given, answers = [] }: StartBody): Input {
+  if (answers.length === 0) return given === null ? undefined : given;
+  const messages = given === undefined || given === null ? [] : [given].flat();
+  return [...answers, ...messages.map(asMessage)] as Input;
+}
+
+function asMessage(one: unknown): unknown {
+  return typeof one === "string" ? { role: "user", content: one } : one;
+}
+
+function isAnswer(one: unknown): boolean {
+  return typeof one === "object" && one !== null && "type" in one && one.type === "answer";
+}
+
+/** The same key of the same user always names the same task, so nothing has to be remembered. */
+function taskIdOf({ agent, idempotency_key: given }: StartBody, userId = ""): string | undefined {
+  if (given === undefined) return undefined;
+  const text = JSON.stringify([userId, agent, given]);
+  return `task_${createHash("sha256").update(text).digest("base64url").slice(0, 40)}`;
+}
+
+async function showTask(
+  call: Call,
+  { record, root }: FoundTask,
+  status: number,
+): Promise<Response> {
+  const { services, request, headers } = call;
+  const { tree, through } = await services.trees.read(root.taskId);
+  const at = { sequenceNumber: Math.max(0, through), createdAt: record.createdAt };
+  const snapshot = taskOf(tree, record.taskId) && snapshotOf(tree, record.taskId, at);
+  const task = snapshot?.task ?? { ...queuedTask(record), output: [] };
+  // The status is part of the tag because a queued task has no event yet.
+  const tag = `"${through}-${record.status}"`;
+  const more = { ...headers, etag: tag, "cache-control": "no-cache" };
+  if (request.method === "GET" && request.headers.get("if-none-match") === tag)
+    return new Response(null, { status: 304, headers: more });
+  const location: Record<string, string> =
+    status === 201 ? { location: `/v1/tasks/${record.taskId}` } : {};
+  const body = { ...task, root_task_id: root.taskId, last_sequence_number: through };
+  return Response.json(body, { status, headers: { ...more, ...location } });
+}
+
+/** A task that has no event yet. */
+function queuedTask(record: TaskRecord) {
+  const { taskId, status, agentId, sessionId, createdAt, metadata } = record;
+  return {
+    id: taskId,
+    object: "task" as const,
+    status,
+    agent_id: agentId,
+    session_id: sessionId,
+    created_at: createdAt,
+    ...(metadata && { metadata }),
+  };
+}
+
+async function showDocument(call: Call): Promise<Response> {
+  const { record, root } = await findTask(call);
+  const { tree, through } = await call.services.trees.read(root.taskId);
+  const isEmpty = taskOf(tree, record.taskId) === undefined;
+  const seed = call.query.seed === true;
+  const document = isEmpty
+    ? { task_id: record.taskId, output: [] }
+    : materialize(tree, record.taskId, { seed });
+  const headers = { ...call.headers, etag: `"${through}"`, "cache-control": "no-cache" };
+  return Response.json(document, { headers });
+}
+
+async function followEvents(call: Call): Promise<Response> {
+  const found = await findTask(call);
+  const { query, request } = call;
+  const header = request.headers.get("last-event-id");
+  if (header !== null && header !== "" && !/^\d{1,15}$/.test(header))
+    throw badRequest(
+      `Last-Event-ID must be a number, got ${JSON.stringify(header.slice(0, 100))}.`,
+      "Send the id of the last event that you have.",
+      "invalid_cursor",
+    );
+  const after = header ? Number(header) : ((query.starting_after as number | undefined) ?? -1);
+  const { starting_after: _, event_names, on_expired, from, ...rest } = query;
+  return openStream(call, found, {
+    ...(rest as Partial<StreamOptions>),
+    after,
+    // A reader that comes back has a place in the log.
+    ...(from === "now" && !header && { from }),
+    eventNames: event_names !== "off",
+    ...(on_expired === "error" && { onExpired: "error" as const }),
+  });
+}
+
+function openStream(
+  call: Call,
+  found: FoundTask,
+  options: StreamOptions,
+  onClose: (isFinal: boolean) => void = () => {},
+): Promise<Response> {
+  if (call.request.method === "HEAD")
+    throw badRequest("A stream has no HEAD.", "Use GET.", "method_not_allowed");
+  const close = call.openStream();
+  return call.services.streams
+    .open(call, found, options, (isFinal) => {
+      close();
+      onClose(isFinal);
+    })
+    .catch((error: unknown) => {
+      close();
+      throw error;
+    });
+}
+
+async function steer(call: Call): Promise<Response> {
+  const { services, caller, body } = call;
+  const found = await findTask(call);
+  const { taskId, status } = found.record;
+  if (isTerminal(status)) throw taskEnded(found.record);
+  const run = agentOf(call, found).attach?.({ taskId }, ownedBy(caller));
+  if (run) services.background(run.result());
+  await run?.steer(body.input as string | Message);
+  return showTask(call, found, 202);
+}
+
+async function cancel(call: Call): Promise<Response> {
+  const { services, caller, body } = call;
+  const found = await findTask(call);
+  const { taskId } = found.record;
+  const reason = (body.reason as string | undefined) ?? "cancelled";
+  await postCancel(services.store, taskId, reason);
+  // Whatever process owns the task reads the row; if none does, this one takes it over.
+  const run = agentOf(call, found).attach?.({ taskId }, ownedBy(caller));
+  if (run) services.background(Promise.all([run.cancel(reason), run.result()]));
+  return showTask(call, found, 202);
+}
+
+async function answer(call: Call): Promise<Response> {
+  const { services, caller, params, body } = call;
+  const found = await findTask(call);
+  const { record, root } = found;
+  const { approval_id: approvalId = "" } = params;
+  const named = { approvalId, taskId: record.taskId, rootTaskId: root.taskId };
+  for (const [name, value] of Object.entries(named)) {
+    const given = body[name];
+    if (given === undefined || given === value) continue;
+    throw badRequest(`\`${name}\` is not that of the address.`, "Leave it out.");
+  }
+  const sent = { ...body, type: "answer", ...named } as Answer;
+  const run = agentOf(call, found).run(sent, { sessionId: root.sessionId, ...ownedBy(caller) });
+  services.background(run.result());
+  try {
+    await run.task;
+  } catch (error) {
+    if (!(error instanceof RivuletError) || error.code !== "unknown_approval") throw error;
+    await checkAnswered(services.store, record, sent, error);
+  }
+  return showTask(call, found, 202);
+}
+
+/** A second answer is fine if it says the same as the first. */
+async function checkAnswered(
+  store: Store,
+  { sessionId }: TaskRecord,
+  { approvalId, decision }: Answer,
+  unknown: RivuletError,
+): Promise<void> {
+  const blocks = (await store.session(sessionId)).flatMap(({ content }) => content);
+  const first = blocks.find(
+    (block): block is AnswerBlock => block.type === "answer" && block.approvalId === approvalId,
+  );
+  if (first === undefined)
+    throw new RivuletError("not_found", `There is no approval ${approvalId.slice(0, 128)}.`, {
+      hint: unknown.hint ?? "List the approvals of the session.",
+    });
+  if (first.decision === decision) return;
+  throw new RivuletError(
+    "already_answered",
+    `Approval ${approvalId} was answered before with ${first.decision}.`,
+    { hint: "List the open approvals of the session." },
+  );
+}
+
+/** The agent of a task: the one that its root was started with. */
+export function agentOf(
+  { services }: Pick<Call, "services">,
+  { root }: Pick<FoundTask, "root">,
+): Agent {
+  const agent = services.agents.get(root.agentName);
+  if (agent) return agent;
+  throw unknownAgent(root.agentName, services.agents);
+}
+
+/** The options that limit a call of an agent to the caller's own sessions. */
+export function ownedBy({ userId }: Call["caller"]): { readonly userId?: string } {
+  return userId === undefined ? {} : { userId };
+}
+
+function unknownAgent(name: string, agents: ReadonlyMap<string, Agent>): RivuletError {
+  const near = is.nearest(name, [...agents.keys()]).join(" or ");
+  return new RivuletError("not_found", `There is no agent ${JSON.stringify(name.slice(0, 128))}.`, {
+    hint: near === "" ? "List the agents with GET /v1/agents." : `Did you mean ${near}?`,
+  });
+}
+
+function taskEnded({ taskId, status }: TaskRecord): RivuletError {
+  return new RivuletError("task_ended", `Task ${taskId} has ended as ${status}.`, {
+    hint: "Start another task in the same session.",
+  });
+}
