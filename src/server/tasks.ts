@@ -16,8 +16,8 @@ import { badRequest } from "./errors.ts";
 import type { Call, Route } from "./route.ts";
 import type { StreamOptions } from "./stream.ts";
 
-const input = {
-  ...is.anything,
+const input: is.Field = {
+  fits: (value) => typeof value === "string" || (typeof value === "object" && value !== null),
   expected: "a text, a message, or an array of messages",
   schema: { type: ["string", "object", "array"] },
 };
