@@ -23,7 +23,7 @@ export interface Sink {
   write(bytes: Uint8Array): void;
   /** Resolves when little is left to be sent, or when the connection is closed. */
   drained(): Promise<void>;
-  /** Sends what waits and closes the connection; a reader that does not read is cut off. */
+  /** Sends what waits and closes the connection; a reader that does not read is cut off. Later writes have no effect. */
   end(): void;
   /** Resolves when the connection is closed, by either side. */
   readonly closed: Promise<void>;
@@ -46,6 +46,7 @@ class NodeSink implements Sink {
   readonly response = new Response(null, { headers: alreadySent });
   readonly closed: Promise<void>;
   isClosed = false;
+  #isEnded = false;
   readonly #outgoing: ServerResponse;
   readonly #encoder: ReturnType<typeof encoderFor>;
 
@@ -58,6 +59,7 @@ class NodeSink implements Sink {
     outgoing.flushHeaders();
     this.#encoder?.on("data", (chunk: Buffer) => outgoing.write(chunk));
     this.#encoder?.on("end", () => outgoing.end());
+    this.#encoder?.on("error", () => outgoing.destroy());
     this.closed = new Promise((resolve) => {
       outgoing.once("close", () => {
         this.isClosed = true;
@@ -73,7 +75,7 @@ class NodeSink implements Sink {
   }
 
   write(bytes: Uint8Array): void {
-    if (!this.isClosed) (this.#encoder ?? this.#outgoing).write(bytes);
+    if (!this.isClosed && !this.#isEnded) (this.#encoder ?? this.#outgoing).write(bytes);
   }
 
   async drained(): Promise<void> {
@@ -88,7 +90,8 @@ class NodeSink implements Sink {
   }
 
   end(): void {
-    if (this.isClosed) return;
+    if (this.isClosed || this.#isEnded) return;
+    this.#isEnded = true;
     if (this.#encoder) this.#encoder.end();
     else this.#outgoing.end();
     const cut = setTimeout(() => this.#outgoing.destroy(), lingerMs);

@@ -404,6 +404,7 @@ class Follower implements LiveReader {
 
   /** Sends a sign of life after a silence. */
   beat(now: number): void {
+    if (this.#isClosing) return;
     const { heartbeatMs, maxStreamMs } = this.#settings;
     if (now - this.#openedAt > maxStreamMs) {
       this.#close("max_duration");

@@ -1,0 +1,356 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
+import { createBrotliDecompress, createGunzip } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { memoryStore } from "../../src/index.ts";
+import { checkStream } from "../../src/protocol/check.ts";
+import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
+import { materialize } from "../../src/protocol/materialize.ts";
+import { decodeSse } from "../../src/protocol/sse.ts";
+import { lens } from "../support/lens.ts";
+import { eventsOf, nested, scripted, startServer, tokens, treeOf } from "./support/server.ts";
+
+const start = { agent: "lead", input: "Go.", session_id: "sess" };
+
+/** A finished run of three levels, with its server and its log. */
+async function finished(options = {}) {
+  const store = memoryStore();
+  const server = await startServer({ agents: [nested(store)], ...options });
+  const ann = server.as(tokens.ann);
+  const { body } = await ann.post("/v1/tasks", start);
+  const path = `/v1/tasks/${body.id}/events`;
+  const frames = await ann.frames(path);
+  const events = eventsOf(frames) as LogEvent[];
+  return { store, server, ann, path, id: body.id as string, frames, events };
+}
+
+/** A run that waits for an answer. */
+async function waiting(options = {}) {
+  const { agent, store } = scripted([{ call: "remove", input: { path: "a" } }, "Done."]);
+  const server = await startServer({ agents: [agent], ...options });
+  const ann = server.as(tokens.ann);
+  const { body } = await ann.post("/v1/tasks", start);
+  const path = `/v1/tasks/${body.id}/events`;
+  await ann.frames(`${path}?until=idle`);
+  const { approvals } = (await ann.get("/v1/sessions/sess/approvals")).body;
+  const approve = () =>
+    ann.post(`/v1/tasks/${body.id}/approvals/${approvals[0].approval_id}`, { decision: "approve" });
+  return { server, store, ann, path, id: body.id as string, approve };
+}
+
+const numbers = (frames: readonly StreamFrame[]) =>
+  eventsOf(frames).map((event) => (event as LogEvent).sequence_number);
+const closed = (frames: readonly StreamFrame[]) => frames.at(-1);
+
+describe("the stream of a run", () => {
+  it("has every event of the log, between stream.opened and stream.closed", async () => {
+    const { frames, events, id, store } = await finished();
+    expect(frames[0]).toMatchObject({
+      type: "stream.opened",
+      protocol: "rivulet.task-stream/1",
+      root_task_id: id,
+      oldest_sequence_number: 0,
+      heartbeat_ms: 15_000,
+    });
+    expect(closed(frames)).toMatchObject({
+      reason: "terminal",
+      final: true,
+      last_sequence_number: events.length - 1,
+    });
+    expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
+    expect(checkStream(events)).toEqual([]);
+    const stored = await store.read(id, -1, 10_000);
+    expect(JSON.stringify(materialize(treeOf(events)))).toBe(
+      JSON.stringify(materialize(treeOf(stored))),
+    );
+  });
+
+  it("resumes after every event, by header and by query; the header wins", async () => {
+    const { ann, path, events } = await finished();
+    const whole = JSON.stringify(treeOf(events));
+    for (const [index] of events.entries()) {
+      if (index === events.length - 1) break;
+      const before = treeOf(events.slice(0, index + 1));
+      const rest = await ann.frames(`${path}?starting_after=2`, { "last-event-id": String(index) });
+      expect(numbers(rest)[0]).toBe(index + 1);
+      expect(JSON.stringify(treeOf(rest, before))).toBe(whole);
+    }
+    expect(numbers(await ann.frames(`${path}?starting_after=4`))[0]).toBe(5);
+  });
+
+  it("answers 204 after the last event, and 400 for a cursor that is ahead or no number", async () => {
+    const { ann, path, events } = await finished();
+    const last = events.length - 1;
+    expect((await ann.get(`${path}?starting_after=${last}`)).status).toBe(204);
+    expect((await ann.get(path, { "last-event-id": String(last) })).status).toBe(204);
+    for (const query of [
+      `starting_after=${last + 1}`,
+      "starting_after=x",
+      "starting_after=-2",
+      "nope=1",
+    ])
+      expect((await ann.get(`${path}?${query}`)).status, query).toBe(400);
+    for (const header of ["x", "1e3", "-1", "9".repeat(30)])
+      expect((await ann.get(path, { "last-event-id": header })).status, header).toBe(400);
+    expect((await ann.get(`${path}?until=never`)).body.error.message).toContain("`until` must be");
+  });
+
+  it("leaves out the event names when it is asked to", async () => {
+    const { ann, path, events } = await finished();
+    const { text } = await ann.get(`${path}?event_names=off`);
+    expect(text).not.toContain("event:");
+    expect(numbers(decodeSse(text))).toEqual(events.map((event) => event.sequence_number));
+  });
+});
+
+describe("a selective stream", () => {
+  const selections = [
+    { depth: 0 },
+    { depth: 1 },
+    { include: ["message"] },
+    { exclude: ["reasoning", "tool_call"] },
+    { path: "sess/helper" },
+    { path: "sess/helper/worker", include: ["reasoning"] },
+    { depth: 1, exclude: ["tool_result"] },
+  ] as const;
+
+  it.each(selections)(
+    "with %j is what the filter leaves, from the start and from every cursor",
+    async (selection) => {
+      const { ann, path, events } = await finished();
+      const query = new URLSearchParams(
+        Object.entries(selection).map(([key, value]) => [key, String(value)]),
+      );
+      const wanted = lens(events, selection);
+      const sent = await ann.frames(`${path}?${query}`);
+      expect(sent[0]).toMatchObject({ filter: selection });
+      expect(eventsOf(sent)).toEqual(
+        JSON.parse(JSON.stringify(wanted)).map((event: LogEvent) => event),
+      );
+      const tree = treeOf(wanted);
+      expect(tree.gaps).toEqual([]);
+      for (let cursor = 0; cursor < events.length - 1; cursor += 3) {
+        const before = treeOf(wanted.filter((event) => event.sequence_number <= cursor));
+        const rest = wanted.filter((event) => event.sequence_number > cursor);
+        const response = await ann.send("GET", `${path}?${query}&starting_after=${cursor}`);
+        if (rest.length === 0) {
+          expect(response.status).toBe(204);
+          continue;
+        }
+        const frames = decodeSse(await response.text());
+        expect(JSON.stringify(treeOf(frames, before).tasks)).toBe(JSON.stringify(tree.tasks));
+      }
+    },
+  );
+
+  it("until=root ends with the task, and answers 204 after it", async () => {
+    const { ann, path, events, id } = await finished();
+    const end = events.findIndex(
+      ({ type, task_id }) => type === "task.completed" && task_id === id,
+    );
+    const frames = await ann.frames(`${path}?until=root`);
+    expect(numbers(frames).at(-1)).toBe(end);
+    expect(closed(frames)).toMatchObject({ reason: "terminal", final: true });
+    expect((await ann.get(`${path}?until=root&starting_after=${end}`)).status).toBe(204);
+    const child = events.find(({ task_id }) => task_id !== id)?.task_id;
+    const below = await ann.frames(`/v1/tasks/${child}/events?until=root&depth=0`);
+    expect(new Set(eventsOf(below).map((event) => (event as LogEvent).task_id))).toEqual(
+      new Set([child]),
+    );
+  });
+
+  it("until=idle ends when only answers can move the run; the next one continues there", async () => {
+    const { ann, path, approve } = await waiting();
+    const idle = await ann.frames(`${path}?until=idle`);
+    expect(closed(idle)).toMatchObject({ reason: "idle", final: false });
+    const last = numbers(idle).at(-1);
+    await approve();
+    const rest = await ann.frames(`${path}?starting_after=${last}`);
+    expect(numbers(rest)[0]).toBe((last ?? 0) + 1);
+    expect(closed(rest)).toMatchObject({ reason: "terminal", final: true });
+  });
+});
+
+describe("snapshots", () => {
+  it("replace trimmed events; with on_expired=error the answer is 410", async () => {
+    const store = memoryStore({ maxLogBytes: 6_000 });
+    const server = await startServer({ agents: [nested(store)] });
+    const ann = server.as(tokens.ann);
+    const { body } = await ann.post("/v1/tasks", start);
+    const path = `/v1/tasks/${body.id}/events`;
+    await ann.frames(path);
+    const through = (await store.snapshot(body.id))?.through ?? -1;
+    expect(through).toBeGreaterThan(5);
+    const shown = (await ann.get(`/v1/tasks/${body.id}`)).body;
+    expect(JSON.stringify(shown.output)).toContain("The lead sums up");
+    const { text } = await ann.get(`${path}?starting_after=2`);
+    const frames = decodeSse(text);
+    expect(frames[0]).toMatchObject({ oldest_sequence_number: through + 1 });
+    const tree = treeOf(frames);
+    expect(Object.keys(tree.tasks)).toHaveLength(5);
+    expect(tree.safeCursor).toBe(await store.last(body.id));
+    expect(text).toContain(`id: ${through}\nevent: task.snapshot`);
+    expect(JSON.stringify(materialize(tree))).toBe(
+      JSON.stringify((await ann.get(`/v1/tasks/${body.id}/document`)).body),
+    );
+    expect((await ann.get(`${path}?starting_after=2&on_expired=error`)).status).toBe(410);
+    const top = treeOf(await ann.frames(`${path}?depth=0&starting_after=2`));
+    expect(Object.keys(top.tasks)).toEqual([body.id]);
+    expect(top.gaps).toEqual([]);
+  });
+
+  it("come first with from=now, then new events", async () => {
+    const { ann, path, approve, id } = await waiting();
+    const response = await ann.send("GET", `${path}?from=now`);
+    const reading = Array.fromAsync(decodeSse(response.body as ReadableStream<Uint8Array>));
+    await approve();
+    const frames = await reading;
+    expect(eventsOf(frames)[0]).toMatchObject({ type: "task.snapshot", final: true });
+    const all = await ann.frames(path);
+    expect(JSON.stringify(materialize(treeOf(frames)))).toBe(
+      JSON.stringify(materialize(treeOf(all))),
+    );
+    expect(treeOf(frames).tasks[id]?.status).toBe("completed");
+  });
+});
+
+describe("a live stream", () => {
+  it("sends comments while nothing happens", async () => {
+    const { ann, path, approve } = await waiting({ heartbeatMs: 20 });
+    const response = await ann.send("GET", path);
+    let text = "";
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+      text += decoder.decode(chunk, { stream: true });
+      if ((text.match(/: hb \d+\n\n/g) ?? []).length === 3) await approve();
+    }
+    expect(text).toMatch(/"reason":"terminal","final":true/);
+  });
+
+  it("loses and doubles nothing however the attach falls into the run", async () => {
+    const store = memoryStore();
+    const server = await startServer({ agents: [nested(store)] });
+    const ann = server.as(tokens.ann);
+    for (let n = 0; n < 30; n++) {
+      const task_id = `task_${n}`;
+      const starting = ann.post("/v1/tasks", { ...start, session_id: `s${n}`, task_id });
+      while ((await store.task(task_id)) === undefined)
+        await new Promise((resolve) => setImmediate(resolve));
+      for (let turn = 0; turn < n; turn++) await new Promise((resolve) => setImmediate(resolve));
+      const events = eventsOf(await ann.frames(`/v1/tasks/${task_id}/events`)) as LogEvent[];
+      expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
+      await starting;
+    }
+  });
+
+  it("is compressed with a flush per batch when the reader takes it", async () => {
+    const { ann, path, approve, server } = await waiting();
+    for (const coding of ["gzip", "br", "identity", "gzip;q=0, br"]) {
+      const raw = await rawStream(`${server.url}${path}`, coding);
+      const wanted = coding === "identity" ? undefined : coding.startsWith("gzip;") ? "br" : coding;
+      expect(raw.encoding, coding).toBe(wanted);
+      // The run waits, so all of this has come without the end of the stream.
+      expect(raw.text, coding).toContain("task.approval.requested");
+    }
+    await approve();
+    const plain = await ann.frames(path, { "accept-encoding": "identity" });
+    const packed = await ann.frames(path, { "accept-encoding": "gzip" });
+    expect(eventsOf(packed)).toEqual(eventsOf(plain));
+  });
+
+  it("has the same tree for a follower that is slow, one that comes back and one that is late", async () => {
+    const store = memoryStore();
+    const server = await startServer({ agents: [nested(store, 20)] });
+    const ann = server.as(tokens.ann);
+    const { body } = await ann.post("/v1/tasks", start);
+    const path = `/v1/tasks/${body.id}/events`;
+    const steady = ann.frames(path);
+    const slow = (async () => {
+      const frames: StreamFrame[] = [];
+      const response = await ann.send("GET", path);
+      for await (const frame of decodeSse(response.body as ReadableStream<Uint8Array>)) {
+        frames.push(frame);
+        if (frames.length % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      return frames;
+    })();
+    const returning = (async () => {
+      const frames: StreamFrame[] = [];
+      for (let last = -1; ; ) {
+        const response = await ann.send("GET", `${path}?starting_after=${last}`);
+        if (response.status === 204) return frames;
+        for await (const frame of decodeSse(response.body as ReadableStream<Uint8Array>)) {
+          if (!("sequence_number" in frame)) continue;
+          frames.push(frame);
+          last = frame.sequence_number;
+          if (frames.length % 7 === 0) break;
+        }
+      }
+    })();
+    const [one, two, three] = await Promise.all([steady, slow, returning]);
+    const late = await ann.frames(path);
+    const trees = [one, two, three, late].map((frames) => JSON.stringify(treeOf(frames)));
+    expect(new Set(trees).size).toBe(1);
+  });
+
+  it("closes a reader that does not read at its limit; the run goes on and the reader resumes", async () => {
+    const text = Array.from({ length: 8_000 }, (_, n) => `${n} ${"x".repeat(1_000)} `);
+    const { agent, store } = scripted([{ text }]);
+    const server = await startServer({ agents: [agent], limits: { bufferBytes: 100_000 } });
+    const ann = server.as(tokens.ann);
+    const { body } = await ann.post("/v1/tasks", { ...start, task_id: "task_long" });
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    socket.pause();
+    const lines = [
+      `GET /v1/tasks/${body.id}/events HTTP/1.1`,
+      "host: localhost",
+      "connection: close",
+    ];
+    socket.write([...lines, `authorization: Bearer ${tokens.ann}`, "", ""].join("\r\n"));
+    await ann.frames(`/v1/tasks/${body.id}/events?depth=0&include=reasoning`);
+    expect((await store.task(body.id))?.status).toBe("completed");
+    const received: Buffer[] = [];
+    socket.on("data", (chunk: Buffer) => received.push(chunk));
+    socket.resume();
+    await once(socket, "close");
+    const got = Buffer.concat(received).toString();
+    const ids = [...got.matchAll(/\nid: (\d+)\n/g)].map(([, id]) => Number(id));
+    expect(ids).toEqual(ids.map((_, index) => index));
+    expect(got).not.toContain('"reason":"terminal"');
+    const rest = await ann.frames(`/v1/tasks/${body.id}/events?starting_after=${ids.at(-1)}`);
+    expect(numbers(rest)[0]).toBe((ids.at(-1) ?? 0) + 1);
+  });
+});
+
+it("closes all streams at shutdown with a delay to come back, and refuses new requests", async () => {
+  const { ann, path, server, store } = await waiting();
+  const response = await ann.send("GET", path);
+  const reading = response.text();
+  await server.close();
+  const text = await reading;
+  expect(text).toMatch(
+    /retry: \d+\n\nevent: stream\.closed\ndata: .*"reason":"server_shutdown","final":false/,
+  );
+  await expect(ann.get("/healthz")).rejects.toThrow();
+  expect(await store.owner("sess")).toBeUndefined();
+});
+
+/** The bytes of a stream so far, decoded, as soon as they tell that the task waits. */
+async function rawStream(url: string, coding: string) {
+  const headers = { authorization: `Bearer ${tokens.ann}`, "accept-encoding": coding };
+  const sent = request(url, { headers, agent: false });
+  sent.end();
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  const encoding = response.headers["content-encoding"];
+  const decoder =
+    encoding === "gzip" ? createGunzip() : encoding === "br" ? createBrotliDecompress() : undefined;
+  let text = "";
+  const decoded: AsyncIterable<Buffer> = decoder ? response.pipe(decoder) : response;
+  for await (const chunk of decoded) {
+    text += chunk;
+    if (text.includes("task.suspended")) break;
+  }
+  sent.destroy();
+  return { encoding, text };
+}
