@@ -22,8 +22,8 @@ export class Batch {
   readonly isSnapshot: boolean;
   /** True: a task ends or waits with one of the events. */
   readonly changesStatus: boolean;
-  #frames: readonly Buffer[] | undefined;
-  #unnamed: readonly Buffer[] | undefined;
+  #texts: readonly string[] | undefined;
+  #unnamed: readonly string[] | undefined;
   #bytes: Buffer | undefined;
 
   constructor(after: number, through: number, events: readonly TaskEvent[]) {
@@ -35,15 +35,15 @@ export class Batch {
   }
 
   /** One frame per event; `eventNames` false: without `event` lines. */
-  frames(eventNames: boolean): readonly Buffer[] {
-    if (eventNames) this.#frames ??= this.#encode(true);
+  frames(eventNames: boolean): readonly string[] {
+    if (eventNames) this.#texts ??= this.#encode(true);
     else this.#unnamed ??= this.#encode(false);
-    return (eventNames ? this.#frames : this.#unnamed) as readonly Buffer[];
+    return (eventNames ? this.#texts : this.#unnamed) as readonly string[];
   }
 
   /** All frames in one buffer. */
   get bytes(): Buffer {
-    this.#bytes ??= Buffer.concat(this.frames(true));
+    this.#bytes ??= Buffer.from(this.frames(true).join(""));
     return this.#bytes;
   }
 
@@ -52,18 +52,19 @@ export class Batch {
     if (after <= this.after || this.isSnapshot) return this;
     const skipped = after - this.after;
     const rest = new Batch(after, this.through, this.events.slice(skipped));
-    rest.#frames = this.#frames?.slice(skipped);
+    rest.#texts = this.#texts?.slice(skipped);
     rest.#unnamed = this.#unnamed?.slice(skipped);
     return rest;
   }
 
-  #encode(eventNames: boolean): readonly Buffer[] {
-    const last = this.events.length - 1;
-    return this.events.map((event, index) => {
-      // The last snapshot carries the number, so a reader that has some of them starts over.
-      const id = this.isSnapshot && index === last ? { id: this.through } : {};
-      return Buffer.from(encodeSse(event, { eventNames, ...id }));
-    });
+  #encode(eventNames: boolean): readonly string[] {
+    const options = eventNames ? undefined : { eventNames };
+    const texts = this.events.map((event) => encodeSse(event, options));
+    // The last snapshot carries the number, so a reader that has some of them starts over.
+    const last = this.events.at(-1);
+    if (this.isSnapshot && last)
+      texts[texts.length - 1] = encodeSse(last, { eventNames, id: this.through });
+    return texts;
   }
 }
 

@@ -352,23 +352,23 @@ class Follower implements LiveReader {
       return;
     }
     const frames = batch.frames(eventNames);
-    const sent: Uint8Array[] = [];
+    const sent: string[] = [];
     let snapshot: TaskSnapshot | undefined;
     for (const [index, event] of batch.events.entries()) {
       const passed = this.#lens ? this.#lens.pass(event) : event;
       if (passed?.type === "task.snapshot" && this.#lens) {
-        if (snapshot) sent.push(Buffer.from(encodeSse(snapshot, { eventNames })));
+        if (snapshot) sent.push(encodeSse(snapshot, { eventNames }));
         snapshot = passed;
-      } else if (passed === event) sent.push(frames[index] as Buffer);
-      else if (passed) sent.push(Buffer.from(encodeSse(passed, { eventNames })));
+      } else if (passed === event) sent.push(frames[index] as string);
+      else if (passed) sent.push(encodeSse(passed, { eventNames }));
       this.#isEnded ||= isCut && this.#isEnd(event);
       if (this.#isEnded && !batch.isSnapshot) break;
     }
     // The last snapshot that the reader sees carries the number.
     const last =
       snapshot && encodeSse({ ...snapshot, final: true }, { eventNames, id: batch.through });
-    if (last) sent.push(Buffer.from(last));
-    if (sent.length > 0) this.#write(sent.length === 1 ? (sent[0] as Buffer) : Buffer.concat(sent));
+    if (last) sent.push(last);
+    if (sent.length > 0) this.#write(Buffer.from(sent.join("")));
   }
 
   /** Whether a reader until `root` has seen the end of its task with this event. */

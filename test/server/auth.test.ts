@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { memoryStore } from "../../src/index.ts";
 import { openApp, routes } from "../../src/server/app.ts";
 import { createApp, serve } from "../../src/server/index.ts";
+import { collect } from "../agent/support/collect.ts";
 import { client, nested, scripted, startServer, tokens, treeOf } from "./support/server.ts";
 
 /** Sends a request with exactly these headers; `fetch` sets some itself. */
@@ -13,7 +14,7 @@ function raw(url: string, headers: Record<string, string>, method = "GET", path 
       const { hostname, port } = new URL(url);
       const options = { hostname, port, path, method, headers, agent: false };
       const sent = rawRequest(options, async (response) => {
-        const text = (await Array.fromAsync(response)).join("");
+        const text = (await collect(response)).join("");
         resolve({ status: response.statusCode ?? 0, text, headers: response.headers });
       });
       sent.on("error", reject);

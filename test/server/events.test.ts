@@ -8,6 +8,7 @@ import { checkStream } from "../../src/protocol/check.ts";
 import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
 import { decodeSse } from "../../src/protocol/sse.ts";
+import { collect } from "../agent/support/collect.ts";
 import { lens } from "../support/lens.ts";
 import { eventsOf, nested, scripted, startServer, tokens, treeOf } from "./support/server.ts";
 
@@ -203,7 +204,7 @@ describe("snapshots", () => {
   it("come first with from=now, then new events", async () => {
     const { ann, path, approve, id } = await waiting();
     const response = await ann.send("GET", `${path}?from=now`);
-    const reading = Array.fromAsync(decodeSse(response.body as ReadableStream<Uint8Array>));
+    const reading = collect(decodeSse(response.body as ReadableStream<Uint8Array>));
     await approve();
     const frames = await reading;
     expect(eventsOf(frames)[0]).toMatchObject({ type: "task.snapshot", final: true });

@@ -9,6 +9,7 @@ import type { Tree } from "../../../src/protocol/task.ts";
 import type { RequestLog, ServeOptions, Serving } from "../../../src/server/index.ts";
 import { serve } from "../../../src/server/index.ts";
 import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { collect } from "../../agent/support/collect.ts";
 
 /** The tokens of two users, of one who may only read, and of one who may do nothing. */
 export const tokens = {
@@ -42,8 +43,14 @@ export async function startServer(options: Omit<ServeOptions, "port">) {
 /** A client of a server: plain fetch. */
 export function client(url: string, token?: string) {
   const credential: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
-  async function send(method: string, path: string, body?: unknown, headers = {}) {
-    const json = body === undefined ? {} : { "content-type": "application/json" };
+  async function send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ) {
+    const json: Record<string, string> =
+      body === undefined ? {} : { "content-type": "application/json" };
     const response = await fetch(`${url}${path}`, {
       method,
       headers: { ...credential, ...json, ...headers },
@@ -51,7 +58,12 @@ export function client(url: string, token?: string) {
     });
     return response;
   }
-  async function json(method: string, path: string, body?: unknown, headers = {}) {
+  async function json(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ) {
     const response = await send(method, path, body, headers);
     const text = await response.text();
     const isJson = (response.headers.get("content-type") ?? "").includes("json");
@@ -69,10 +81,10 @@ export function client(url: string, token?: string) {
     post: (path: string, body: unknown = {}, headers = {}) => json("POST", path, body, headers),
     delete: (path: string) => json("DELETE", path),
     /** The frames of a stream until it ends. */
-    async frames(path: string, headers = {}): Promise<StreamFrame[]> {
+    async frames(path: string, headers = {}): Promise<readonly StreamFrame[]> {
       const response = await send("GET", path, undefined, headers);
       if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
-      return Array.fromAsync(decodeSse(response.body as ReadableStream<Uint8Array>));
+      return collect(decodeSse(response.body as ReadableStream<Uint8Array>));
     },
   };
 }
