@@ -136,7 +136,12 @@ const commonRoutes: readonly Route[] = [
       "Exchange the token of the Authorization header for a cookie, which EventSource sends.",
     returns: { status: 204, description: "The cookie is set." },
     handle: ({ request, headers }) => {
-      const token = credentialOf(request) ?? "";
+      const token = credentialOf(request);
+      if (token === undefined)
+        throw badRequest(
+          "The request has no bearer token.",
+          "Send it in the Authorization header.",
+        );
       const secure = new URL(request.url).protocol === "https:" ? "; Secure" : "";
       const cookie = `${cookieName}=${token}; Path=/; HttpOnly; SameSite=Strict${secure}`;
       return new Response(null, { status: 204, headers: { ...headers, "set-cookie": cookie } });
@@ -303,7 +308,7 @@ class Door {
     return route.handle({
       ...{ services, caller, request, headers },
       outgoing: typeof outgoing?.writeHead === "function" ? outgoing : undefined,
-      params: paramsOf(context, route),
+      params: context.req.param() as Record<string, string>,
       query: readQuery(new URL(request.url), route.query ?? {}),
       body:
         route.method === "GET" ? {} : await readBody(request, route.body ?? {}, limits.bodyBytes),
@@ -372,22 +377,6 @@ class Door {
   }
 }
 
-function paramsOf(context: Context, { path }: Route): Record<string, string> {
-  const params = context.req.param() as Record<string, string>;
-  if (!path.endsWith("/*")) return params;
-  const prefix = path.slice(0, -1).split("/").length - 1;
-  const rest = context.req.path.split("/").slice(prefix).join("/");
-  return { ...params, path: decode(rest) };
-}
-
-function decode(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    throw badRequest("The path is not encoded well.", "Encode each name as UTF-8.");
-  }
-}
-
 function headersOf(error: RivuletError): Record<string, string> {
   const status = statusOf(error);
   if (status === 401) return { "www-authenticate": "Bearer" };
@@ -402,8 +391,8 @@ function unauthorized(): RivuletError {
 
 function noRoute(path: string, method: string): RivuletError {
   const isKnown = routes.some((route) => {
-    const pattern = route.path.replace(/:\w+/g, "[^/]+").replace("*", ".+");
-    return new RegExp(`^${pattern}$`).test(path);
+    const pattern = route.path.replace(/:\w+\{\.\+\}/, ".+").replace(/:\w+/g, "[^/]+");
+    return new RegExp(`${pattern}$`).test(path);
   });
   if (isKnown)
     return new RivuletError(

@@ -102,7 +102,7 @@ function callerOf({ userId, scopes = allScopes }: Identity): Caller {
   if (typeof userId === "string" && /^[^/\p{Cc}]{1,128}$/u.test(userId) && userId.isWellFormed())
     return { userId, scopes };
   throw new RivuletError(
-    "invalid_settings",
+    "authenticate_failed",
     "A user id must have 1 to 128 characters and no slash.",
     {
       hint: "Return the stable id of the user from `authenticate`.",

@@ -124,7 +124,8 @@ export class LogFeed {
     this.#pages.set(after, page);
     const [unused] = this.#pages.keys();
     if (this.#pages.size > keptPages && unused !== undefined) this.#pages.delete(unused);
-    page.catch(() => this.#pages.delete(after));
+    const forget = () => this.#pages.delete(after);
+    page.then((read) => (read && read.bytes.length <= recentBytes ? undefined : forget()), forget);
     return page;
   }
 
@@ -189,18 +190,17 @@ export class LogFeed {
 
   #add(batch: Batch): void {
     this.last = batch.through;
-    if (batch.isSnapshot) {
+    // Without live readers nobody may ever want the batch, so it is not encoded.
+    if (batch.isSnapshot || this.#live.size === 0) {
       this.#recent = [];
       this.#recentBytes = 0;
       return;
     }
     this.#recent.push(batch);
-    // Nobody reads a batch of a log without followers, so it is not encoded for its size.
-    if (this.#live.size > 0) this.#recentBytes += batch.bytes.length;
-    else this.#recentBytes += batch.events.length * 300;
+    this.#recentBytes += batch.bytes.length;
     while (this.#recentBytes > recentBytes && this.#recent.length > 1) {
       const dropped = this.#recent.shift() as Batch;
-      this.#recentBytes = Math.max(0, this.#recentBytes - dropped.bytes.length);
+      this.#recentBytes -= dropped.bytes.length;
     }
   }
 

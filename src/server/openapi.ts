@@ -5,7 +5,7 @@ import { objectSchema, type Route, schemaOf } from "./route.ts";
 export function openApi(routes: readonly Route[]): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
-    const path = route.path.replace(/:(\w+)/g, "{$1}").replace("*", "{path}");
+    const path = route.path.replace(/:(\w+)(\{\.\+\})?/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route, path) };
   }
   return {

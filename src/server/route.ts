@@ -40,7 +40,7 @@ export interface Call {
 /** A route: what it needs, what it takes, what it does. */
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
-  /** With `:name` for parameters and `*` for the rest, as Hono writes them. */
+  /** With `:name` for parameters and `:name{.+}` for the rest, as Hono writes them. */
   readonly path: string;
   /** The scope that the credential must have; `nothing`: the route is public. */
   readonly needs: Scope | "nothing";

@@ -75,13 +75,15 @@ export async function serve(given: ServeOptions): Promise<Serving> {
   const { port: bound } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
-    const cut = setTimeout(() => server.closeAllConnections(), shutdownMs);
+    const cut = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      server.closeAllConnections();
+      cut.resolve();
+    }, shutdownMs);
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    await opened.close();
-    server.closeIdleConnections();
-    await runner.shutDown();
-    await closed;
-    clearTimeout(cut);
+    const ended = opened.close().then(() => server.closeIdleConnections());
+    await Promise.race([cut.promise, Promise.all([closed, ended, runner.shutDown()])]);
+    clearTimeout(timer);
     if (typeof options.store === "string") await opened.store.close();
   }
   return {

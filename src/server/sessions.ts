@@ -100,7 +100,7 @@ export const sessionRoutes: readonly Route[] = [
   },
   {
     method: "GET",
-    path: "/v1/sessions/:id/files/*",
+    path: "/v1/sessions/:id/files/:path{.+}",
     needs: "read",
     summary: "Read a file of the session's workspace.",
     returns: { status: 200, type: "application/octet-stream", description: "The bytes." },

@@ -246,7 +246,7 @@ async function showTask(
   if (request.method === "GET" && request.headers.get("if-none-match") === tag)
     return new Response(null, { status: 304, headers: more });
   const location: Record<string, string> =
-    status === 201 ? { location: `/v1/tasks/${record.taskId}` } : {};
+    status === 201 ? { location: `${new URL(request.url).pathname}/${record.taskId}` } : {};
   const body = { ...task, root_task_id: root.taskId, last_sequence_number: through };
   return Response.json(body, { status, headers: { ...more, ...location } });
 }
