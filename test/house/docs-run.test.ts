@@ -50,6 +50,7 @@ const values: Readonly<Record<string, string>> = {
   tree: `let tree = (await import("rivulet/protocol")).emptyTree();`,
   Invoice: `const Invoice = z.object({ number: z.string(), total: z.number() });`,
   ask: `const ask = () => true;`,
+  secret: `const secret = "0123456789abcdef";`,
   fileTools: `const fileTools = [];`,
   search: `const search = ${noTool.replace("NAME", '"search"')};
     const drawChart = ${noTool.replace("NAME", '"chart"')};
@@ -67,6 +68,13 @@ const special: readonly (readonly [part: string, first: string, last?: string])[
     `await ${plainAgent.replace('"memory"', '"sqlite:rivulet.db"')}.call("Hi.", { sessionId: "bills" });`,
   ],
   ["runner.start()", "", "process.kill(process.pid, 'SIGTERM');"],
+  [
+    "process.env.CI_TOKEN",
+    `process.env.CI_TOKEN = "0123456789abcdef"; const lead = ${plainAgent}; const findUser = async () => undefined;`,
+    "process.exit();",
+  ],
+  ["serve({", "", "process.exit();"],
+  ["createApp({", "", "process.exit();"],
 ];
 
 function programOf({ context, code }: DocsBlock): string {
@@ -87,6 +95,7 @@ function programOf({ context, code }: DocsBlock): string {
     first,
     code
       .replace(/^declare .*$/gm, "")
+      .replace("port: 8080", "port: 0")
       .replace(
         'url: "https://wiki.example/mcp"',
         `url: "${wikiUrl}", headers: { "x-token": "secret" }`,

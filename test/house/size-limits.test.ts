@@ -14,6 +14,6 @@ it("src/agent has at most 75 files and 12,900 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(12_900);
 });
 
-it("src has at most 36,000 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(36_000);
+it("src has at most 37,900 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(37_900);
 });

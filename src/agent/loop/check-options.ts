@@ -94,7 +94,7 @@ const taskId: Field = {
 };
 const metadata: Field = {
   fits: (value) => is.data.fits(value) && JSON.stringify(value).length <= 16_384,
-  expected: `${is.data.expected}, with at most 16384 characters of JSON`,
+  expected: "an object of plain data, with at most 16384 characters of JSON",
 };
 
 /** The rules for the options of `call` and `run`. */
@@ -143,10 +143,7 @@ export const streamFields: Fields<StreamOptions> = {
 /** The rules for the target of `attach`. */
 export const targetFields = { sessionId: is.name, taskId: is.name };
 /** The rules for the query of `approvals`. */
-export const approvalsFields = {
-  sessionId: is.required(is.name, '"my-session"'),
-  userId: is.name,
-};
+export const approvalsFields = { sessionId: is.required(is.name, '"my-session"'), userId: is.name };
 /** The rules for the options of `attach`. */
 export const attachFields: Fields<AttachOptions> = {
   userId: is.name,

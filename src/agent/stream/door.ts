@@ -296,13 +296,13 @@ async function sessionOf({ settings, options }: Call, { answers: [answer] }: Rea
 
 async function enterSession(call: Call, read: ReadInput): Promise<Entered> {
   const { settings, options } = call;
-  const { taskId } = options;
-  const started = taskId === undefined ? undefined : await settings.store.task(taskId);
-  if (started && started.userId === options.userId && started.depth === 0) {
+  const started = options.taskId && (await settings.store.task(options.taskId));
+  if (started) {
+    const isOwn = started.userId === options.userId && started.depth === 0;
+    if (!isOwn) throw notFound("task", started.taskId);
     checkAgent(settings.name, started);
     return { record: started, conversation: started.sessionId, after: -1 };
   }
-  if (started) throw notFound("task", started.taskId);
   const { sessionId, exists } = await sessionOf(call, read);
   const { store, ids } = settings;
   const hasAnswers = read.answers.length > 0 || read.results.size > 0;
@@ -405,7 +405,7 @@ async function startTask(
     return entered;
   }
   // The queue keeps the first record of a given id, so two calls with one id start one task.
-  const isQueued = unfinishedRoot !== undefined || options.taskId !== undefined;
+  const isQueued = (unfinishedRoot ?? options.taskId) !== undefined;
   if (!isQueued && (await submit(call, queued))) return entered;
   const stored = await process.store.enqueue(queued, { ifIdle: onBusy === "fail" });
   return { ...entered, record: stored, conversation: stored.sessionId };
