@@ -15,11 +15,11 @@ const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
 /** A server with a finished run of ann, which has a canary of bob beside it. */
 async function world() {
   const store = memoryStore();
-  const { agent } = scripted(() => "The secret of bob.", { store, name: "bobs" });
+  const { agent } = scripted(() => "Hello.", { store, name: "bobs" });
   const server = await startServer({ agents: [nested(store), agent], limits, heartbeatMs: 1_000 });
   const bob = await server
     .as(tokens.bob)
-    .post("/v1/tasks", { agent: "bobs", input: "Go.", session_id: "bob-session" });
+    .post("/v1/tasks", { agent: "bobs", input: "The canary of bob.", session_id: "bob-session" });
   await server.as(tokens.bob).frames(`/v1/tasks/${bob.body.id}/events`);
   const ann = await server
     .as(tokens.ann)
@@ -279,56 +279,37 @@ it(`survives ${count} fuzzed requests: no crash, no 500, no leak`, {
     "now",
     "root",
   ];
-  const keys = [
-    "agent",
-    "input",
-    "session_id",
-    "task_id",
-    "stream",
-    "idempotency_key",
-    "on_busy",
-    "output",
-    "budget",
-    "answers",
-    "decision",
-    "reason",
-    "metadata",
-    "x",
-  ];
-  /** Values that fit, so that a good part of the requests gets past the checks. */
+  /** Values that fit, so that most requests get past the first checks. */
   const fitting: Record<string, readonly unknown[]> = {
-    agent: ["lead"],
-    input: ["x", { role: "user", content: "x" }, undefined],
-    session_id: ["s", "t", "bob-session", undefined],
-    task_id: [undefined, annId, bobId],
-    stream: [true, false],
-    idempotency_key: ["a", "b", undefined],
+    agent: ["lead", "bobs"],
+    input: ["x", { role: "user", content: "x" }, ["x", "y"], ...nasty],
+    session_id: ["s", "t", "u", "bob-session", ...nasty.filter((text) => text.length < 129)],
+    task_id: ["task_a", "task_b", annId, bobId],
+    idempotency_key: ["a", "b", "\u0000", "é"],
     on_busy: ["fail", "queue"],
-    output: [{ type: "object" }, undefined],
-    budget: [{ tokens: 1 }, undefined],
-    answers: [[], undefined],
-    decision: ["approve", "deny"],
-    reason: ["x"],
+    on_suspended: ["fail", "deny"],
+    output: [
+      { type: "object" },
+      { $ref: "#/x" },
+      { type: "object", properties: { a: { pattern: "(" } } },
+    ],
+    budget: [{ tokens: 1 }, { iterations: 1 }, { cost: 1 }],
+    answers: [
+      [],
+      [{ type: "answer", approvalId: "apr_1", taskId: annId, rootTaskId: annId, decision: "deny" }],
+    ],
+    decision: ["approve", "deny", "edit", "answer"],
     metadata: [{}, { a: { b: [1] } }],
-    x: [undefined],
+    starting_after: [-1, 0, 5, 50, 100_000],
+    depth: [0, 1, 2],
+    path: ["s", "s/helper", "notes", ""],
+    include: ["message", "reasoning,message", ","],
+    exclude: ["message", "tool_call"],
+    until: ["root", "tree", "idle"],
+    from: ["now", 0, 1],
+    limit: [1, 10],
+    q: ["river", "worker", '"', "*", "a OR b", "NEAR("],
   };
-  const queryKeys = [
-    "starting_after",
-    "depth",
-    "path",
-    "include",
-    "exclude",
-    "until",
-    "from",
-    "limit",
-    "before",
-    "q",
-    "seed",
-    "on_expired",
-    "event_names",
-    "token",
-    "x",
-  ];
   const headerNames = [
     "last-event-id",
     "range",
@@ -342,33 +323,45 @@ it(`survives ${count} fuzzed requests: no crash, no 500, no leak`, {
   ];
   const clean = (text: string) => text.replace(/[^\t\x20-\x7e\x80-\xff]/g, "?");
 
-  const fieldOf = (key: string) => [key, pick(next() < 0.7 ? (fitting[key] ?? []) : values)];
+  /** A few of the declared fields with values, and now and then one that is not declared. */
+  function fieldsOf(shape: object, required: readonly string[]): [string, unknown][] {
+    const names = [...Object.keys(shape), ...(next() < 0.05 ? ["x", "token"] : [])];
+    const chosen = new Set([
+      ...(next() < 0.95 ? required : []),
+      ...names.filter(() => next() < 2 / names.length),
+    ]);
+    return [...chosen].map((name) => {
+      const fits = fitting[name] ?? [true, false, "x"];
+      return [name, pick(next() < 0.9 ? fits : values)];
+    });
+  }
 
   function make() {
     const route = pick(routes);
     const path =
       next() < 0.05 ? `/${encodeURIComponent(String(pick(nasty)).toWellFormed())}` : route.path;
-    const address = path.replace(/:\w+(\{\.\+\})?/g, () =>
-      encodeURIComponent(String(pick(ids)).toWellFormed()).slice(0, 3_000),
-    );
-    const query = Array.from(
-      { length: Math.floor(next() * 3) },
-      () =>
-        `${pick(queryKeys)}=${encodeURIComponent(String(pick(values)).toWellFormed()).slice(0, 3_000)}`,
+    const known = path.includes("/sessions/") ? ["s", "t", "bob-session"] : [annId, annId, bobId];
+    const address = path.replace(/:\w+(\{\.\+\})?/g, () => {
+      const id = pick(next() < 0.8 ? known : ids);
+      return encodeURIComponent(String(id).toWellFormed()).slice(0, 3_000);
+    });
+    const query = fieldsOf(route.query ?? {}, []).map(
+      ([name, value]) =>
+        `${name}=${encodeURIComponent(String(value).toWellFormed()).slice(0, 3_000)}`,
     );
     const headers: Record<string, string> = { "content-type": "application/json" };
-    const token = pick([tokens.ann, tokens.ann, tokens.ann, tokens.reader, "x", undefined]);
+    const token = next() < 0.9 ? tokens.ann : pick([tokens.reader, "x", undefined]);
     if (token) headers.authorization = `Bearer ${token}`;
-    for (let n = Math.floor(next() * 2); n > 0; n--)
-      headers[pick(headerNames)] = clean(String(pick(values))).slice(0, 1_000);
-    const fields = Array.from({ length: Math.floor(next() * 5) }, () => fieldOf(pick(keys)));
-    const json = JSON.stringify({
-      ...(next() < 0.7 && { agent: "lead" }),
-      ...Object.fromEntries(fields),
-    });
-    const body = next() < 0.9 ? json : json.slice(0, Math.floor(next() * json.length));
+    if (next() < 0.3) headers[pick(headerNames)] = clean(String(pick(values))).slice(0, 1_000);
+    const required = route.path === "/v1/tasks" ? ["agent", "input"] : ["decision"];
+    const fields = fieldsOf(
+      route.body ?? {},
+      required.filter((name) => name in (route.body ?? {})),
+    );
+    const json = JSON.stringify(Object.fromEntries(fields));
+    const body = next() < 0.97 ? json : json.slice(0, Math.floor(next() * json.length));
     const method =
-      next() < 0.9
+      next() < 0.97
         ? route.method
         : pick(["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"]);
     return {
@@ -423,7 +416,7 @@ it(`survives ${count} fuzzed requests: no crash, no 500, no leak`, {
         const one = make();
         const { status, text } = await send(one);
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        if (status >= 500 || text.includes("secret of bob"))
+        if (status >= 500 || text.includes("canary of bob"))
           throw new Error(
             `${status} for ${JSON.stringify(one).slice(0, 2_000)}: ${text.slice(0, 500)}`,
           );
