@@ -92,7 +92,7 @@ export class LogFeed {
   #recent: Batch[] = [];
   #recentBytes = 0;
   readonly #pages = new Map<number, Promise<Batch | undefined>>();
-  #isReading = false;
+  #reading: Promise<void> | undefined;
   #isChanged = false;
   #records: { readonly at: number; readonly records: Promise<readonly TaskRecord[]> } | undefined;
   readonly #opened: Promise<void>;
@@ -111,6 +111,13 @@ export class LogFeed {
   /** Resolves when `last` is known. */
   opened(): Promise<void> {
     return this.#opened;
+  }
+
+  /** Reads what the store has now, although no watch has told of it yet. */
+  async catchUp(): Promise<void> {
+    if (this.last >= (await this.#store.last(this.log))) return;
+    this.#onChange();
+    await this.#reading;
   }
 
   /** The next events after a number; undefined at the head. */
@@ -163,12 +170,10 @@ export class LogFeed {
 
   #onChange(): void {
     this.#isChanged = true;
-    if (this.#isReading) return;
-    this.#isReading = true;
-    this.#advance()
+    this.#reading ??= this.#advance()
       .catch(() => this.#publish(undefined))
       .finally(() => {
-        this.#isReading = false;
+        this.#reading = undefined;
         if (this.#isChanged) this.#onChange();
       });
   }

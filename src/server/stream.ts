@@ -168,10 +168,9 @@ class Follower implements LiveReader {
     const { after, from, onExpired } = this.#options;
     const { store } = this.#settings;
     if (from === "now") return this.#startNow();
-    if (after > this.#feed.last) {
-      const last = await store.last(this.#feed.log); // another process may have written more
-      if (after > last) throw cursorAhead(after, last);
-    }
+    // Another process may have written more than this one knows.
+    if (after > this.#feed.last) await this.#feed.catchUp();
+    if (after > this.#feed.last) throw cursorAhead(after, this.#feed.last);
     const trimmed = (await store.snapshot(this.#feed.log))?.through ?? -1;
     if (after < trimmed && onExpired === "error" && after >= 0)
       throw new RivuletError("cursor_expired", `The events up to ${trimmed} were trimmed.`, {
@@ -180,7 +179,9 @@ class Follower implements LiveReader {
     const isEnded = await this.#replay(after);
     if (after < 0) return true;
     if (isEnded) return false;
-    return !(await this.#isOver()) || (await this.#hasMore());
+    if (!(await this.#isOver())) return true;
+    await this.#feed.catchUp();
+    return this.#hasMore();
   }
 
   /** Starts with snapshots of how the tasks stand now. */
@@ -282,6 +283,8 @@ class Follower implements LiveReader {
         if (!this.#isEnded) await this.#untilDrained(sink);
       } else {
         const over = await this.#isOver();
+        // The records may be newer than what the feed has read.
+        if (over) await this.#feed.catchUp();
         if (this.#after < this.#feed.last) continue;
         if (over) this.#close(over);
         else if (!sink.isClosed && !this.#isClosing) await this.#live();

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { memoryStore } from "../../src/index.ts";
+import { memoryStore, type Store } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check.ts";
 import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
@@ -27,8 +27,9 @@ async function finished(options = {}) {
 }
 
 /** A run that waits for an answer. */
-async function waiting(options = {}) {
-  const { agent, store } = scripted([{ call: "remove", input: { path: "a" } }, "Done."]);
+async function waiting(options = {}, ownStore = memoryStore()) {
+  const script = [{ call: "remove", input: { path: "a" } }, "Done."];
+  const { agent, store } = scripted(script, { store: ownStore });
   const server = await startServer({ agents: [agent], ...options });
   const ann = server.as(tokens.ann);
   const { body } = await ann.post("/v1/tasks", start);
@@ -171,6 +172,34 @@ describe("a selective stream", () => {
     expect(numbers(rest)[0]).toBe((last ?? 0) + 1);
     expect(closed(rest)).toMatchObject({ reason: "terminal", final: true });
   });
+});
+
+it("a stream does not end before events that the server has not heard of yet", async () => {
+  const base = memoryStore();
+  let isDeaf = false;
+  let end: (() => Promise<void>) | undefined;
+  const store: Store = {
+    ...base,
+    watch: (key, wake) => base.watch(key, () => ("log" in key && isDeaf) || wake()),
+    // The run ends while the server reads the records of its tasks.
+    async tasks(query) {
+      const first = query.rootTaskId === undefined ? undefined : end;
+      if (first) end = undefined;
+      await first?.();
+      return base.tasks(query);
+    },
+  };
+  const { ann, path, id, approve } = await waiting({}, store);
+  const last = await base.last(id);
+  end = async () => {
+    isDeaf = true;
+    await approve();
+    while ((await base.task(id))?.status !== "completed")
+      await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  const rest = await ann.frames(`${path}?starting_after=${last}`);
+  expect(numbers(rest)[0]).toBe(last + 1);
+  expect(numbers(rest).at(-1)).toBe(await base.last(id));
 });
 
 describe("snapshots", () => {
