@@ -109,7 +109,7 @@ async function timeSending(
   clients: ChildProcess,
   request: Request,
   events: number,
-  send: (part: readonly TaskEvent[], isLast: boolean) => Promise<void> | void,
+  send: (part: readonly TaskEvent[], isLast: boolean) => unknown,
 ): Promise<number> {
   clients.send(request);
   await once(clients, "message");
