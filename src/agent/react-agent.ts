@@ -13,6 +13,7 @@ import type {
   StandardSchema,
   StreamOptions,
 } from "../protocol/agent.ts";
+import { agentEventsOf } from "../protocol/agent-events.ts";
 import type { Reply } from "../protocol/message.ts";
 import { type Fields, readOptions } from "../protocol/options.ts";
 import { checkBudget } from "./base/budget.ts";
@@ -31,7 +32,6 @@ import {
   settingsKey,
   settingsOf,
 } from "./loop/settings.ts";
-import { agentEventsOf } from "./stream/agent-events.ts";
 import { attach, openApprovals, openDoor } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
 

@@ -11,13 +11,13 @@ export interface Mutation {
 export const mutations: readonly Mutation[] = [
   {
     test: "test/harness/subagents/seed-001.test.ts: matches the seed for agent_spawn",
-    file: "src/agent/stream/agent-events.ts",
+    file: "src/protocol/agent-events.ts",
     from: '        if (item?.type === "tool_result") this.#addToolResult(task, item, out);',
     to: '        if (item?.type === "tool_result" && !task.source) this.#addToolResult(task, item, out);',
   },
   {
     test: "test/harness/subagents/seed-001.test.ts: is absent on the parent's events and complete on the child's",
-    file: "src/agent/stream/agent-events.ts",
+    file: "src/protocol/agent-events.ts",
     from: "    out.push(task?.source === undefined ? event : { ...event, source: task.source as Source });",
     to: "    out.push(event);",
   },
@@ -35,13 +35,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     test: "test/seeds/streaming.test.ts: a consumer awaits one child's final reply",
-    file: "src/agent/stream/agent-events.ts",
+    file: "src/protocol/agent-events.ts",
     from: "    if (types !== undefined && !types.includes(event.type)) return;",
     to: "    if (types?.includes(event.type)) return;",
   },
   {
     test: "src/agent/stream/agent-events.test.ts: yields chunks that join to the message, or with incremental: false the text so far",
-    file: "src/agent/stream/agent-events.ts",
+    file: "src/protocol/agent-events.ts",
     from: "    if (this.#options.incremental !== false) this.#push",
     to: '    if (delta !== "") this.#push',
   },

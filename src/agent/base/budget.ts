@@ -1,8 +1,9 @@
 import type { Budget } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
+import { addAmounts } from "../../protocol/cost.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { amount, type Fields, invalid, options } from "../../protocol/options.ts";
-import { addUsage, noUsage, subtreeOf } from "../../protocol/select.ts";
+import { subtreeOf } from "../../protocol/select.ts";
 import type { Cost, Tree, Usage } from "../../protocol/task.ts";
 import { isRecord } from "./plain.ts";
 
@@ -126,23 +127,7 @@ export function addCost(cost: Cost | undefined, { amount, currency }: Money): Co
   if (cost !== undefined && cost.currency !== currency) {
     throw priceFailed(`Prices in ${cost.currency} and ${currency} cannot be added.`);
   }
-  return { amount: sum(cost?.amount ?? "0", String(amount)), currency };
-}
-
-/** The sum of what several tasks have used; without a cost if their prices are in several currencies. */
-export function sumOf(parts: readonly { readonly usage?: Usage; readonly cost?: Cost }[]): {
-  readonly usage: Usage;
-  readonly cost?: Cost;
-} {
-  const costs = parts.flatMap(({ cost }) => cost ?? []);
-  const [first] = costs;
-  const isOneCurrency = first && costs.every(({ currency }) => currency === first.currency);
-  return {
-    usage: parts.reduce((total, { usage = noUsage }) => addUsage(total, usage), noUsage),
-    ...(isOneCurrency && {
-      cost: { ...first, amount: costs.map(({ amount }) => amount).reduce(sum) },
-    }),
-  };
+  return { amount: addAmounts(cost?.amount ?? "0", String(amount)), currency };
 }
 
 /** Rounds to 12 digits, which removes binary artefacts such as those of 0.1 + 0.2. */
@@ -155,35 +140,4 @@ function priceFailed(message: string, cause?: unknown): RivuletError<"price_fail
     ...(cause !== undefined && { cause }),
     hint: 'Return an object such as `{ amount: 0.002, currency: "USD" }` for every model, in one currency and not as a promise.',
   });
-}
-
-interface Decimal {
-  readonly units: bigint;
-  readonly scale: number;
-}
-
-function sum(a: string, b: string): string {
-  const left = parseDecimal(a);
-  const right = parseDecimal(b);
-  const scale = Math.max(left.scale, right.scale);
-  return formatDecimal({ units: unitsAt(left, scale) + unitsAt(right, scale), scale });
-}
-
-function parseDecimal(text: string): Decimal {
-  const [mantissa = "", exponent = "0"] = text.split("e");
-  const [whole = "", fraction = ""] = mantissa.split(".");
-  const units = BigInt(whole + fraction);
-  const scale = fraction.length - Number(exponent);
-  return scale < 0 ? { units: units * 10n ** BigInt(-scale), scale: 0 } : { units, scale };
-}
-
-function unitsAt({ units, scale }: Decimal, wanted: number): bigint {
-  return units * 10n ** BigInt(wanted - scale);
-}
-
-function formatDecimal({ units, scale }: Decimal): string {
-  const digits = units.toString().padStart(scale + 1, "0");
-  const point = digits.length - scale;
-  const fraction = digits.slice(point).replace(/0+$/, "");
-  return fraction === "" ? digits.slice(0, point) : `${digits.slice(0, point)}.${fraction}`;
 }

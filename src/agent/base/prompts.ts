@@ -18,11 +18,6 @@ export function speaker(name: string): string {
 /** Introduces the result of a background task. */
 export const backgroundEnded = "A background task has ended.";
 
-/** The display of a call whose child continues in the background. */
-export function inBackground(agentId: string): string {
-  return `${agentId} works in the background.`;
-}
-
 /** The result of a call that was pending when its task stopped. */
 export const interruptedResult = "Interrupted: the call was stopped before it had a result.";
 

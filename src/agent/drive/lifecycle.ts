@@ -1,4 +1,5 @@
 import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
+import { editedReply } from "../../protocol/agent-events.ts";
 import type { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
@@ -14,7 +15,6 @@ import { deliveryOf } from "../loop/child-outcome.ts";
 import {
   cancelled,
   type Ending,
-  editedReply,
   type RestingEnding,
   refOf,
   type Suspended,

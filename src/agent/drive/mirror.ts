@@ -1,4 +1,5 @@
 import type { ApprovalRequested, LogEvent, TaskEvent } from "../../protocol/event.ts";
+import { blockOf, contentOf, isOfTurn, stateOf } from "../../protocol/item-content.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import { taskOf } from "../../protocol/select.ts";
@@ -10,7 +11,6 @@ import { interruptedResult } from "../base/prompts.ts";
 import { type EventBody, type ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { foldLog } from "../events/fold-log.ts";
-import { blockOf, contentOf, isOfTurn, stateOf } from "../events/item-content.ts";
 import { settleCall } from "../loop/settle.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { addResultItem, commitStep, controlMessage } from "../loop/task-run.ts";

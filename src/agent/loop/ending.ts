@@ -30,8 +30,6 @@ export type Ending =
     }
   | Suspended
   | { readonly status: "failed"; readonly error: RivuletError };
-/** Names the reply in the metadata of a task whose reply is not its last message. */
-export const editedReply = "rivulet.reply";
 /** An ending with a message. */
 export type RestingEnding = Exclude<Ending, { status: "failed" }>;
 /** The task continues when it is answered. */

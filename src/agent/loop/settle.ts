@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { kindOf } from "../../protocol/approval.ts";
 import type {
   Block,
   Message,
@@ -11,7 +12,6 @@ import type { ItemStatus, WireBlock } from "../../protocol/task.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
 import { repeatedResult } from "../base/prompts.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
-import { kindOf } from "../tool/permission.ts";
 import { cutText, ranMark, toWireBlock } from "../tool/result.ts";
 import type { CallResult, CallSuspension } from "./call.ts";
 import type { ToolCall, ToolResult } from "./hooks.ts";

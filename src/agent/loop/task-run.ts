@@ -1,11 +1,12 @@
 import type { Agent, Input, RunOptions, StandardSchema } from "../../protocol/agent.ts";
+import { sumOf } from "../../protocol/cost.ts";
 import type { Block, Message, TaskRef } from "../../protocol/message.ts";
 import type { ReferencePool } from "../../protocol/references.ts";
 import { subtreeOf } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { type Cost, isTerminal, type Usage } from "../../protocol/task.ts";
-import { type BudgetMeter, sumOf } from "../base/budget.ts";
+import type { BudgetMeter } from "../base/budget.ts";
 import { freezePlain } from "../base/plain.ts";
 import { patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";

@@ -1,7 +1,7 @@
 import type { Approval } from "../../protocol/agent.ts";
+import { approvalOf } from "../../protocol/approval.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
-import { approvalOf } from "../tool/permission.ts";
 import { nextStep, stopCallId } from "./next.ts";
 import { readTranscript } from "./transcript.ts";
 

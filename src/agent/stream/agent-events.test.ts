@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { collect } from "../../../test/agent/support/collect.ts";
 import { expectLawful, readLog } from "../../../test/agent/support/laws.ts";
 import type { AgentEvent, StreamOptions } from "../../protocol/agent.ts";
+import { AgentEventView } from "../../protocol/agent-events.ts";
 import type { LogEvent, TaskEvent, TaskSnapshot } from "../../protocol/event.ts";
 import { emptyTree, reduce } from "../../protocol/reduce.ts";
 import { rootTask } from "../../protocol/select.ts";
@@ -11,7 +12,6 @@ import { scriptedModel } from "../../testing/index.ts";
 import { agentTool } from "../agent-tool.ts";
 import { ReActAgent } from "../react-agent.ts";
 import { tool } from "../tool/tool.ts";
-import { AgentEventView } from "./agent-events.ts";
 
 const echo = tool({
   name: "echo",

@@ -1,7 +1,7 @@
+import { inTurn } from "../../protocol/async-queue.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Store } from "../../protocol/store.ts";
 import { addLogReader, type LogReader, readFrames } from "../../store/index.ts";
-import { inTurn } from "../base/async-queue.ts";
 
 const batchSize = 1_000;
 

@@ -1,15 +1,5 @@
-import type { Answer, Approval } from "../../protocol/agent.ts";
-import type { Decision, Message, SuspensionBlock, ToolUseBlock } from "../../protocol/message.ts";
-import { asBlocks } from "../../protocol/message.ts";
-import {
-  type Field,
-  flag,
-  invalid,
-  readArgument,
-  readOptions,
-  text,
-} from "../../protocol/options.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
+import type { Message } from "../../protocol/message.ts";
+import { type Field, invalid } from "../../protocol/options.ts";
 import { isRecord } from "../base/plain.ts";
 
 /** Matches calls by a glob for the tool's name and, optionally, globs for fields of its input. */
@@ -131,49 +121,6 @@ export function matchesGlob(glob: string, text: string): boolean {
   }
   while (glob[at] === "*") at++;
   return at === glob.length;
-}
-
-/** An approval with the functions that create its answers. */
-export function approvalOf(
-  record: Pick<TaskRecord, "taskId" | "rootTaskId" | "path" | "depth">,
-  call: Pick<ToolUseBlock, "id" | "name" | "input">,
-  suspension: SuspensionBlock,
-): Approval {
-  const { taskId, rootTaskId, path, depth } = record;
-  const { approvalId, reason, expiresAt, edited = call, input = edited.input } = suspension;
-  const answer = (decision: Decision, more: Partial<Answer> = {}): Answer => ({
-    type: "answer",
-    approvalId,
-    taskId,
-    rootTaskId,
-    decision,
-    ...more,
-  });
-  return {
-    id: approvalId,
-    kind: kindOf(suspension.kind),
-    taskId,
-    rootTaskId,
-    ...(depth > 0 && { path }),
-    call: { id: call.id, name: edited.name, input },
-    ...(reason !== undefined && { message: reason }),
-    ...(expiresAt !== undefined && { expiresAt }),
-    approve(options = {}) {
-      const { always } = readOptions("approve()", options, { always: flag });
-      return answer("approve", always ? { always } : {});
-    },
-    deny(why) {
-      readArgument("reason", why, text);
-      return answer("deny", why === undefined ? {} : { reason: why });
-    },
-    edit: (input) => answer("edit", { input }),
-    answer: (output) => answer("answer", { output: asBlocks(output) }),
-  };
-}
-
-/** The kind of a suspension in the API and on the wire. */
-export function kindOf(kind: SuspensionBlock["kind"]): Approval["kind"] {
-  return kind === "approval" ? "tool_call" : kind;
 }
 
 /** Whether an answer in this session has allowed a tool permanently. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Item } from "../../protocol/task.ts";
 import { blockOf, contentOf, stateOf, streamedText } from "./item-content.ts";
+import type { Item } from "./task.ts";
 
 const status = "completed";
 const textPart = (text: string) => ({ type: "text", text }) as const;

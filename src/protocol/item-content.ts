@@ -1,4 +1,4 @@
-import type { Block, ToolResultState } from "../../protocol/message.ts";
+import type { Block, ToolResultState } from "./message.ts";
 import type {
   Item,
   MessageItem,
@@ -6,7 +6,7 @@ import type {
   ToolCallItem,
   ToolResultItem,
   WireBlock,
-} from "../../protocol/task.ts";
+} from "./task.ts";
 
 /** An item of a model's turn. */
 export type TurnItem = ReasoningItem | ToolCallItem | MessageItem;

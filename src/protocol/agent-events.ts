@@ -7,24 +7,11 @@ import type {
   Run,
   StandardSchema,
   StreamOptions,
-} from "../../protocol/agent.ts";
-import type { HintAdded, LogEvent, TaskEvent, TextDelta } from "../../protocol/event.ts";
-import type { Block, Message, Reply, ToolResultState } from "../../protocol/message.ts";
-import { textOf } from "../../protocol/message.ts";
-import { TaskTree } from "../../protocol/reduce.ts";
-import { childrenOf, noUsage, subtreeOf } from "../../protocol/select.ts";
-import type { Source } from "../../protocol/source.ts";
-import type {
-  ApprovalState,
-  Item,
-  Task,
-  ToolCallItem,
-  ToolResultItem,
-} from "../../protocol/task.ts";
-import { isTerminal } from "../../protocol/task.ts";
-import { type BufferedIterator, inTurn } from "../base/async-queue.ts";
-import { sumOf } from "../base/budget.ts";
-import { inBackground } from "../base/prompts.ts";
+} from "./agent.ts";
+import { approvalOf } from "./approval.ts";
+import { type BufferedIterator, inTurn } from "./async-queue.ts";
+import { sumOf } from "./cost.ts";
+import type { HintAdded, LogEvent, TaskEvent, TextDelta } from "./event.ts";
 import {
   blockOf,
   contentOf,
@@ -33,10 +20,22 @@ import {
   stateOf,
   streamedText,
   type TurnItem,
-} from "../events/item-content.ts";
-import { editedReply } from "../loop/ending.ts";
-import type { AgentSettings } from "../loop/settings.ts";
-import { approvalOf } from "../tool/permission.ts";
+} from "./item-content.ts";
+import type { Block, Message, Reply, ToolResultState } from "./message.ts";
+import { textOf } from "./message.ts";
+import { TaskTree } from "./reduce.ts";
+import { childrenOf, noUsage, subtreeOf } from "./select.ts";
+import type { Source } from "./source.ts";
+import type { ApprovalState, Item, Task, ToolCallItem, ToolResultItem } from "./task.ts";
+import { isTerminal } from "./task.ts";
+
+/** Names the reply in the metadata of a task whose reply is not its last message. */
+export const editedReply = "rivulet.reply";
+
+/** The display of a call whose child continues in the background. */
+function inBackground(agentId: string): string {
+  return `${agentId} works in the background.`;
+}
 
 type ViewOptions = Pick<StreamOptions, "types" | "incremental" | "chunks">;
 type LoggedRun = Run<unknown> & { before(): Promise<readonly TaskEvent[]> };
@@ -53,10 +52,10 @@ interface GrowingText {
 /** The agent events of a run. Can be iterated several times; each iteration starts where the run starts. */
 export function agentEventsOf(
   run: LoggedRun,
-  settings: AgentSettings,
+  { name }: { readonly name: string },
   options: StreamOptions<StandardSchema | undefined>,
 ): AsyncIterable<AgentEvent> {
-  return { [Symbol.asyncIterator]: () => iterate(run, settings.name, options) };
+  return { [Symbol.asyncIterator]: () => iterate(run, name, options) };
 }
 
 function iterate(
