@@ -14,17 +14,11 @@ import type {
   StreamOptions,
 } from "../protocol/agent.ts";
 import { agentEventsOf } from "../protocol/agent-events.ts";
+import { approvalsFields, attachFields, targetFields } from "../protocol/call-options.ts";
 import type { Reply } from "../protocol/message.ts";
 import { type Fields, readOptions } from "../protocol/options.ts";
 import { checkBudget } from "./base/budget.ts";
-import {
-  approvalsFields,
-  attachFields,
-  observeFields,
-  runFields,
-  streamFields,
-  targetFields,
-} from "./loop/check-options.ts";
+import { observeFields, runFields, streamFields } from "./loop/check-options.ts";
 import {
   type AgentSettings,
   type ReActAgentOptions,

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import { budgetField } from "../agent/base/budget.ts";
 import { postCancel } from "../agent/drive/cancel.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/check-options.ts";
 import type { Agent, Answer, Input, RunOptions } from "../protocol/agent.ts";
+import { budgetField } from "../protocol/call-options.ts";
 import { notFound, RivuletError } from "../protocol/error.ts";
 import { materialize } from "../protocol/materialize.ts";
 import type { AnswerBlock, Message } from "../protocol/message.ts";

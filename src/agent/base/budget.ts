@@ -2,7 +2,7 @@ import type { Budget } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { addAmounts } from "../../protocol/cost.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import { amount, type Fields, invalid, options } from "../../protocol/options.ts";
+import { invalid } from "../../protocol/options.ts";
 import { subtreeOf } from "../../protocol/select.ts";
 import type { Cost, Tree, Usage } from "../../protocol/task.ts";
 import { isRecord } from "./plain.ts";
@@ -25,15 +25,6 @@ export interface Used {
 export class TimeUsedUp extends Error {
   override readonly name = "TimeUsedUp";
 }
-
-const limits: Fields<Budget> = {
-  tokens: amount,
-  cost: amount,
-  wallMs: amount,
-  iterations: amount,
-};
-/** The rule for a budget. */
-export const budgetField = options(limits);
 
 /** Throws if a budget limits the cost and no price counts towards it. */
 export function checkBudget(budget: Budget | undefined, hasPrice: boolean): void {

@@ -1,15 +1,13 @@
-import type {
-  AgentEvent,
-  AttachOptions,
-  ObserveOptions,
-  RunOptions,
-  StreamOptions,
-} from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import type { ObserveOptions, RunOptions, StreamOptions } from "../../protocol/agent.ts";
+import {
+  budgetField,
+  callFields,
+  sessionIdField,
+  viewFields,
+} from "../../protocol/call-options.ts";
+import type { Fields } from "../../protocol/options.ts";
 import * as is from "../../protocol/options.ts";
-import { describe, type Field, type Fields } from "../../protocol/options.ts";
 import { storeField } from "../../store/index.ts";
-import { budgetField } from "../base/budget.ts";
 import { executionField, modelExecutionField } from "../base/validation.ts";
 import { modelField } from "../model/resolve.ts";
 import { contextField } from "../tool/context.ts";
@@ -17,7 +15,6 @@ import { permissionsField } from "../tool/permission.ts";
 import { sourcesField, toolkitField } from "../tool/toolkit.ts";
 import type { ReActAgentOptions } from "./settings.ts";
 
-const hooks = { ...is.list, example: "[audit]" };
 const penalty = is.number("a number");
 /** The call options of AI SDK models, except the prompt and the signal, which the agent sets. */
 const modelOptionFields = {
@@ -48,7 +45,7 @@ export const agentFields: Fields<ReActAgentOptions> = {
   tools: { ...is.list, example: "[search]" },
   toolkit: toolkitField,
   toolSources: { ...sourcesField, example: "[await connectMcp(server)]" },
-  hooks,
+  hooks: callFields.hooks,
   prepareInput: is.callback,
   store: storeField,
   maxIters: is.count,
@@ -74,81 +71,12 @@ export const agentFields: Fields<ReActAgentOptions> = {
   ids: is.withFunctions("next", "uuid"),
 };
 
-const until = is.oneOf("root", "tree");
-const sessionId: Field = {
-  fits(value) {
-    if (is.name.fits(value) && (value as string).length <= 128 && !(value as string).includes("/"))
-      return true;
-    throw new RivuletError(
-      "invalid_session_id",
-      `A session id must have 1 to 128 characters and no slash, got ${describe(value)}.`,
-      { hint: "Omit it to start a new session." },
-    );
-  },
-  expected: "a session id",
-};
-
-const taskId: Field = {
-  fits: (value) => typeof value === "string" && /^[\w-]{1,128}$/.test(value),
-  expected: "1 to 128 letters, digits, `_` and `-`",
-};
-const metadata: Field = {
-  fits: (value) => is.data.fits(value) && JSON.stringify(value).length <= 16_384,
-  expected: "an object of plain data, with at most 16384 characters of JSON",
-};
-
 /** The rules for the options of `call` and `run`. */
-export const runFields: Fields<RunOptions> = {
-  sessionId,
-  taskId,
-  userId: is.name,
-  signal: is.signal,
-  output: is.anything,
-  until,
-  onBusy: is.oneOf("queue", "fail"),
-  onSuspended: is.oneOf("fail", "deny"),
-  context: contextField,
-  hooks,
-  budget: budgetField,
-  metadata,
-  onWait: is.callback,
-};
+export const runFields: Fields<RunOptions> = { ...callFields, context: contextField };
+/** The rules for the options of `stream`. */
+export const streamFields: Fields<StreamOptions> = { ...runFields, ...viewFields };
 /** The rules for the options of `observe`. */
 export const observeFields: Fields<ObserveOptions> = {
-  sessionId: is.required(sessionId, '"my-session"'),
+  sessionId: is.required(sessionIdField, '"my-session"'),
   ...{ userId: is.name, signal: is.signal, onBusy: runFields.onBusy, onWait: is.callback },
 };
-
-const eventTypes: Readonly<Record<AgentEvent["type"], true>> = {
-  reasoning: true,
-  tool_call: true,
-  progress: true,
-  tool_result: true,
-  child: true,
-  retry: true,
-  hint: true,
-  summary: true,
-  approval: true,
-  agent_result: true,
-};
-
-/** The rules for the options of `stream`. */
-export const streamFields: Fields<StreamOptions> = {
-  ...runFields,
-  types: is.listOf(is.oneOf(...Object.keys(eventTypes))),
-  incremental: is.flag,
-  chunks: is.flag,
-};
-
-/** The rules for the target of `attach`. */
-export const targetFields = { sessionId: is.name, taskId: is.name };
-/** The rules for the query of `approvals`. */
-export const approvalsFields = { sessionId: is.required(is.name, '"my-session"'), userId: is.name };
-/** The rules for the options of `attach`. */
-export const attachFields: Fields<AttachOptions> = {
-  userId: is.name,
-  after: is.integer(-1),
-  until,
-};
-/** The rules for the options of `events`. */
-export const eventsFields = { after: is.integer(-1), until };

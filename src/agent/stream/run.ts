@@ -1,4 +1,5 @@
 import type { Run } from "../../protocol/agent.ts";
+import { eventsFields } from "../../protocol/call-options.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
@@ -7,7 +8,6 @@ import { isTerminal } from "../../protocol/task.ts";
 import { readFrames } from "../../store/index.ts";
 import { processOf } from "../drive/process.ts";
 import { untilRest } from "../drive/rest.ts";
-import { eventsFields } from "../loop/check-options.ts";
 import { readSteering } from "../loop/input.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Door } from "./door.ts";

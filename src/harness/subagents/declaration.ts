@@ -1,4 +1,3 @@
-import { budgetField } from "../../agent/base/budget.ts";
 import { checkModel, type Model } from "../../agent/model/resolve.ts";
 import {
   type Permissions,
@@ -7,6 +6,7 @@ import {
 } from "../../agent/tool/permission.ts";
 import { definitionOf, type Tool } from "../../agent/tool/tool.ts";
 import type { Agent, Awaitable, Budget, StandardSchema } from "../../protocol/agent.ts";
+import { budgetField } from "../../protocol/call-options.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";

@@ -1,0 +1,89 @@
+import type { AgentEvent, AttachOptions, Budget, RunOptions, StreamOptions } from "./agent.ts";
+import { RivuletError } from "./error.ts";
+import * as is from "./options.ts";
+import { describe, type Field, type Fields } from "./options.ts";
+
+const limits: Fields<Budget> = {
+  tokens: is.amount,
+  cost: is.amount,
+  wallMs: is.amount,
+  iterations: is.amount,
+};
+/** The rule for a budget. */
+export const budgetField: Field = is.options(limits);
+
+/** The rule for the id of a session. */
+export const sessionIdField: Field = {
+  fits(value) {
+    if (is.name.fits(value) && (value as string).length <= 128 && !(value as string).includes("/"))
+      return true;
+    throw new RivuletError(
+      "invalid_session_id",
+      `A session id must have 1 to 128 characters and no slash, got ${describe(value)}.`,
+      { hint: "Omit it to start a new session." },
+    );
+  },
+  expected: "a session id",
+};
+
+const taskId: Field = {
+  fits: (value) => typeof value === "string" && /^[\w-]{1,128}$/.test(value),
+  expected: "1 to 128 letters, digits, `_` and `-`",
+};
+const metadata: Field = {
+  fits: (value) => is.data.fits(value) && JSON.stringify(value).length <= 16_384,
+  expected: "an object of plain data, with at most 16384 characters of JSON",
+};
+const until = is.oneOf("root", "tree");
+
+/** The rules for the options of `call` and `run`, whatever agent takes them. */
+export const callFields: Fields<Omit<RunOptions, "context">> = {
+  sessionId: sessionIdField,
+  taskId,
+  userId: is.name,
+  signal: is.signal,
+  output: is.anything,
+  until,
+  onBusy: is.oneOf("queue", "fail"),
+  onSuspended: is.oneOf("fail", "deny"),
+  hooks: { ...is.list, example: "[audit]" },
+  budget: budgetField,
+  metadata,
+  onWait: is.callback,
+};
+
+const eventTypes: Readonly<Record<AgentEvent["type"], true>> = {
+  reasoning: true,
+  tool_call: true,
+  progress: true,
+  tool_result: true,
+  child: true,
+  retry: true,
+  hint: true,
+  summary: true,
+  approval: true,
+  agent_result: true,
+};
+
+/** The rules for the options that `stream` adds to those of `run`. */
+export const viewFields: Fields<Omit<StreamOptions, keyof RunOptions>> = {
+  types: is.listOf(is.oneOf(...Object.keys(eventTypes))),
+  incremental: is.flag,
+  chunks: is.flag,
+};
+
+/** The rules for the target of `attach`. */
+export const targetFields = { sessionId: is.name, taskId: is.name };
+/** The rules for the query of `approvals`. */
+export const approvalsFields = {
+  sessionId: is.required(is.name, '"my-session"'),
+  userId: is.name,
+};
+/** The rules for the options of `attach`. */
+export const attachFields: Fields<AttachOptions> = {
+  userId: is.name,
+  after: is.integer(-1),
+  until,
+};
+/** The rules for the options of `events`. */
+export const eventsFields = { after: is.integer(-1), until };
