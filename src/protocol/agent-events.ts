@@ -1,6 +1,5 @@
 import type {
   AgentEvent,
-  Approval,
   ChildEvent,
   ReasoningEvent,
   Retry,
@@ -8,7 +7,7 @@ import type {
   StandardSchema,
   StreamOptions,
 } from "./agent.ts";
-import { approvalOf } from "./approval.ts";
+import { approvalIn } from "./approval.ts";
 import { type BufferedIterator, inTurn } from "./async-queue.ts";
 import { sumOf } from "./cost.ts";
 import type { HintAdded, LogEvent, TaskEvent, TextDelta } from "./event.ts";
@@ -423,25 +422,8 @@ export class AgentEventView {
   #addApproval(task: Task, state: ApprovalState, out: AgentEvent[]): void {
     const text = state.message ?? "";
     const message = { ...this.#message(task, state.approval_id, [], text), role: "tool" } as const;
-    const approval = this.#approval(task, state);
+    const approval = approvalIn(task, state, this.#rootTaskId);
     this.#push(out, task, { type: "approval", last: true, text, message, approval });
-  }
-
-  #approval(task: Task, state: ApprovalState): Approval {
-    const { approval_id, kind, call_id: callId = "", name = "", message, expires_at } = state;
-    const { path = "", depth = 0 } = task.source ?? {};
-    return approvalOf(
-      { taskId: task.id, rootTaskId: this.#rootTaskId, path, depth },
-      { id: callId, name, input: parseJson(state.arguments ?? "{}") },
-      {
-        type: "suspension",
-        callId,
-        kind: kind === "external" || kind === "question" || kind === "stop" ? kind : "approval",
-        approvalId: approval_id,
-        ...(message !== undefined && { reason: message }),
-        ...(expires_at !== undefined && { expiresAt: expires_at }),
-      },
-    );
   }
 
   /** Adds the result of a task that has ended or is suspended. */
@@ -459,7 +441,7 @@ export class AgentEventView {
       type: "agent_result",
       last: true,
       ...{ text: message.text, message },
-      approvals: waiting.map((approval) => this.#approval(task, approval)),
+      approvals: waiting.map((approval) => approvalIn(task, approval, this.#rootTaskId)),
       ...{ usage, totalUsage: total.usage, ...(total.cost && { cost: total.cost }) },
     } as const;
     if (status === "failed") {

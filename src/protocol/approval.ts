@@ -1,8 +1,10 @@
 import type { Answer, Approval } from "./agent.ts";
+import { parseJson } from "./item-content.ts";
 import type { Decision, SuspensionBlock, ToolUseBlock } from "./message.ts";
 import { asBlocks } from "./message.ts";
 import { flag, readArgument, readOptions, text } from "./options.ts";
 import type { TaskRecord } from "./store.ts";
+import type { ApprovalState, Task } from "./task.ts";
 
 /** An approval with the functions that create its answers. */
 export function approvalOf(
@@ -40,6 +42,24 @@ export function approvalOf(
     edit: (input) => answer("edit", { input }),
     answer: (output) => answer("answer", { output: asBlocks(output) }),
   };
+}
+
+/** An approval of a task in the tree. */
+export function approvalIn(task: Task, state: ApprovalState, rootTaskId: string): Approval {
+  const { approval_id, kind, call_id: callId = "", name = "", message, expires_at } = state;
+  const { path = "", depth = 0 } = task.source ?? {};
+  return approvalOf(
+    { taskId: task.id, rootTaskId, path, depth },
+    { id: callId, name, input: parseJson(state.arguments ?? "{}") },
+    {
+      type: "suspension",
+      callId,
+      kind: kind === "external" || kind === "question" || kind === "stop" ? kind : "approval",
+      approvalId: approval_id,
+      ...(message !== undefined && { reason: message }),
+      ...(expires_at !== undefined && { expiresAt: expires_at }),
+    },
+  );
 }
 
 /** The kind of a suspension in the API and on the wire. */

@@ -1,0 +1,140 @@
+import { RivuletError } from "../protocol/error.ts";
+import type { Message } from "../protocol/message.ts";
+import * as is from "../protocol/options.ts";
+import { readArgument, readOptions } from "../protocol/options.ts";
+import type { SearchMatch, SessionInfo } from "../protocol/store.ts";
+import { find, RemoteAgent } from "./remote-agent.ts";
+import { RemoteRun } from "./remote-run.ts";
+import { type ConnectOptions, queryOf, Server } from "./request.ts";
+
+/** The sessions of the user on a server. */
+export interface RemoteSessions {
+  /** Lists sessions, newest first; `limit` defaults to 50, `before` is the last id of the previous page. */
+  list(page?: { limit?: number; before?: string }): Promise<readonly SessionInfo[]>;
+  /** Returns the messages from index `from` on; rejects with `not_found`. */
+  read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
+  /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
+  search(text: string, page?: { limit?: number }): Promise<readonly SearchMatch[]>;
+  /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
+  delete(sessionId: string): Promise<boolean>;
+  /** Yields lines of JSON: a header, then the messages; throws `not_found`. */
+  export(sessionId: string): AsyncIterable<string>;
+}
+
+/** A server's agents, tasks and sessions. */
+export interface RemoteServer {
+  /** An agent of the server, by its name. */
+  agent(name: string): RemoteAgent;
+  /** A run on a task that exists. */
+  task(id: string): RemoteRun;
+  readonly sessions: RemoteSessions;
+}
+
+/** Connects to a server. Sends nothing before the first use. */
+export function connect(url: string, options: ConnectOptions = {}): RemoteServer {
+  const server = new Server(url, options);
+  return {
+    agent: (name) => new RemoteAgent(server, name),
+    task(id) {
+      readArgument("id", id, is.required(is.name, '"task_…"'));
+      const followed = find(server, { taskId: id }, -1);
+      return new RemoteRun({ server, agentName: "", until: "root", followed });
+    },
+    sessions: sessionsOn(server),
+  };
+}
+
+/** A session as the server shows it. */
+interface SessionBody {
+  readonly session_id: string;
+  readonly agent_id?: string;
+  readonly title?: string;
+  readonly messages: number;
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+interface MatchBody extends Omit<SearchMatch, "sessionId"> {
+  readonly session_id: string;
+}
+
+/** The most messages that the server returns at once. */
+const pageSize = 1_000;
+const limit = is.integer(0);
+
+function sessionsOn(server: Server): RemoteSessions {
+  return {
+    async list(page = {}) {
+      const read = readOptions("list()", page, { limit, before: is.name });
+      const path = `/v1/sessions${queryOf({ limit: 50, ...read })}`;
+      const { sessions } = await server.json<{ sessions: SessionBody[] }>("GET", path);
+      return sessions.map(infoOf);
+    },
+    async read(sessionId, part = {}) {
+      const { from = 0, limit: most = Number.POSITIVE_INFINITY } = readOptions("read()", part, {
+        from: limit,
+        limit,
+      });
+      const messages: Message[] = [];
+      for (;;) {
+        const count = Math.min(pageSize, most - messages.length);
+        const query = queryOf({ from: from + messages.length, limit: Math.max(1, count) });
+        const path = `${pathOf(sessionId)}${query}`;
+        const { items } = await server.json<{ items: Message[] }>("GET", path);
+        messages.push(...items.slice(0, count));
+        if (items.length < pageSize || messages.length >= most) return messages;
+      }
+    },
+    async search(text, page = {}) {
+      readArgument("text", text, is.required(is.name, '"weather"'));
+      const read = readOptions("search()", page, { limit });
+      const path = `/v1/search${queryOf({ q: text, limit: 20, ...read })}`;
+      const { matches } = await server.json<{ matches: MatchBody[] }>("GET", path);
+      return matches.map(({ session_id: sessionId, ...match }) => ({ sessionId, ...match }));
+    },
+    async delete(sessionId) {
+      try {
+        await server.json("DELETE", pathOf(sessionId));
+        return true;
+      } catch (error) {
+        if (error instanceof RivuletError && error.code === "not_found") return false;
+        throw error;
+      }
+    },
+    async *export(sessionId) {
+      const { body } = await server.send(`${pathOf(sessionId)}/export`);
+      if (body) yield* linesOf(body.pipeThrough(new TextDecoderStream()).getReader());
+    },
+  };
+}
+
+function pathOf(sessionId: string): string {
+  readArgument("sessionId", sessionId, is.required(is.name, '"my-session"'));
+  return `/v1/sessions/${encodeURIComponent(sessionId)}`;
+}
+
+function infoOf(body: SessionBody): SessionInfo {
+  const { session_id, agent_id, created_at, updated_at, ...rest } = body;
+  return {
+    sessionId: session_id,
+    ...(agent_id !== undefined && { agentId: agent_id }),
+    ...rest,
+    createdAt: created_at,
+    updatedAt: updated_at,
+  };
+}
+
+async function* linesOf(reader: ReadableStreamDefaultReader<string>): AsyncGenerator<string, void> {
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) yield `${line}\n`;
+    }
+    if (rest !== "") yield rest;
+  } finally {
+    await reader.cancel();
+  }
+}

@@ -1,0 +1,96 @@
+import { editedReply } from "../protocol/agent-events.ts";
+import { approvalIn } from "../protocol/approval.ts";
+import { sumOf } from "../protocol/cost.ts";
+import { RivuletError } from "../protocol/error.ts";
+import { blockOf, contentOf, isOfTurn, stateOf } from "../protocol/item-content.ts";
+import type { Block, Message, Reply, TaskRef } from "../protocol/message.ts";
+import { textOf } from "../protocol/message.ts";
+import { noUsage, subtreeOf, taskOf } from "../protocol/select.ts";
+import type { Item, Task, Tree } from "../protocol/task.ts";
+
+/** The reply of a task that has ended or is suspended, from the tree. */
+export function replyIn(tree: Tree, ref: TaskRef, agentName: string): Reply<unknown> {
+  const task = taskOf(tree, ref.taskId);
+  if (task === undefined) throw new RivuletError("internal", `Task ${ref.taskId} has no events.`);
+  const subtree = subtreeOf(tree, task.id);
+  const total = sumOf(subtree);
+  const { generateReason = "model_stop", usage = noUsage } = task;
+  const name = task.source?.agentName ?? task.source?.agentId ?? agentName;
+  const message = messageOf(task, name);
+  const waiting = task.status === "suspended" ? subtree : [];
+  const reply = {
+    ...message,
+    text: textOf(message.content),
+    approvals: waiting.flatMap((asking) =>
+      asking.approvals
+        .filter(({ decision }) => decision === undefined)
+        .map((approval) => approvalIn(asking, approval, ref.rootTaskId)),
+    ),
+    task: ref,
+    usage,
+    totalUsage: total.usage,
+    ...(total.cost && { cost: total.cost }),
+  };
+  return generateReason === "structured_output"
+    ? { ...reply, generateReason, structured: task.structured }
+    : { ...reply, generateReason };
+}
+
+/** The message that the loop replies with in each case, as people see it. */
+function messageOf(task: Task, name: string): Message {
+  const edited = task.metadata?.[editedReply] as Message | undefined;
+  if (edited) return edited;
+  const { generateReason, status, structured } = task;
+  if (generateReason === "acting_stop_requested") {
+    const message = lastToolMessage(task, name);
+    if (message) return message;
+  }
+  const turn = lastTurn(task);
+  const [first] = turn;
+  const id = first && isOfTurn(first) ? (first.message_id ?? first.id) : task.id;
+  const message = { id, role: "assistant", name } as const;
+  if (generateReason === "structured_output")
+    return { ...message, content: [{ type: "text", text: JSON.stringify(structured) }] };
+  if (status !== "suspended") return { ...message, content: turn.flatMap(blocksOf) };
+  const results = new Set(task.output.flatMap(finishedCall));
+  const shown = turn.filter((item) =>
+    item.type === "tool_call"
+      ? !results.has(item.call_id)
+      : generateReason === "reasoning_stop_requested",
+  );
+  return { ...message, content: shown.flatMap(blocksOf) };
+}
+
+/** The blocks of an item, with the provider's id of a call, which a message in a transcript has. */
+function blocksOf(item: Item): readonly Block[] {
+  const providerCallId = item.type === "tool_call" ? item.provider_call_id : undefined;
+  const blocks = contentOf(item);
+  if (providerCallId === undefined) return blocks;
+  return blocks.map((block) => (block.type === "tool_use" ? { ...block, providerCallId } : block));
+}
+
+/** The items of the last message of the model. */
+function lastTurn({ output }: Task): readonly Item[] {
+  const last = output.findLast(isOfTurn);
+  if (last?.message_id === undefined) return last ? [last] : [];
+  return output.filter((item) => isOfTurn(item) && item.message_id === last.message_id);
+}
+
+function finishedCall(item: Item): string[] {
+  return item.type === "tool_result" && item.status !== "in_progress" ? [item.call_id] : [];
+}
+
+function lastToolMessage({ output }: Task, name: string): Message | undefined {
+  const result = output.findLast((item) => finishedCall(item).length > 0);
+  if (result?.type !== "tool_result") return undefined;
+  const { call_id: id, id: messageId } = result;
+  const call = output.findLast((item) => item.type === "tool_call" && item.call_id === id);
+  const block: Block = {
+    type: "tool_result",
+    id,
+    name: call?.type === "tool_call" ? call.name : "",
+    output: result.block_list.flatMap(blockOf),
+    state: stateOf(result),
+  };
+  return { id: messageId, role: "tool", name, content: [block] };
+}
