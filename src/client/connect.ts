@@ -79,9 +79,9 @@ function sessionsOn(server: Server): RemoteSessions {
         const count = Math.min(pageSize, most - messages.length);
         const query = queryOf({ from: from + messages.length, limit: Math.max(1, count) });
         const path = `${pathOf(sessionId)}${query}`;
-        const { items } = await server.json<{ items: Message[] }>("GET", path);
-        messages.push(...items.slice(0, count));
-        if (items.length < pageSize || messages.length >= most) return messages;
+        const { messages: page } = await server.json<{ messages: Message[] }>("GET", path);
+        messages.push(...page.slice(0, count));
+        if (page.length < pageSize || messages.length >= most) return messages;
       }
     },
     async search(text, page = {}) {

@@ -1,37 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentTool, ReActAgent, tool } from "../../src/agent/index.ts";
 import { connect } from "../../src/client/index.ts";
-import type { Clock } from "../../src/protocol/clock.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
 import { type Cut, type CutProxy, cutProxy, type Fault } from "./support/cut-proxy.ts";
-import { type Served, serveAgents } from "./support/serving.ts";
+import { hastyClock, type Served, serveAgents } from "./support/serving.ts";
 
 const deep = process.env.RIVULET_DEEP === "1";
 const wanted = deep ? 10_000 : 500;
-
-/** Delays and silences take no time: a delay ends at once, a heartbeat after some turns of the event loop. */
-const hasty: Clock = {
-  now: () => Date.now() * 1_000,
-  sleep: (ms, signal) =>
-    new Promise((resolve, reject) => {
-      const onAbort = () => {
-        clearTimeout(timer);
-        reject(signal?.reason);
-      };
-      const timer = setTimeout(
-        () => {
-          signal?.removeEventListener("abort", onAbort);
-          resolve();
-        },
-        ms >= 1_000 ? 30 : 0,
-      );
-      signal?.addEventListener("abort", onAbort, { once: true });
-    }),
-};
 
 const echo = tool({
   name: "echo",
@@ -89,7 +68,7 @@ describe("a run through a proxy that cuts, stalls, throttles and half-closes", (
     const uncut = await collect(served.remote.task(taskId).events({ after: -1, until: "tree" }));
     const numbers = uncut.map((event) => (event as LogEvent).sequence_number);
     expect(numbers).toEqual(numbers.map((_, index) => index));
-    const remote = connect(proxy.url, { token: served.server.token, clock: hasty });
+    const remote = connect(proxy.url, { token: served.server.token, clock: hastyClock });
     const run = remote.task(taskId);
     await run.task;
     let stalls = 0;
@@ -112,7 +91,7 @@ describe("a run through a proxy that cuts, stalls, throttles and half-closes", (
   });
 
   it("sees a live run to its end, cut after every event", async () => {
-    const remote = connect(proxy.url, { token: served.server.token, clock: hasty });
+    const remote = connect(proxy.url, { token: served.server.token, clock: hastyClock });
     proxy.plan = Array.from({ length: 40 }, (_, index) => ({
       fault: faults[index % 4] as Fault,
       after: 1,

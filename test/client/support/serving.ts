@@ -1,6 +1,7 @@
 import { connect, type RemoteServer } from "../../../src/client/index.ts";
 import type { ConnectOptions } from "../../../src/client/request.ts";
 import type { Agent } from "../../../src/protocol/agent.ts";
+import type { Clock } from "../../../src/protocol/clock.ts";
 import { type ServeOptions, type Serving, serve } from "../../../src/server/index.ts";
 
 /** A server on a free port, and a client of it. */
@@ -39,3 +40,23 @@ export function comparable(value: unknown): unknown {
       .replace(uuid, (found) => name(found, "uuid")),
   );
 }
+
+/** Delays and silences take no time: a delay ends at once, a heartbeat after some turns of the event loop. */
+export const hastyClock: Clock = {
+  now: () => Date.now() * 1_000,
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      const onAbort = () => {
+        clearTimeout(timer);
+        reject(signal?.reason);
+      };
+      const timer = setTimeout(
+        () => {
+          signal?.removeEventListener("abort", onAbort);
+          resolve();
+        },
+        ms >= 1_000 ? 30 : 0,
+      );
+      signal?.addEventListener("abort", onAbort, { once: true });
+    }),
+};
