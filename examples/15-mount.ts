@@ -1,0 +1,32 @@
+// Mount the agents in an app that exists: Hono here; Next, Bun and Deno take the same `fetch`.
+// Run it with: npm run example 15
+import assert from "node:assert/strict";
+import { Hono } from "hono";
+import { ReActAgent } from "rivulet";
+import { connect } from "rivulet/client";
+import { createApp } from "rivulet/server";
+import { scriptedModel } from "rivulet/testing";
+
+const assistant = new ReActAgent({
+  name: "assistant",
+  model: scriptedModel([{ text: ["Mounted ", "under /ai."] }]),
+});
+
+const app = new Hono().get("/", (context) => context.text("The rest of the app."));
+// Who may call is up to the app: here the user is whoever its own session says.
+const auth = { authenticate: () => ({ userId: "ann", scopes: ["read", "write"] as const }) };
+const agents = createApp({ agents: [assistant], auth, hosts: ["app.example"], log: false });
+app.mount("/ai", agents.fetch);
+
+// In Next, app/ai/[...path]/route.ts is:
+//   export const GET = (request: Request) => app.fetch(request);
+//   export const POST = GET;
+//   export const DELETE = GET;
+
+// The client needs only `fetch`, so the example opens no port.
+const remote = connect("https://app.example/ai", {
+  fetch: async (input, init) => app.fetch(new Request(input, init)),
+});
+assert.equal(await (await app.request("/")).text(), "The rest of the app.");
+const reply = await remote.agent("assistant").call("Where are you?");
+console.log(reply.text);
