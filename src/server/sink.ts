@@ -40,10 +40,15 @@ export function openSink(
 }
 
 /** What @hono/node-server reads as: the handler has written the response itself. */
-const alreadySent = { "x-hono-already-sent": "true" };
+function sentResponse(): Response {
+  const response = new Response(null, { headers: { "x-hono-already-sent": "true" } });
+  // By default @hono/node-server replaces `Response` by a class that it sends unread unless something was read from it.
+  void response.body;
+  return response;
+}
 
 class NodeSink implements Sink {
-  readonly response = new Response(null, { headers: alreadySent });
+  readonly response = sentResponse();
   readonly closed: Promise<void>;
   isClosed = false;
   #isEnded = false;
