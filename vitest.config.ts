@@ -10,6 +10,8 @@ const deep = process.env.RIVULET_DEEP === "1";
 process.env.NODE_COMPILE_CACHE ??= resolve("node_modules/.cache/compiled");
 
 export default defineConfig({
+  // The browser tests use the page of an example, which imports the package by its name.
+  resolve: { tsconfigPaths: true },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     reporters: ["default", new TestSummary()],

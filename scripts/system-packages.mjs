@@ -19,7 +19,7 @@ export const systemPackages = /** @type {const} */ ([
     install: "deep",
     why: "compiles the model of the driver",
   },
-  { name: "chromium", command: "chromium", install: "none", why: "opens pages in a real browser" },
+  { name: "chromium", command: "chromium", install: "test", why: "opens pages in a real browser" },
 ]);
 
 /**
