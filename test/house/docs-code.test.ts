@@ -29,8 +29,9 @@ it("finds the code blocks of a document with their context", () => {
       line: 8,
       context: 'declare const tree: import("rivulet/protocol").Tree;',
       code: "const cursor: number = tree.safeCursor;\nconst wrong: string = tree.safeCursor;\n",
+      language: "ts",
     },
-    { document: "a.md", line: 17, context: "", code: "console.log(tree);\n" },
+    { document: "a.md", line: 17, context: "", code: "console.log(tree);\n", language: "ts" },
   ]);
 });
 

@@ -10,12 +10,13 @@ export interface DocsBlock {
   /** Declarations that readers do not see, from a `<!-- context … -->` comment before the block. */
   readonly context: string;
   readonly code: string;
+  readonly language: "ts" | "tsx";
 }
 
 /** Finds the `ts` and `tsx` blocks of a Markdown text. */
 export function codeBlocks(document: string, markdown: string): readonly DocsBlock[] {
   const fence =
-    /(?:^<!-- context\n(?<context>.*?)\n-->\n+)?^```(?:ts|tsx|typescript)\b[^\n]*\n(?<code>.*?)^```$/gms;
+    /(?:^<!-- context\n(?<context>.*?)\n-->\n+)?^```(?<language>ts|tsx|typescript)\b[^\n]*\n(?<code>.*?)^```$/gms;
   return Array.from(markdown.matchAll(fence), (match) => {
     const code = match.groups?.code ?? "";
     const before = markdown.slice(0, match.index + match[0].lastIndexOf(`${code}\`\`\``));
@@ -24,6 +25,7 @@ export function codeBlocks(document: string, markdown: string): readonly DocsBlo
       line: before.split("\n").length,
       context: match.groups?.context ?? "",
       code,
+      language: match.groups?.language === "tsx" ? "tsx" : "ts",
     };
   });
 }
@@ -36,7 +38,9 @@ export function codeProblems(blocks: readonly DocsBlock[]): readonly string[] {
   const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, resolve("."));
   const modules = new Map(
-    blocks.map((block) => [resolve(`${block.document}.${block.line}.ts`), block] as const),
+    blocks.map(
+      (block) => [resolve(`${block.document}.${block.line}.${block.language}`), block] as const,
+    ),
   );
   const host = ts.createCompilerHost(options);
   const { getSourceFile, fileExists } = host;

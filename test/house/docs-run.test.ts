@@ -56,6 +56,22 @@ const values: Readonly<Record<string, string>> = {
     const drawChart = ${noTool.replace("NAME", '"chart"')};
     const drawTable = ${noTool.replace("NAME", '"table"')};`,
 };
+/** A server behind `fetch`, so that a block reaches it without a port. */
+const servedAgent = `const served = (await import("rivulet/server")).createApp({
+    agents: [${plainAgent}], token: "0123456789abcdef", log: false });
+  const realFetch = globalThis.fetch;
+  globalThis.fetch = (url, init) => String(url).startsWith("http://localhost:8080")
+    ? served.fetch(new Request(url, { ...init, headers: { ...init?.headers, authorization: "Bearer 0123456789abcdef" } }))
+    : realFetch(url, init);`;
+/** Follows a run with the store of a framework until it has shown the end. */
+const followed = (create: string, read: string) => `
+  const scope = (await import("vue")).effectScope();
+  const run = ${plainAgent}.run("Go.");
+  const shown = ${create};
+  shown.subscribe?.(() => {}); // a component that shows it
+  while (${read}.connection.status !== "closed") await new Promise((resolve) => setTimeout(resolve, 5));
+  if (${read}.tree.tasks[${read}.tree.rootId].status !== "completed") throw new Error("not shown");
+  process.exit();`;
 /** Code that a block needs besides, by a part of its code. */
 const special: readonly (readonly [part: string, first: string, last?: string])[] = [
   ["await agent.approvals({ sessionId })", waiting],
@@ -73,6 +89,9 @@ const special: readonly (readonly [part: string, first: string, last?: string])[
     `process.env.CI_TOKEN = "0123456789abcdef"; const lead = ${plainAgent}; const findUser = async () => undefined;`,
     "process.exit();",
   ],
+  ["useRun(run", "", followed("scope.run(() => useRun(run))", "shown.value")],
+  ["runStore(run", "", followed("runStore(run)", "(await import('svelte/store')).get(shown)")],
+  ["connect(", servedAgent, "process.exit();"],
   ["serve({", "", "process.exit();"],
   ["createApp({", "", "process.exit();"],
 ];
@@ -106,7 +125,9 @@ function programOf({ context, code }: DocsBlock): string {
 
 const blocks = documents()
   .filter(({ path }) => path === "README.md" || path.startsWith("docs/guide/"))
-  .flatMap(({ path }) => codeBlocks(path, readFileSync(path, "utf8")));
+  .flatMap(({ path }) => codeBlocks(path, readFileSync(path, "utf8")))
+  // A component needs a page: the browser tests run one.
+  .filter(({ language }) => language === "ts");
 
 it.concurrent.each(blocks)("$document, line $line, runs as a program and exits", async (block) => {
   const cwd = mkdtempSync(join(directory, "run-"));

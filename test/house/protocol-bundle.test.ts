@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { runInNewContext } from "node:vm";
+import { gzipSync } from "node:zlib";
 import type { InlineConfig } from "tsdown";
 import { build } from "tsdown";
 import { expect, it } from "vitest";
@@ -16,8 +17,8 @@ const browser: InlineConfig = {
   logLevel: "silent",
 };
 
-async function bundle(entry: string) {
-  const [built] = await build({ ...browser, entry: [entry] });
+async function bundle(entry: string, more: InlineConfig = {}) {
+  const [built] = await build({ ...browser, ...more, entry: [entry] });
   const chunks = built?.chunks.filter((chunk) => chunk.type === "chunk") ?? [];
   return {
     code: chunks.map((chunk) => chunk.code).join("\n"),
@@ -44,4 +45,16 @@ it("protocol bundles into one browser script without imports", async () => {
 it("detects an import", async () => {
   const { imports } = await bundle("src/cli/replay.ts");
   expect(imports).toEqual(["node:fs"]);
+});
+
+it.each([
+  ["src/client/index.ts", 26_000, []],
+  ["src/client/react.ts", 21_000, ["react"]],
+])("%s bundles for browsers within %i bytes, gzipped", async (entry, most, external) => {
+  const format = external.length > 0 ? "esm" : "iife";
+  const { code, imports } = await bundle(entry, { minify: true, format });
+  expect(imports).toEqual(external);
+  const size = gzipSync(code).length;
+  console.log(`${entry}: ${code.length} bytes, ${size} gzipped`);
+  expect(size).toBeLessThanOrEqual(most);
 });
