@@ -23,7 +23,7 @@ import type {
 import type { FoldOptions } from "./fold.ts";
 import { ownItem } from "./fold-item.ts";
 import { link, linkByItem } from "./link.ts";
-import type { ApprovalState, SnapshotTask, TaskStatus } from "./task.ts";
+import type { ApprovalState, SnapshotTask, TaskObject, TaskStatus } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
 type LifecycleEvent =
@@ -142,7 +142,7 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
 /** Replaces a task with a snapshot, except for its children. */
 export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOptions): Verdict {
   const sent = event.task;
-  if (!linkParent(draft, event.task_id, sent)) return "ignored";
+  if (!linkParent(draft, event.task_id, sent, sent.parent_output_index)) return "ignored";
   const task = editTask(draft, event.task_id);
   for (const key of Object.keys(task)) {
     if (!keptFields.includes(key)) delete (task as unknown as Record<string, unknown>)[key];
@@ -152,12 +152,14 @@ export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOpt
   task.approvals = sent.approvals?.map((approval) => ({ ...approval })) ?? [];
   task.appliedSeq = event.through_task_seq;
   if (event.source !== undefined) task.source = event.source;
+  if (sent.hints !== undefined) task.hints = sent.hints.slice();
+  if (sent.state !== undefined) task.state = stateOf(sent.state);
   takeOver(draft, task, sent, snapshotFields, options);
   return "applied";
 }
 
 /** Links a child to the parent that it names; returns false if that is impossible. */
-function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): boolean {
+function linkParent(draft: Draft, taskId: string, sent: TaskObject, index?: number): boolean {
   if (sent.parent_task_id === undefined) return true;
   // The parent's own event, before or after this one, says which call started the child.
   const { callId, parentItemId, parentOutputIndex } = draft.table.get(taskId) ?? {};
@@ -165,28 +167,26 @@ function linkParent(draft: Draft, taskId: string, sent: Partial<SnapshotTask>): 
     parentTaskId: sent.parent_task_id,
     callId: callId ?? sent.parent_call_id,
     itemId: parentItemId ?? sent.parent_item_id,
-    outputIndex: parentOutputIndex ?? sent.parent_output_index,
+    outputIndex: parentOutputIndex ?? index,
   });
 }
 
-/** Copies fields from a lifecycle event or a snapshot to the task. */
+/** Copies the fields that lifecycle events and snapshots share to the task; the grammar has checked no others. */
 function takeOver(
   draft: Draft,
   task: TaskNode,
-  sent: Partial<SnapshotTask>,
+  sent: TaskObject,
   fields: typeof snapshotFields,
   options: FoldOptions,
 ): void {
   for (const name in sent) {
     const ownName = fields.get(name);
-    const value = sent[name as keyof SnapshotTask];
+    const value = sent[name as keyof TaskObject];
     if (ownName === undefined || value === undefined) continue;
     (task as unknown as Record<string, unknown>)[ownName] = value;
   }
   setMode(task, sent.mode);
   if (sent.incomplete_details !== undefined) task.incompleteReason = sent.incomplete_details.reason;
-  if (sent.hints !== undefined) task.hints = sent.hints.slice();
-  if (sent.state !== undefined) task.state = stateOf(sent.state);
   if (task.output.length > 0 || sent.output === undefined) return;
   const output = sent.output.map(ownItem);
   task.output = output;

@@ -553,6 +553,16 @@ describe("bad input", () => {
     expect(tree.ignored).toBe(0);
   });
 
+  it.each([{ hints: 5 }, { state: "abc" }, { parent_task_id: "task_p", parent_output_index: "x" }])(
+    "reads the fields of snapshots from snapshots only: %o",
+    (fields) => {
+      const tree = fold(log(created("task_r", fields)));
+      expect(root(tree)).not.toHaveProperty("hints");
+      expect(root(tree)).not.toHaveProperty("state");
+      expect(root(tree)).not.toHaveProperty("parentOutputIndex");
+    },
+  );
+
   it("refuses __proto__ as a call id", () => {
     const item = { type: "tool_result", id: "fco", call_id: "__proto__", block_list: [] };
     const added = { type: "task.output_item.added", task_id: "task_r", output_index: 0, item };

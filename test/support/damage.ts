@@ -38,9 +38,30 @@ const misfits: readonly (() => unknown)[] = [
 /** Fields that somewhere mean something. */
 const fields = [
   ["__proto__", "annotations", "approval_ids", "approvals", "arguments", "block_list", "call_id"],
-  ["content", "error", "id", "incomplete_details", "item_id", "metadata", "output", "output_index"],
+  [
+    "content",
+    "error",
+    "hints",
+    "id",
+    "incomplete_details",
+    "item_id",
+    "metadata",
+    "output",
+    "output_index",
+  ],
   ["parent_item_id", "parent_output_index", "parent_task_id", "prev_task_seq", "reason", "source"],
-  ["status", "subtree_usage", "summary", "suspension", "task", "task_id", "text", "type", "usage"],
+  [
+    "state",
+    "status",
+    "subtree_usage",
+    "summary",
+    "suspension",
+    "task",
+    "task_id",
+    "text",
+    "type",
+    "usage",
+  ],
 ].flat();
 
 /** Damages a stream in some places, in place: often one event more than once, since faults like company. */
