@@ -11,6 +11,12 @@ import { delimiter, join } from "node:path";
 export const systemPackages = /** @type {const} */ ([
   { name: "strace", command: "strace", install: "test", why: "kills a process at a chosen write" },
   { name: "bubblewrap", command: "bwrap", install: "test", why: "confines the shell tool" },
+  {
+    name: "python3",
+    command: "python3",
+    install: "test",
+    why: "reads a stream without this package",
+  },
   { name: "spin", command: "spin", install: "deep", why: "checks the model of the driver" },
   {
     name: "gcc",

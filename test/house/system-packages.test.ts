@@ -18,8 +18,8 @@ it("set-up installs large packages for the deep suite only", () => {
   vi.stubEnv("PATH", "");
   const [test, deep] = [missingPackages("test"), missingPackages("deep")];
   vi.unstubAllEnvs();
-  expect(test).toEqual(["strace", "bubblewrap", "chromium"]);
-  expect(deep).toEqual(["strace", "bubblewrap", "spin", "gcc", "libc6-dev", "chromium"]);
+  expect(test).toEqual(["strace", "bubblewrap", "python3", "chromium"]);
+  expect(deep).toEqual(["strace", "bubblewrap", "python3", "spin", "gcc", "libc6-dev", "chromium"]);
 });
 
 it("a test that cannot run prints why", () => {
