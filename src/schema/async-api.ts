@@ -20,7 +20,7 @@ export interface AsyncApiDocument {
 const frameTypes = [...Object.keys(events), ...Object.keys(controlFrames)];
 
 const text = { type: "string" };
-const list = { type: "string", description: "Names, separated by commas." };
+const list = { type: "string", description: "Types of items, separated by commas." };
 
 const query = {
   type: "object",
@@ -29,18 +29,28 @@ const query = {
       type: "integer",
       description: "Send the events after this number; the header Last-Event-ID takes precedence.",
     },
-    depth: { type: "integer", minimum: 0, description: "Leave out tasks below this depth." },
+    from: {
+      const: "now",
+      description: "Send a snapshot of every task as it is now, then new events.",
+    },
+    depth: {
+      type: "integer",
+      minimum: 0,
+      description: "Leave out tasks more than this many levels below the task.",
+    },
     path: { ...text, description: "Only tasks under this path of agents." },
     include: list,
     exclude: list,
     until: {
-      enum: ["root", "idle"],
-      description: "Close the stream before all tasks have ended.",
+      enum: ["tree", "root", "idle"],
+      description:
+        "Close the stream after the last task (default), after this task, or when all tasks that are left are suspended.",
     },
-    event_names: { const: "off", description: "Frames without an event field." },
+    event_names: { enum: ["on", "off"], description: "off: frames without an event field." },
     on_expired: {
-      const: "error",
-      description: "Respond with 410 instead of snapshots if the cursor is older than the log.",
+      enum: ["snapshot", "error"],
+      description:
+        "error: respond with 410 instead of snapshots if the cursor is older than the log.",
     },
   },
 };
@@ -92,7 +102,8 @@ export const asyncApi: AsyncApiDocument = {
       action: "send",
       channel: { $ref: "#/channels/taskEvents" },
       title: "Follow a task",
-      summary: "GET with Accept: text/event-stream; a disconnect does not cancel the task.",
+      summary:
+        "GET with the events as text/event-stream, or 204 when none are left; a disconnect does not cancel the task.",
       bindings: { http: { method: "GET", query, bindingVersion: "0.3.0" } },
     },
   },
