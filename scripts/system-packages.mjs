@@ -17,6 +17,7 @@ export const systemPackages = /** @type {const} */ ([
     install: "test",
     why: "reads a stream without this package",
   },
+  { name: "curl", command: "curl", install: "test", why: "sends the requests of the guides" },
   { name: "spin", command: "spin", install: "deep", why: "checks the model of the driver" },
   {
     name: "gcc",

@@ -14,6 +14,7 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { build } from "tsdown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { codeBlocks } from "./docs-code.ts";
 
 const run = promisify(execFile);
 const directory = mkdtempSync(join(tmpdir(), "rivulet-install-"));
@@ -103,7 +104,9 @@ it("`npm pack` builds the package first", () => {
   expect(files).toContain("dist/index.js");
   expect(files).toContain("dist/index.d.ts");
   expect(
-    files.filter((path) => !/^(dist\/.*|package\.json|README\.md|LICENSE)$/.test(path)),
+    files.filter(
+      (path) => !/^((conformance|dist)\/.*|package\.json|README\.md|LICENSE)$/.test(path),
+    ),
   ).toEqual([]);
 });
 
@@ -160,6 +163,16 @@ it.each([
   console.log(`${names} of the protocol: ${size.toFixed(1)} kB`);
   expect(code).not.toMatch(/from ?"rivulet/);
   expect(size).toBeLessThanOrEqual(limit);
+});
+
+it("the installed package passes its conformance kit with the adapter of the documentation", async () => {
+  const page = "docs/protocol/conformance.md";
+  const [adapter] = codeBlocks(page, readFileSync(page, "utf8"));
+  writeFileSync(join(project, "adapter.ts"), adapter?.code ?? "");
+  const kit = "node_modules/rivulet/conformance/run.js";
+  const command = [kit, "--", process.execPath, "adapter.ts"];
+  const { stdout } = await run(process.execPath, command, { cwd: project, maxBuffer: 1e8 });
+  expect(stdout).toMatch(/\n(\d+) of \1 vectors pass \(tree, document, linter\)\.\n$/);
 });
 
 describe.each([

@@ -1,4 +1,4 @@
-// The reader of examples/python follows runs of a real server over real sockets, without this package.
+// curl and Python follow runs of a real server over real sockets, without this package.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -6,8 +6,8 @@ import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { HarnessAgent } from "../src/index.ts";
-import { encodeRetry, encodeSse, type StreamFrame } from "../src/protocol/index.ts";
+import { HarnessAgent, memoryStore, tool } from "../src/index.ts";
+import { decodeSse, encodeRetry, encodeSse, type StreamFrame } from "../src/protocol/index.ts";
 import { type Serving, serve } from "../src/server/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 import { requires } from "./support/requires.ts";
@@ -17,9 +17,16 @@ const program = "examples/python/reader.py";
 const read = (url: string, token: string, agent = "lead") =>
   python([program, url, agent, "Plan."], { RIVULET_TOKEN: token });
 
-async function python(args: readonly string[], env: Readonly<Record<string, string>>) {
-  const child = spawn("python3", ["-B", ...args], {
-    env: { PATH: process.env.PATH, PYTHONIOENCODING: "utf-8", ...env },
+const python = (args: readonly string[], env: Readonly<Record<string, string>>) =>
+  start("python3", ["-B", ...args], { PYTHONIOENCODING: "utf-8", ...env });
+
+async function start(
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+) {
+  const child = spawn(command, args, {
+    env: { PATH: process.env.PATH, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const [stdout, stderr, [status]] = await Promise.all([
@@ -69,25 +76,84 @@ class CuttingProxy {
   }
 }
 
-describe.runIf(requires("python3"))("the Python reader", () => {
-  let serving: Serving;
-  beforeAll(async () => {
-    const lead = new HarnessAgent({
-      name: "lead",
-      store: "memory",
-      filesystem: false,
-      subagents: [{ name: "researcher", description: "Looks." }],
-      model: scriptedModel(({ tools, assistantCount }) => {
-        if (!tools?.some(({ name }) => name === "agent_spawn"))
-          return { text: ["Fo", "und ", "naïve 漢字 ", "👩‍🚀."] };
-        const input = { agent_id: "researcher", task: "Look." };
-        return assistantCount > 0 ? { text: ["Do", "ne."] } : { call: "agent_spawn", input };
-      }),
-    });
-    serving = await serve({ agents: [lead], port: 0, retryMs: 5, log: false });
-  });
-  afterAll(() => serving.close());
+let serving: Serving;
 
+beforeAll(async () => {
+  const store = memoryStore();
+  const settings = { store, filesystem: false as const };
+  const lead = new HarnessAgent({
+    ...settings,
+    name: "lead",
+    subagents: [{ name: "researcher", description: "Looks." }],
+    model: scriptedModel(({ tools, assistantCount }) => {
+      if (!tools?.some(({ name }) => name === "agent_spawn"))
+        return { text: ["Fo", "und ", "naïve 漢字 ", "👩‍🚀."] };
+      const input = { agent_id: "researcher", task: "Look." };
+      return assistantCount > 0 ? { text: ["Do", "ne."] } : { call: "agent_spawn", input };
+    }),
+  });
+  const host = new HarnessAgent({
+    ...settings,
+    name: "host",
+    tools: [
+      tool({ name: "order", description: "Orders.", needsApproval: true, execute: () => "Ok." }),
+    ],
+    model: scriptedModel([{ call: "order" }, "Ordered."]),
+  });
+  serving = await serve({ agents: [lead, host], port: 0, retryMs: 5, log: false });
+});
+afterAll(() => serving.close());
+
+const guide = readFileSync("docs/guide/other-languages.md", "utf8");
+
+describe.runIf(requires("curl"))("curl", () => {
+  const commands = Array.from(guide.matchAll(/^```sh\n(.*?)^```$/gms), ([, code = ""]) => code)
+    .filter((code) => code.includes("curl"))
+    .map((code) => code.replaceAll("curl ", "curl -sS "));
+
+  async function sh(code: string | undefined, env: Readonly<Record<string, string>> = {}) {
+    const { url: URL, token: TOKEN } = serving;
+    const { status, stdout, stderr } = await start("sh", ["-ec", code ?? ""], {
+      URL,
+      TOKEN,
+      ...env,
+    });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    return stdout;
+  }
+  const eventsOf = (stream: string) => decodeSse(stream) as readonly { sequence_number?: number }[];
+
+  it("starts a task once, follows it with its subagent, and resumes, as in the guide", async () => {
+    const [create, follow, resume] = commands;
+    const { id } = JSON.parse(await sh(create)) as { id: string };
+    expect(JSON.parse(await sh(create))).toMatchObject({ id });
+    const all = eventsOf(await sh(follow, { TASK: id }));
+    expect(all.at(-1)).toMatchObject({ type: "stream.closed", final: true });
+    expect(JSON.stringify(all)).toContain("naïve 漢字 👩‍🚀");
+    const isNew = ({ sequence_number: number }: { sequence_number?: number }) =>
+      Number(number) > 12;
+    const rest = eventsOf(await sh(resume, { TASK: id }));
+    expect(rest.filter(isNew)).toEqual(all.filter(isNew));
+    expect(rest.filter(({ sequence_number: number }) => Number(number) <= 12)).toEqual([]);
+  });
+
+  it("lists an approval, answers it and reads the document, as in the guide", async () => {
+    const [list = "", answer = "", show = ""] = (commands[3] ?? "").split(/^(?=curl)/m);
+    const create = commands[0]?.replace('"lead"', '"host"');
+    const task = JSON.parse(await sh(create)) as { id: string; session_id: string };
+    const env = { TASK: task.id, SESSION: task.session_id };
+    await sh(commands[1]?.replace("/events", "/events?until=idle"), env);
+    const { approvals } = JSON.parse(await sh(list, env)) as {
+      approvals: { approval_id: string }[];
+    };
+    const [approval] = approvals;
+    await sh(answer, { ...env, APPROVAL: approval?.approval_id ?? "" });
+    await sh(commands[1], env);
+    expect(await sh(show, env)).toContain("Ordered.");
+  });
+});
+
+describe.runIf(requires("python3"))("the Python reader", () => {
   const nested = "\n  researcher: Found naïve 漢字 👩‍🚀.\nlead: Done.\n";
 
   it("has at most 60 lines of code, without blank lines and its description", () => {
@@ -122,7 +188,6 @@ describe.runIf(requires("python3"))("the Python reader", () => {
   });
 
   it("works as the short program of the guide", async () => {
-    const guide = readFileSync("docs/guide/other-languages.md", "utf8");
     const [, code = ""] = /^```python\n(.*?)^```$/ms.exec(guide) ?? [];
     const env = { URL: serving.url, TOKEN: serving.token };
     expect(await python(["-c", code], env)).toEqual({
