@@ -1,4 +1,7 @@
-"""Answers the conformance kit: npm run conformance -- --levels tree,document -- python3 examples/python/conformance.py"""
+"""Answers the conformance kit (docs/protocol/conformance.md) with fold.py.
+
+    node conformance/run.js --levels tree,document -- python3 examples/python/conformance.py
+"""
 import base64
 import json
 import sys

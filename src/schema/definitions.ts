@@ -101,7 +101,7 @@ export const sentences: Readonly<Record<TaskEvent["type"] | ControlFrame["type"]
   "task.output_item.added": "An item opens; its lists are empty.",
   "task.output_item.done": "An item closes; absent fields keep the assembled value.",
   "task.output_item.discarded": "An item is discarded; its index is not used again.",
-  "task.reference.added": "The provider names a source of an item.",
+  "task.reference.added": "The provider names a source of an item, which keeps all of them.",
   "task.reasoning_summary_item.added": "A paragraph of a reasoning's summary opens.",
   "task.reasoning_summary_text.delta": "Text to append to a summary's paragraph.",
   "task.reasoning_summary_item.done": "A complete paragraph of a summary.",
@@ -124,12 +124,14 @@ export const sentences: Readonly<Record<TaskEvent["type"] | ControlFrame["type"]
   "task.child.finished": "On the parent: a synchronous child ended.",
   "task.child.promoted":
     "On the parent: it stops waiting, and the child continues in the background.",
-  "task.approval.requested": "A call waits for a decision.",
+  "task.approval.requested":
+    "A call waits for a decision; a stop may concern no call, and edited says that the call was changed.",
   "task.approval.resolved": "The decision about an approval.",
-  "task.hint.added": "The model gets a note that is not its input.",
+  "task.hint.added": "The model gets a note that is not its input; the task keeps all of them.",
   "task.usage": "The usage of a task so far, without its children.",
-  "task.custom": "An event of the application.",
-  "task.snapshot": "The state of a task at a number, made by a server; not in the log.",
+  "task.custom": "A value of the application; names that start with rivulet. belong to Rivulet.",
+  "task.snapshot":
+    "The state of a task at a number, made by a server; not in the log. The last one is final.",
   error: "An error of the stream; it does not change a task.",
   "stream.opened":
     "The first frame of a stream: the protocol, the range of the log and the filter.",
