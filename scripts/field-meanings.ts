@@ -200,7 +200,7 @@ export const meanings: Readonly<Record<string, string>> = {
   filter: "the filter of the stream",
   "stream.heartbeat.created_at": "when the heartbeat was made",
   "stream.closed.reason": "why the stream ends",
-  "stream.closed.final": "true if no more events can come; otherwise reconnect",
+  "stream.closed.final": "true if every task of the log has ended: no event will follow",
 
   // Sources, usage, cost
   agentKey: "the instance of the agent: `agent:<id>:<uuid>`",
