@@ -10,6 +10,7 @@ import type {
 import { approvalIn } from "./approval.ts";
 import { type BufferedIterator, inTurn } from "./async-queue.ts";
 import { sumOf } from "./cost.ts";
+import type { Mutable } from "./draft.ts";
 import type { HintAdded, LogEvent, TaskEvent, TextDelta } from "./event.ts";
 import {
   blockOf,
@@ -39,14 +40,8 @@ function inBackground(agentId: string): string {
 type ViewOptions = Pick<StreamOptions, "types" | "incremental" | "chunks">;
 type LoggedRun = Run<unknown> & { before(): Promise<readonly TaskEvent[]> };
 type TextMessage = Message & { readonly text: string };
-/** A text that grows: its chunks need only its item, so its deltas are folded together when its task changes. */
-interface GrowingText {
-  readonly task: Task;
-  readonly item: Item;
-  readonly folded: number;
-  readonly pieces: string[];
-  last: TextDelta;
-}
+/** A text that grows: its chunks need only its item, so its deltas are folded as one when its task changes. */
+type GrowingText = { readonly task: Task; readonly item: Item; readonly rest: Mutable<TextDelta> };
 
 /** The agent events of a run. Can be iterated several times; each iteration starts where the run starts. */
 export function agentEventsOf(
@@ -128,10 +123,7 @@ function iterate(
   });
 }
 
-/**
- * A task tree as agent events: folds each task event into the tree, then derives agent events from the event and the
- * tree: chunks while items grow, each message when its turn ends, and a result when a task ends.
- */
+/** A task tree as agent events: chunks while items grow, each message when its turn ends, a result when a task ends. */
 export class AgentEventView {
   readonly #rootTaskId: string;
   readonly #rootName: string;
@@ -157,15 +149,15 @@ export class AgentEventView {
   /** Folds an event and appends its agent events to `out`. */
   apply(event: TaskEvent, out: AgentEvent[]): void {
     if (event.type === "error") return;
+    const isQuiet = this.#unshown.size === 0;
+    if (isQuiet && event.type === "task.text.delta" && this.#grow(event, out)) return;
+    this.#endGrowth(event.task_id);
     if (event.type === "task.snapshot") {
-      this.#endGrowth(event.task_id);
       this.#tree.apply(event);
       this.#unshown.add(event.task_id);
       return;
     }
-    if (this.#unshown.size > 0) this.flush(out);
-    if (event.type === "task.text.delta" && this.#grow(event, out)) return;
-    this.#endGrowth(event.task_id);
+    if (!isQuiet) this.flush(out);
     const { output_index: at = -1 } = event as { output_index?: number };
     const before = at < 0 ? undefined : this.#tree.task(event.task_id)?.output[at];
     this.#tree.apply(event);
@@ -173,30 +165,29 @@ export class AgentEventView {
     if (task === undefined) return;
     const item = task.output[at];
     this.#derive(event, task, out, before, item);
-    if (event.type !== "task.text.delta" || task.appliedSeq !== event.task_seq) return;
-    const growing = item && { task, item, folded: event.task_seq, pieces: [], last: event };
-    if (growing && isOpen(item)) this.#growing.set(event.task_id, growing);
+    if (event.type !== "task.text.delta" || !item || !isOpen(item)) return;
+    const rest = { ...event, delta: "", prev_task_seq: event.task_seq };
+    const isWhole = this.#options.incremental === false || task.appliedSeq !== event.task_seq;
+    if (!isWhole) this.#growing.set(task.id, { task, item, rest });
   }
 
   /** Adds a chunk of a text that grows; false if the delta does not follow the one before it. */
   #grow(event: TextDelta, out: AgentEvent[]): boolean {
-    const text = this.#growing.get(event.task_id);
-    if (text === undefined || this.#options.incremental === false) return false;
-    const { task_seq, output_index, block_index } = text.last;
-    const isSamePart = event.output_index === output_index && event.block_index === block_index;
-    if (!isSamePart || event.task_seq !== task_seq + 1) return false;
-    text.last = event;
-    text.pieces.push(event.delta);
-    this.#addChunk(text.task, text.item, event.delta, out);
+    const { task, item, rest } = this.#growing.get(event.task_id) ?? {};
+    if (rest?.output_index !== event.output_index || rest.block_index !== event.block_index)
+      return false;
+    if (event.task_seq !== rest.task_seq + 1 || !task) return false;
+    rest.task_seq = event.task_seq;
+    rest.sequence_number = event.sequence_number;
+    rest.delta += event.delta;
+    this.#addChunk(task, item, event.delta, out);
     return true;
   }
 
   #endGrowth(taskId: string): void {
-    const text = this.#growing.get(taskId);
-    if (text === undefined) return;
+    const { rest } = this.#growing.get(taskId) ?? {};
+    if (rest && rest.delta !== "") this.#tree.apply(rest);
     this.#growing.delete(taskId);
-    const { last, pieces, folded: prev_task_seq } = text;
-    if (pieces.length > 0) this.#tree.apply({ ...last, delta: pieces.join(""), prev_task_seq });
   }
 
   #derive(event: LogEvent, task: Task, out: AgentEvent[], before?: Item, item?: Item) {
@@ -462,7 +453,6 @@ export class AgentEventView {
     const { types, chunks } = this.#options;
     if (event === undefined || (chunks === false && !event.last)) return;
     if (types !== undefined && !types.includes(event.type)) return;
-    // Every event is a new object; a copy of it would double what a chunk costs.
     if (task?.source !== undefined) (event as { source?: Source }).source = task.source as Source;
     out.push(event);
   }

@@ -1,6 +1,7 @@
 import type { Clock } from "../../protocol/clock.ts";
+import type { Mutable } from "../../protocol/draft.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import type { LogEvent } from "../../protocol/event.ts";
+import type { LogEvent, TextDelta } from "../../protocol/event.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { DiscardReason, Item, ItemChange, WireBlock } from "../../protocol/task.ts";
 import { coarseNow } from "../base/time.ts";
@@ -118,32 +119,21 @@ export class TaskEmitter {
   textDelta(place: ItemPlace, blockIndex: number, delta: string): void {
     if (delta.length > maxDelta) {
       for (const piece of piecesOf(delta)) this.textDelta(place, blockIndex, piece);
-    } else if (this.#source === undefined) {
-      this.#log.append({
-        type: "task.text.delta",
-        task_id: this.taskId,
-        sequence_number: -1,
-        task_seq: this.#taskSeq++,
-        created_at: this.#now(),
-        item_id: place.id,
-        output_index: place.index,
-        block_index: blockIndex,
-        delta,
-      });
-    } else {
-      this.#log.append({
-        type: "task.text.delta",
-        task_id: this.taskId,
-        sequence_number: -1,
-        task_seq: this.#taskSeq++,
-        created_at: this.#now(),
-        source: this.#source,
-        item_id: place.id,
-        output_index: place.index,
-        block_index: blockIndex,
-        delta,
-      });
+      return;
     }
+    const event: Mutable<TextDelta> = {
+      type: "task.text.delta",
+      task_id: this.taskId,
+      sequence_number: -1,
+      task_seq: this.#taskSeq++,
+      created_at: this.#now(),
+      item_id: place.id,
+      output_index: place.index,
+      block_index: blockIndex,
+      delta,
+    };
+    if (this.#source !== undefined) event.source = this.#source;
+    this.#log.append(event);
   }
 
   /** Opens an item at the next index. */

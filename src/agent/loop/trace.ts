@@ -24,10 +24,7 @@ export interface TaskTrace {
   readonly calls: Map<string, Context>;
 }
 
-/**
- * Opens the trace of a task; undefined without a tracer. A child without its own tracer uses its parent's. OpenTelemetry
- * is loaded only when there is a tracer, because it delays the start of every program.
- */
+/** Opens the trace of a task and loads OpenTelemetry; undefined without a tracer of its own, its parent or a provider. */
 export async function openTrace(
   settings: AgentSettings,
   record: TaskRecord,
@@ -219,11 +216,9 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-function setError(
-  { api }: TaskTrace,
-  span: Span,
-  { code, message }: Pick<ErrorShape, "code" | "message">,
-): void {
+type Failure = Pick<ErrorShape, "code" | "message">;
+
+function setError({ api }: TaskTrace, span: Span, { code, message }: Failure): void {
   span.setAttribute("error.type", code);
   span.setStatus({ code: api.SpanStatusCode.ERROR, message });
 }
