@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 65 files and 12,000 lines without tests", () => {
+it("src/agent has at most 65 files and 12,150 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(65);
-  expect(agentLines).toBeLessThanOrEqual(12_000);
+  expect(agentLines).toBeLessThanOrEqual(12_150);
 });
 
-it("src has at most 39,600 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(39_600);
+it("src has at most 40,500 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(40_500);
 });

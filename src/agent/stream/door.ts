@@ -160,9 +160,8 @@ function follow(
     const entered = await target.promise.catch(() => undefined);
     if (entered) await cancelTask(process, settings, entered, reasonText(reason));
   };
-  const onAbort = () => {
-    cancel(options.signal?.reason).catch(() => {}); // the reply reports a store that fails
-  };
+  // The reply reports a store that fails.
+  const onAbort = () => void cancel(options.signal?.reason).catch(() => {});
   const run = async (): Promise<Reply<unknown>> => {
     if (options.signal?.aborted) onAbort();
     else options.signal?.addEventListener("abort", onAbort, { once: true });
@@ -195,8 +194,7 @@ function follow(
 
 /** An owner here runs the task with the options of this call. */
 function register(call: Call, { taskId }: TaskRecord): void {
-  const { process, settings, options } = call;
-  process.callers.set(taskId, { settings, options });
+  call.process.callers.set(taskId, call);
   call.taskId = taskId;
 }
 
@@ -247,10 +245,9 @@ async function denyHeld(
 
 /** Builds the reply; a structured value that another process validated is validated with this call's schema. */
 async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unknown>> {
-  const { process, settings, options } = call;
-  const { store } = process;
+  const { store } = call.process;
+  const { output } = call.options;
   const reply = await replyOf(store, record, readEnding(record));
-  const { output } = options;
   const isChecked = output === undefined || drive?.task?.caller.output === output;
   if (reply.generateReason !== "structured_output") return reply;
   // The caller may change its value; the store's is frozen.
@@ -259,13 +256,13 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   const all = await store.session(record.sessionId);
   const messages = all.filter(({ metadata }) => metadata?.taskId === record.taskId);
   const state = await structuredState({
-    ...{ settings, record, ref: refOf(record), messages, caller: { output } },
+    ...{ settings: call.settings, record, ref: refOf(record), messages, caller: { output } },
     ...{ controller: new AbortController(), cancelledAt: undefined },
   });
   if (state.type === "found") return { ...reply, structured: state.value };
   const problem = state.type === "wrong" ? `: ${state.problem}` : "";
-  const message = `The answer of task ${record.taskId} does not fit the output schema of this call`;
-  throw new RivuletError("structured_output_invalid", `${message}${problem}.`, {
+  const message = `The answer of task ${record.taskId} does not fit the output schema of this call${problem}.`;
+  throw new RivuletError("structured_output_invalid", message, {
     hint: "Another process ran the task and checked the answer with the JSON Schema alone.",
   });
 }
