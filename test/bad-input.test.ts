@@ -195,6 +195,7 @@ const fileMethods = (make: () => object) =>
       { path: "", glob: "*", signal: signal() },
     ],
   });
+const retention = { logs: { maxAgeMs: 1, maxBytes: 1 } };
 const lease = { sessionId: "s", owner: "o", fence: 1, expiresAt: 1 };
 const record = {
   ...{ taskId: "t", rootTaskId: "t", sessionId: "s", agentId: "a", agentName: "a" },
@@ -346,7 +347,10 @@ const exports: Readonly<Record<string, Export>> = {
       }),
     ),
     made: () => main.localFilesystem(directory),
-    methods: fileMethods(() => main.localFilesystem(directory)),
+    methods: {
+      ...fileMethods(() => main.localFilesystem(directory)),
+      ...methods(() => main.localFilesystem(directory), { track: ["a.md"] }),
+    },
   },
   "main.storeFilesystem": {
     entry: withOptions(main.storeFilesystem, memoryStore, () => ({
@@ -356,7 +360,7 @@ const exports: Readonly<Record<string, Export>> = {
     methods: fileMethods(files),
   },
   "main.memoryStore": {
-    entry: withOptions(memoryStore, () => ({ clock: clock(), maxLogBytes: 1_000 })),
+    entry: withOptions(memoryStore, () => ({ clock: clock(), maxLogBytes: 1_000, retention })),
     made: memoryStore,
     methods: storeMethods(memoryStore),
   },
@@ -365,7 +369,7 @@ const exports: Readonly<Record<string, Export>> = {
       ...withOptions(
         (path, options) => main.sqliteStore(path, options).close(),
         () => join(directory, "store.db"),
-        () => ({ clock: clock() }),
+        () => ({ clock: clock(), retention }),
       ),
       skip: {
         "0": "any other string is a file in the working directory; a test below covers the rest",

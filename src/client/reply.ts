@@ -5,7 +5,7 @@ import { RivuletError } from "../protocol/error.ts";
 import { blockOf, contentOf, isOfTurn, stateOf } from "../protocol/item-content.ts";
 import type { Block, Message, Reply, TaskRef } from "../protocol/message.ts";
 import { textOf } from "../protocol/message.ts";
-import { noUsage, subtreeOf, taskOf } from "../protocol/select.ts";
+import { noUsage, subtreeOf, taskOf, waitingIn } from "../protocol/select.ts";
 import type { Item, Task, Tree } from "../protocol/task.ts";
 
 /** The reply of a task that has ended or is suspended, from the tree. */
@@ -22,9 +22,7 @@ export function replyIn(tree: Tree, ref: TaskRef, agentName: string): Reply<unkn
     ...message,
     text: textOf(message.content),
     approvals: waiting.flatMap((asking) =>
-      asking.approvals
-        .filter(({ decision }) => decision === undefined)
-        .map((approval) => approvalIn(asking, approval, ref.rootTaskId)),
+      waitingIn(asking).map((approval) => approvalIn(asking, approval, ref.rootTaskId)),
     ),
     task: ref,
     usage,

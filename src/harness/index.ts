@@ -3,7 +3,7 @@ export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local
 export type { IsolationScope } from "./filesystem/path.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
-export { HarnessAgent, workspaceOf } from "./harness-agent.ts";
+export { HarnessAgent } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
 export {
   type SessionExportHeader,

@@ -24,7 +24,7 @@ import {
 import type { Block, Message, Reply, ToolResultState } from "./message.ts";
 import { textOf } from "./message.ts";
 import { TaskTree } from "./reduce.ts";
-import { childrenOf, noUsage, subtreeOf } from "./select.ts";
+import { childrenOf, noUsage, subtreeOf, waitingIn } from "./select.ts";
 import type { Source } from "./source.ts";
 import type { ApprovalState, Item, Task, ToolCallItem, ToolResultItem } from "./task.ts";
 import { isTerminal } from "./task.ts";
@@ -427,12 +427,11 @@ export class AgentEventView {
     }
     const message = replyOf(task) ?? this.#lastMessages.get(id) ?? this.#message(task, id, [], "");
     const total = sumOf(subtreeOf(this.#tree.tree, id));
-    const waiting = task.approvals.filter(({ decision }) => decision === undefined);
     const result = {
       type: "agent_result",
       last: true,
       ...{ text: message.text, message },
-      approvals: waiting.map((approval) => approvalIn(task, approval, this.#rootTaskId)),
+      approvals: waitingIn(task).map((one) => approvalIn(task, one, this.#rootTaskId)),
       ...{ usage, totalUsage: total.usage, ...(total.cost && { cost: total.cost }) },
     } as const;
     if (status === "failed") {

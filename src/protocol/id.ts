@@ -30,7 +30,7 @@ export type RandomBytes = (bytes: Uint8Array) => Uint8Array;
 // Crockford's base 32: no I, L, O, U.
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const hex = "0123456789abcdef";
-const [underscore, hyphen] = [95, 45];
+const hyphen = 45;
 
 /** In one piece: a text that grows by `+=` keeps a node for each of its pieces, ten times its size. */
 function textOf(codes: readonly number[]): string {
@@ -58,13 +58,11 @@ function textOf(codes: readonly number[]): string {
         lastTime += 1; // 2^80 ids in one millisecond: borrow the next one
       }
       const codes = [];
-      for (let i = 0; i < prefix.length; i++) codes.push(prefix.charCodeAt(i));
-      codes.push(underscore);
       for (let unit = 32 ** 9; unit >= 1; unit /= 32) {
         codes.push(alphabet.charCodeAt(Math.floor(lastTime / unit) % 32));
       }
       for (let i = 0; i < tail.length; i++) codes.push(alphabet.charCodeAt(tail[i] as number));
-      return textOf(codes);
+      return [prefix, textOf(codes)].join("_"); // in one piece, too
     },
     uuid() {
       const bytes = new Uint8Array(16);

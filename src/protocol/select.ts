@@ -71,11 +71,22 @@ export interface WaitingApproval {
 export function waitingApprovals(tree: Tree): readonly WaitingApproval[] {
   return readTree(tree, (tasks) =>
     Object.values(tasks).flatMap((task) =>
-      task.approvals
-        .filter((approval) => approval.decision === undefined)
-        .map((approval) => ({ taskId: task.id, approval })),
+      waitingIn(task).map((approval) => ({ taskId: task.id, approval })),
     ),
   );
+}
+
+/** The approvals of a task that have no decision yet, in the order of their calls; parallel calls ask in any order. */
+export function waitingIn({ approvals, output }: Task): readonly ApprovalState[] {
+  const waiting = approvals.filter(({ decision }) => decision === undefined);
+  if (waiting.length < 2) return waiting;
+  const isCallOf = (id: string | undefined) => (item: Item) =>
+    item.type === "tool_call" && item.call_id === id;
+  const placed = waiting.map((approval) => {
+    const at = output.findLastIndex(isCallOf(approval.call_id));
+    return { approval, at: at < 0 ? output.length : at };
+  });
+  return placed.sort((one, other) => one.at - other.at).map(({ approval }) => approval);
 }
 
 /**

@@ -1,4 +1,5 @@
-import { sessionsOf, workspaceOf } from "../harness/index.ts";
+import { workspaceOf } from "../harness/harness-agent.ts";
+import { sessionsOf } from "../harness/index.ts";
 import type { Approval } from "../protocol/agent.ts";
 import { notFound } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
