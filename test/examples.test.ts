@@ -18,8 +18,9 @@ const endings: Readonly<Record<string, string>> = {
   "09-background.ts": "tuesday: You have 7 books.",
   "10-grandchild-approval.ts": "Everything is ready for the party.",
   "11-attach.ts": "The room is booked, and the invitations are sent.",
-  "14-react-page.ts": "The letter is on its way.",
-  "15-mount.ts": "Mounted under /ai.",
+  "12-serve.ts": "text: is online.",
+  "13-react-page.ts": "The letter is on its way.",
+  "14-mount.ts": "Mounted under /ai.",
 };
 
 async function node(...args: readonly string[]) {
@@ -58,8 +59,9 @@ it.concurrent("runs all examples that a number begins, each in its own process",
   expect(stdout.match(/^── .* ──$/gm)).toEqual([
     "── 10-grandchild-approval.ts ──",
     "── 11-attach.ts ──",
-    "── 14-react-page.ts ──",
-    "── 15-mount.ts ──",
+    "── 12-serve.ts ──",
+    "── 13-react-page.ts ──",
+    "── 14-mount.ts ──",
   ]);
 });
 

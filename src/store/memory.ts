@@ -189,7 +189,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     const { taskId, rootTaskId, sessionId } = record;
     const isNew = tasks.put(record);
     const session = touchedSession(sessionId);
-    if ((session.task?.taskId ?? taskId) === taskId) session.task = record;
+    const { task: first = record } = session;
+    // Keeps one record instead of two, unless the first one tells something else of the session.
+    if (first.taskId === taskId && isOfSameSession(first, record)) session.task = record;
     if (isNew) {
       inbox.reassign(record, () => (taskId === rootTaskId ? tasks.list({ rootTaskId }) : []));
     }
@@ -424,4 +426,13 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   return withCheckedArguments(store, () => {
     if (closed) throw storeClosed();
   });
+}
+
+/** Whether two records of a task say the same of its session. */
+function isOfSameSession(first: TaskRecord, second: TaskRecord): boolean {
+  return (
+    first.userId === second.userId &&
+    first.agentId === second.agentId &&
+    first.parentSessionId === second.parentSessionId
+  );
 }

@@ -30,7 +30,7 @@ describe("200 sessions on one frozen agent", () => {
     },
   };
   const ended = new Map<string, unknown>();
-  const store = memoryStore();
+  const store = memoryStore({ retention: { logs: { maxBytes: Infinity } } });
   const helper = new ReActAgent({
     name: "helper",
     model: scriptedModel((request) => `helped ${numberIn(request)}`),

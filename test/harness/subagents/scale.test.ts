@@ -150,7 +150,8 @@ describe("a session with 512 children, one after the other", () => {
         calls: [0, 512],
       });
       console.log(`the heap has grown by ${heapPerSpawn} bytes for each child`);
-      expect(heapPerSpawn).toBeLessThan(4_096);
+      // The store keeps the lead's transcript, which has two messages for each child.
+      expect(heapPerSpawn).toBeLessThan(6_144);
 
       expect(agentList).toContain("started (412 older ones are not shown):");
       expect(agentList.match(/^agent_key: agent:worker:/gm)).toHaveLength(100);

@@ -1,5 +1,5 @@
 // Mount the agents in an app that exists: Hono here; Next, Bun and Deno take the same `fetch`.
-// Run it with: npm run example 15
+// Run it with: npm run example 14
 import assert from "node:assert/strict";
 import { Hono } from "hono";
 import { ReActAgent } from "rivulet";
