@@ -26,7 +26,7 @@ import type { Reply } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import { type Field, type Fields, readArgument, readOptions } from "../protocol/options.ts";
 import { isObject } from "../protocol/shape.ts";
-import { type Followed, RemoteRun, type TaskBody } from "./remote-run.ts";
+import { type Followed, RemoteRun, type StartedBody, type TaskBody } from "./remote-run.ts";
 import type { Server } from "./request.ts";
 
 /** An option that has no meaning on a server. */
@@ -154,13 +154,11 @@ export class RemoteAgent implements Agent {
     };
     if (signal?.aborted) throw cancelledBefore(signal);
     const server = this.#server;
-    const [answer] = answers;
-    const before = answer && (await lastNumber(server, answer.rootTaskId));
     // The task id makes a repeated start the same start; an answer has no such id.
     const send = "task_id" in body ? server.json.bind(server) : server.once.bind(server);
-    const task = await send<TaskBody>("POST", "/v1/tasks", body);
+    const task = await send<StartedBody>("POST", "/v1/tasks", body);
     const isNew = "task_id" in body && task.id === body.task_id;
-    const after = isNew ? -1 : (before ?? task.last_sequence_number);
+    const after = isNew ? -1 : task.starting_after;
     return { ref: refOf(task), after, answered: after };
   }
 }
@@ -186,15 +184,6 @@ async function newestTask(server: Server, sessionId: string): Promise<string> {
   throw new RivuletError("not_found", `Session ${sessionId} has no task.`, {
     hint: "Start a task with `run`.",
   });
-}
-
-async function lastNumber(server: Server, taskId: string): Promise<number | undefined> {
-  try {
-    const path = `/v1/tasks/${encodeURIComponent(taskId)}`;
-    return (await server.json<TaskBody>("GET", path)).last_sequence_number;
-  } catch {
-    return undefined; // the server refuses the answer with a better error
-  }
 }
 
 function refOf({ id, root_task_id, session_id = "" }: TaskBody) {

@@ -17,6 +17,12 @@ export interface TaskBody extends TaskObject {
   readonly last_sequence_number: number;
 }
 
+/** A task that a request has started or continued. */
+export interface StartedBody extends TaskBody {
+  /** The number of the last event before the request. */
+  readonly starting_after: number;
+}
+
 /** The task that a run follows. */
 export interface Followed {
   readonly ref: TaskRef;

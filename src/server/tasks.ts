@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { postCancel } from "../agent/drive/cancel.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/check-options.ts";
+import type { TaskHandle } from "../agent/stream/run.ts";
 import type { Agent, Answer, Input, RunOptions } from "../protocol/agent.ts";
 import { budgetField } from "../protocol/call-options.ts";
 import { notFound, RivuletError } from "../protocol/error.ts";
@@ -201,7 +202,9 @@ async function start(call: Call): Promise<Response> {
   services.background(run.result());
   const ref = await run.task;
   const found = await findTask({ ...call, params: { id: ref.taskId } });
-  if (!body.stream) return showTask(call, found, isKnown ? 200 : 201);
+  const { startsAfter } = run as TaskHandle<unknown>;
+  if (!body.stream)
+    return showTask(call, found, isKnown ? 200 : 201, { starting_after: await startsAfter });
   return openStream(call, found, { after: -1 }, (isFinal) => {
     if (body.cancel_on_disconnect && !isFinal)
       services.background(run.cancel("The client disconnected."));
@@ -234,6 +237,7 @@ async function showTask(
   call: Call,
   { record, root }: FoundTask,
   status: number,
+  more: object = {},
 ): Promise<Response> {
   const { services, request, headers } = call;
   const { tree, through } = await services.trees.read(root.taskId);
@@ -242,13 +246,13 @@ async function showTask(
   const task = snapshot?.task ?? { ...queuedTask(record), output: [] };
   // The status is part of the tag because a queued task has no event yet.
   const tag = `"${through}-${record.status}"`;
-  const more = { ...headers, etag: tag, "cache-control": "no-cache" };
+  const tagged = { ...headers, etag: tag, "cache-control": "no-cache" };
   if (request.method === "GET" && request.headers.get("if-none-match") === tag)
-    return new Response(null, { status: 304, headers: more });
+    return new Response(null, { status: 304, headers: tagged });
   const location: Record<string, string> =
     status === 201 ? { location: `${new URL(request.url).pathname}/${record.taskId}` } : {};
-  const body = { ...task, root_task_id: root.taskId, last_sequence_number: through };
-  return Response.json(body, { status, headers: { ...more, ...location } });
+  const body = { ...task, root_task_id: root.taskId, last_sequence_number: through, ...more };
+  return Response.json(body, { status, headers: { ...tagged, ...location } });
 }
 
 /** A task that has no event yet. */

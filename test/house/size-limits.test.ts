@@ -14,6 +14,6 @@ it("src/agent has at most 65 files and 12,150 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(12_150);
 });
 
-it("src has at most 40,500 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(40_500);
+it("src has at most 40,550 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(40_550);
 });

@@ -18,8 +18,8 @@ export const mutations: readonly Mutation[] = [
   {
     test: "test/harness/subagents/seed-001.test.ts: is absent on the parent's events and complete on the child's",
     file: "src/protocol/agent-events.ts",
-    from: "    out.push(task?.source === undefined ? event : { ...event, source: task.source as Source });",
-    to: "    out.push(event);",
+    from: "    if (task?.source !== undefined) (event as { source?: Source }).source = task.source as Source;",
+    to: "    void task;",
   },
   {
     test: "src/protocol/sse.test.ts: sends the complete source on task.created and a short one on other events",

@@ -97,7 +97,9 @@ describe("POST /v1/tasks", () => {
       assistantCount % 2 === 0 ? remove : "Done.",
     );
     const { body } = await ann.post("/v1/tasks", { ...start, session_id: "s" });
-    expect((await settle(ann, body.id)).status).toBe("suspended");
+    expect(body.starting_after).toBe(-1);
+    const waiting = await settle(ann, body.id);
+    expect(waiting.status).toBe("suspended");
     expect(await ann.post("/v1/tasks", { ...start, session_id: "s" })).toMatchObject({
       status: 409,
       body: { error: { code: "session_suspended" } },
@@ -111,6 +113,8 @@ describe("POST /v1/tasks", () => {
       answers: [answer],
     });
     expect(continued.body.id).toBe(body.id);
+    // However much the task has done since, the reader knows where its request begins.
+    expect(continued.body.starting_after).toBe(waiting.last_sequence_number);
     expect((await settle(ann, body.id)).status).toBe("completed");
 
     const second = await ann.post("/v1/tasks", { ...start, session_id: "s" });

@@ -19,6 +19,8 @@ const givenUp = new Set(["store_failed", "store_corrupt", "shutting_down"]);
 /** A handle on a task: a cursor on its log, not the owner of the work. */
 export class TaskHandle<O> implements Run<O> {
   readonly task: Promise<TaskRef>;
+  /** The number of the last event that the log held before this call; -1: none. */
+  readonly startsAfter: Promise<number>;
   readonly #door: Door;
   readonly #settings: AgentSettings;
   readonly #until: "root" | "tree";
@@ -28,8 +30,10 @@ export class TaskHandle<O> implements Run<O> {
     this.#settings = settings;
     this.#until = until;
     this.task = door.target.then(({ ref }) => ref);
-    // A caller that only iterates, or only awaits the result, handles neither of these.
+    this.startsAfter = door.target.then(({ after }) => after);
+    // A caller that only iterates, or only awaits the result, handles none of these.
     this.task.catch(() => {});
+    this.startsAfter.catch(() => {});
     door.reply.catch(() => {});
   }
 
