@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
+import * as client from "../src/client/index.ts";
 import type {
   HarnessAgentOptions,
   ReActAgentOptions,
@@ -12,6 +13,7 @@ import type {
 import * as main from "../src/index.ts";
 import * as protocol from "../src/protocol/index.ts";
 import * as schema from "../src/schema/index.ts";
+import * as server from "../src/server/index.ts";
 import * as testing from "../src/testing/index.ts";
 import { badCalls, type Entry, methodsOf, problemOf } from "./support/bad-input.ts";
 
@@ -111,6 +113,37 @@ const streamOptions = (): All<StreamOptions> => ({
   incremental: true,
   chunks: true,
 });
+
+const appOptions = (): All<server.AppOptions> => ({
+  agents: [ready()],
+  store: undefined,
+  auth: { tokens: { ["secret".repeat(4)]: { userId: "u", scopes: ["read"] } } },
+  token: "secret".repeat(4),
+  hosts: ["localhost"],
+  origins: ["https://app.example"],
+  limits: { bodyBytes: 1_000 },
+  log: false,
+  heartbeatMs: 100,
+  retryMs: 100,
+  clock: undefined,
+});
+const serveOptions = (): All<server.ServeOptions> => ({
+  ...appOptions(),
+  port: 0,
+  host: "127.0.0.1",
+  lostTasks: "resume",
+  shutdownMs: 100,
+});
+const connectOptions = (): All<client.ConnectOptions> => ({
+  token: "secret",
+  headers: { "x-tenant": "acme" },
+  fetch: refusing,
+  clock: undefined,
+  random: undefined,
+});
+/** A network on which no server answers. */
+const refusing = () => Promise.resolve(new Response(null, { status: 403 }));
+const connected = () => client.connect("http://localhost:1", { fetch: refusing });
 
 /** Runs the agent too, because an option may only matter then. */
 const called = (agent: InstanceType<typeof ReActAgent>) => agent.call("Go.");
@@ -358,6 +391,25 @@ const exports: Readonly<Record<string, Export>> = {
     })),
     made: files,
     methods: fileMethods(files),
+  },
+  "server.createApp": { entry: withOptions(server.createApp, appOptions) },
+  "server.serve": {
+    entry: withOptions(
+      async (options: server.ServeOptions) => (await server.serve(options)).close(),
+      serveOptions,
+    ),
+  },
+  "client.connect": {
+    entry: withOptions(client.connect, () => "http://localhost:1", connectOptions),
+    made: connected,
+    methods: methods(connected, { agent: ["lead"], task: ["task_1"] }),
+  },
+  "client.createTaskStore": {
+    entry: withOptions(
+      client.createTaskStore,
+      () => ready().run("Go."),
+      () => ({ schedule: (work: () => void) => setImmediate(work) }),
+    ),
   },
   "main.memoryStore": {
     entry: withOptions(memoryStore, () => ({ clock: clock(), maxLogBytes: 1_000, retention })),
@@ -722,10 +774,11 @@ async function problemsOf(entry: Entry): Promise<readonly string[]> {
   return problems;
 }
 
-it("every function of rivulet and its protocol, schema and testing is in the table", () => {
+it("every function of rivulet and its other entries, but for the hooks of React, is in the table", () => {
   const isAgain = (name: string, value: unknown) =>
     Object.entries(main).some((other) => other[0] === name && other[1] === value);
-  const all = Object.entries({ main, protocol, schema, testing }).flatMap(([module, exported]) =>
+  const modules = { main, protocol, schema, testing, server, client };
+  const all = Object.entries(modules).flatMap(([module, exported]) =>
     Object.entries(exported).flatMap(([name, value]) => {
       const isCallable = typeof value === "function" || value === protocol.systemClock;
       const isCovered = module !== "main" && isAgain(name, value);

@@ -1,7 +1,7 @@
 export { connect, type RemoteServer, type RemoteSessions } from "./connect.ts";
 export type { Connection } from "./reader.ts";
-export { RemoteAgent } from "./remote-agent.ts";
-export { type RemoteEventsOptions, RemoteRun } from "./remote-run.ts";
+export type { RemoteAgent } from "./remote-agent.ts";
+export type { RemoteEventsOptions, RemoteRun } from "./remote-run.ts";
 export type { ConnectOptions } from "./request.ts";
 export {
   createTaskStore,

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { taskRunner } from "../harness/index.ts";
+import { RivuletError } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
 import { type Fields, invalid, readOptions } from "../protocol/options.ts";
 import { type AppOptions, appFields, openApp } from "./app.ts";
@@ -64,13 +66,12 @@ export async function serve(given: ServeOptions): Promise<Serving> {
       maxHeaderSize: 16_384,
     },
   }) as Server;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
+  try {
+    await once(server.listen(port, host), "listening");
+  } catch (error) {
+    if (typeof options.store === "string") await opened.store.close();
+    throw cannotListen(error, host, port);
+  }
   runner.start();
   const { port: bound } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
@@ -91,4 +92,19 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     token,
     close: () => (closing ??= close()),
   };
+}
+
+const reasons: Readonly<Record<string, readonly [reason: string, hint: string]>> = {
+  EADDRINUSE: ["the port is in use", "Stop the other server, or pass another `port` (0: any)."],
+  EACCES: ["permission denied", "Pass a `port` above 1023."],
+  EADDRNOTAVAIL: ["this machine does not have the address", 'Pass `host: "127.0.0.1"`.'],
+};
+
+function cannotListen(cause: unknown, host: string, port: number): RivuletError {
+  const { code = "" } = cause as NodeJS.ErrnoException;
+  const [reason, hint] = reasons[code] ?? ["the host is unknown", "Pass an address as `host`."];
+  const place = `${host.slice(0, 100)}:${port}`;
+  return new RivuletError("cannot_listen", `The server cannot listen on ${place}: ${reason}.`, {
+    ...{ hint, cause },
+  });
 }

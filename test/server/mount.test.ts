@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 import { memoryStore } from "../../src/index.ts";
 import { decodeSse } from "../../src/protocol/sse.ts";
-import { createApp } from "../../src/server/index.ts";
+import { createApp, serve } from "../../src/server/index.ts";
 import { collect } from "../agent/support/collect.ts";
 import { eventsOf, nested, scripted, tokens, treeOf } from "./support/server.ts";
 
@@ -76,4 +76,16 @@ it("only src/server imports the packages of the server", () => {
   );
   expect(importing.length).toBeGreaterThan(0);
   expect(importing.filter((path) => !path.includes("src/server/"))).toEqual([]);
+});
+
+it("says which port is in use, and what to do", async () => {
+  const options = { agents: [nested(memoryStore())], log, port: 0 } as const;
+  const first = await serve(options);
+  const port = Number(new URL(first.url).port);
+  await expect(serve({ ...options, port })).rejects.toMatchObject({
+    code: "cannot_listen",
+    message: `The server cannot listen on 127.0.0.1:${port}: the port is in use.`,
+    hint: "Stop the other server, or pass another `port` (0: any).",
+  });
+  await first.close();
 });
