@@ -18,12 +18,13 @@ export function inTurn<T>(supply: Supply<T>): AsyncIterableIterator<T> & Buffere
   let waiting = 0;
   let last: Promise<unknown> = Promise.resolve();
 
+  function done(): void {
+    waiting -= 1;
+  }
+
   function queue(): Promise<IteratorResult<T>> {
     waiting += 1;
-    const next = last.then(() => supply.take() ?? supply.pull());
-    const done = () => {
-      waiting -= 1;
-    };
+    const next = waiting === 1 ? supply.pull() : last.then(() => supply.take() ?? supply.pull());
     last = next.then(done, done);
     return next;
   }

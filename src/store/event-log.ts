@@ -45,15 +45,13 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
     (event as unknown as { sequence_number: number }).sequence_number = number++;
     bytes += sizeOfEvent(event);
   }
-  for (let from = 0; from < events.length; ) {
-    let segment = log.segments.at(-1);
+  let segment = log.segments.at(-1);
+  for (const event of events) {
     if (segment === undefined || segment.length === segmentSize) {
       segment = [];
       log.segments.push(segment);
     }
-    const piece = events.slice(from, from + segmentSize - segment.length);
-    segment.push(...piece);
-    from += piece.length;
+    segment.push(event);
   }
   log.length = number;
   log.bytes += bytes;
@@ -104,9 +102,9 @@ export function readEvents(log: EventLog, after: number, limit: number): TaskEve
     const [index, from] = placeOf(log, next);
     const segment = log.segments[index] as TaskEvent[];
     const piece = segment.slice(from, from + end - next);
-    pieces.push(piece);
     next += piece.length;
+    if (next === end && pieces.length === 0) return piece;
+    pieces.push(piece);
   }
-  const [first = [], ...rest] = pieces;
-  return rest.length === 0 ? first : first.concat(...rest);
+  return pieces.flat();
 }

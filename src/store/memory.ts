@@ -36,6 +36,7 @@ import { createWatchers } from "./watchers.ts";
 const maxCommitsPerTurn = 32;
 /** The snapshots of larger logs are not packed, because that would take too long. */
 const maxPackedBytes = 64 * 1024;
+const none: readonly never[] = [];
 /** Not looked up at each call, because fake timers in a test must not stop the store. */
 const { setImmediate: afterTurn } = globalThis;
 
@@ -88,21 +89,24 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     0,
   );
   let closed = false;
-  /** How many commits there were since the event loop last turned. */
+  /** How many commits there were since the event loop last turned, and the promise of its next turn. */
   let commits = 0;
+  let nextTurn: Promise<void> | undefined;
 
   /**
    * Lets the event loop turn after some commits: with an instant model everything else is microtasks, and no timer
    * would ever run.
    */
-  async function turn(written: number): Promise<void> {
-    if (commits === 0) {
+  function turn(written: number): Promise<void> | undefined {
+    commits += written;
+    nextTurn ??= new Promise((resolve) => {
       afterTurn(() => {
         commits = 0;
+        nextTurn = undefined;
+        resolve();
       });
-    }
-    commits += written;
-    if (commits > maxCommitsPerTurn) await new Promise((resolve) => afterTurn(resolve));
+    });
+    return commits > maxCommitsPerTurn ? nextTurn : undefined;
   }
 
   const files = memoryFiles(clock);
@@ -117,39 +121,40 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   /** Throws unless the whole commit can be written; changes nothing. */
   function assertWritable(commit: Commit): void {
     if (!leases.holds(commit.lease)) throw fenced(commit.lease.sessionId);
-    const changed = new Map<string, TaskRecord>();
-    for (const record of commit.tasks ?? []) {
+    const { tasks: records = none, appends = none, taken: ids = none } = commit;
+    const changed = records.length > 1 ? new Map<string, TaskRecord>() : undefined;
+    for (const record of records) {
       if (record.taskId === commit.begins) {
         assertSameUser(record, sessions.get(record.sessionId)?.task);
       }
-      const old = changed.get(record.taskId) ?? tasks.get(record.taskId);
+      const old = changed?.get(record.taskId) ?? tasks.get(record.taskId);
       if (old && isTerminal(old.status) && old.status !== record.status) {
         throw conflict(`Task ${record.taskId} has ended as ${old.status}.`);
       }
-      changed.set(record.taskId, record);
+      changed?.set(record.taskId, record);
     }
     assertCanBegin(commit, { get: tasks.get, unfinished: unfinishedIn });
     const writer = logs.get(commit.log)?.sessionId;
     if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {
       throw conflict(`Log ${commit.log} belongs to conversation ${writer}.`);
     }
-    const lengths = new Map<string, number>();
-    for (const { sessionId, at, messages } of commit.appends ?? []) {
-      const length = lengths.get(sessionId) ?? sessions.get(sessionId)?.messages.length ?? 0;
+    const lengths = appends.length > 1 ? new Map<string, number>() : undefined;
+    for (const { sessionId, at, messages } of appends) {
+      const length = lengths?.get(sessionId) ?? sessions.get(sessionId)?.messages.length ?? 0;
       if (at !== length) {
         throw conflict(`Session ${sessionId} has ${length} messages, not ${at}.`);
       }
-      lengths.set(sessionId, length + messages.length);
+      lengths?.set(sessionId, length + messages.length);
     }
-    const taken = new Set<string>();
-    for (const id of commit.taken ?? []) {
+    const taken = ids.length > 1 ? new Set<string>() : undefined;
+    for (const id of ids) {
       const exists = inbox.get(id) !== undefined;
       const isFree = exists ? inbox.untaken(id) : commit.posts?.some((post) => post.id === id);
-      if (!isFree || taken.has(id)) {
-        const isTaken = exists || taken.has(id);
+      if (!isFree || taken?.has(id)) {
+        const isTaken = exists || taken?.has(id);
         throw conflict(`Post ${id} ${isTaken ? "is already taken" : "does not exist"}.`);
       }
-      taken.add(id);
+      taken?.add(id);
     }
   }
 
@@ -162,14 +167,14 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       logs.set(commit.log, log);
       watchers.touch("log", commit.log);
     }
-    for (const record of commit.tasks ?? []) putTask(record);
-    for (const { sessionId, at, messages } of commit.appends ?? []) {
+    for (const record of commit.tasks ?? none) putTask(record);
+    for (const { sessionId, at, messages } of commit.appends ?? none) {
       const session = touchedSession(sessionId);
       session.visibleFrom = visibleFrom(messages, at) ?? session.visibleFrom;
       session.messages = appended(session.messages, messages);
     }
-    for (const post of commit.posts ?? []) putPost(post);
-    for (const id of commit.taken ?? []) takePost(id);
+    for (const post of commit.posts ?? none) putPost(post);
+    for (const id of commit.taken ?? none) takePost(id);
     if (commit.tasks?.some(({ status }) => isTerminal(status))) noteEnd(commit.log);
   }
 
@@ -352,9 +357,10 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     },
 
     /** An expired lease may write until another owner acquires the conversation. */
-    async commit(commit, following = []) {
+    async commit(commit, following = none) {
       const written = upToError([commit, ...following], write).length;
-      await turn(written);
+      const turned = turn(written);
+      if (turned) await turned;
       return written;
     },
 

@@ -56,7 +56,7 @@ export function createWatchers(): Watchers {
 
   function touchAll(): void {
     for (const byId of Object.values(watchers)) {
-      for (const group of byId.values()) for (const watcher of group) schedule(watcher);
+      for (const group of byId.values()) group.forEach(schedule);
     }
   }
 
@@ -76,8 +76,7 @@ export function createWatchers(): Watchers {
     },
     has: (kind, id) => watchers[kind].has(id),
     touch(kind, id) {
-      const group = watchers[kind].get(id);
-      if (group) for (const watcher of group) schedule(watcher);
+      watchers[kind].get(id)?.forEach(schedule);
     },
     touchAll,
     close() {

@@ -255,9 +255,10 @@ export class Conversation implements TaskConversation {
   async #commit(steps: readonly Step[]): Promise<number> {
     if (this.lost.signal.aborted) throw this.lost.signal.reason;
     const lease = this.#lease;
-    const [first, ...following] = steps.map((step) => ({ ...step, lease })) as [Commit];
+    const commits = steps.map((step): Commit => ({ ...step, lease }));
+    const first = commits[0] as Commit;
     try {
-      const written = await this.store.commit(first, following);
+      const written = await this.store.commit(first, commits.slice(1));
       if (written >= 1) return written;
       throw new RivuletError("store_failed", `The store's commit() returned ${written}.`, {
         hint: "Return the number of commits that were written, at least 1.",

@@ -9,18 +9,37 @@ const maxPending = 512;
 const maxSteps = 128;
 /** How long the events of durable logs wait, because a transaction costs as much as a hundred events. */
 const holdMs = 20;
-/** The writers of durable logs with waiting events. One timer for all, so that all logs share a transaction. */
-const held = new Set<LogWriter>();
 const maxFlushedPerTurn = 200;
 
-async function flushHeld(): Promise<void> {
-  const writers = [...held];
-  held.clear();
-  for (const [index, writer] of writers.entries()) {
-    if (index % maxFlushedPerTurn === maxFlushedPerTurn - 1) await nextTurn();
-    void writer.flush(); // the next commit throws the error of a failed write
+/** The writers with waiting events. One timer for all: it costs less, and durable logs share a transaction. */
+class Held {
+  #writers = new Set<LogWriter>();
+  readonly #schedule: (flush: () => void) => void;
+
+  constructor(schedule: (flush: () => void) => void) {
+    this.#schedule = schedule;
+  }
+
+  add(writer: LogWriter): void {
+    if (this.#writers.size === 0) this.#schedule(() => void this.#flush());
+    this.#writers.add(writer);
+  }
+
+  async #flush(): Promise<void> {
+    const writers = this.#writers;
+    this.#writers = new Set();
+    let flushed = 0;
+    for (const writer of writers) {
+      if (++flushed % maxFlushedPerTurn === 0) await nextTurn();
+      writer.writePending();
+    }
   }
 }
+
+const held = {
+  durable: new Held((flush) => setTimeout(flush, holdMs)),
+  memory: new Held((flush) => setImmediate(flush)),
+};
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
@@ -31,10 +50,22 @@ export type Step = Omit<Commit, "lease">;
 /** The changes of a step besides its events. */
 export type StepChange = Omit<Step, "log" | "events">;
 
-interface WaitingStep extends PromiseWithResolvers<void> {
+interface WaitingStep {
   readonly step: Step & { readonly events: readonly LogEvent[] };
   /** Resolves when the blobs that its events name are stored. */
   readonly blobs: Promise<unknown> | undefined;
+  /** Settles with the step; absent while nobody waits for it. */
+  done: PromiseWithResolvers<void> | undefined;
+}
+
+/** Shared by writers without pending events; never changed. */
+const none: LogEvent[] = [];
+
+/** Settles with the step. */
+function settled(waiting: WaitingStep): Promise<void> {
+  waiting.done ??= Promise.withResolvers<void>();
+  waiting.done.promise.catch(() => {}); // not every caller waits
+  return waiting.done.promise;
 }
 
 /**
@@ -43,14 +74,14 @@ interface WaitingStep extends PromiseWithResolvers<void> {
  */
 export class LogWriter {
   readonly rootTaskId: string;
-  #write: (steps: readonly Step[]) => Promise<number>;
+  readonly #write: (steps: readonly Step[]) => Promise<number>;
   readonly #store: Store | undefined;
-  #pending: LogEvent[] = [];
+  #pending: LogEvent[] = none;
   #undurable = 0;
   readonly #waiting: WaitingStep[] = [];
-  /** Settles with the last step. */
-  #written: Promise<void> = Promise.resolve();
-  #writing: Promise<void> | undefined;
+  #isWriting = false;
+  /** Rejects after a refused step: later steps fail as well, because the log would have a gap. */
+  #failed: Promise<never> | undefined;
   #blobs: Promise<unknown> | undefined;
   #makingRoom: Promise<void> | undefined;
 
@@ -81,13 +112,12 @@ export class LogWriter {
   /** Queues an event, which is written with the next step; without one in the next turn, or after `holdMs`. */
   append(event: LogEvent): void {
     this.#undurable += 1;
-    if (this.#pending.push(event) > 1) return;
-    if (!this.#isDurable) {
-      setImmediate(() => void this.flush()); // the next commit throws the error of a failed write
+    if (this.#pending.length > 0) {
+      this.#pending.push(event);
       return;
     }
-    if (held.size === 0) setTimeout(flushHeld, holdMs);
-    held.add(this);
+    this.#pending = [event]; // an array that grows reserves room for 16 more
+    held[this.#isDurable ? "durable" : "memory"].add(this);
   }
 
   /**
@@ -100,7 +130,14 @@ export class LogWriter {
 
   /** Resolves when everything so far is durable. */
   flush(): Promise<void> {
-    return this.#pending.length === 0 ? this.#written : this.commit({});
+    this.writePending();
+    const last = this.#waiting.at(-1);
+    return last ? settled(last) : (this.#failed ?? Promise.resolve());
+  }
+
+  /** Writes the events so far; the next commit throws the error of a failed write. */
+  writePending(): void {
+    if (this.#pending.length > 0) this.#add({});
   }
 
   /**
@@ -108,46 +145,52 @@ export class LogWriter {
    * an event is never written without the change it belongs to.
    */
   commit(change: StepChange): Promise<void> {
+    return settled(this.#add(change));
+  }
+
+  #add(change: StepChange): WaitingStep {
     const step = { log: this.rootTaskId, events: this.#pending, ...change };
-    const waiting = { ...Promise.withResolvers<void>(), step, blobs: this.#blobs };
-    this.#pending = [];
+    const waiting = { step, blobs: this.#blobs, done: undefined };
+    this.#pending = none;
     this.#blobs = undefined;
     this.#waiting.push(waiting);
-    this.#written = waiting.promise;
-    this.#written.catch(() => {}); // not every caller waits
-    this.#writing ??= this.#writeWaiting();
-    return this.#written;
+    if (!this.#isWriting) void this.#writeWaiting();
+    return waiting;
   }
 
   /** Gives the store the waiting steps in order, one list at a time: a step after a refused one would leave a gap. */
   async #writeWaiting(): Promise<void> {
+    this.#isWriting = true;
     try {
       while (this.#waiting.length > 0) {
-        await (this.#isDurable && nextTurn()); // the steps of one turn share a transaction
-        const steps = this.#nextSteps();
-        await steps[0]?.blobs;
-        const written = await this.#write(steps.map(({ step }) => step));
-        for (const { step, resolve } of this.#waiting.splice(0, written)) {
+        await (this.#failed ?? this.#waiting[0]?.blobs);
+        if (this.#isDurable) await nextTurn(); // the steps of one turn share a transaction
+        const written = await this.#write(this.#nextSteps());
+        for (const { step, done } of this.#waiting.splice(0, written)) {
           this.#undurable -= step.events.length;
-          resolve();
+          done?.resolve();
         }
         this.#makeRoom();
       }
     } catch (error) {
-      this.#write = () => Promise.reject(error); // later steps fail as well
-      for (const { reject } of this.#waiting.splice(0)) reject(error);
+      this.#failed ??= Promise.reject(error);
+      this.#failed.catch(() => {}); // not every caller waits
+      for (const { done } of this.#waiting.splice(0)) done?.reject(error);
     }
-    this.#writing = undefined;
+    this.#isWriting = false;
   }
 
   /** The first waiting steps, up to one that waits for blobs. */
-  #nextSteps(): readonly WaitingStep[] {
+  #nextSteps(): readonly Step[] {
+    const steps: Step[] = [];
     let count = 0;
-    const end = this.#waiting.findIndex(({ step, blobs }, index) => {
+    for (const { step, blobs } of this.#waiting) {
       count += step.events.length;
-      return index > 0 && (blobs || count > maxPending || index === maxSteps);
-    });
-    return this.#waiting.slice(0, end < 0 ? undefined : end);
+      const isFirst = steps.length === 0;
+      if (!isFirst && (blobs || count > maxPending || steps.length === maxSteps)) break;
+      steps.push(step);
+    }
+    return steps;
   }
 
   /** Trims a full log; after an error the next write tries again. */

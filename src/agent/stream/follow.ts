@@ -58,40 +58,45 @@ export function followLog(
     return opened;
   }
 
-  async function fill(): Promise<IteratorResult<TaskEvent>> {
-    if (isLeft) return stop();
-    following ??= await begin(await open());
-    const { log, isLast, endsWithWork } = following;
-    reader?.moved();
-    for (;;) {
+  async function pull(): Promise<IteratorResult<TaskEvent>> {
+    try {
       if (isLeft) return stop();
-      const over = isOver;
-      if (over && endsWithWork) end = Math.min(end, await store.last(log));
-      if (after >= end) return finish(following.over);
-      if (!isChanged && !over) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        continue;
+      following ??= await begin(await open());
+      const { log, isLast, endsWithWork } = following;
+      reader?.moved();
+      for (;;) {
+        if (isLeft) return stop();
+        const over = isOver;
+        if (over && endsWithWork) end = Math.min(end, await store.last(log));
+        if (after >= end) return await finish(following.over);
+        if (!isChanged && !over) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+          continue;
+        }
+        const limit = Math.min(batchSize, end - after);
+        isChanged = false;
+        const { frames, through, mayHaveMore } = await readFrames(store, log, after, limit);
+        if (isLeft) return stop();
+        const last = frames.findIndex(isLast);
+        isChanged ||= mayHaveMore;
+        after = through;
+        // Snapshots belong together: they show how all tasks stand behind one event.
+        const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
+        batch = isCut ? frames.slice(0, last + 1) : frames;
+        shown = 0;
+        if (last >= 0) {
+          end = after;
+          reader?.leave(); // it has all that it wants of the log
+        }
+        const first = take();
+        if (first !== undefined) return first;
+        if (over && !isChanged) return await finish(following.over);
       }
-      const limit = Math.min(batchSize, end - after);
-      isChanged = false;
-      const { frames, through, mayHaveMore } = await readFrames(store, log, after, limit);
-      if (isLeft) return stop();
-      const last = frames.findIndex(isLast);
-      isChanged ||= mayHaveMore;
-      after = through;
-      // Snapshots belong together: they show how all tasks stand behind one event.
-      const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
-      batch = isCut ? frames.slice(0, last + 1) : frames;
-      shown = 0;
-      if (last >= 0) {
-        end = after;
-        reader?.leave(); // it has all that it wants of the log
-      }
-      const first = take();
-      if (first !== undefined) return first;
-      if (over && !isChanged) return finish(following.over);
+    } catch (error) {
+      stop(); // who is thrown at does not say that it leaves
+      throw error;
     }
   }
 
@@ -115,11 +120,7 @@ export function followLog(
 
   return inTurn({
     take,
-    pull: () =>
-      fill().catch((error: unknown) => {
-        stop(); // who is thrown at does not say that it leaves
-        throw error;
-      }),
+    pull,
     async leave() {
       stop();
       batch = [];
