@@ -60,6 +60,7 @@ interface WaitingStep {
 
 /** Shared by writers without pending events; never changed. */
 const none: LogEvent[] = [];
+const resolved = Promise.resolve();
 
 /** Settles with the step. */
 function settled(waiting: WaitingStep): Promise<void> {
@@ -79,7 +80,6 @@ export class LogWriter {
   #pending: LogEvent[] = none;
   #undurable = 0;
   readonly #waiting: WaitingStep[] = [];
-  #isWriting = false;
   /** Rejects after a refused step: later steps fail as well, because the log would have a gap. */
   #failed: Promise<never> | undefined;
   #blobs: Promise<unknown> | undefined;
@@ -153,44 +153,46 @@ export class LogWriter {
     const waiting = { step, blobs: this.#blobs, done: undefined };
     this.#pending = none;
     this.#blobs = undefined;
-    this.#waiting.push(waiting);
-    if (!this.#isWriting) void this.#writeWaiting();
+    if (this.#waiting.push(waiting) === 1) this.#begin(waiting);
     return waiting;
   }
 
   /** Gives the store the waiting steps in order, one list at a time: a step after a refused one would leave a gap. */
-  async #writeWaiting(): Promise<void> {
-    this.#isWriting = true;
-    try {
-      while (this.#waiting.length > 0) {
-        await (this.#failed ?? this.#waiting[0]?.blobs);
-        if (this.#isDurable) await nextTurn(); // the steps of one turn share a transaction
-        const written = await this.#write(this.#nextSteps());
-        for (const { step, done } of this.#waiting.splice(0, written)) {
-          this.#undurable -= step.events.length;
-          done?.resolve();
-        }
-        this.#makeRoom();
-      }
-    } catch (error) {
-      this.#failed ??= Promise.reject(error);
-      this.#failed.catch(() => {}); // not every caller waits
-      for (const { done } of this.#waiting.splice(0)) done?.reject(error);
-    }
-    this.#isWriting = false;
+  #begin({ blobs }: WaitingStep): void {
+    const ready: Promise<unknown> = this.#failed ?? blobs ?? resolved;
+    // The steps of one turn share a transaction.
+    void (this.#isDurable ? ready.then(nextTurn) : ready).then(this.#send, this.#onRefused);
   }
+
+  // Fields and not methods, because a closure for each write of a thousand runs is work for the garbage collector.
+  readonly #send = (): void => {
+    void this.#write(this.#nextSteps()).then(this.#onWritten, this.#onRefused);
+  };
+
+  readonly #onWritten = (written: number): void => {
+    for (const { step, done } of this.#waiting.splice(0, written)) {
+      this.#undurable -= step.events.length;
+      done?.resolve();
+    }
+    this.#makeRoom();
+    if (this.#waiting[0]) this.#begin(this.#waiting[0]);
+  };
+
+  readonly #onRefused = (error: unknown): void => {
+    this.#failed ??= Promise.reject(error);
+    this.#failed.catch(() => {}); // not every caller waits
+    for (const { done } of this.#waiting.splice(0)) done?.reject(error);
+  };
 
   /** The first waiting steps, up to one that waits for blobs. */
   #nextSteps(): readonly Step[] {
-    const steps: Step[] = [];
-    let count = 0;
+    let [count, events] = [0, 0];
     for (const { step, blobs } of this.#waiting) {
-      count += step.events.length;
-      const isFirst = steps.length === 0;
-      if (!isFirst && (blobs || count > maxPending || steps.length === maxSteps)) break;
-      steps.push(step);
+      events += step.events.length;
+      if (count > 0 && (blobs || events > maxPending || count === maxSteps)) break;
+      count += 1;
     }
-    return steps;
+    return this.#waiting.slice(0, count).map(({ step }) => step);
   }
 
   /** Trims a full log; after an error the next write tries again. */
