@@ -75,6 +75,8 @@ export function trimEvents(log: EventLog, through: number, snapshots: EventLog["
   log.trimmedThrough = through;
   log.snapshots = snapshots;
   if (end === log.length) {
+    // Emptied, because an unused array in the old space keeps its events until a full garbage collection.
+    for (const segment of log.segments) segment.length = 0;
     log.segments = [];
     log.first = end;
     log.bytes = 0;

@@ -20,9 +20,9 @@ export interface MemorySession {
   task: TaskRecord | undefined;
 }
 
-/** Appends in place; a short list is copied, because one that grows reserves room for 16 more entries. */
+/** Appends in place; a short list is copied, because one that grows (a spread too) reserves room for 16 more entries. */
 export function appended(messages: Message[], added: readonly Message[]): Message[] {
-  if (messages.length < 8) return [...messages, ...added];
+  if (messages.length < 8) return messages.concat(added);
   for (const message of added) messages.push(message);
   return messages;
 }

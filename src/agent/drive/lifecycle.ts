@@ -1,7 +1,8 @@
 import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { editedReply } from "../../protocol/agent-events.ts";
 import type { RivuletError } from "../../protocol/error.ts";
-import type { Message } from "../../protocol/message.ts";
+import type { HookContext } from "../../protocol/hook.ts";
+import type { Message, TaskRef } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
@@ -107,17 +108,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       ...[caller.context, parent?.context, settings.context, settings.toolkit.context],
     ),
     caller,
-    hookContext: Object.freeze({
-      agent: settings.name,
-      agentId: record.agentId,
-      task: ref,
-      ...(record.userId !== undefined && { userId: record.userId }),
-      ...(source && { source }),
-      get messages() {
-        return viewOf(messages);
-      },
-      state: new Map(),
-    }),
+    hookContext: new TaskHookContext(settings.name, record, source, messages),
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },
       settings.clock,
@@ -138,6 +129,36 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   else controller.signal.addEventListener("abort", onCancel, { once: true });
   if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
   return task;
+}
+
+/** A class, because a getter in an object literal gives each task a hidden class that outlives it in the old space. */
+class TaskHookContext implements HookContext {
+  readonly agent: string;
+  readonly agentId: string;
+  readonly task: TaskRef;
+  declare readonly userId?: string;
+  declare readonly source?: Source;
+  readonly state = new Map<string, unknown>();
+  readonly #messages: readonly Message[];
+
+  constructor(
+    agent: string,
+    record: TaskRecord,
+    source: Source | undefined,
+    messages: readonly Message[],
+  ) {
+    this.agent = agent;
+    this.agentId = record.agentId;
+    this.task = refOf(record);
+    if (record.userId !== undefined) this.userId = record.userId;
+    if (source) this.source = source;
+    this.#messages = messages;
+    Object.freeze(this);
+  }
+
+  get messages(): readonly Message[] {
+    return viewOf(this.#messages);
+  }
 }
 
 /** The messages that a task reads; a task with tool groups or hooks that may add calls looks at all of them. */

@@ -225,7 +225,8 @@ export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => nu
     complete(reason) {
       const usage = finish?.usage ?? noUsage;
       endAll();
-      const content = entries.flatMap((entry) => blockOf(entry, reason === "length"));
+      // Copied, because the store keeps it, and `flatMap` reserves room for 16 more blocks.
+      const content = entries.flatMap((entry) => blockOf(entry, reason === "length")).slice();
       return { content, sources, usage };
     },
     partial() {
