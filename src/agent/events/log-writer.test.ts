@@ -107,6 +107,19 @@ describe("LogWriter", () => {
     }
   });
 
+  it("flushes all logs in memory with one timer", async () => {
+    const timers = vi.spyOn(globalThis, "setImmediate");
+    try {
+      const writers = [slowWriter(), slowWriter(), slowWriter()];
+      for (const { writer } of writers) writer.append(customEvent("a"));
+      expect(timers).toHaveBeenCalledTimes(1);
+      await tick();
+      expect(writers.map(({ writes }) => writes)).toEqual([[[["a"]]], [[["a"]]], [[["a"]]]]);
+    } finally {
+      timers.mockRestore();
+    }
+  });
+
   it("writes blobs before the events that name them", async () => {
     const steps: string[] = [];
     const stored = Promise.withResolvers<number>();
