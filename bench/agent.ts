@@ -20,7 +20,7 @@ import { scriptedModel } from "../src/testing/index.ts";
 
 const limit = 1.5;
 /** Limits for runs at once and for iterations, in multiples of the model alone. */
-const limits = { runs: 6, kilobytesPerRun: 250, iteration: 30 };
+const limits = { runs: 4, kilobytesPerRun: 180, iteration: 30 };
 const parts = ["runs", "calls", "turns", "iterations"];
 const asked = process.argv.slice(2);
 const isWanted = (part: string) => asked.length === 0 || asked.includes(part);

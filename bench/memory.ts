@@ -18,7 +18,7 @@ import {
   tool,
 } from "../src/index.ts";
 
-const limits = { heapPerRun: 2_560, fileBytesPerSession: 6_144, harnessStep: 1.2 };
+const limits = { heapPerRun: 2_400, fileBytesPerSession: 6_144, harnessStep: 1.2 };
 const steps = 200;
 const rounds = 5;
 
