@@ -2,7 +2,7 @@ import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { editedReply } from "../../protocol/agent-events.ts";
 import type { RivuletError } from "../../protocol/error.ts";
 import type { HookContext } from "../../protocol/hook.ts";
-import type { Message, TaskRef } from "../../protocol/message.ts";
+import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
@@ -108,7 +108,14 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       ...[caller.context, parent?.context, settings.context, settings.toolkit.context],
     ),
     caller,
-    hookContext: new TaskHookContext(settings.name, record, source, messages),
+    hookContext: new TaskHookContext(
+      {
+        ...{ agent: settings.name, agentId: record.agentId, task: ref, state: new Map() },
+        ...(record.userId !== undefined && { userId: record.userId }),
+        ...(source && { source }),
+      },
+      messages,
+    ) as HookContext & TaskHookContext,
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },
       settings.clock,
@@ -132,28 +139,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
 }
 
 /** A class, because a getter in an object literal gives each task a hidden class that outlives it in the old space. */
-class TaskHookContext implements HookContext {
-  readonly agent: string;
-  readonly agentId: string;
-  readonly task: TaskRef;
-  declare readonly userId?: string;
-  declare readonly source?: Source;
-  readonly state = new Map<string, unknown>();
+class TaskHookContext {
   readonly #messages: readonly Message[];
 
-  constructor(
-    agent: string,
-    record: TaskRecord,
-    source: Source | undefined,
-    messages: readonly Message[],
-  ) {
-    this.agent = agent;
-    this.agentId = record.agentId;
-    this.task = refOf(record);
-    if (record.userId !== undefined) this.userId = record.userId;
-    if (source) this.source = source;
+  constructor(facts: Omit<HookContext, "messages">, messages: readonly Message[]) {
     this.#messages = messages;
-    Object.freeze(this);
+    Object.freeze(Object.assign(this, facts));
   }
 
   get messages(): readonly Message[] {

@@ -12,34 +12,17 @@ const holdMs = 20;
 const maxFlushedPerTurn = 200;
 
 /** The writers with waiting events. One timer for all: it costs less, and durable logs share a transaction. */
-class Held {
-  #writers = new Set<LogWriter>();
-  readonly #schedule: (flush: () => void) => void;
+const held = { durable: new Set<LogWriter>(), memory: new Set<LogWriter>() };
 
-  constructor(schedule: (flush: () => void) => void) {
-    this.#schedule = schedule;
-  }
-
-  add(writer: LogWriter): void {
-    if (this.#writers.size === 0) this.#schedule(() => void this.#flush());
-    this.#writers.add(writer);
-  }
-
-  async #flush(): Promise<void> {
-    const writers = this.#writers;
-    this.#writers = new Set();
-    let flushed = 0;
-    for (const writer of writers) {
-      if (++flushed % maxFlushedPerTurn === 0) await nextTurn();
-      writer.writePending();
-    }
+async function flushHeld(kind: keyof typeof held): Promise<void> {
+  const writers = held[kind];
+  held[kind] = new Set();
+  let flushed = 0;
+  for (const writer of writers) {
+    if (++flushed % maxFlushedPerTurn === 0) await nextTurn();
+    writer.writePending();
   }
 }
-
-const held = {
-  durable: new Held((flush) => setTimeout(flush, holdMs)),
-  memory: new Held((flush) => setImmediate(flush)),
-};
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
@@ -117,7 +100,12 @@ export class LogWriter {
       return;
     }
     this.#pending = [event]; // an array that grows reserves room for 16 more
-    held[this.#isDurable ? "durable" : "memory"].add(this);
+    const kind = this.#isDurable ? "durable" : "memory";
+    if (held[kind].size === 0) {
+      if (this.#isDurable) setTimeout(flushHeld, holdMs, kind);
+      else setImmediate(flushHeld, kind);
+    }
+    held[kind].add(this);
   }
 
   /**
