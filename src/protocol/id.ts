@@ -31,11 +31,7 @@ export type RandomBytes = (bytes: Uint8Array) => Uint8Array;
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const hex = "0123456789abcdef";
 const hyphen = 45;
-
-/** In one piece: a text that grows by `+=` keeps a node for each of its pieces, ten times its size. */
-function textOf(codes: readonly number[]): string {
-  return String.fromCharCode(...codes);
-}
+const [timeDigits, allDigits] = [10, 26];
 
 /** Creates ids from a clock and random bytes; within a millisecond it counts up, so that ids stay in order. */
 /* @__NO_SIDE_EFFECTS__ */ export function createIds(
@@ -44,7 +40,27 @@ function textOf(codes: readonly number[]): string {
   const read = readOptions("createIds()", options, { clock: wallClock, random: callback });
   const { clock = systemClock, random = pooledRandom } = read;
   let lastTime = -1;
-  const tail = new Uint8Array(16); // 16 digits of 5 bits: the random half of a ULID
+  const digits = new Uint8Array(allDigits); // of 5 bits each: the time, then the random part
+  const codes: number[] = Array.from(digits, () => 0); // the same as characters
+
+  function setTime(): void {
+    let rest = lastTime;
+    for (let i = timeDigits - 1; i >= 0; i--) {
+      digits[i] = rest % 32;
+      rest = Math.floor(rest / 32);
+    }
+    for (let i = 0; i < allDigits; i++) codes[i] = alphabet.charCodeAt(digits[i] as number);
+  }
+
+  function increment(): boolean {
+    for (let i = allDigits - 1; i >= timeDigits; i--) {
+      const digit = ((digits[i] as number) + 1) & 31;
+      digits[i] = digit;
+      codes[i] = alphabet.charCodeAt(digit);
+      if (digit > 0) return true;
+    }
+    return false;
+  }
 
   return {
     next(prefix) {
@@ -52,17 +68,15 @@ function textOf(codes: readonly number[]): string {
       const now = clock.now();
       if (now > lastTime) {
         lastTime = now;
-        random(tail);
-        for (let i = 0; i < 16; i++) tail[i] = (tail[i] as number) & 31;
-      } else if (!increment(tail)) {
+        random(digits.subarray(timeDigits));
+        for (let i = timeDigits; i < allDigits; i++) digits[i] = (digits[i] as number) & 31;
+        setTime();
+      } else if (!increment()) {
         lastTime += 1; // 2^80 ids in one millisecond: borrow the next one
+        setTime();
       }
-      const codes = [];
-      for (let unit = 32 ** 9; unit >= 1; unit /= 32) {
-        codes.push(alphabet.charCodeAt(Math.floor(lastTime / unit) % 32));
-      }
-      for (let i = 0; i < tail.length; i++) codes.push(alphabet.charCodeAt(tail[i] as number));
-      return [prefix, textOf(codes)].join("_"); // in one piece, too
+      // In one piece: a text that grows by `+=` keeps a node for each of its pieces, ten times its size.
+      return [prefix, String.fromCharCode(...codes)].join("_");
     },
     uuid() {
       const bytes = new Uint8Array(16);
@@ -75,7 +89,7 @@ function textOf(codes: readonly number[]): string {
         const byte = bytes[i] as number;
         codes.push(hex.charCodeAt(byte >> 4), hex.charCodeAt(byte & 15));
       }
-      return textOf(codes);
+      return String.fromCharCode(...codes);
     },
   };
 }
@@ -90,16 +104,6 @@ function pooledRandom(bytes: Uint8Array): Uint8Array {
     crypto.getRandomValues(pool);
     used = 0;
   }
-  bytes.set(pool.subarray(used, used + bytes.length));
-  used += bytes.length;
+  for (let i = 0; i < bytes.length; i++) bytes[i] = pool[used++] as number;
   return bytes;
-}
-
-function increment(digits: Uint8Array): boolean {
-  for (let i = digits.length - 1; i >= 0; i--) {
-    const digit = digits[i] as number;
-    digits[i] = (digit + 1) & 31;
-    if (digit < 31) return true;
-  }
-  return false;
 }
