@@ -1,6 +1,6 @@
 import type { LogEvent } from "../protocol/event.ts";
 import * as is from "../protocol/options.ts";
-import { type Field, readArgument, type Shape } from "../protocol/options.ts";
+import { checkArgument, type Field, type Shape } from "../protocol/options.ts";
 import type { Commit, Files, Store } from "../protocol/store.ts";
 
 /** The rules for the arguments of every method, by name and in order. */
@@ -135,11 +135,10 @@ function checked<Target extends object>(
 ): Target {
   const methods = Object.entries(rules).map(([method, fields]) => {
     const run = target[method as keyof Target] as (...args: unknown[]) => unknown;
-    const names = Object.entries(fields);
+    const names = Object.keys(fields);
     const wrapped = (...args: unknown[]) => {
       try {
-        for (const [index, [name, field]] of names.entries())
-          readArgument(name, args[index], field);
+        names.forEach((name, index) => checkArgument(name, args[index], fields[name] as Field));
         if (method !== "close") assertOpen();
       } catch (error) {
         if (method === "watch") throw error;
@@ -153,11 +152,11 @@ function checked<Target extends object>(
 }
 
 function objectWith(expected: string, texts: readonly string[], numbers: readonly string[] = []) {
-  const has = (value: unknown, type: string) => (name: string) =>
-    typeof (value as Shape)[name] === type;
-  const fits = (value: unknown) =>
-    is.record.fits(value) &&
-    texts.every(has(value, "string")) &&
-    numbers.every(has(value, "number"));
+  const fits = (value: unknown) => {
+    if (!is.record.fits(value)) return false;
+    for (const name of texts) if (typeof (value as Shape)[name] !== "string") return false;
+    for (const name of numbers) if (typeof (value as Shape)[name] !== "number") return false;
+    return true;
+  };
   return { fits, expected };
 }

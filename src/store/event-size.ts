@@ -5,17 +5,19 @@ const eventBytes = 144;
 const stringBytes = 24;
 const objectBytes = 40;
 const fieldBytes = 12;
+/** Events are nested less deeply; only a value of the caller may be, and may have a cycle. */
+const maxTree = 6;
 
 /** Fields whose strings many events share. */
 const shared: ReadonlySet<string> = new Set(["type", "task_id", "item_id", "call_id", "source"]);
 
-/** The approximate memory of an event in bytes; fast for deltas. */
+/** The approximate memory of an event in bytes. */
 export function sizeOfEvent(event: TaskEvent): number {
   if (event.type === "task.text.delta") return eventBytes + sizeOfText(event.delta);
   let size = eventBytes;
-  const seen = new Set<object>();
   for (const key in event) {
-    if (!shared.has(key)) size += sizeOfValue(event[key as keyof TaskEvent], seen);
+    const value: unknown = event[key as keyof TaskEvent];
+    if (typeof value !== "number" && !shared.has(key)) size += sizeOfValue(value, 1);
   }
   return size;
 }
@@ -24,13 +26,13 @@ function sizeOfText(text: string): number {
   return stringBytes + 2 * text.length; // V8 uses one or two bytes per character
 }
 
-function sizeOfValue(value: unknown, seen: Set<object>): number {
+function sizeOfValue(value: unknown, depth: number, seen?: Set<object>): number {
   if (typeof value === "string") return sizeOfText(value);
-  if (typeof value !== "object" || value === null || seen.has(value)) return 0;
-  seen.add(value);
+  if (typeof value !== "object" || value === null || seen?.has(value)) return 0;
+  const known = depth < maxTree ? undefined : (seen ?? new Set()).add(value);
   let size = objectBytes;
-  for (const key of Object.keys(value)) {
-    size += fieldBytes + sizeOfValue((value as Record<string, unknown>)[key], seen);
+  for (const key in value) {
+    size += fieldBytes + sizeOfValue((value as Record<string, unknown>)[key], depth + 1, known);
   }
   return size;
 }

@@ -17,6 +17,7 @@ export interface Watchers {
   close(): void;
 }
 
+const settled = Promise.resolve();
 interface Watcher {
   readonly wake: () => void;
   due: boolean;
@@ -37,7 +38,7 @@ export function createWatchers(): Watchers {
   function schedule(watcher: Watcher): void {
     if (watcher.due) return;
     watcher.due = true;
-    if (due.push(watcher) === 1) queueMicrotask(wakeAll);
+    if (due.push(watcher) === 1) void settled.then(wakeAll); // queueMicrotask() also creates an async resource
   }
 
   function wakeAll(): void {
