@@ -102,7 +102,7 @@ async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
     return editModelCall(hooksOf(task), "preSummary", hookContext, call);
   }
   const tools = [...offeredTools(task)];
-  const call = { messages: [...task.messages], systemPrompt, tools, options: modelOptions };
+  const call = { messages: task.messages, systemPrompt, tools, options: modelOptions };
   return editModelCall(hooksOf(task), "preReasoning", hookContext, call);
 }
 

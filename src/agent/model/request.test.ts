@@ -273,6 +273,24 @@ describe("toPrompt", () => {
     const third = toPrompt([message("user", text("Before")), ...messages], "", "v4");
     expect(third[1]).toBe(first[0]);
   });
+
+  it("reads only the new messages of a transcript that has grown", () => {
+    let reads = 0;
+    const messages = new Proxy(
+      Array.from({ length: 100 }, () => message("user", text("Hi"))),
+      {
+        get(target, key) {
+          if (typeof key === "string" && /^\d+$/.test(key)) reads += 1;
+          return Reflect.get(target, key);
+        },
+      },
+    );
+    toPrompt(messages, "", "v4");
+    messages.push(message("user", text("More")));
+    reads = 0;
+    expect(toPrompt(messages, "", "v4")).toHaveLength(101);
+    expect(reads).toBeLessThan(5);
+  });
 });
 
 /** Rounds of calls whose results come in any order, some of them late, with messages in between. */

@@ -89,7 +89,9 @@ interface View {
 /** The prompt for the beginning of a transcript. */
 interface Assembly {
   readonly name: string | undefined;
-  readonly messages: Message[];
+  /** Transcripts grow in place; the prompt has the first `length` messages. */
+  transcript: readonly Message[];
+  length: number;
   readonly systems: string[];
   readonly prompt: PromptMessage[];
 }
@@ -146,19 +148,18 @@ export function toPrompt(
 ): Prompt {
   const cache = caches[version];
   const [first] = messages;
-  let assembly = first && cache.assemblies.get(first);
-  if (assembly?.name !== name || !isPrefix(assembly?.messages ?? [], messages))
-    assembly = undefined;
-  assembly ??= newAssembly(name);
-  const compaction = lastCompaction(messages, assembly.messages.length);
+  const known = first && cache.assemblies.get(first);
+  const isUsable = known?.name === name && known && isContinued(known, messages);
+  let assembly = isUsable ? known : newAssembly(name, messages);
+  const compaction = lastCompaction(messages, assembly.length);
   if (compaction !== undefined) {
-    assembly = newAssembly(name, messages.slice(0, Math.max(0, compaction.keepFrom - offset)));
+    assembly = newAssembly(name, messages, Math.max(0, compaction.keepFrom - offset));
     assembly.prompt.push({ role: "user", content: [{ type: "text", text: compaction.summary }] });
   }
 
   const { systems, prompt } = assembly;
   let complete = true;
-  for (let index = assembly.messages.length; index < messages.length; index++) {
+  for (let index = assembly.length; index < messages.length; index++) {
     const message = messages[index] as Message;
     const view = viewOf(message, version, name);
     if (view.system !== "") systems.push(view.system);
@@ -169,8 +170,9 @@ export function toPrompt(
       prompt.push(results.message);
     }
     if (view.user !== undefined) prompt.push(view.user);
-    assembly.messages.push(message);
   }
+  assembly.transcript = messages;
+  assembly.length = messages.length;
   if (first !== undefined) {
     // A prompt with a pending result cannot be continued.
     if (complete) cache.assemblies.set(first, assembly);
@@ -179,17 +181,20 @@ export function toPrompt(
   // In one message at the head, because several providers reject system messages between turns.
   const instructions = system === "" ? systems : [system, ...systems];
   if (instructions.length === 0) return prompt.slice();
-  return [{ role: "system", content: instructions.join("\n\n") }, ...prompt];
+  const head: PromptMessage[] = [{ role: "system", content: instructions.join("\n\n") }];
+  return head.concat(prompt); // a spread after other entries would iterate
 }
 
-function newAssembly(name: string | undefined, messages: Message[] = []): Assembly {
-  return { name, messages, systems: [], prompt: [] };
+function newAssembly(name: Assembly["name"], transcript: readonly Message[], length = 0) {
+  return { name, transcript, length, systems: [], prompt: [] } as Assembly;
 }
 
-function isPrefix(prefix: readonly Message[], messages: readonly Message[]): boolean {
-  let at = Math.min(prefix.length, messages.length);
-  while (at > 0 && prefix[at - 1] === messages[at - 1]) at -= 1;
-  return at === 0 && prefix.length <= messages.length;
+/** Whether messages begin with those of an assembly; the same transcript can only have grown. */
+function isContinued({ transcript, length }: Assembly, messages: readonly Message[]): boolean {
+  if (transcript === messages) return true;
+  let at = Math.min(length, messages.length);
+  while (at > 0 && transcript[at - 1] === messages[at - 1]) at -= 1;
+  return at === 0 && length <= messages.length;
 }
 
 function lastCompaction(messages: readonly Message[], from: number): CompactionBlock | undefined {
