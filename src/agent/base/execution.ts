@@ -40,7 +40,8 @@ export function mergeExecution(
 ): Required<Execution> {
   const merged: Record<string, unknown> = { ...base };
   for (const layer of layers) {
-    for (const [field, value] of Object.entries(layer ?? {})) {
+    for (const field in layer) {
+      const value = layer[field as keyof Execution];
       if (value !== undefined) merged[field] = value;
     }
   }

@@ -9,14 +9,10 @@ export function copyPlain<T>(value: T): T {
 
 /** Freezes plain objects and arrays deeply and returns the same value. */
 export function freezePlain<T>(value: T): T {
-  if (Array.isArray(value)) {
-    if (Object.isFrozen(value)) return value; // by this function, so deeply
-    for (const entry of value) if (typeof entry === "object") freezePlain(entry);
-    return Object.freeze(value);
-  }
-  if (!isPlainObject(value) || Object.isFrozen(value)) return value;
+  if (Object.isFrozen(value)) return value; // by this function, so deeply; or it is no object
+  if (!Array.isArray(value) && !isPlainObject(value)) return value;
   for (const key in value) {
-    const field = value[key];
+    const field = (value as Record<string, unknown>)[key];
     if (typeof field === "object") freezePlain(field);
   }
   return Object.freeze(value);

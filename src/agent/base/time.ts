@@ -96,15 +96,16 @@ export async function untilCancelled<T>(
 ): Promise<T> {
   const done = work();
   if (!isThenable(done)) return done;
-  const givenUp = Promise.withResolvers<never>();
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
   let endGrace = () => {};
   const ignoreAbort = onAbort(signal, () => {
     const now = clock.now();
     const leftMs = (cancelledAt?.() ?? now) + cancelGraceMs - now;
-    endGrace = after(clock, Math.max(minGraceMs, leftMs), () => givenUp.reject(signal.reason));
+    endGrace = after(clock, Math.max(minGraceMs, leftMs), () => reject(signal.reason));
   });
   try {
-    return await Promise.race([done, givenUp.promise]);
+    done.then(resolve, reject);
+    return await promise;
   } finally {
     ignoreAbort();
     endGrace();

@@ -328,7 +328,7 @@ export class Mirror {
   #emit(event: EventBody): void {
     const body = this.#renamed(event);
     this.#fold(body);
-    this.#task.emitter.emit(body);
+    this.#task.emitter.emit({ ...body }); // the event belongs to another log
   }
 
   #fold(body: EventBody): void {

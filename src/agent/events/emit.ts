@@ -80,7 +80,7 @@ export class TaskEmitter {
     return this.#taskSeq === 0;
   }
 
-  /** Throws `event_too_large` for an event that no reader would take. */
+  /** Emits a new object, which becomes the event; throws `event_too_large` for an event that no reader would take. */
   emit(body: EventBody): void {
     if ("delta" in body) {
       if (body.delta.length <= maxDelta) this.#append(body);
@@ -103,14 +103,13 @@ export class TaskEmitter {
     this.#append(body);
   }
 
+  /** Completes the body in place: a copy of objects with so many shapes costs more than the rest of the emitter. */
   #append(body: EventBody): void {
-    const event = {
-      ...body,
-      task_id: this.taskId,
-      sequence_number: -1,
-      task_seq: this.#taskSeq++,
-      created_at: this.#now(),
-    } as LogEvent & { source?: Source };
+    const event = body as Mutable<LogEvent>;
+    event.task_id = this.taskId;
+    event.sequence_number = -1;
+    event.task_seq = this.#taskSeq++;
+    event.created_at = this.#now();
     if (this.#source) event.source = this.#source;
     this.#log.append(event);
   }

@@ -13,7 +13,7 @@ import type { Execution } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
 import { checkAgentId } from "../base/validation.ts";
 import { providerTools } from "../model/request.ts";
-import type { Model } from "../model/resolve.ts";
+import { flattenModels, type Model } from "../model/resolve.ts";
 import { type ContextValues, ownValues } from "../tool/context.ts";
 import type { Permissions } from "../tool/permission.ts";
 import type { Tool } from "../tool/tool.ts";
@@ -86,7 +86,8 @@ type Filled = keyof typeof defaults | "agentId" | "toolkit" | "ids";
 export interface AgentSettings
   extends Omit<ReActAgentOptions, Filled | "model" | "tools" | "toolSources" | "store">,
     Required<Pick<ReActAgentOptions, Filled>> {
-  readonly models: readonly Model[];
+  /** In the order in which they are tried. */
+  readonly models: ReturnType<typeof flattenModels>;
   readonly store: Store;
 }
 
@@ -113,7 +114,7 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
     ...rest,
     name,
     agentId,
-    models: Array.isArray(model) ? [...(model as readonly Model[])] : [model],
+    models: flattenModels(model),
     toolkit: (toolkit ?? new Toolkit({ tools })).with(fromHooks, toolSources),
     hooks,
     store: openStore(store ?? "memory"),

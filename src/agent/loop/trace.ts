@@ -3,7 +3,7 @@ import type { Attributes, Context, Span, SpanOptions, Tracer } from "@openteleme
 import type { Retry } from "../../protocol/agent.ts";
 import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
-import { flattenModels, type LanguageModel, providerOf } from "../model/resolve.ts";
+import { type LanguageModel, providerOf } from "../model/resolve.ts";
 import { type Turn, TurnInterrupted } from "../model/turn.ts";
 import type { ToolOutcome } from "../tool/execute.ts";
 import type { ToolCall } from "./hooks.ts";
@@ -118,7 +118,7 @@ export function traceModelCall(
 ): Promise<Turn> {
   const { trace: own, settings } = task;
   if (own === undefined) return ask(retryTeller(task));
-  const model = flattenModels(settings.models)[0] as LanguageModel | string;
+  const model = settings.models[0] as LanguageModel | string;
   const requested = typeof model === "string" ? providerOf(model) : model;
   const attributes = {
     "gen_ai.operation.name": "chat",

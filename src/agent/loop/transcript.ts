@@ -160,9 +160,9 @@ function isResult({ content: [first] }: Message): boolean {
 /** Identifies a call and its result; long texts are hashed first, because that is cheaper than encoding them as JSON. */
 function fingerprintOf(call: Pick<ToolCall, "name" | "input">, output: readonly Block[]): string {
   const blocks = output.map((block) =>
-    block.type === "text" ? { ...block, text: shorten(block.text) } : block,
+    block.type === "text" ? shorten(block.text) : sorted(block),
   );
-  return shorten(JSON.stringify([call.name, call.input, blocks], sortKeys));
+  return shorten(JSON.stringify([call.name, sorted(call.input), blocks]));
 }
 
 function shorten(text: string): string {
@@ -170,10 +170,11 @@ function shorten(text: string): string {
 }
 
 /** Sorts the keys of objects, because their order makes no difference. */
-function sortKeys(_key: string, value: unknown): unknown {
+function sorted(value: unknown): unknown {
+  if (typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(sorted);
   if (!isPlainObject(value)) return value;
-  const names = Object.keys(value);
-  return names.length < 2
-    ? value
-    : Object.fromEntries(names.sort().map((name) => [name, value[name]]));
+  return Object.keys(value)
+    .sort()
+    .map((name) => [name, sorted(value[name])]);
 }

@@ -15,7 +15,7 @@ import {
   timedOut,
 } from "./model-error.ts";
 import { callOptions } from "./request.ts";
-import { flattenModels, type LanguageModel, type Model, resolveModel } from "./resolve.ts";
+import { type LanguageModel, resolveModel } from "./resolve.ts";
 import { type Turn, TurnInterrupted, type TurnRequest, type TurnSink } from "./turn.ts";
 
 /** How models are called; `stallMs` ends a reply that is silent for so long (60 seconds by default; null: never). */
@@ -42,7 +42,7 @@ const requestErrors = new Set(["invalid_request", "context_overflow"]);
 
 /** Streams one turn of the first model that succeeds; rejects with `TurnInterrupted` on abort, else with a `RivuletError`. */
 export async function runTurn(
-  models: readonly Model[],
+  models: readonly (LanguageModel | string)[],
   request: TurnRequest,
   sink: TurnSink,
   dependencies: TurnDependencies,
@@ -80,7 +80,7 @@ export async function runTurn(
 
   try {
     const all = { ...dependencies, execution: settings };
-    return await retry(flattenModels(models), attempt, startOver, all, signal);
+    return await retry(models, attempt, startOver, all, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
     const partial = collector?.partial() ?? [];
@@ -162,7 +162,7 @@ async function runAttempt(
   signal.throwIfAborted();
   const request = new AbortController(); // the provider gets its signal
   let endWatch = () => {};
-  const stopped = Promise.withResolvers<never>();
+  const ended = Promise.withResolvers<void>();
   const now = coarseNow(clock);
   const began = clock.now();
   let live = true;
@@ -173,7 +173,7 @@ async function runAttempt(
 
   function stop(reason: unknown): void {
     live = false;
-    stopped.reject(reason);
+    ended.reject(reason);
     request.abort(reason);
     reader?.cancel(reason).catch(ignore); // also ends a pending read
   }
@@ -199,9 +199,9 @@ async function runAttempt(
         pausedMs += lastChunk - pausedAt;
         pausedAt = undefined;
       }
-    } finally {
-      reader.cancel().catch(ignore); // has no effect after the end, frees the stream after an error
-      reader.releaseLock();
+    } catch (error) {
+      reader.cancel().catch(ignore); // frees the stream
+      throw error;
     }
   }
 
@@ -220,7 +220,8 @@ async function runAttempt(
   const ignoreAbort = onAbort(signal, () => stop(signal.reason));
   try {
     if (stallMs !== null || timeoutMs !== null) watch();
-    await Promise.race([pump(), stopped.promise]);
+    pump().then(ended.resolve, ended.reject);
+    await ended.promise;
   } finally {
     live = false;
     ignoreAbort();

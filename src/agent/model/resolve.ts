@@ -8,6 +8,7 @@ export type LanguageModel = LanguageModelV2 | LanguageModelV3 | LanguageModelV4;
 /** A model object, `"provider:id"`, or a list in which each model is the fallback of the previous one. */
 export type Model = LanguageModel | `${string}:${string}` | readonly Model[];
 
+type SingleModel = Exclude<Model, readonly Model[]>;
 type CreateModel = (modelId: string) => LanguageModel | Promise<LanguageModel>;
 
 /** Providers whose package exports a function from model id to model, and the name of that function. */
@@ -74,8 +75,8 @@ export const modelField: Field = {
 };
 
 /** The models in the order in which they are tried, with nested lists flattened. */
-export function flattenModels(model: Model): readonly (LanguageModel | string)[] {
-  return Array.isArray(model) ? model.flatMap(flattenModels) : [model as LanguageModel | string];
+export function flattenModels(model: Model): readonly SingleModel[] {
+  return Array.isArray(model) ? model.flatMap(flattenModels) : [model as SingleModel];
 }
 
 /** Whether all models are known to support a JSON Schema as response format; the AI SDK does not say. */

@@ -10,7 +10,7 @@ import {
 } from "../../../test/support/fake-model.ts";
 import type { StreamPart } from "./collect.ts";
 import { type ModelExecution, runTurn } from "./model.ts";
-import type { Model } from "./resolve.ts";
+import { flattenModels, type Model } from "./resolve.ts";
 import { TurnInterrupted } from "./turn.ts";
 
 const said: StreamPart[] = [{ type: "text-delta", id: "t", delta: "Half" }];
@@ -28,7 +28,12 @@ function status(statusCode: number, headers: Record<string, string> = {}): Error
 
 async function run(models: readonly Model[], execution: ModelExecution = {}) {
   const sink = recordingSink();
-  const turn = await runTurn(models, emptyRequest(), sink, stillDependencies(execution)).then(
+  const turn = await runTurn(
+    flattenModels(models),
+    emptyRequest(),
+    sink,
+    stillDependencies(execution),
+  ).then(
     (value) => ({ value, error: undefined }),
     (error: unknown) => ({ value: undefined, error }),
   );
