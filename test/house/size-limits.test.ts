@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 65 files and 12,150 lines without tests", () => {
+it("src/agent has at most 65 files and 12,200 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(65);
-  expect(agentLines).toBeLessThanOrEqual(12_150);
+  expect(agentLines).toBeLessThanOrEqual(12_200);
 });
 
-it("src has at most 40,550 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(40_550);
+it("src has at most 40,650 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(40_650);
 });
