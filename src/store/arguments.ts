@@ -138,7 +138,10 @@ function checked<Target extends object>(
     const names = Object.keys(fields);
     const wrapped = (...args: unknown[]) => {
       try {
-        names.forEach((name, index) => checkArgument(name, args[index], fields[name] as Field));
+        for (let index = 0; index < names.length; index++) {
+          const name = names[index] as string;
+          checkArgument(name, args[index], fields[name] as Field);
+        }
         if (method !== "close") assertOpen();
       } catch (error) {
         if (method === "watch") throw error;
