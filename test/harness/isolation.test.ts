@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { TaskHandle } from "../../src/agent/stream/run.ts";
 import type { Approval, RunOptions, Store } from "../../src/index.ts";
 import * as rivulet from "../../src/index.ts";
 import {
@@ -306,7 +307,8 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     cancel: runTrials((run) => run.cancel("Stop.")),
     steer: runTrials((run) => run.steer("Do this.")),
     settled: runTrials((run) => run.settled()),
-    before: runTrials((run) => (run as unknown as { before(): Promise<unknown> }).before()),
+    before: runTrials((run) => (run as TaskHandle<unknown>).before()),
+    startsAfter: runTrials((run) => (run as TaskHandle<unknown>).startsAfter),
     "Symbol(Symbol.asyncIterator)": runTrials((run) => collect(run)),
   },
   Sessions: {

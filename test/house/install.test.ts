@@ -175,6 +175,34 @@ it("the installed package passes its conformance kit with the adapter of the doc
   expect(stdout).toMatch(/\n(\d+) of \1 vectors pass \(tree, document, linter\)\.\n$/);
 });
 
+const mounted = `
+  import { ReActAgent } from "rivulet";
+  import { connect } from "rivulet/client";
+  import { createApp, serve } from "rivulet/server";
+  import { scriptedModel } from "rivulet/testing";
+
+  const token = "a secret of sixteen".replaceAll(" ", "-");
+  const model = scriptedModel([{ text: ["Hel", "lo."] }]);
+  const options = { agents: [new ReActAgent({ name: "lead", model })], token, log: false };
+  async function start() {
+    if (globalThis.Bun) {
+      const server = Bun.serve({ port: 0, fetch: createApp(options).fetch });
+      return { url: "http://localhost:" + server.port, close: () => server.stop(true) };
+    }
+    if (globalThis.Deno) {
+      const server = Deno.serve({ port: 0, onListen() {} }, createApp(options).fetch);
+      return { url: "http://localhost:" + server.addr.port, close: () => server.shutdown() };
+    }
+    return serve({ ...options, port: 0 });
+  }
+  const server = await start();
+  const run = connect(server.url, { token }).agent("lead").run("Hi.");
+  for await (const event of run)
+    if (event.type === "task.text.delta") console.log(event.type, event.delta);
+  console.log((await run.result()).text);
+  await server.close();
+`;
+
 describe.each([
   ["Node", "node", []],
   ["Bun", "bun", ["run"]],
@@ -188,5 +216,13 @@ describe.each([
     const options = { cwd: project, timeout: 100_000 };
     const { stdout } = await run(executable, [...args, "program.mjs"], options);
     expect(stdout).toBe(printed);
+  });
+
+  it("serves an agent with the runtime's own server, and a client follows it", async () => {
+    writeFileSync(join(project, "mounted.mjs"), mounted);
+    const executable = resolve("node_modules/.bin", command);
+    const options = { cwd: project, timeout: 100_000 };
+    const { stdout } = await run(executable, [...args, "mounted.mjs"], options);
+    expect(stdout).toBe("task.text.delta Hel\ntask.text.delta lo.\nHello.\n");
   });
 });
