@@ -29,9 +29,9 @@ const chunks = 50;
 /** Limits, with room for a busy machine. */
 const limits = {
   /** Commits per second over raw inserts per second, at least. */
-  appends: { deltas: 0.3, steps: 0.04 },
+  appends: { deltas: 0.3, steps: 0.15 },
   /** The median time from a commit to a reader, in raw transactions. */
-  tail: 10,
+  tail: 6,
   resumeOverRaw: 3,
   endOverStart: 2,
   stallMs: 50,
