@@ -28,7 +28,7 @@ const limits = { ratio: 0.8, idleBytes: 40_000, p50Ms: 50, p99Ms: 500, slower: 1
 const token = "bench-0123456789abcdef";
 const text = "some words ";
 
-/** What the process of the clients is asked to do. */
+/** A command for the process that holds the clients. */
 interface Request {
   readonly port: number;
   readonly paths: readonly string[];

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
  * How a vector is folded and checked; docs/protocol/conformance.md explains the options.
  * @typedef {{ legacy?: true, filtered?: true, partial?: true, seed?: true }} Options
  *
- * What an implementation must return. `document` is null when the tree has no root.
+ * The expected output of an implementation. `document` is null when the tree has no root.
  * @typedef {{ tree: unknown, document: unknown, problems: readonly { index: number, rule: string }[] }} Expected
  *
  * One test: frames, or chunks of a stream of server-sent events as base64, and the expected results.

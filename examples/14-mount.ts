@@ -13,7 +13,7 @@ const assistant = new ReActAgent({
 });
 
 const app = new Hono().get("/", (context) => context.text("The rest of the app."));
-// Who may call is up to the app: here the user is whoever its own session says.
+// The app authenticates its users: here the user comes from the app's own session.
 const auth = { authenticate: () => ({ userId: "ann", scopes: ["read", "write"] as const }) };
 const agents = createApp({ agents: [assistant], auth, hosts: ["app.example"], log: false });
 app.mount("/ai", agents.fetch);

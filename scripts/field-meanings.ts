@@ -1,5 +1,5 @@
 /**
- * What every field of the wire means, by `owner.field` or, where all owners agree, by `field`. Generating
+ * The meaning of every field of the wire, by `owner.field` or, where all owners agree, by `field`. Generating
  * docs/protocol/events.md fails when the grammar has a field that is not here.
  */
 export const meanings: Readonly<Record<string, string>> = {

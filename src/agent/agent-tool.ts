@@ -42,7 +42,7 @@ const outcomeField: Field = {
   expected: "an outcome of runChild()",
 };
 
-/** What the parent's model reads of a child: what it cites, then its last message. A failed child is an error. */
+/** The result of a child for the parent's model: its citations, then its last message. A failed child is an error. */
 export function childResult(outcome: ChildOutcome): { content: readonly Block[] } {
   const { status, reply, cited, error } = readArgument("outcome", outcome, required(outcomeField));
   if (status === "failed") {

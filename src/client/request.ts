@@ -136,7 +136,7 @@ export function retryAfterOf(error: unknown): number | undefined {
   return httpOf(error)?.retryAfterMs;
 }
 
-/** What the status line and the headers say about an error. */
+/** The error that the status line and the headers describe. */
 class HttpCause {
   readonly status: number;
   readonly retryAfterMs: number | undefined;

@@ -27,7 +27,7 @@ export interface StandardSchema<I = unknown, O = I> {
     readonly types?: { readonly input: I; readonly output: O } | undefined;
   };
 }
-/** What a Standard Schema says of a value. */
+/** The verdict of a Standard Schema on a value. */
 export type StandardResult<O> =
   | { readonly value: O; readonly issues?: undefined }
   | { readonly issues: readonly StandardIssue[] };
@@ -39,7 +39,7 @@ export interface StandardIssue {
 /** The type that a schema's validation yields. */
 export type OutputOf<S> = S extends StandardSchema<infer _I, infer O> ? O : undefined;
 
-/** What a whole subtree may use up. */
+/** The limits of a task and all its descendants together. */
 export interface Budget {
   readonly tokens?: number;
   readonly cost?: number;
@@ -91,7 +91,7 @@ export interface InputMessage extends Pick<Message, "role" | "name" | "metadata"
   readonly id?: string;
   readonly content: string | readonly Block[];
 }
-/** What `call`, `stream` and `run` take. */
+/** The input of `call`, `stream` and `run`. */
 export type Input =
   | string
   | InputMessage
@@ -151,7 +151,7 @@ export interface ObserveOptions
   readonly sessionId: string;
 }
 
-/** What to see of a run as agent events. */
+/** Options of `stream()`. */
 export interface StreamOptions<S extends StandardSchema | undefined = undefined>
   extends RunOptions<S> {
   readonly types?: readonly AgentEvent["type"][];

@@ -3,7 +3,7 @@ import { systemClock } from "./clock.ts";
 import { readText } from "./error.ts";
 import { callback, readOptions, wallClock } from "./options.ts";
 
-/** What an id names: task, reasoning, tool call item, tool result item, message, call, approval, session, block, inbox row. */
+/** The prefix of an id: task, reasoning, tool call item, tool result item, message, call, approval, session, … */
 export type IdPrefix =
   | "task"
   | "rs"

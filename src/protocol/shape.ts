@@ -10,7 +10,7 @@ export interface ReadMode {
 /** Whether a value is a scalar of one kind. */
 export type Scalar<T = unknown> = (value: unknown, mode: ReadMode) => value is T;
 /**
- * What a value must be: a scalar, a constant (`"=text"`, `"=file|audio"`), a word of a list (`"~mode"`) or the only
+ * The form of a value: a scalar, a constant (`"=text"`, `"=file|audio"`), a word of a list (`"~mode"`) or the only
  * word so far (`"~assistant"`), a list (`[shape]`), an object with these fields, or one of several objects that differ
  * in their `type`.
  */

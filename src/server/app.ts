@@ -59,7 +59,7 @@ export interface AppOptions {
   readonly agents: readonly Agent[];
   /** A store, `"memory"` or `"sqlite:path"`; defaults to the one that the agents share. */
   readonly store?: Store | string;
-  /** Who may call. Without it only this machine may, with `token`. */
+  /** How callers authenticate. Without it the server accepts only this machine, with `token`. */
   readonly auth?: AuthOptions;
   /** The token of the operator on this machine. */
   readonly token?: string;
@@ -242,7 +242,7 @@ interface DoorSettings {
   readonly log: ((entry: RequestLog) => void) | false;
 }
 
-/** What is known of a request when it is answered. */
+/** A request from its arrival to its line in the log. */
 interface Visit {
   readonly startedAt: number;
   readonly id: string;

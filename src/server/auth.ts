@@ -6,7 +6,7 @@ import * as is from "../protocol/options.ts";
 import { type Field, type Fields, invalid } from "../protocol/options.ts";
 import { badRequest } from "./errors.ts";
 
-/** What a credential may do: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */
+/** A permission of a credential: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */
 export type Scope = "read" | "write";
 const allScopes: readonly Scope[] = ["read", "write"];
 
@@ -25,7 +25,7 @@ export interface JwtOptions {
   readonly audience: string;
 }
 
-/** Who may call the server; a request needs a credential that one of these accepts. */
+/** How callers authenticate; a request needs a credential that one of these accepts. */
 export interface AuthOptions {
   /** Users by bearer token. */
   readonly tokens?: Readonly<Record<string, Identity>>;

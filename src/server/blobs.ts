@@ -51,7 +51,7 @@ function findNamed(root: unknown, url: string): Readonly<Record<string, unknown>
   return undefined;
 }
 
-/** What a response says of its bytes. */
+/** The headers that describe the bytes of a response. */
 export interface BytesOptions {
   readonly tag?: string;
   readonly type?: string;

@@ -43,7 +43,7 @@ export function statusOf({ code }: RivuletError): number {
   return /^(invalid|unknown|schema)_/.test(code) ? 400 : 500;
 }
 
-/** What a client sees of an error; the cause of a server error stays in the log. */
+/** The error as a client sees it; the cause of a server error stays in the log. */
 function publicError(thrown: unknown): RivuletError {
   const error = rivuletErrorOf(thrown);
   if (statusOf(error) !== 500) return error;

@@ -10,7 +10,7 @@ import { badRequest } from "./errors.ts";
 import type { Streams } from "./stream.ts";
 import type { Trees } from "./trees.ts";
 
-/** What the routes work with. */
+/** The objects that all routes share. */
 export interface Services {
   readonly agents: ReadonlyMap<string, Agent>;
   readonly store: Store;
@@ -47,7 +47,7 @@ export interface Route {
   readonly summary: string;
   readonly query?: Shape;
   readonly body?: Shape;
-  /** What the response of status 2xx is, for the OpenAPI document. */
+  /** The successful response, for the OpenAPI document. */
   readonly returns: {
     readonly status: number;
     readonly type?: string;

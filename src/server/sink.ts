@@ -23,7 +23,7 @@ export interface Sink {
   write(bytes: Uint8Array): void;
   /** Resolves when little is left to be sent, or when the connection is closed. */
   drained(): Promise<void>;
-  /** Sends what waits and closes the connection; a reader that does not read is cut off. Later writes have no effect. */
+  /** Sends the buffered bytes and closes the connection; a reader that does not read is cut off. Later writes are ignored. */
   end(): void;
   /** Resolves when the connection is closed, by either side. */
   readonly closed: Promise<void>;
@@ -39,7 +39,7 @@ export function openSink(
   return outgoing ? new NodeSink(request, outgoing, all) : new WebSink(all);
 }
 
-/** What @hono/node-server reads as: the handler has written the response itself. */
+/** A response that tells @hono/node-server that the handler has written the response itself. */
 function sentResponse(): Response {
   const response = new Response(null, { headers: { "x-hono-already-sent": "true" } });
   // By default @hono/node-server replaces `Response` by a class that it sends unread unless something was read from it.

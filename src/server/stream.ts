@@ -28,7 +28,7 @@ export interface StreamOptions extends Omit<Selection, "taskId"> {
   readonly onExpired?: "snapshot" | "error";
 }
 
-/** What the streams of a server share. */
+/** The objects and limits that all streams of a server share. */
 export interface StreamSettings {
   readonly store: Store;
   readonly feeds: Feeds;

@@ -46,7 +46,7 @@ export interface MemoryStoreOptions {
   readonly clock?: Pick<Clock, "now">;
   /** How large the events of one log may become before its writer trims it; defaults to 64 MiB. */
   readonly maxLogBytes?: number;
-  /** What stays of ended tasks; logs keep their events for an hour, and at most 2 MiB of them. */
+  /** How long ended logs keep their events; defaults to one hour and at most 2 MiB. */
   readonly retention?: Retention;
 }
 

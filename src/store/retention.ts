@@ -1,7 +1,7 @@
 import { type Fields, options } from "../protocol/options.ts";
 import { amount } from "./arguments.ts";
 
-/** What a store keeps of tasks that have ended. Transcripts, records and results stay until `deleteSession`. */
+/** How long a store keeps the events of ended tasks. Transcripts, records and results stay until `deleteSession`. */
 export interface Retention {
   readonly logs?: LogRetention;
 }

@@ -56,7 +56,7 @@ import { createWatchers } from "./watchers.ts";
 export interface SqliteStoreOptions {
   /** The clock for leases and dates; defaults to the system clock. */
   readonly clock?: Pick<Clock, "now">;
-  /** What stays of ended tasks; logs keep their events for seven days, and at most 1 GiB of them. */
+  /** How long ended logs keep their events; defaults to seven days and at most 1 GiB. */
   readonly retention?: Retention;
 }
 

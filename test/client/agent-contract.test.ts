@@ -10,7 +10,7 @@ import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
 import { comparable, serveAgents } from "./support/serving.ts";
 
-/** What any Agent does, as a record that is the same for a local and a remote one. */
+/** The behaviour of an Agent as a record that is the same for a local and a remote agent. */
 interface Scenario {
   readonly title: string;
   readonly agent: () => Agent;
@@ -90,7 +90,7 @@ const background = () =>
     }),
   });
 
-/** What a call throws. */
+/** The error that a call throws. */
 async function thrown(work: () => unknown): Promise<unknown> {
   try {
     await work();

@@ -57,7 +57,7 @@ it("a reader that leaves a web stream frees it, and one that does not read is cl
   expect(events.at(-1)).toMatchObject({ type: "task.completed" });
   const frames = decodeSse(await stuck.text());
   const last = frames.at(-1);
-  // What it has is a beginning of the log, and it continues from there.
+  // The reader has a beginning of the log, and continues from there.
   const cursor = eventsOf(frames).length - 1;
   expect(eventsOf(frames)).toEqual(events.slice(0, cursor + 1));
   if (last?.type === "stream.closed" && last.reason === "slow_consumer") {

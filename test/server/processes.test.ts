@@ -117,7 +117,7 @@ async function follow(
   }
 }
 
-/** What must hold of a run that was read to its end. */
+/** Expects that a run that was read to its end is complete. */
 function expectTruth(events: readonly TaskEvent[], tree: Tree, text: string): void {
   const numbers = events.map((event) => (event as LogEvent).sequence_number);
   expect(numbers).toEqual(numbers.map((_, index) => index));

@@ -5,7 +5,7 @@ import { addLogReader, type LogReader, readFrames } from "../../store/index.ts";
 
 const batchSize = 1_000;
 
-/** What is followed, and how far. */
+/** The log to follow, and where to stop. */
 export interface Following {
   readonly log: string;
   readonly after: number;
@@ -36,7 +36,7 @@ export function followLog(
   /** The number of the last event that was read, and of the last one there will be. */
   let after = -1;
   let end = Number.POSITIVE_INFINITY;
-  /** What was read, and how much of it is shown. */
+  /** The events of the last read, and how many of them were returned. */
   let batch: readonly TaskEvent[] = [];
   let shown = 0;
   let isLeft = false;

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What a proxy does to a stream after some of its events. */
+/** A fault that the proxy puts into a stream after some of its events. */
 export type Fault = "cut" | "half-close" | "stall" | "throttle" | "torn";
 
 /** A fault and the number of events that pass before it. */
