@@ -1,4 +1,4 @@
-import type { LogEvent, TaskEvent } from "../protocol/event.ts";
+import type { LogEvent, TaskEvent, TaskSnapshot } from "../protocol/event.ts";
 import type { TaskRecord } from "../protocol/store.ts";
 import type { Item } from "../protocol/task.ts";
 
@@ -46,7 +46,7 @@ export class Lens {
       this.#readItems(event.task_id, event.task.output ?? []);
       // Which events of it an earlier connection let through is not known any more: the next one names none.
       this.#passed.set(event.task_id, isOld ? -1 : event.through_task_seq);
-      return this.#isInView(event) ? event : undefined;
+      return this.#isInView(event) ? this.#withWantedItems(event) : undefined;
     }
     if (!this.#isInView(event) || !this.#isWanted(event)) return undefined;
     const last = this.#passed.get(event.task_id) ?? -1;
@@ -65,6 +65,25 @@ export class Lens {
       this.#itemTypes.set(`${taskId} ${index}`, type);
   }
 
+  /** The snapshot as the fold of the selected events gives it: an item of another type is a placeholder. */
+  #withWantedItems(event: TaskSnapshot): TaskSnapshot {
+    const { include, exclude } = this.#selection;
+    const { output } = event.task;
+    if (output === undefined || (include === undefined && exclude === undefined)) return event;
+    // A discarded item has no content, and its type is not known any more.
+    const isShown = ({ type }: Item) => type === "discarded" || this.#isWantedType(type);
+    const shown = output.slice(0, output.findLastIndex(isShown) + 1);
+    const selected = shown.map(
+      (item): Item => (isShown(item) ? item : { type: "omitted", id: "" }),
+    );
+    return { ...event, task: { ...event.task, output: selected } };
+  }
+
+  #isWantedType(type: string): boolean {
+    const { include, exclude } = this.#selection;
+    return (include === undefined || include.includes(type)) && !exclude?.includes(type);
+  }
+
   #isInView(event: Exclude<TaskEvent, { type: "error" }>): boolean {
     if (this.#isBelow.get(event.task_id) !== true) return false;
     const { depth, path } = this.#selection;
@@ -78,9 +97,7 @@ export class Lens {
     if (!isOfItem(event)) return true;
     const place = `${event.task_id} ${event.output_index}`;
     if (event.type === "task.output_item.added") this.#itemTypes.set(place, event.item.type);
-    const type = this.#itemTypes.get(place) ?? "";
-    const { include, exclude } = this.#selection;
-    return (include === undefined || include.includes(type)) && !exclude?.includes(type);
+    return this.#isWantedType(this.#itemTypes.get(place) ?? "");
   }
 }
 

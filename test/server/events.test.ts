@@ -8,6 +8,7 @@ import { checkStream } from "../../src/protocol/check.ts";
 import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
 import { decodeSse } from "../../src/protocol/sse.ts";
+import type { Tree } from "../../src/protocol/task.ts";
 import { collect } from "../agent/support/collect.ts";
 import { lens } from "../support/lens.ts";
 import { eventsOf, nested, scripted, startServer, tokens, treeOf } from "./support/server.ts";
@@ -116,6 +117,8 @@ describe("a selective stream", () => {
     { path: "sess/helper/worker", include: ["reasoning"] },
     { depth: 1, exclude: ["tool_result"] },
   ] as const;
+  const selectedTree = (frames: readonly StreamFrame[], before?: Tree) =>
+    treeOf(frames, before, { filtered: true });
 
   it.each(selections)(
     "with %j is what the filter leaves, from the start and from every cursor",
@@ -130,10 +133,10 @@ describe("a selective stream", () => {
       expect(eventsOf(sent)).toEqual(
         JSON.parse(JSON.stringify(wanted)).map((event: LogEvent) => event),
       );
-      const tree = treeOf(wanted);
-      expect(tree.gaps).toEqual([]);
+      const tree = selectedTree(wanted);
+      expect(tree).toMatchObject({ gaps: [], ignored: 0, unknown: 0 });
       for (let cursor = 0; cursor < events.length - 1; cursor += 3) {
-        const before = treeOf(wanted.filter((event) => event.sequence_number <= cursor));
+        const before = selectedTree(wanted.filter((event) => event.sequence_number <= cursor));
         const rest = wanted.filter((event) => event.sequence_number > cursor);
         const response = await ann.send("GET", `${path}?${query}&starting_after=${cursor}`);
         if (rest.length === 0) {
@@ -141,10 +144,26 @@ describe("a selective stream", () => {
           continue;
         }
         const frames = decodeSse(await response.text());
-        expect(JSON.stringify(treeOf(frames, before).tasks)).toBe(JSON.stringify(tree.tasks));
+        expect(JSON.stringify(selectedTree(frames, before).tasks)).toBe(JSON.stringify(tree.tasks));
       }
     },
   );
+
+  it.each(selections)("with %j has no other items in its snapshots", async (selection) => {
+    const { ann, path, events } = await finished();
+    const query = new URLSearchParams(
+      Object.entries(selection).map(([key, value]) => [key, String(value)]),
+    );
+    // The tasks of the view; their parents also name children outside of it.
+    const outputs = ({ tasks }: Tree) =>
+      Object.values(tasks).flatMap(({ id, appliedSeq, output }) =>
+        appliedSeq < 0 ? [] : [{ id, output }],
+      );
+    const expected = outputs(selectedTree(lens(events, selection)));
+    expect(expected.length).toBeGreaterThan(0);
+    const frames = await ann.frames(`${path}?${query}&from=now`);
+    expect(outputs(selectedTree(frames))).toEqual(expected);
+  });
 
   it("until=root ends with the task, and answers 204 after it", async () => {
     const { ann, path, events, id } = await finished();

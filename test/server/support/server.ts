@@ -95,8 +95,12 @@ export function eventsOf(frames: readonly StreamFrame[]): TaskEvent[] {
 }
 
 /** The tree of some frames. */
-export function treeOf(frames: readonly StreamFrame[], before: Tree = emptyTree()): Tree {
-  return eventsOf(frames).reduce<Tree>(reduce, before);
+export function treeOf(
+  frames: readonly StreamFrame[],
+  before: Tree = emptyTree(),
+  options: { filtered?: boolean } = {},
+): Tree {
+  return reduce(before, eventsOf(frames), options);
 }
 
 /** An agent with a script; `remove` asks before it runs. */
