@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { postCancel } from "../agent/drive/cancel.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/check-options.ts";
@@ -373,7 +374,7 @@ async function answer(call: Call): Promise<Response> {
 async function checkAnswered(
   store: Store,
   { sessionId }: TaskRecord,
-  { approvalId, decision }: Answer,
+  { approvalId, decision, input, output }: Answer,
   unknown: RivuletError,
 ): Promise<void> {
   const blocks = (await store.session(sessionId)).flatMap(({ content }) => content);
@@ -384,7 +385,11 @@ async function checkAnswered(
     throw new RivuletError("not_found", `There is no approval ${approvalId.slice(0, 128)}.`, {
       hint: unknown.hint ?? "List the approvals of the session.",
     });
-  if (first.decision === decision) return;
+  const sent = { decision, input, output };
+  if (
+    isDeepStrictEqual(sent, { decision: first.decision, input: first.input, output: first.output })
+  )
+    return;
   throw new RivuletError(
     "already_answered",
     `Approval ${approvalId} was answered before with ${first.decision}.`,

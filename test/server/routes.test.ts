@@ -290,9 +290,24 @@ describe("POST /v1/tasks/{id}/approvals/{approval_id}", () => {
       status: 409,
       body: { error: { code: "already_answered" } },
     });
+    const edit = { decision: "edit", input: { path: "b.txt" } };
+    expect((await ann.post(path, edit)).status).toBe(409);
     const unknown = `/v1/tasks/${body.id}/approvals/apr_unknown`;
     expect((await ann.post(unknown, { decision: "deny" })).status).toBe(404);
     expect((await ann.get("/v1/sessions/s/approvals")).body).toEqual({ approvals: [] });
+  });
+
+  it("takes an edit again only with the same input", async () => {
+    const { ann } = await world([remove, "Done."]);
+    const { body } = await ann.post("/v1/tasks", { ...start, session_id: "s" });
+    await settle(ann, body.id);
+    const { approvals } = (await ann.get("/v1/sessions/s/approvals")).body;
+    const path = `/v1/tasks/${body.id}/approvals/${approvals[0].approval_id}`;
+    const edit = (file: string) => ann.post(path, { decision: "edit", input: { path: file } });
+    expect((await edit("b.txt")).status).toBe(202);
+    await settle(ann, body.id);
+    expect((await edit("b.txt")).status).toBe(202);
+    expect((await edit("c.txt")).status).toBe(409);
   });
 });
 
