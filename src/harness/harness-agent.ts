@@ -1,6 +1,6 @@
 import { unfinished } from "../agent/drive/plan.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
-import type { ReActAgentOptions } from "../agent/loop/settings.ts";
+import { type ReActAgentOptions, settingsBehind } from "../agent/loop/settings.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { attachments } from "./attachments.ts";
@@ -15,11 +15,34 @@ import { fileTools } from "./tools/files.ts";
 import { taskTools } from "./tools/tasks.ts";
 import type { Workspace } from "./workspace.ts";
 
+/** A tool, subagent or skill, as a person sees it in a list. */
+export interface Offered {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** What an agent offers to its model. */
+export interface Offer {
+  readonly tools: readonly Offered[];
+  readonly subagents: readonly Offered[];
+  readonly skills: readonly Offered[];
+}
+
 const workspaces = new WeakMap<Agent, Workspace>();
+const offers = new WeakMap<Agent, () => Promise<Partial<Offer>>>();
 
 /** The workspace of a HarnessAgent; undefined for an agent without files. */
 export function workspaceOf(agent: Agent): Workspace | undefined {
   return workspaces.get(agent);
+}
+
+/** The tools, subagents and skills of an agent; of those that change at run time, the current ones. */
+export async function offerOf(agent: Agent): Promise<Offer> {
+  const { toolkit, name = "" } = settingsBehind(agent) ?? {};
+  const tools = (toolkit?.active([], name) ?? []).map(({ name, description }) => ({
+    ...{ name, description },
+  }));
+  return { tools, subagents: [], skills: [], ...(await offers.get(agent)?.()) };
 }
 
 /** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
@@ -28,8 +51,13 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
 
   constructor(options: HarnessAgentOptions) {
     const harness = openHarness(options, (child) => new HarnessAgent(child));
-    super(assemble(harness));
+    const pieces = piecesOf(harness);
+    super(assemble(harness, pieces));
     this.#harness = harness;
+    offers.set(this, async () => {
+      const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
+      return Object.assign({}, ...parts);
+    });
     if (harness.workspace) workspaces.set(this, harness.workspace);
   }
 
@@ -45,13 +73,16 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
 }
 
 /** The options that a part of the harness adds to an agent. */
-type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild">;
+type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild"> & {
+  /** The subagents or skills of the part, for lists. */
+  readonly offers?: () => Promise<Partial<Offer>>;
+};
 
-function assemble(harness: Harness): ReActAgentOptions {
-  const { options, store, clock, workspace, servers } = harness;
+function piecesOf(harness: Harness): readonly Piece[] {
+  const { options, workspace, servers } = harness;
   const { isolation: scope } = workspace ?? {};
   const prepareInput = options.attachments ?? (workspace && attachments(workspace));
-  const pieces: readonly Piece[] = [
+  return [
     options,
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
     servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
@@ -60,6 +91,10 @@ function assemble(harness: Harness): ReActAgentOptions {
     prepareInput ? { prepareInput } : {},
     { hooks: contextHooks(harness) },
   ];
+}
+
+function assemble(harness: Harness, pieces: readonly Piece[]): ReActAgentOptions {
+  const { options, store, clock } = harness;
   const resolvers = pieces.flatMap(({ resolveChild }) => resolveChild ?? []);
   return {
     ...agentOptionsOf(options),
@@ -118,6 +153,9 @@ function subagentsPiece(harness: Harness): Piece {
   }
 
   return {
+    offers: async () => ({
+      subagents: (await roster.entries()).map(({ name, description }) => ({ name, description })),
+    }),
     hooks: [
       { name: "subagents", priority: 80, preReasoning },
       { name: "subagents", tools: [...agentTools(roster, limits), ...taskTools()] },

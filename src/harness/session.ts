@@ -11,6 +11,7 @@ import {
 } from "../protocol/options.ts";
 import type { SearchMatch, SessionInfo, Store, TaskRecord } from "../protocol/store.ts";
 import { openStoreField } from "../store/index.ts";
+import { forkSession } from "./fork.ts";
 
 /** The sessions of a store that one user, or the operator, can see. */
 export interface Sessions {
@@ -22,6 +23,8 @@ export interface Sessions {
   search(text: string, page?: { readonly limit?: number }): Promise<readonly SearchMatch[]>;
   /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
   delete(sessionId: string): Promise<boolean>;
+  /** Copies the messages up to the end of a root task into a new session; files and running tasks are not copied. */
+  fork(sessionId: string, from: { readonly taskId: string }): Promise<SessionInfo>;
   /** Yields lines of JSON: a `SessionExportHeader`, then the messages; throws `not_found`. */
   export(sessionId: string): AsyncIterable<string>;
 }
@@ -39,6 +42,7 @@ const index = integer(0);
 const pageFields = { limit: index, before: name };
 const partFields = { from: index, limit: index };
 const scopeFields = { userId: name, allUsers: flag };
+const forkFields = { taskId: required(name, '"task_…"') };
 const exportPage = 50;
 
 /** Whose sessions: those of a user, those of all users, or those without a user. */
@@ -75,6 +79,11 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
     async delete(sessionId) {
       const isThere = (await store.sessions({ ...user, sessionId, limit: 1 })).length > 0;
       return isThere && store.deleteSession(sessionId);
+    },
+    async fork(sessionId, from) {
+      const { taskId } = readOptions("fork()", from, forkFields);
+      await find(sessionId);
+      return find(await forkSession(store, { sessionId, taskId }));
     },
     async *export(sessionId) {
       yield* exportSession(store, await find(sessionId));

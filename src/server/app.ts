@@ -29,6 +29,7 @@ import { badRequest, errorResponse, statusOf } from "./errors.ts";
 import { Feeds } from "./feed.ts";
 import { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
 import { openApi } from "./openapi.ts";
+import { keepPrompts, promptRoutes } from "./prompts.ts";
 import { type Route, readBody, readQuery, type Services } from "./route.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { Streams } from "./stream.ts";
@@ -68,6 +69,10 @@ export interface AppOptions {
   /** Pages of other origins that may call, such as `https://app.example`; none by default. */
   readonly origins?: readonly string[];
   readonly limits?: ServerLimits;
+  /** True: keeps the system prompt and the tools of each model call, for `GET /v1/tasks/{id}/prompts`. */
+  readonly prompts?: boolean;
+  /** For a demonstration on this machine: adds `POST /v1/demo/kill`, which calls `kill`. Not together with `auth`. */
+  readonly demo?: { readonly kill: () => void };
   /** Called once per request; defaults to a line of JSON on stdout. False: no log. */
   readonly log?: ((entry: RequestLog) => void) | false;
   /** The silence after which a stream sends a comment; defaults to 15 seconds. */
@@ -90,11 +95,16 @@ export const appFields: Fields<AppOptions> = {
     expected: "an origin such as https://app.example",
   }),
   limits: is.options(limitFields),
+  prompts: is.flag,
+  demo: is.options({ kill: is.required(is.callback) }),
   log: is.orFalse(is.callback),
   heartbeatMs: is.duration,
   retryMs: is.count,
   clock: is.clock,
 };
+
+/** Long enough for the response to leave the process. */
+const killDelayMs = 20;
 
 /** A server without its network: the app, and what `serve` needs to start and end it. */
 export interface OpenApp {
@@ -149,10 +159,29 @@ const commonRoutes: readonly Route[] = [
   },
 ];
 
+/** The route of a demonstration: what a crash does to running agents. */
+function demoRoutes({ demo }: AppOptions): readonly Route[] {
+  if (demo === undefined) return [];
+  return [
+    {
+      method: "POST",
+      path: "/v1/demo/kill",
+      needs: "write",
+      summary: "Kill the server process, as a crash would.",
+      returns: { status: 202, description: "The process ends after this response." },
+      handle: ({ headers }) => {
+        setTimeout(demo.kill, killDelayMs);
+        return Response.json({ status: "killed" }, { status: 202, headers });
+      },
+    },
+  ];
+}
+
 /** All routes, with the scope that each needs. */
 export const routes: readonly Route[] = [
   ...commonRoutes,
   ...taskRoutes,
+  ...promptRoutes,
   ...blobRoutes,
   ...sessionRoutes,
 ];
@@ -166,6 +195,12 @@ export function openApp(options: AppOptions): OpenApp {
       "`auth` or `token` is required.",
       "Pass who may call: auth: { tokens }, or a secret `token`.",
     );
+  if (auth !== undefined && options.demo !== undefined)
+    throw invalid(
+      "`demo` and `auth` are both set.",
+      "Remove `demo`: it is for one person on this machine.",
+    );
+  if (options.prompts) keepPrompts(store);
   const addresses: Addresses = {
     origins: options.origins ?? [],
     ...((auth === undefined || options.hosts) && {
@@ -194,7 +229,7 @@ export function openApp(options: AppOptions): OpenApp {
     log: options.log ?? ((entry) => console.log(JSON.stringify(entry))),
   });
   const app = new Hono();
-  for (const route of routes)
+  for (const route of [...routes, ...demoRoutes(options)])
     app.on(route.method, route.path, (context) => door.answer(context, route));
   if (addresses.origins.length > 0) app.options("*", (context) => door.preflight(context));
   app.notFound((context) => door.answer(context, undefined));

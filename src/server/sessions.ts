@@ -1,9 +1,10 @@
-import { workspaceOf } from "../harness/harness-agent.ts";
+import { forkOriginOf } from "../harness/fork.ts";
+import { offerOf, workspaceOf } from "../harness/harness-agent.ts";
 import { sessionsOf } from "../harness/index.ts";
 import type { Approval } from "../protocol/agent.ts";
 import { notFound } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
-import type { SessionInfo } from "../protocol/store.ts";
+import type { SessionInfo, TaskRecord } from "../protocol/store.ts";
 import { bytesResponse } from "./blobs.ts";
 import type { Call, Route } from "./route.ts";
 import { agentOf, ownedBy } from "./tasks.ts";
@@ -16,12 +17,18 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/v1/agents",
     needs: "read",
-    summary: "List the agents.",
-    returns: { status: 200, description: "`{ agents: [{ name, description }] }`" },
-    handle: ({ services, headers }) => {
-      const agents = [...services.agents.values()];
-      const shown = agents.map(({ name, description }) => ({ name, description }));
-      return Response.json({ agents: shown }, { headers });
+    summary:
+      "List the agents, with the tools, subagents and skills that they offer to their model.",
+    returns: {
+      status: 200,
+      description: "`{ agents: [{ name, description, tools, subagents, skills }] }`",
+    },
+    handle: async ({ services, headers }) => {
+      const agents = [...services.agents.values()].map(async (agent) => {
+        const { name, description } = agent;
+        return { name, description, ...(await offerOf(agent)) };
+      });
+      return Response.json({ agents: await Promise.all(agents) }, { headers });
     },
   },
   {
@@ -70,6 +77,15 @@ export const sessionRoutes: readonly Route[] = [
       if (!(await own(call).delete(id))) throw notFound("session", id.slice(0, 128));
       return new Response(null, { status: 204, headers: call.headers });
     },
+  },
+  {
+    method: "POST",
+    path: "/v1/sessions/:id/fork",
+    needs: "write",
+    summary: "Copy a session up to the end of a root task into a new session.",
+    body: { task_id: is.required(is.name, '"task_…"') },
+    returns: { status: 201, description: "`{ session: { session_id, …, forked_from } }`" },
+    handle: fork,
   },
   {
     method: "GET",
@@ -138,7 +154,21 @@ async function showSession(call: Call): Promise<Response> {
     status,
     created_at: createdAt,
   }));
-  return Response.json({ session: shownSession(info), tasks, messages }, { headers: call.headers });
+  const session = { ...shownSession(info), ...forkedFrom(records[0]) };
+  return Response.json({ session, tasks, messages }, { headers: call.headers });
+}
+
+async function fork(call: Call): Promise<Response> {
+  const { id = "" } = call.params;
+  const info = await own(call).fork(id, { taskId: call.body.task_id as string });
+  const [first] = await call.services.store.tasks({ sessionId: info.sessionId, limit: 1 });
+  const session = { ...shownSession(info), ...forkedFrom(first) };
+  return Response.json({ session }, { status: 201, headers: call.headers });
+}
+
+function forkedFrom(first: TaskRecord | undefined) {
+  const origin = forkOriginOf(first);
+  return origin && { forked_from: { session_id: origin.sessionId, task_id: origin.taskId } };
 }
 
 async function exportSession(call: Call): Promise<Response> {

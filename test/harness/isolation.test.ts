@@ -324,6 +324,10 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     delete: all("session", "same", {
       delete: ({ world, user }, { sessionId }) => sessionsOf(world.store, user).delete(sessionId),
     }),
+    fork: all("session", "same", {
+      fork: ({ world, user }, { sessionId, rootTaskId: taskId }) =>
+        sessionsOf(world.store, user).fork(sessionId, { taskId }),
+    }),
     export: all("session", "same", {
       export: ({ world, user }, { sessionId }) =>
         collect(sessionsOf(world.store, user).export(sessionId)),

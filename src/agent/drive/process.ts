@@ -2,6 +2,7 @@ import type { Agent, RunOptions, StandardSchema } from "../../protocol/agent.ts"
 import { RivuletError } from "../../protocol/error.ts";
 import type { Store } from "../../protocol/store.ts";
 import type { AgentSettings } from "../loop/settings.ts";
+import type { OnModelCall } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
 
 /** A call that waits in this process for its task. */
@@ -20,6 +21,8 @@ export class Process {
   readonly childAgents = new Map<string, Agent>();
   /** Why this process gave a conversation up, until it owns it again. */
   readonly failures = new Map<string, RivuletError>();
+  /** Called with the request before each model call here, at any depth; must not throw. */
+  onModelCall: OnModelCall | undefined;
   readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
   readonly #owned = new Map<string, Conversation>();
   #isClosing = false;

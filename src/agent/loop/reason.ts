@@ -40,7 +40,8 @@ type Purpose = "reply" | "summary";
 export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise<void> {
   const { emitter, hookContext, settings } = task;
   const { ids, clock, hooks, models, modelExecution: execution, rawReasoning } = settings;
-  const call = await prepare(task, purpose);
+  const sent = request(task, await prepare(task, purpose), purpose);
+  task.conversation.process.onModelCall?.(task, sent);
   const messageId = ids.next("msg");
   const sink = new TurnEmitter({
     emitter,
@@ -57,7 +58,7 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
   try {
     const dependencies = { ids, clock, random: Math.random, execution };
     const turn = await traceModelCall(task, (onRetry) =>
-      runTurn(models, request(task, call, purpose), sink, { ...dependencies, onRetry }),
+      runTurn(models, sent, sink, { ...dependencies, onRetry }),
     );
     // A summary has no tools, and the loop would not run its calls.
     const content = purpose === "summary" ? withoutCalls(turn.content) : turn.content;

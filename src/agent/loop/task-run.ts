@@ -12,6 +12,7 @@ import { patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
 import type { LogWriter } from "../events/log-writer.ts";
+import type { TurnRequest } from "../model/turn.ts";
 import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
 import type { Permissions } from "../tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "../tool/tool.ts";
@@ -21,9 +22,13 @@ import type { AgentSettings } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { TaskTrace } from "./trace.ts";
 
+/** Sees the request of a model call before the model does. */
+export type OnModelCall = (task: TaskRun, request: TurnRequest) => void;
+
 /** The conversation of a task, as its owner in this process offers it to the loop. */
 export interface TaskConversation {
   readonly store: Store;
+  readonly process: { readonly onModelCall: OnModelCall | undefined };
   /** The root session. */
   readonly sessionId: string;
   /** Aborts when this process may no longer write. */

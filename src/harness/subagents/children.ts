@@ -1,6 +1,6 @@
 import type { TaskRun } from "../../agent/loop/task-run.ts";
 import { wholeTranscript } from "../../agent/loop/transcript.ts";
-import type { Message } from "../../protocol/message.ts";
+import type { Block, Message } from "../../protocol/message.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 
 /** A child of a session. */
@@ -48,6 +48,17 @@ export function describeChild(
 
 const description =
   /^agent_key: (?<agentKey>\S+)\nagent_id: (?<agentId>\S+)\nsession_id: (?<sessionId>\S+)\nstatus: ok(?:\nlabel: (?<label>[^\n]+))?$/;
+
+/** The block with a new session for the child that it created without a task, which two sessions must not share. */
+export function withChildSessions(block: Block, newId: () => string): Block {
+  if (block.type !== "tool_result" || block.name !== "agent_spawn") return block;
+  const output = block.output.map((part) =>
+    part.type === "text" && description.test(part.text)
+      ? { ...part, text: part.text.replace(/^session_id: .*$/m, `session_id: ${newId()}`) }
+      : part,
+  );
+  return { ...block, output };
+}
 
 /** A child without a task exists only in the result of the call that created it. */
 function createdIn(messages: readonly Message[]): readonly Child[] {

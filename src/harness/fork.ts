@@ -1,0 +1,98 @@
+import { notFound, RivuletError } from "../protocol/error.ts";
+import type { TaskEvent } from "../protocol/event.ts";
+import { createIds } from "../protocol/id.ts";
+import type { Block, Message } from "../protocol/message.ts";
+import type { Store, TaskRecord } from "../protocol/store.ts";
+import { isTerminal } from "../protocol/task.ts";
+import { withChildSessions } from "./subagents/children.ts";
+
+/** The place that a session was forked from. */
+export interface ForkOrigin {
+  readonly sessionId: string;
+  readonly taskId: string;
+}
+
+const leaseMs = 10_000;
+
+/** Copies the transcript of a session up to the end of a root task into a new session, and returns its id. */
+export async function forkSession(
+  store: Store,
+  { sessionId, taskId }: ForkOrigin,
+): Promise<string> {
+  const origin = await store.task(taskId);
+  if (origin === undefined || origin.sessionId !== sessionId || origin.taskId !== origin.rootTaskId)
+    throw notFound("task", taskId);
+  if (!isTerminal(origin.status)) throw unfinishedTask(origin);
+  const ids = createIds();
+  const whole = await store.session(sessionId);
+  const end = whole.findLastIndex(({ metadata }) => metadata?.taskId === taskId) + 1;
+  const messages = whole
+    .slice(0, end)
+    .map((message) => ownCopy(message, () => `sub-${ids.uuid()}`));
+  const [created, newSession] = [Date.now(), ids.next("sess")];
+  const record = forkRecord(origin, ids.next("task"), newSession, ids.uuid(), created);
+  const lease = await store.acquire(newSession, `fork:${ids.uuid()}`, leaseMs);
+  if (lease === undefined) throw new Error(`The new session ${newSession} has an owner.`);
+  const log = record.taskId;
+  const appends = messages.length > 0 ? [{ sessionId: newSession, at: 0, messages }] : [];
+  await store.commit({ lease, log, tasks: [record], events: eventsOf(record), appends });
+  await store.release(lease);
+  return newSession;
+}
+
+/** Where a session was forked, by its first task; undefined if it was not. */
+export function forkOriginOf(first: TaskRecord | undefined): ForkOrigin | undefined {
+  const origin = first?.observes && first.metadata?.forkedFrom;
+  return (origin || undefined) as ForkOrigin | undefined;
+}
+
+/** The first task of a fork only adds the copied messages. */
+function forkRecord(
+  origin: TaskRecord,
+  taskId: string,
+  sessionId: string,
+  uuid: string,
+  createdAt: number,
+): TaskRecord {
+  const { agentId, agentName, userId } = origin;
+  return {
+    ...{ taskId, rootTaskId: taskId, sessionId, agentId, agentName },
+    agentKey: `agent:${agentId}:${uuid}`,
+    ...(userId !== undefined && { userId }),
+    ...{ depth: 0, path: sessionId, createdAt, mode: "sync", status: "completed" },
+    ...{ committedOutput: 0, observes: true, generateReason: "model_stop" },
+    metadata: { forkedFrom: { sessionId: origin.sessionId, taskId: origin.taskId } },
+  };
+}
+
+function eventsOf({ taskId, agentId, sessionId, createdAt, metadata }: TaskRecord): TaskEvent[] {
+  const task = { id: taskId, object: "task" } as const;
+  const named = { agent_id: agentId, session_id: sessionId, created_at: createdAt };
+  const at = { task_id: taskId, sequence_number: 0, created_at: createdAt };
+  return [
+    {
+      ...{ type: "task.created", ...at, task_seq: 0 },
+      task: { ...task, status: "queued", ...named, ...(metadata && { metadata }) },
+    },
+    { type: "task.in_progress", ...at, task_seq: 1, task: { ...task, status: "in_progress" } },
+    {
+      ...{ type: "task.completed", ...at, task_seq: 2 },
+      task: { ...task, status: "completed", completed_at: createdAt },
+    },
+  ];
+}
+
+/** A child that exists only in the transcript gets its own session in the fork. */
+function ownCopy(message: Message, newId: () => string): Message {
+  const content = message.content.map((block: Block) => withChildSessions(block, newId));
+  return content.every((block, index) => block === message.content[index])
+    ? message
+    : { ...message, content };
+}
+
+function unfinishedTask({ taskId, status }: TaskRecord): RivuletError {
+  const code = status === "suspended" ? "session_suspended" : "agent_busy";
+  return new RivuletError(code, `Task ${taskId} is ${status}.`, {
+    hint: "Fork at a task that has ended, or wait until this one ends.",
+  });
+}
