@@ -26,11 +26,8 @@ import {
   settingsKey,
   settingsOf,
 } from "./loop/settings.ts";
-import { attach, openApprovals, openDoor } from "./stream/door.ts";
+import { enter, findTask, openApprovals } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
-
-/** The settings of agents that `agentWith` makes, by the options that stand for them. */
-const changedSettings = new WeakMap<ReActAgentOptions, AgentSettings>();
 
 /**
  * An agent that reasons and acts in turns. The object holds settings only and is frozen; everything that changes lives in
@@ -43,7 +40,7 @@ export class ReActAgent implements Agent {
   readonly [settingsKey]: AgentSettings;
 
   constructor(options: ReActAgentOptions) {
-    const settings = changedSettings.get(options) ?? settingsOf(options);
+    const settings = settingsBehind(options) ?? settingsOf(options);
     this[settingsKey] = settings;
     this.name = settings.name;
     if (settings.description !== undefined) this.description = settings.description;
@@ -80,7 +77,7 @@ export class ReActAgent implements Agent {
     const settings = this[settingsKey];
     const to = readOptions("attach()", target, targetFields as Fields<AttachTarget>);
     const read = readOptions("attach()", options, attachFields);
-    return new TaskHandle(attach(settings, to, read), settings, read.until ?? "root");
+    return new TaskHandle(settings, read, () => findTask(settings.store, to, read));
   }
 
   /** Adds messages to a session without a model call, after the tasks that were there before. */
@@ -89,13 +86,11 @@ export class ReActAgent implements Agent {
     options: ObserveOptions,
   ): Promise<void> {
     const read = readOptions("observe()", options, observeFields);
-    await openDoor(this[settingsKey], messages, read, true).reply;
+    await new TaskHandle(this[settingsKey], read, (call) => enter(call, messages, true)).result();
   }
 
   #start<S extends StandardSchema | undefined>(input: Input, options: RunOptions<S>) {
-    const settings = this[settingsKey];
-    const door = openDoor(settings, input, options);
-    return new TaskHandle<OutputOf<S>>(door, settings, options.until ?? "root");
+    return new TaskHandle<OutputOf<S>>(this[settingsKey], options, (call) => enter(call, input));
   }
 
   /** Lists the approvals that wait in a session, at any depth. */
@@ -110,7 +105,6 @@ export function agentWith(agent: Agent, changes: Partial<AgentSettings>): Agent 
   const settings = settingsBehind(agent);
   if (settings === undefined) return agent;
   checkBudget(changes.budget, settings.price !== undefined);
-  const options = {} as ReActAgentOptions;
-  changedSettings.set(options, Object.freeze({ ...settings, ...changes }));
-  return new ReActAgent(options);
+  const changed = { [settingsKey]: Object.freeze({ ...settings, ...changes }) };
+  return new ReActAgent(changed as unknown as ReActAgentOptions);
 }

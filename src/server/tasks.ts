@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { postCancel } from "../agent/drive/cancel.ts";
+import { postCancel } from "../agent/drive/plan.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/check-options.ts";
 import type { TaskHandle } from "../agent/stream/run.ts";

@@ -35,3 +35,19 @@ export async function readFrames(
     return { frames, through, mayHaveMore: true };
   }
 }
+
+const pageSize = 1_000;
+
+/** Reads a log in pages up to event number `through`, or to its end at the time of reading. */
+export async function* readPages(
+  store: Pick<Store, "read" | "snapshot">,
+  log: string,
+  through = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Frames> {
+  for (let after = -1; after < through; ) {
+    const page = await readFrames(store, log, after, Math.min(pageSize, through - after));
+    if (page.through === after) return;
+    yield page;
+    after = page.through;
+  }
+}

@@ -2,9 +2,7 @@ import type { LogEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
 import { snapshotOf } from "../protocol/snapshot.ts";
 import type { Store, StoreMemory } from "../protocol/store.ts";
-import { readFrames } from "./read-frames.ts";
-
-const pageSize = 1_000;
+import { readPages } from "./read-frames.ts";
 
 /**
  * Deletes the events of a log up to number `through` and keeps a snapshot of every task instead: the snapshots and the
@@ -17,13 +15,10 @@ export async function trimLog(
 ): Promise<void> {
   const folded = new TaskTree();
   let createdAt = 0;
-  for (let after = -1; after < through; ) {
-    if (after >= 0) await new Promise((resolve) => setImmediate(resolve));
-    const read = await readFrames(store, log, after, Math.min(pageSize, through - after));
-    if (read.through === after) break; // The log is shorter than `through`, which `trim` rejects.
-    folded.apply(read.frames);
-    after = read.through;
-    createdAt = (read.frames.at(-1) as LogEvent | undefined)?.created_at ?? createdAt;
+  for await (const { frames, mayHaveMore } of readPages(store, log, through)) {
+    folded.apply(frames);
+    createdAt = (frames.at(-1) as LogEvent | undefined)?.created_at ?? createdAt;
+    if (mayHaveMore) await new Promise((resolve) => setImmediate(resolve));
   }
   const { tree } = folded;
   const at = { sequenceNumber: through, createdAt };

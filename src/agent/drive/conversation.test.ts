@@ -7,9 +7,9 @@ import { memoryStore } from "../../store/index.ts";
 import { type Script, scriptedModel } from "../../testing/index.ts";
 import { settingsOf } from "../loop/settings.ts";
 import { tool } from "../tool/tool.ts";
-import { cancelRow } from "./cancel.ts";
 import type { Conversation } from "./conversation.ts";
 import { rootRecord } from "./lifecycle.ts";
+import { cancelRow } from "./plan.ts";
 import { processOf } from "./process.ts";
 import { taskReached } from "./rest.ts";
 

@@ -7,11 +7,10 @@ import { executorLost } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
 import { type AgentSettings, nameOf } from "../loop/settings.ts";
 import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
-import { cancelRow, postCancel } from "./cancel.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, type DriveStart, drive, isRefusedBeginning } from "./drive.ts";
 import { rootRecord } from "./lifecycle.ts";
-import { type Plan, plan, Workload } from "./plan.ts";
+import { cancelRow, type Plan, plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { taskReached } from "./rest.ts";
 

@@ -4,7 +4,7 @@ import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
-import { plan, Workload } from "./plan.ts";
+import { plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 
 /** How often a follower looks when no watch wakes it. */
@@ -84,6 +84,18 @@ export async function untilRest(process: Process, following: Following): Promise
   } finally {
     for (const stop of unwatch) stop();
   }
+}
+
+/** Cancels a task and what is left below it; resolves when all of that has ended. */
+export async function cancelTask(
+  process: Process,
+  { taskId, ...following }: Following,
+  reason: string,
+): Promise<void> {
+  const targets = await postCancel(process.store, taskId, reason);
+  await Promise.all(
+    targets.map((task) => untilRest(process, { ...following, taskId: task.taskId })),
+  );
 }
 
 /** Resolves when a task's record is as wanted, when there is none any more, or when the waiting is aborted. */

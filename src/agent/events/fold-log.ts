@@ -3,10 +3,8 @@ import { TaskTree } from "../../protocol/reduce.ts";
 import { taskOf } from "../../protocol/select.ts";
 import type { Store } from "../../protocol/store.ts";
 import type { Task } from "../../protocol/task.ts";
-import { readFrames } from "../../store/index.ts";
+import { readPages } from "../../store/index.ts";
 import { type Used, usedBy } from "../base/budget.ts";
-
-const pageSize = 1_000;
 
 /** A task's state according to its log, and the usage of its subtree; snapshots replace a trimmed beginning. */
 export async function foldTask(
@@ -27,11 +25,9 @@ export async function foldLog(
   onEvent: (event: TaskEvent) => void = () => {},
 ): Promise<TaskTree> {
   const tree = new TaskTree();
-  for (let after = -1; ; ) {
-    const { frames, through } = await readFrames(store, rootTaskId, after, pageSize);
-    if (through === after) return tree;
+  for await (const { frames } of readPages(store, rootTaskId)) {
     tree.apply(frames);
     frames.forEach(onEvent);
-    after = through;
   }
+  return tree;
 }

@@ -6,8 +6,8 @@ import type {
   RunOptions,
   StandardSchema,
 } from "../../protocol/agent.ts";
-import { notFound, RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
-import type { Reply, TaskRef } from "../../protocol/message.ts";
+import { notFound, RivuletError } from "../../protocol/error.ts";
+import type { Reply } from "../../protocol/message.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { checkBudget } from "../base/budget.ts";
 import {
@@ -21,59 +21,80 @@ import {
   sessionSuspended,
   withLimits,
 } from "../drive/answers.ts";
-import { cancelRow, postCancel } from "../drive/cancel.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import type { Drive } from "../drive/drive.ts";
 import { rootRecord } from "../drive/lifecycle.ts";
-import { unfinished, Workload } from "../drive/plan.ts";
-import { type Process, processOf } from "../drive/process.ts";
+import { cancelRow, unfinished, Workload } from "../drive/plan.ts";
+import type { Process } from "../drive/process.ts";
 import { type Rest, untilRest } from "../drive/rest.ts";
 import { readEnding, refOf, replyOf } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
-import { isControl, reasonText } from "../loop/inbox.ts";
+import { isControl } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 
-/** The task that a door follows, and where its events begin. */
-export interface Target {
-  readonly ref: TaskRef;
+/** The options of `call`, `stream` and `run`. */
+export type CallOptions = RunOptions<StandardSchema | undefined>;
+
+/** A call and the process that it runs in. */
+export interface Call {
+  readonly process: Process;
+  readonly settings: AgentSettings;
+  readonly options: CallOptions;
+  /** Aborts when the caller cancels. */
+  readonly stop: AbortSignal;
+  /** The task that this process runs with the options of this call, if it runs it. */
+  taskId?: string;
+}
+
+/** The task that a call concerns, before its rest. */
+export interface Entered {
+  readonly record: TaskRecord;
   /** The root session. */
   readonly conversation: string;
   /** The number of the last event before this call. */
   readonly after: number;
+  /** Why some answers of the call have no effect; thrown when the task rests. */
+  readonly refused?: RivuletError | undefined;
 }
-
-/** A call on the way to its reply. Doors post and follow; the owner of the conversation drives. */
-export interface Door {
-  /** Resolves when the task is stored and its events can be read. */
-  readonly target: Promise<Target>;
-  /** Settles when the task rests and, if this process ran it, its session is free again. */
-  readonly reply: Promise<Reply<unknown>>;
-  cancel(reason?: string): Promise<void>;
-}
-
-type CallOptions = RunOptions<StandardSchema | undefined>;
 
 /** Starts a task, or continues the session's unfinished one; `observes`: only adds the input to the session. */
-export function openDoor(
-  settings: AgentSettings,
-  input: Input,
-  options: CallOptions,
-  observes?: true,
-): Door {
-  return follow(settings, options, async (call) => {
-    checkBudget(options.budget, settings.price !== undefined);
-    withHooks(settings, options.hooks); // throws if they are wrong
-    const read = readInput(input, settings.ids);
-    if (observes && (read.messages.length === 0 || read.answers.length + read.results.size > 0)) {
-      throw new RivuletError("invalid_input", "`observe` takes one or more messages.", {
-        hint: "Pass answers and results to `call`. Nothing was stored.",
-      });
-    }
-    return enterSession(observes ? Object.assign(call, { observes }) : call, read);
-  });
+export async function enter(call: Call, input: Input, observes = false): Promise<Entered> {
+  const { settings, options } = call;
+  checkBudget(options.budget, settings.price !== undefined);
+  withHooks(settings, options.hooks); // throws if they are wrong
+  const read = readInput(input, settings.ids);
+  if (observes && (read.messages.length === 0 || read.answers.length + read.results.size > 0)) {
+    throw new RivuletError("invalid_input", "`observe` takes one or more messages.", {
+      hint: "Pass answers and results to `call`. Nothing was stored.",
+    });
+  }
+  return enterSession(call, read, observes);
+}
+
+/** Finds a task that exists. */
+export async function findTask(
+  store: Store,
+  { sessionId, taskId }: AttachTarget,
+  { userId, after = -1 }: AttachOptions,
+): Promise<Entered> {
+  const record =
+    taskId === undefined ? await newestTask(store, sessionId ?? "") : await store.task(taskId);
+  const root = record && (await store.task(record.rootTaskId));
+  if (record === undefined || root === undefined || root.userId !== userId)
+    throw taskId === undefined ? notFound("session", sessionId ?? "") : notFound("task", taskId);
+  return { record, conversation: root.sessionId, after };
+}
+
+/** The newest task of a session that does more than add input. */
+async function newestTask(store: Store, sessionId: string): Promise<TaskRecord | undefined> {
+  for (let limit = 1; ; limit *= 8) {
+    const tasks = await store.tasks({ sessionId, newestFirst: true, limit });
+    const found = tasks.find((task) => !task.observes);
+    if (found || tasks.length < limit) return found;
+  }
 }
 
 /** Lists the approvals that wait in a session, at any depth. */
@@ -98,100 +119,6 @@ async function hasSession(
   return hasTask;
 }
 
-/** Follows a task that exists and starts none. */
-export function attach(
-  settings: AgentSettings,
-  { sessionId, taskId }: AttachTarget,
-  { userId, after = -1 }: AttachOptions,
-): Door {
-  const { store } = settings;
-  return follow(settings, {}, async () => {
-    const record =
-      taskId === undefined ? await newestTask(store, sessionId ?? "") : await store.task(taskId);
-    const root = record && (await store.task(record.rootTaskId));
-    if (record === undefined || root === undefined || root.userId !== userId)
-      throw taskId === undefined ? notFound("session", sessionId ?? "") : notFound("task", taskId);
-    return { record, conversation: root.sessionId, after };
-  });
-}
-
-/** The newest task of a session that does more than add input. */
-async function newestTask(store: Store, sessionId: string): Promise<TaskRecord | undefined> {
-  for (let limit = 1; ; limit *= 8) {
-    const tasks = await store.tasks({ sessionId, newestFirst: true, limit });
-    const found = tasks.find((task) => !task.observes);
-    if (found || tasks.length < limit) return found;
-  }
-}
-
-/** A call and the process that it runs in. */
-interface Call {
-  readonly process: Process;
-  readonly settings: AgentSettings;
-  readonly options: CallOptions;
-  /** Aborts when the caller cancels. */
-  readonly stop: AbortSignal;
-  /** The task that this process runs with the options of this call, if it runs it. */
-  taskId?: string;
-  readonly observes?: true;
-}
-
-/** The task that a call concerns, before its rest. */
-interface Entered {
-  readonly record: TaskRecord;
-  readonly conversation: string;
-  readonly after: number;
-  /** Why some answers of the call have no effect; thrown when the task rests. */
-  readonly refused?: RivuletError | undefined;
-}
-
-/** Runs a door: `enter` validates, writes and names the task; then the door follows that task to its rest. */
-function follow(
-  settings: AgentSettings,
-  options: CallOptions,
-  enter: (call: Call) => Promise<Entered>,
-): Door {
-  const process = processOf(settings.store);
-  const target = Promise.withResolvers<Target>();
-  const stop = new AbortController();
-  const call: Call = { process, settings, options, stop: stop.signal };
-  const cancel = async (reason: unknown) => {
-    if (!stop.signal.aborted) stop.abort(reason);
-    const entered = await target.promise.catch(() => undefined);
-    if (entered) await cancelTask(process, settings, entered, reasonText(reason));
-  };
-  // The reply reports a store that fails.
-  const onAbort = () => void cancel(options.signal?.reason).catch(() => {});
-  const run = async (): Promise<Reply<unknown>> => {
-    if (options.signal?.aborted) onAbort();
-    else options.signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      const { record, conversation, after, refused } = await enter(call);
-      const { taskId } = record;
-      target.resolve({ ref: refOf(record), conversation, after });
-      const cancelHere = () => process.owned(conversation)?.cancelNow(taskId, stop.signal.reason);
-      stop.signal.addEventListener("abort", cancelHere);
-      const reply = await finish(call, record, conversation);
-      if (refused) throw refused;
-      return reply;
-    } finally {
-      options.signal?.removeEventListener("abort", onAbort);
-      const { taskId = "" } = call;
-      if (process.callers.get(taskId)?.options === options) process.callers.delete(taskId);
-    }
-  };
-  const reply = run().catch((error: unknown) => {
-    throw rivuletErrorOf(error);
-  });
-  reply.catch(target.reject);
-  target.promise.catch(() => {});
-  return {
-    target: target.promise,
-    reply,
-    cancel: (reason = "cancelled") => cancel(new Error(reason)),
-  };
-}
-
 /** An owner here runs the task with the options of this call. */
 function register(call: Call, { taskId }: TaskRecord): void {
   call.process.callers.set(taskId, call);
@@ -199,10 +126,9 @@ function register(call: Call, { taskId }: TaskRecord): void {
 }
 
 /** Waits for the rest of the task and builds the reply from it. */
-async function finish(
+export async function finish(
   call: Call,
-  { taskId, status, input }: TaskRecord,
-  conversation: string,
+  { record: { taskId, status, input }, conversation }: Entered,
 ): Promise<Reply<unknown>> {
   const { process, settings, options } = call;
   let isWithdrawn = false;
@@ -267,19 +193,6 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   });
 }
 
-/** Cancels a task and what is left below it; resolves when all of that has ended. */
-export async function cancelTask(
-  process: Process,
-  settings: AgentSettings,
-  { ref, conversation }: Target,
-  reason: string,
-): Promise<void> {
-  const targets = await postCancel(process.store, ref.taskId, reason);
-  await Promise.all(
-    targets.map(({ taskId }) => untilRest(process, { settings, conversation, taskId })),
-  );
-}
-
 /** The session of a call, and whether it has a task. Answers name their tasks, so they find their session themselves. */
 async function sessionOf({ settings, options }: Call, { answers: [answer] }: ReadInput) {
   const { store, ids } = settings;
@@ -291,7 +204,7 @@ async function sessionOf({ settings, options }: Call, { answers: [answer] }: Rea
   return { sessionId: ids.next("sess"), exists: false };
 }
 
-async function enterSession(call: Call, read: ReadInput): Promise<Entered> {
+async function enterSession(call: Call, read: ReadInput, observes: boolean): Promise<Entered> {
   const { settings, options } = call;
   const started = options.taskId && (await settings.store.task(options.taskId));
   if (started) {
@@ -310,7 +223,7 @@ async function enterSession(call: Call, read: ReadInput): Promise<Entered> {
   const workload = isFresh ? new Workload([], []) : await Workload.read(store, sessionId);
   const root = workload.first(sessionId);
   if (isText && !hasAnswers && root?.status !== "suspended")
-    return startTask(call, read, sessionId, root);
+    return startTask(call, read, sessionId, root, observes);
   if (root && isText) checkAgent(settings.name, root);
   const waiting = await waitingTasks(store, { conversation: sessionId });
   const held = waiting.filter(({ record }) => root && workload.topId(record) === root.taskId);
@@ -331,7 +244,7 @@ async function enterSession(call: Call, read: ReadInput): Promise<Entered> {
   if (continued) return continueTask(call, read, root, rows);
   if (isText) {
     const refused = await post(call, sessionId, rows);
-    return { ...(await startTask(call, read, sessionId, root)), refused };
+    return { ...(await startTask(call, read, sessionId, root, observes)), refused };
   }
   const [top] = tops;
   if (top) return continueTask(call, read, top, rows, sessionId);
@@ -385,13 +298,14 @@ async function startTask(
   read: ReadInput,
   sessionId: string,
   unfinishedRoot: TaskRecord | undefined,
+  observes = false,
 ): Promise<Entered> {
   const { process, settings, options, stop } = call;
   const { onBusy = "queue" } = options;
   if (unfinishedRoot && onBusy === "fail") throw busy(sessionId);
   const record = {
     ...rootRecord(settings, sessionId, options),
-    ...(call.observes && { observes: true as const }),
+    ...(observes && { observes: true as const }),
   };
   const input = await storedInput(read.messages, record, settings, stop);
   const queued = { ...record, input };

@@ -1,40 +1,87 @@
 import type { Run } from "../../protocol/agent.ts";
 import { eventsFields } from "../../protocol/call-options.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
 import { readArgument, readOptions, text } from "../../protocol/options.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { readFrames } from "../../store/index.ts";
+import { readPages } from "../../store/index.ts";
 import { processOf } from "../drive/process.ts";
-import { untilRest } from "../drive/rest.ts";
+import { cancelTask, untilRest } from "../drive/rest.ts";
+import { refOf } from "../loop/ending.ts";
+import { reasonText } from "../loop/inbox.ts";
 import { readSteering } from "../loop/input.ts";
 import type { AgentSettings } from "../loop/settings.ts";
-import type { Door } from "./door.ts";
+import { type Call, type CallOptions, type Entered, finish } from "./door.ts";
 import { followLog } from "./follow.ts";
 
-const pageSize = 1_000;
 const givenUp = new Set(["store_failed", "store_corrupt", "shutting_down"]);
 
-/** A handle on a task: a cursor on its log, not the owner of the work. */
+/** A handle on a task: a cursor on its log, not the owner of the work. Calls post and follow; the owner drives. */
 export class TaskHandle<O> implements Run<O> {
+  /** Resolves when the task is stored and its events can be read. */
   readonly task: Promise<TaskRef>;
   /** The number of the last event that the log held before this call; -1: none. */
   readonly startsAfter: Promise<number>;
-  readonly #door: Door;
   readonly #settings: AgentSettings;
   readonly #until: "root" | "tree";
+  readonly #stop = new AbortController();
+  readonly #entered: Promise<Entered>;
+  /** Settles when the task rests and, if this process ran it, its session is free again. */
+  readonly #reply: Promise<Reply<unknown>>;
 
-  constructor(door: Door, settings: AgentSettings, until: "root" | "tree") {
-    this.#door = door;
+  /** `enter` validates, writes and names the task; then the handle follows that task to its rest. */
+  constructor(
+    settings: AgentSettings,
+    options: CallOptions,
+    enter: (call: Call) => Promise<Entered>,
+  ) {
+    const { signal, until = "root" } = options;
     this.#settings = settings;
     this.#until = until;
-    this.task = door.target.then(({ ref }) => ref);
-    this.startsAfter = door.target.then(({ after }) => after);
+    // The reply reports a store that fails.
+    const onAbort = () => void this.#cancel(signal?.reason).catch(() => {});
+    if (signal?.aborted) this.#stop.abort(signal.reason);
+    const process = processOf(settings.store);
+    const call: Call = { process, settings, options, stop: this.#stop.signal };
+    this.#entered = enter(call).catch((error: unknown) => {
+      throw rivuletErrorOf(error);
+    });
+    this.#reply = this.#run(call).finally(() => signal?.removeEventListener("abort", onAbort));
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
+    this.task = this.#entered.then(({ record }) => refOf(record));
+    this.startsAfter = this.#entered.then(({ after }) => after);
     // A caller that only iterates, or only awaits the result, handles none of these.
-    this.task.catch(() => {});
-    this.startsAfter.catch(() => {});
-    door.reply.catch(() => {});
+    for (const promise of [this.task, this.startsAfter, this.#reply]) promise.catch(() => {});
+  }
+
+  async #run(call: Call): Promise<Reply<unknown>> {
+    const { process, stop, options } = call;
+    try {
+      const entered = await this.#entered;
+      const { record, conversation, refused } = entered;
+      const cancelHere = () => process.owned(conversation)?.cancelNow(record.taskId, stop.reason);
+      stop.addEventListener("abort", cancelHere);
+      const reply = await finish(call, entered);
+      if (refused) throw refused;
+      return reply;
+    } catch (error) {
+      throw rivuletErrorOf(error);
+    } finally {
+      const { taskId = "" } = call;
+      if (process.callers.get(taskId)?.options === options) process.callers.delete(taskId);
+    }
+  }
+
+  async #cancel(reason: unknown): Promise<void> {
+    const { store } = this.#settings;
+    if (!this.#stop.signal.aborted) this.#stop.abort(reason);
+    const entered = await this.#entered.catch(() => undefined);
+    if (entered === undefined) return;
+    const { record, conversation } = entered;
+    const target = { settings: this.#settings, conversation, taskId: record.taskId };
+    await cancelTask(processOf(store), target, reasonText(reason));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<TaskEvent> {
@@ -47,61 +94,54 @@ export class TaskHandle<O> implements Run<O> {
   }
 
   result(): Promise<Reply<O>> {
-    return this.#door.reply as Promise<Reply<O>>;
+    return this.#reply as Promise<Reply<O>>;
   }
 
-  async cancel(reason?: string): Promise<void> {
+  async cancel(reason = "cancelled"): Promise<void> {
     readArgument("reason", reason, text);
-    await this.#door.cancel(reason);
-    await this.#door.reply.catch(() => {});
+    await this.#cancel(new Error(reason));
+    await this.#reply.catch(() => {});
   }
 
   async steer(message: string | Message): Promise<void> {
     const { store, ids } = this.#settings;
     const row = { kind: "hint", message: readSteering(message, ids) } as const;
-    const ref = await this.task;
-    await store.post([{ id: ids.next("post"), ...row, ...ref }]);
+    await store.post([{ id: ids.next("post"), ...row, ...(await this.task) }]);
   }
 
   async settled(): Promise<void> {
-    const error = await this.#door.reply.then(
+    const error = await this.#reply.then(
       () => undefined,
       (thrown: unknown) => thrown,
     );
     // This process has given the conversation up.
     if (error instanceof RivuletError && givenUp.has(error.code)) return;
-    const target = await this.#door.target.catch(() => undefined);
-    if (target === undefined) return;
-    const { conversation, ref } = target;
-    const settings = this.#settings;
-    const following = { settings, conversation, taskId: ref.rootTaskId, isTree: true };
-    await untilRest(processOf(settings.store), following);
+    const entered = await this.#entered.catch(() => undefined);
+    if (entered === undefined) return;
+    const { record, conversation } = entered;
+    const tree = { conversation, taskId: record.rootTaskId, isTree: true };
+    await untilRest(processOf(this.#settings.store), { settings: this.#settings, ...tree });
   }
 
   /** The events that the log held before this call: none, unless it continues an unfinished task. */
   async before(): Promise<readonly TaskEvent[]> {
-    const { ref, after } = await this.#door.target;
-    const { store } = this.#settings;
-    const frames: TaskEvent[] = [];
-    for (let at = -1; at < after; ) {
-      const read = await readFrames(store, ref.rootTaskId, at, Math.min(pageSize, after - at));
-      if (read.through === at) break;
-      frames.push(...read.frames);
-      at = read.through;
-    }
-    return frames;
+    const { record, after } = await this.#entered;
+    const events: TaskEvent[] = [];
+    for await (const { frames } of readPages(this.#settings.store, record.rootTaskId, after))
+      events.push(...frames);
+    return events;
   }
 
   #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
-    const { reply, target } = this.#door;
     return followLog(this.#settings.store, async () => {
-      const { ref, after: first } = await target;
+      const { record, after: first } = await this.#entered;
+      const { taskId, rootTaskId } = record;
       return {
-        log: ref.rootTaskId,
+        log: rootTaskId,
         after: after ?? first,
-        isLast: (event) => until === "root" && isEnd(event) && event.task_id === ref.taskId,
+        isLast: (event) => until === "root" && isEnd(event) && event.task_id === taskId,
         endsWithWork: until === "root",
-        over: until === "root" ? reply : this.settled().then(() => reply),
+        over: until === "root" ? this.#reply : this.settled().then(() => this.#reply),
       };
     });
   }

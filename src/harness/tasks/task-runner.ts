@@ -1,10 +1,9 @@
 import { agentField } from "../../agent/base/validation.ts";
 import { answerRows } from "../../agent/drive/answers.ts";
 import { processOf } from "../../agent/drive/process.ts";
-import { refOf } from "../../agent/loop/ending.ts";
+import { cancelTask } from "../../agent/drive/rest.ts";
 import { type AgentSettings, settingsBehind } from "../../agent/loop/settings.ts";
 import { waitingTasks } from "../../agent/loop/waiting.ts";
-import { cancelTask } from "../../agent/stream/door.ts";
 import type { Agent } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
@@ -159,8 +158,8 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       if (root && !owner) throw unknownAgent(root);
       if (record === undefined || root === undefined || owner === undefined)
         throw notFound("task", taskId);
-      const { sessionId: conversation } = root;
-      await cancelTask(process, owner, { ref: refOf(record), conversation, after: -1 }, reason);
+      const target = { settings: owner, conversation: root.sessionId, taskId };
+      await cancelTask(process, target, reason);
     },
     async shutDown() {
       stop.abort();
