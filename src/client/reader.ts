@@ -18,6 +18,8 @@ export interface Reading {
   readonly after: number;
   /** Where the server ends the stream; by default when all tasks have ended. */
   readonly until?: "root" | "idle";
+  /** True: throws when the connection ends, instead of connecting again. */
+  readonly once?: true;
   readonly onConnection?: (connection: Connection) => void;
   /** Called when a connection opens, with the number of the last event of the log. */
   readonly onOpened?: (last: number) => void;
@@ -100,8 +102,8 @@ class LogReader implements Supply<TaskEvent> {
       } catch (error) {
         // The events before the failure come first.
         this.#failure = this.#current.signal.aborted ? this.#current.signal.reason : error;
-        if (this.#buffer.length === 0 && !this.#isClosed && !isPassing(this.#failure))
-          throw this.#close(rivuletErrorOf(this.#failure));
+        if (this.#buffer.length === 0 && !this.#isClosed && !this.#isPassing(this.#failure))
+          throw this.#close(this.#errorOf(this.#failure));
       }
     }
   }
@@ -116,7 +118,7 @@ class LogReader implements Supply<TaskEvent> {
     const { server } = this.#reading;
     this.#failure = undefined;
     this.#drop(failure);
-    if (!isPassing(failure)) throw failure;
+    if (!this.#isPassing(failure)) throw failure;
     if (server.clock.now() - this.#openedAt >= this.#heartbeatMs) this.#attempts = 0;
     this.#tell({ status: "reconnecting", error: rivuletErrorOf(failure) });
     if (failure instanceof Interruption && failure.isImmediate) return;
@@ -199,7 +201,16 @@ class LogReader implements Supply<TaskEvent> {
   /** Reads again from the last event in order; the same fault in the same place is the server's. */
   #onFault(error: RivuletError): never {
     this.#faults += 1;
-    throw this.#faults < maxFaults ? new Interruption(error.message) : error;
+    const isOver = this.#reading.once || this.#faults >= maxFaults;
+    throw isOver ? error : new Interruption(error.message);
+  }
+
+  #errorOf(failure: unknown): RivuletError {
+    return this.#reading.once ? passingError(failure) : rivuletErrorOf(failure);
+  }
+
+  #isPassing(failure: unknown): boolean {
+    return !this.#reading.once && isPassing(failure);
   }
 
   async #waiting<T>(work: Promise<T>): Promise<T> {
@@ -274,6 +285,16 @@ class LogReader implements Supply<TaskEvent> {
   #tell(connection: Connection): void {
     this.#reading.onConnection?.(connection);
   }
+}
+
+/** An error whose `retryable` says whether the same request may succeed later. */
+export function passingError(failure: unknown): RivuletError {
+  const { code, message, hint, retryable } = rivuletErrorOf(failure, "invalid_response");
+  const more = hint === undefined ? {} : { hint };
+  return new RivuletError(code, message, {
+    ...{ ...more, cause: failure },
+    retryable: retryable || isPassing(failure),
+  });
 }
 
 function isPassing(failure: unknown): boolean {

@@ -25,7 +25,9 @@ import { createIds } from "../protocol/id.ts";
 import type { Reply } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import { type Field, type Fields, readArgument, readOptions } from "../protocol/options.ts";
+import { type RemoteLink, remoteLink } from "../protocol/remote-link.ts";
 import { isObject } from "../protocol/shape.ts";
+import { NativeLink } from "./native-link.ts";
 import { type Followed, RemoteRun, type StartedBody, type TaskBody } from "./remote-run.ts";
 import type { Server } from "./request.ts";
 
@@ -68,11 +70,14 @@ interface ApprovalBody {
 /** An agent on a server. */
 export class RemoteAgent implements Agent {
   readonly name: string;
+  /** A parent runs the agent as a child on its server. */
+  readonly [remoteLink]: RemoteLink;
   readonly #server: Server;
 
   constructor(server: Server, name: string) {
     this.#server = server;
     this.name = readArgument("name", name, is.required(is.name, '"assistant"'));
+    this[remoteLink] = new NativeLink(server, name);
   }
 
   /** Starts a task on the server, or continues the session's unfinished one. */

@@ -40,14 +40,15 @@ export function backoffMs(attempt: number, firstMs: number, random: () => number
 export class Server {
   readonly clock: Clock;
   readonly random: () => number;
-  readonly #base: string;
+  /** The address without a slash at its end. */
+  readonly base: string;
   readonly #token: ConnectOptions["token"];
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof fetch;
 
   constructor(url: string, options: ConnectOptions) {
     const read = readOptions("connect()", options, fields);
-    this.#base = baseOf(url);
+    this.base = baseOf(url);
     this.#token = read.token;
     this.#headers = read.headers ?? {};
     // A browser's fetch must not be called as a method.
@@ -68,15 +69,15 @@ export class Server {
     let response: Response;
     try {
       // A redirect could take the credentials to another server.
-      response = await this.#fetch(this.#base + path, { ...init, headers, redirect: "manual" });
+      response = await this.#fetch(this.base + path, { ...init, headers, redirect: "manual" });
     } catch (cause) {
       if (init.signal?.aborted) throw init.signal.reason;
-      throw unreachable(this.#base, cause);
+      throw unreachable(this.base, cause);
     }
     const { status, type } = response;
     if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
       await response.body?.cancel();
-      throw new RivuletError("redirected", `${this.#base}${path} answers with a redirect.`, {
+      throw new RivuletError("redirected", `${this.base}${path} answers with a redirect.`, {
         hint: "Connect to the address that the server redirects to.",
       });
     }
@@ -101,9 +102,15 @@ export class Server {
   }
 
   /** Sends a request once and returns the JSON of its response; undefined if the response has no body. */
-  async once<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  async once<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<T> {
     const response = await this.send(path, {
-      method,
+      ...{ method, headers },
       ...(body !== undefined && { body: bodyOf(body) }),
       ...(signal && { signal }),
     });
@@ -112,7 +119,7 @@ export class Server {
       return (text === "" ? undefined : JSON.parse(text)) as T;
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
-      throw unreachable(this.#base, cause);
+      throw unreachable(this.base, cause);
     }
   }
 }

@@ -67,6 +67,14 @@ export type {
   ReferencePoolRecord,
 } from "./references.ts";
 export { ReferencePool } from "./references.ts";
+export type {
+  RemoteAnswer,
+  RemoteLimits,
+  RemoteLink,
+  RemoteReading,
+  RemoteStart,
+  RemoteTask,
+} from "./remote-link.ts";
 export type { PlacedItem, WaitingApproval } from "./select.ts";
 export {
   addUsage,

@@ -1,0 +1,96 @@
+import { RivuletError } from "../protocol/error.ts";
+import type { TaskEvent } from "../protocol/event.ts";
+import type { Message } from "../protocol/message.ts";
+import type {
+  RemoteAnswer,
+  RemoteLimits,
+  RemoteLink,
+  RemoteReading,
+  RemoteStart,
+  RemoteTask,
+} from "../protocol/remote-link.ts";
+import { passingError, readLog } from "./reader.ts";
+import type { StartedBody } from "./remote-run.ts";
+import type { Server } from "./request.ts";
+
+/** An agent on a server of this package, for a parent that runs it as a child. */
+export class NativeLink implements RemoteLink {
+  readonly url: string;
+  readonly limits: RemoteLimits;
+  readonly #server: Server;
+  readonly #agent: string;
+
+  constructor(server: Server, agent: string, limits: RemoteLimits = {}) {
+    this.#server = server;
+    this.#agent = agent;
+    this.url = `${server.base}/agents/${encodeURIComponent(agent)}`;
+    this.limits = limits;
+  }
+
+  async start(request: RemoteStart, signal: AbortSignal): Promise<string> {
+    const { taskId, sessionId, messages, budget, outputSchema, traceparent } = request;
+    const body = {
+      agent: this.#agent,
+      task_id: taskId,
+      session_id: sessionId,
+      input: messages.map(({ role, name, content }) => ({ role, name, content })),
+      ...(budget && { budget }),
+      ...(outputSchema && { output: outputSchema }),
+    };
+    const headers: Record<string, string> = traceparent === undefined ? {} : { traceparent };
+    const started = await this.#send<StartedBody>("/v1/tasks", body, signal, headers);
+    const { id, root_task_id: rootId } = started ?? {};
+    if (id === taskId && rootId === taskId) return taskId;
+    throw new RivuletError("invalid_response", `${this.url} did not start task ${taskId}.`, {
+      hint:
+        id === taskId
+          ? "Give the other server a store of its own: it has the task of its caller."
+          : "Check that the address is that of a Rivulet server.",
+    });
+  }
+
+  events({ remoteId }: RemoteTask, reading: RemoteReading): AsyncIterable<TaskEvent> {
+    const { after, signal, onOpened } = reading;
+    const events = readLog({
+      ...{ server: this.#server, taskId: remoteId, after, onOpened },
+      ...{ until: "idle", once: true },
+    });
+    const leave = () => void events.return?.();
+    if (signal.aborted) leave();
+    else signal.addEventListener("abort", leave, { once: true });
+    return events;
+  }
+
+  async answer(_: RemoteTask, answer: RemoteAnswer, signal: AbortSignal): Promise<void> {
+    const { taskId, approvalId, ...body } = answer;
+    const path = `${pathOf(taskId)}/approvals/${encodeURIComponent(approvalId)}`;
+    await this.#send(path, body, signal);
+  }
+
+  async steer(_: RemoteTask, taskId: string, message: Message, signal: AbortSignal): Promise<void> {
+    await this.#send(`${pathOf(taskId)}/input`, { input: message }, signal);
+  }
+
+  async cancel(_: RemoteTask, taskId: string, reason: string, signal: AbortSignal): Promise<void> {
+    // The server takes 1 to 256 characters.
+    const short = reason.slice(0, 256) || "cancelled";
+    await this.#send(`${pathOf(taskId)}/cancel`, { reason: short }, signal);
+  }
+
+  async #send<T>(
+    path: string,
+    body: object,
+    signal: AbortSignal,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<T> {
+    try {
+      return await this.#server.once<T>("POST", path, body, signal, headers);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : passingError(error);
+    }
+  }
+}
+
+function pathOf(taskId: string): string {
+  return `/v1/tasks/${encodeURIComponent(taskId)}`;
+}
