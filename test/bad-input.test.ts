@@ -85,6 +85,7 @@ const harnessOptions = (): All<HarnessAgentOptions> => ({
   attachments: false,
   eviction: { maxChars: 100 },
   mcp: {},
+  skills: ["pdf"],
   toolsFile: { variables: {} },
   subagents: [{ name: "helper", description: "Helps." }],
   subagentFiles: undefined,
@@ -447,6 +448,7 @@ const exports: Readonly<Record<string, Export>> = {
       export: ["s"],
     }),
   },
+  "main.skillsOf": { entry: () => main.skillsOf(ready()) },
   "main.taskRunner": {
     entry: withOptions(main.taskRunner, () => ({
       agents: [ready()],

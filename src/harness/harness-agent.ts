@@ -3,15 +3,19 @@ import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
 import { type ReActAgentOptions, settingsBehind } from "../agent/loop/settings.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
 import type { Agent } from "../protocol/agent.ts";
+import { readArgument, required, withFunctions } from "../protocol/options.ts";
 import { attachments } from "./attachments.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
 import { delegationPrompt } from "./prompts.ts";
+import type { Skill } from "./skills/skill.ts";
+import type { Skills } from "./skills/skills.ts";
 import { openRoster, subagentToolNames } from "./subagents/roster.ts";
 import { subagentLimits } from "./subagents/spawn.ts";
 import { agentTools } from "./tools/agents.ts";
 import { fileTools } from "./tools/files.ts";
+import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -39,10 +43,19 @@ export function workspaceOf(agent: Agent): Workspace | undefined {
 /** The tools, subagents and skills of an agent; of those that change at run time, the current ones. */
 export async function offerOf(agent: Agent): Promise<Offer> {
   const { toolkit, name = "" } = settingsBehind(agent) ?? {};
-  const tools = (toolkit?.active([], name) ?? []).map(({ name, description }) => ({
-    ...{ name, description },
-  }));
-  return { tools, subagents: [], skills: [], ...(await offers.get(agent)?.()) };
+  const offer = { subagents: [], skills: [], ...(await offers.get(agent)?.()) };
+  const tools = (toolkit?.active([], name) ?? []).filter(
+    (tool) => tool.name !== loadSkillName || offer.skills.length > 0,
+  );
+  return { ...offer, tools: tools.map(({ name, description }) => ({ name, description })) };
+}
+
+const skillSets = new WeakMap<Agent, Skills>();
+
+/** The skills that an agent offers to its model, by name; empty for an agent without skills. */
+export async function skillsOf(agent: Agent): Promise<readonly Skill[]> {
+  readArgument("agent", agent, required(withFunctions("run")));
+  return (await skillSets.get(agent)?.list()) ?? [];
 }
 
 /** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
@@ -59,6 +72,7 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
       return Object.assign({}, ...parts);
     });
     if (harness.workspace) workspaces.set(this, harness.workspace);
+    if (harness.skills) skillSets.set(this, harness.skills);
   }
 
   /** Stops its MCP servers; the next task starts them again. The store stays open. */
@@ -86,6 +100,7 @@ function piecesOf(harness: Harness): readonly Piece[] {
     options,
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
     servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
+    skillsPiece(harness),
     { hooks: evictionHooks(harness) },
     subagentsPiece(harness),
     prepareInput ? { prepareInput } : {},
@@ -117,6 +132,15 @@ function assemble(harness: Harness, pieces: readonly Piece[]): ReActAgentOptions
         return undefined;
       },
     }),
+  };
+}
+
+function skillsPiece({ skills }: Harness): Piece {
+  if (!skills) return {};
+  const asOffered = ({ name, description }: Skill): Offered => ({ name, description });
+  return {
+    hooks: [skills.hook],
+    offers: async () => ({ skills: (await skills.list()).map(asOffered) }),
   };
 }
 

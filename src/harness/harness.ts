@@ -21,6 +21,7 @@ import {
   type ToolsFileOptions,
   toolsFileName,
 } from "./mcp-servers.ts";
+import { openSkills, type Skills } from "./skills/skills.ts";
 import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
 import { type SubagentLimits, subagentLimits } from "./subagents/spawn.ts";
 import { defaultWorkspace, FileCache, openWorkspace, type Workspace } from "./workspace.ts";
@@ -45,6 +46,8 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly eviction?: { readonly maxChars?: number } | Hook | false;
   /** MCP servers by name; false: none, not even those of `tools.json`. */
   readonly mcp?: McpServersByName | false;
+  /** The names of the skills in `skills/` to offer; defaults to all. False: none. */
+  readonly skills?: readonly string[] | false;
   /** Options for the workspace's `tools.json`; false: ignore the file. */
   readonly toolsFile?: ToolsFileOptions | false;
   /** Subagents besides those in `subagents/*.md`; false: none at all. */
@@ -67,6 +70,8 @@ export interface Harness {
   readonly workspace?: Workspace;
   /** Absent when the agent can have no MCP servers. */
   readonly servers?: McpServers;
+  /** Absent when the agent offers no skills of its own. */
+  readonly skills?: Skills;
   warn(message: string): void;
   /** Creates an agent of the same class, for a child. */
   create(options: HarnessAgentOptions): Agent;
@@ -82,7 +87,10 @@ export function openHarness(given: HarnessAgentOptions, create: Harness["create"
   const workspace = filesystem ? openWorkspace(filesystem, isolation) : undefined;
   const warn = options.onWarning ?? ((message) => process.emitWarning(message, "RivuletWarning"));
   const servers = serversOf(options, workspace, clock, warn);
-  return { options, store, clock, workspace, servers, warn, create };
+  const { skills: names } = options;
+  const { files } = workspace ?? {};
+  const skills = files && names !== false ? openSkills({ files, clock, warn, names }) : undefined;
+  return { options, store, clock, workspace, servers, skills, warn, create };
 }
 
 function serversOf(
@@ -124,6 +132,7 @@ const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   attachments: is.orFalse(is.callback),
   eviction: orHook(is.options({ maxChars: is.integer(1, maxResultCharacters) })),
   mcp: is.orFalse(is.recordOf(is.options(mcpServerFields))),
+  skills: is.orFalse({ ...is.listOf(is.name), example: '["pdf"]' }),
   toolsFile: is.orFalse(is.options(toolsFileFields)),
   subagents: is.orFalse({ ...is.list, example: "[{ name, description }]" }),
   subagentFiles: { fits: (value) => value === false, expected: "false or undefined" },
@@ -145,8 +154,12 @@ function check(options: HarnessAgentOptions): void {
     throw invalid("workspace and filesystem are both set.", hint);
   }
   if (filesystem === false) {
-    const { contextFiles, toolsFile } = options;
-    const needing = Array.isArray(contextFiles) ? "contextFiles" : toolsFile && "toolsFile";
+    const { contextFiles, toolsFile, skills } = options;
+    const needing = Array.isArray(contextFiles)
+      ? "contextFiles"
+      : toolsFile
+        ? "toolsFile"
+        : skills && "skills";
     if (needing) throw invalid(`${needing} needs files.`, `Remove it, or filesystem: false.`);
   }
   for (const [name, server] of Object.entries(options.mcp || {})) checkServer({ name, ...server });
@@ -155,10 +168,9 @@ function check(options: HarnessAgentOptions): void {
 
 function checkSubagents(declared: readonly SubagentDeclaration[]): void {
   checkDeclarations(declared);
-  for (const { name, url, skills, subagents = [] } of declared) {
-    const unsupported = url === undefined ? skills && "skills" : "url";
-    if (unsupported) {
-      const message = `The subagent ${name} has ${unsupported}, which is not supported yet.`;
+  for (const { name, url, subagents = [] } of declared) {
+    if (url !== undefined) {
+      const message = `The subagent ${name} has url, which is not supported yet.`;
       throw invalid(message, "Use agent, create, systemPrompt or workspace instead.");
     }
     checkSubagents(subagents);

@@ -3,7 +3,7 @@ export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local
 export type { IsolationScope } from "./filesystem/path.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
-export { HarnessAgent } from "./harness-agent.ts";
+export { HarnessAgent, skillsOf } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
 export {
   type SessionExportHeader,
@@ -11,6 +11,8 @@ export {
   type Sessions,
   sessionsOf,
 } from "./session.ts";
+export type { AllowedTool } from "./skills/allowed-tools.ts";
+export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
 export type { SubagentLimits } from "./subagents/spawn.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";

@@ -77,6 +77,35 @@ export function delegationPrompt(state: {
   ].join("\n");
 }
 
+const skillRules = `# Skills
+
+A skill has instructions for one kind of work. When a task fits a description below, call load_skill with the skill's name before you start, and follow its instructions. Load only the skills that you need.`;
+
+/** Lists skills by name and description for the system prompt. */
+export function skillsPrompt(
+  skills: readonly { readonly name: string; readonly description: string }[],
+  { canExecute, isHere }: { readonly canExecute: boolean; readonly isHere: boolean },
+): string {
+  const files = isHere
+    ? "The files of a skill are in skills/<name>."
+    : "The files of a skill are not in your workspace: read them with load_skill and path.";
+  const scripts = canExecute
+    ? isHere
+      ? " Run its scripts with execute."
+      : " To run a script, save a copy of it first, and run that with execute."
+    : " You cannot run its scripts.";
+  const lines = skills.map(({ name, description }) => `- ${name}: ${description}`);
+  return [skillRules, `${files}${scripts}`, lines.join("\n")].join("\n\n");
+}
+
+/** Errors of skills. */
+export const skillErrors = {
+  notAllowed: (tool: string, skills: readonly { readonly name: string }[]) => {
+    const names = skills.map(({ name }) => name).join(", ");
+    return `${tool} with this input was not run. You have loaded ${names}, and the allowed-tools of these skills do not include it. Work with the tools that they allow, or say in your answer what is left to do.`;
+  },
+};
+
 /** Puts a text on one line, so that it cannot start a new entry of a list; shortens it to `maxCharacters`. */
 export function oneLine(text: string, maxCharacters = Number.POSITIVE_INFINITY): string {
   const line = text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();

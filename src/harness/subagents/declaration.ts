@@ -34,6 +34,7 @@ interface LocalBase extends SubagentBase, Without<RemoteKey | "agent" | "create"
   readonly maxIters?: number;
   /** A string is a glob that selects inherited tools, a tool is added; by default all tools are inherited. */
   readonly tools?: readonly (string | Tool)[];
+  /** The names of the caller's skills that it gets; by default all of them. */
   readonly skills?: readonly string[];
   /** Whether it works in its own files (default) or in its caller's. */
   readonly workspaceMode?: "isolated" | "shared";

@@ -1,19 +1,11 @@
-import { type Clock, systemClock } from "../../protocol/clock.ts";
+import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { exactText } from "../filesystem/text.ts";
-import { oneLine } from "../prompts.ts";
-import { isSettled, trackPaths } from "../workspace.ts";
+import { readFrontMatter, unknownKeys } from "../front-matter.ts";
 import { checkDeclaration, type LocalSubagent } from "./declaration.ts";
-import { readFrontMatter } from "./front-matter.ts";
 import { openDefinition, type PlacementOptions } from "./placement.ts";
-
-/** A problem with a file: a warning, or the reason why the file was skipped. */
-export interface LoadProblem {
-  readonly path: string;
-  readonly level: "warning" | "skipped";
-  readonly reason: string;
-}
 
 /** The declarations in a directory, ordered by file name. */
 export interface LoadedDeclarations {
@@ -22,49 +14,21 @@ export interface LoadedDeclarations {
 }
 
 type Candidates = Awaited<ReturnType<typeof candidatesIn>>;
-interface Loaded {
-  /** The list of files; "" if they must be read again. */
-  readonly seen: string;
-  /** A cheap check of the files; false if they cannot be tracked. */
-  readonly isCurrent: () => boolean;
-  readonly loaded: LoadedDeclarations;
-}
 type Data = Readonly<Record<string, unknown>>;
 
 const extension = ".md";
 const maxFiles = 256;
 const maxFileBytes = 256 * 1024;
-const maxWarnings = 5; // about unknown keys of one file
-const maxKey = 100;
 
 /** Reads one subagent from each file of a directory; loads again when a file changes, or else returns the same object. */
 export function declarationLoader(
   files: Filesystem,
   directory = "subagents",
-  { clock = systemClock, ...options }: PlacementOptions & { readonly clock?: Clock } = {},
+  { clock, ...options }: PlacementOptions & { readonly clock?: Clock } = {},
 ): () => Promise<LoadedDeclarations> {
-  let last: Loaded | undefined;
-  return async () => {
-    if (last?.isCurrent()) return last.loaded;
-    const isListCurrent = trackPaths(files, [directory]);
-    const candidates = await candidatesIn(files, directory);
-    const seen = JSON.stringify(candidates);
-    if (!isListCurrent && last?.seen === seen) return last.loaded;
-    const isEachCurrent = trackPaths(
-      files,
-      candidates.entries.map(({ path }) => path),
-    );
-    const now = clock.now();
-    const { loaded, isComplete } = await load(files, candidates, options);
-    const isCacheable = isComplete && candidates.entries.every((entry) => isSettled(entry, now));
-    const isSame = JSON.stringify(last?.loaded) === JSON.stringify(loaded);
-    last = {
-      seen: isCacheable ? seen : "",
-      isCurrent: () => isCacheable && isListCurrent?.() === true && isEachCurrent?.() === true,
-      loaded: last && isSame ? last.loaded : loaded,
-    };
-    return last.loaded;
-  };
+  const find = () => candidatesIn(files, directory);
+  const loadFound = (found: Candidates) => load(files, found, options);
+  return fileLoader(files, directory, { find, load: loadFound }, clock);
 }
 
 async function candidatesIn(files: Filesystem, directory: string) {
@@ -75,14 +39,16 @@ async function candidatesIn(files: Filesystem, directory: string) {
       ({ path, type }) => type !== "directory" && path.endsWith(extension),
     );
     const hasMore = cut || found.length > maxFiles;
+    const kept = found.slice(0, maxFiles);
     return {
-      entries: found.slice(0, maxFiles),
+      entries: kept,
+      paths: kept.map(({ path }) => path),
       problems: hasMore ? [skipped(`Only the first ${maxFiles} files are read.`)] : [],
     };
   } catch (error) {
     if (!(error instanceof RivuletError)) throw error;
-    const problems = error.code === "not_found" ? [] : [skipped(reasonOf(error))];
-    return { entries: [], problems };
+    const problems = error.code === "not_found" ? [] : [skipped(problemReason(error))];
+    return { entries: [], paths: [], problems };
   }
 }
 
@@ -105,7 +71,7 @@ async function load(files: Filesystem, candidates: Candidates, options: Placemen
       if (!(error instanceof RivuletError)) throw error;
       // The same file may be readable the next time.
       if (error.code === "file_failed" || error.code === "not_found") isComplete = false;
-      problems.push({ path, level: "skipped", reason: reasonOf(error) });
+      problems.push({ path, level: "skipped", reason: problemReason(error) });
     }
   }
   return { loaded: { declarations, problems }, isComplete };
@@ -132,7 +98,7 @@ async function readDeclaration(files: Filesystem, entry: FileStat, options: Plac
   return read;
 }
 
-const fileKeys = ["description", "workspace", "model", "maxIters", "steps", "tools"];
+const fileKeys = ["description", "workspace", "model", "maxIters", "steps", "tools", "skills"];
 const workspaceKeys = ["mode", "path"];
 
 /** Hints for keys that have another name here. */
@@ -149,8 +115,8 @@ function declarationOf(name: string, data: Data, body: string) {
   const place = workspaceOf(data.workspace);
   const hasBoth = isSet(place.path) && body !== "";
   const warnings = [
-    ...unknownKeys(data, fileKeys, ""),
-    ...unknownKeys(place, workspaceKeys, "workspace."),
+    ...unknownKeys(data, fileKeys, advice),
+    ...unknownKeys(place, workspaceKeys, advice, "workspace."),
     ...(isSet(data.steps) && isSet(data.maxIters) ? ["steps is ignored: maxIters is set."] : []),
     ...(hasBoth ? ["Its text is ignored: the AGENTS.md of its workspace is used."] : []),
   ];
@@ -159,7 +125,8 @@ function declarationOf(name: string, data: Data, body: string) {
     description: trimmed(data.description),
     model: data.model,
     maxIters: numberOf(data.maxIters ?? data.steps),
-    tools: toolsOf(data.tools),
+    tools: namesOf(data.tools),
+    skills: namesOf(data.skills),
     workspaceMode: place.mode,
     workspace: place.path,
     systemPrompt: isSet(place.path) || body === "" ? undefined : body,
@@ -176,17 +143,6 @@ function workspaceOf(value: unknown): Data {
   throw unusable("Its workspace must have the keys mode or path.");
 }
 
-function unknownKeys(data: Data, keys: readonly string[], prefix: string): readonly string[] {
-  const unknown = Object.keys(data).filter((key) => !keys.includes(key));
-  const warnings = unknown.slice(0, maxWarnings).map((key) => {
-    const name = prefix + key;
-    const reason = Object.hasOwn(advice, name) ? advice[name] : "it is an unknown key";
-    return `${JSON.stringify(oneLine(name, maxKey))} is ignored: ${reason}.`;
-  });
-  const more = unknown.length - warnings.length;
-  return more > 0 ? [...warnings, `${more} more unknown keys are ignored.`] : warnings;
-}
-
 /** YAML reads a key without a value as null. */
 function isSet<T>(value: T): value is NonNullable<T> {
   return value !== null && value !== undefined;
@@ -201,7 +157,7 @@ function numberOf(value: unknown): unknown {
 }
 
 /** Accepts a list or a string with commas. */
-function toolsOf(value: unknown): unknown {
+function namesOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(trimmed);
   if (typeof value !== "string") return value;
   return value.split(",").flatMap((name) => name.trim() || []);
@@ -209,8 +165,4 @@ function toolsOf(value: unknown): unknown {
 
 function unusable(reason: string): RivuletError {
   return new RivuletError("invalid_declaration", reason);
-}
-
-function reasonOf({ message, hint }: RivuletError): string {
-  return hint === undefined ? message : `${message} ${hint}`;
 }

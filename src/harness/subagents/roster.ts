@@ -13,7 +13,9 @@ import { defaultContextFiles } from "../context-files.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import type { Harness, HarnessAgentOptions } from "../harness.ts";
 import { generalPurposeDescription, subagentContext } from "../prompts.ts";
+import type { SkillsOfChild } from "../skills/skills.ts";
 import { fileTools } from "../tools/files.ts";
+import { loadSkillName } from "../tools/skills.ts";
 import { isAgent, isLocal, type LocalSubagent, type SubagentDeclaration } from "./declaration.ts";
 import { declarationLoader, type LoadedDeclarations } from "./load.ts";
 import { openDefinition, placeSubagent } from "./placement.ts";
@@ -75,8 +77,10 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   const { tools, toolkit = new Toolkit(tools && { tools }), toolSources = [] } = options;
   const sources = [...toolSources, ...(harness.servers ? [harness.servers] : [])];
   const fileToolNames = workspace ? fileTools(workspace.files).map(({ name }) => name) : [];
+  const skillToolNames = harness.skills ? [loadSkillName] : [];
   const namesOf = (source: ToolSource) => source.tools().map(({ name }) => name);
-  const toolNames = () => [...toolkit.names, ...fileToolNames, ...sources.flatMap(namesOf)];
+  const ownNames = [...toolkit.names, ...fileToolNames, ...skillToolNames];
+  const toolNames = () => [...ownNames, ...sources.flatMap(namesOf)];
   // More tools can appear later, so a pattern that matches none is not certain to be wrong.
   const isOpen = toolkit.hasSources || sources.length > 0;
   const [unmatched] = isOpen ? [] : unmatchedPatterns(declared, toolNames());
@@ -222,7 +226,7 @@ function cachedByKey(
 /** Creates a subagent with the options of its parent, but without subagents. */
 function mirrorAgent(harness: Harness): Agent {
   const { options } = harness;
-  const common = commonOptions(harness);
+  const common = commonOptions(harness, { owner: generalPurpose, isHere: true });
   return harness.create({
     ...options,
     ...common,
@@ -245,7 +249,12 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
   const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
   const added = (declaration.tools ?? []).filter((entry) => typeof entry !== "string");
   const addedNames = new Set(added.map((tool) => tool.name));
-  const common = commonOptions(harness);
+  const { skills, workspaceMode } = declaration;
+  const common = commonOptions(harness, {
+    owner: `The subagent ${name}`,
+    isHere: workspaceMode === "shared",
+    ...(skills && { names: skills }),
+  });
   // An ancestor's list does not apply to the tools that this declaration adds.
   const sources = common.toolSources.map((source: ToolSource | Allowlist) =>
     "including" in source ? source.including(addedNames) : source,
@@ -254,7 +263,7 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     ...Object.fromEntries(inheritedKeys.map((key) => [key, options[key]])),
     ...common,
     toolkit: toolkit.without(addedNames).with(added),
-    toolSources: declaration.tools ? [...sources, allowlistOf(declaration.tools)] : sources,
+    toolSources: declaration.tools ? [...sources, allowlistFor(declaration)] : sources,
     name: displayName,
     agentId: name,
     description,
@@ -275,7 +284,9 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
 }
 
 /** The options that every child has, whatever its declaration says. */
-function commonOptions({ options, store, clock, workspace, servers }: Harness) {
+function commonOptions(harness: Harness, child: SkillsOfChild) {
+  const { options, store, clock, workspace, servers } = harness;
+  const skills = child.names?.length === 0 ? undefined : harness.skills?.forChild(child);
   return {
     store,
     clock,
@@ -286,7 +297,9 @@ function commonOptions({ options, store, clock, workspace, servers }: Harness) {
     mcp: false,
     toolsFile: false,
     toolSources: [...(options.toolSources ?? []), ...(servers ? [servers] : [])],
-    hooks: servers ? [servers.hook] : [],
+    // Their skills come from the workspace of their parent.
+    skills: false,
+    hooks: [...(servers ? [servers.hook] : []), ...(skills ? [skills.hook] : [])],
   } as const;
 }
 
@@ -325,6 +338,12 @@ function allowlistOf(entries: readonly (string | Tool)[]): Allowlist {
   const isSelected = (name: string) => globs.some((glob) => matchesGlob(glob, name));
   // The subagent tools are never inherited, so the list does not apply to them.
   return allowlist((name) => added.has(name) || subagentToolNames.has(name) || isSelected(name));
+}
+
+/** A declaration that names skills also allows the tool that loads them. */
+function allowlistFor({ tools = [], skills = [] }: LocalSubagent): Allowlist {
+  const list = allowlistOf(tools);
+  return skills.length > 0 ? list.including(new Set([loadSkillName])) : list;
 }
 
 /** The persona in the main workspace is the parent's, and so is a hook that replaces the files. */

@@ -408,13 +408,10 @@ describe("an existing agent as a subagent", () => {
     }
   });
 
-  it("is rejected with a url or skills, which are not supported yet", () => {
+  it("is rejected with a url, which is not supported yet", () => {
     const make = (more: object) => () =>
       leadOf([], [{ name: "a", description: "x", ...more } as SubagentDeclaration]);
     expect(make({ url: "https://example.org" })).toThrow("has url, which is not supported yet");
-    expect(
-      make({ leaf: false, subagents: [{ name: "b", description: "x", skills: ["c"] }] }),
-    ).toThrow("has skills");
   });
 });
 

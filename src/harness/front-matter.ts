@@ -1,10 +1,13 @@
 import type { Document } from "yaml";
+import { oneLine } from "./prompts.ts";
 
 type Data = Readonly<Record<string, unknown>>;
 type Parts<T> = { readonly data: T | undefined; readonly body: string };
 type Problem = { readonly problem: string };
 
 const maxBytes = 64 * 1024;
+const maxWarnings = 5; // about unknown keys of one file
+const maxKey = 100;
 
 /** Splits a text whose first line is exactly `---` at the next such line; `data` is undefined if there is none. */
 export function splitFrontMatter(text: string): Parts<string> | Problem {
@@ -74,4 +77,21 @@ function refusedIn(
     },
   });
   return problem;
+}
+
+/** Warns about the keys that are not among `keys`; `advice` says what to do with a well-known one. */
+export function unknownKeys(
+  data: Data,
+  keys: readonly string[],
+  advice: Readonly<Record<string, string>> = {},
+  prefix = "",
+): readonly string[] {
+  const unknown = Object.keys(data).filter((key) => !keys.includes(key));
+  const warnings = unknown.slice(0, maxWarnings).map((key) => {
+    const name = prefix + key;
+    const reason = Object.hasOwn(advice, name) ? advice[name] : "it is an unknown key";
+    return `${JSON.stringify(oneLine(name, maxKey))} is ignored: ${reason}.`;
+  });
+  const more = unknown.length - warnings.length;
+  return more > 0 ? [...warnings, `${more} more unknown keys are ignored.`] : warnings;
 }
