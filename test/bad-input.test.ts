@@ -448,7 +448,7 @@ const exports: Readonly<Record<string, Export>> = {
       export: ["s"],
     }),
   },
-  "main.skillsOf": { entry: () => main.skillsOf(ready()) },
+  "main.skillsOf": { entry: one(main.skillsOf, ready()) },
   "main.taskRunner": {
     entry: withOptions(main.taskRunner, () => ({
       agents: [ready()],

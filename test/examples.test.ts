@@ -21,6 +21,7 @@ const endings: Readonly<Record<string, string>> = {
   "12-serve.ts": "text: is online.",
   "13-react-page.ts": "The letter is on its way.",
   "14-mount.ts": "Mounted under /ai.",
+  "15-skill.ts": "All checks passed.",
 };
 
 async function node(...args: readonly string[]) {
@@ -56,13 +57,9 @@ it.concurrent.each(Object.entries(endings))(
 it.concurrent("runs all examples that a number begins, each in its own process", async () => {
   const { status, stdout, stderr } = await node("examples/run.ts", "1");
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-  expect(stdout.match(/^── .* ──$/gm)).toEqual([
-    "── 10-grandchild-approval.ts ──",
-    "── 11-attach.ts ──",
-    "── 12-serve.ts ──",
-    "── 13-react-page.ts ──",
-    "── 14-mount.ts ──",
-  ]);
+  const names = Object.keys(endings).filter((file) => file.startsWith("1"));
+  expect(names.length).toBeGreaterThan(4);
+  expect(stdout.match(/^── .* ──$/gm)).toEqual(names.map((file) => `── ${file} ──`));
 });
 
 it.concurrent("lists the examples when a number does not exist", async () => {

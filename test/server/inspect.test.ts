@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -218,6 +218,9 @@ describe("POST /v1/sessions/{id}/fork", () => {
 
 it("GET /v1/agents lists tools, subagents and skills", async () => {
   const workspace = join(directory, "agents");
+  mkdirSync(join(workspace, "skills/pdf"), { recursive: true });
+  const skill = "---\nname: pdf\ndescription: Reads PDF files.\n---\nGo.";
+  writeFileSync(join(workspace, "skills/pdf/SKILL.md"), skill);
   const agent = new HarnessAgent({
     ...{ name: "lead", description: "Leads.", model: scriptedModel(["Hi."]), store: memoryStore() },
     ...{ workspace, tools: [search] },
@@ -230,7 +233,8 @@ it("GET /v1/agents lists tools, subagents and skills", async () => {
   });
   const one = (await startServer({ agents: [agent] })).as(tokens.reader);
   const { agents } = (await one.get("/v1/agents")).body;
-  expect(agents).toMatchObject([{ name: "lead", description: "Leads.", skills: [] }]);
+  expect(agents).toMatchObject([{ name: "lead", description: "Leads." }]);
+  expect(agents[0].skills).toEqual([{ name: "pdf", description: "Reads PDF files." }]);
   const named = (list: readonly { name: string }[]) => list.map(({ name }) => name);
   expect(named(agents[0].tools)).toEqual(expect.arrayContaining(["search", "read_file"]));
   expect(agents[0].subagents).toContainEqual({ name: "reader", description: "Reads." });
