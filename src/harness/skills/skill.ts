@@ -128,7 +128,6 @@ function isSet<T>(value: T): value is NonNullable<T> {
   return value !== null && value !== undefined;
 }
 
-/** The error for a skill that cannot be used. */
-export function unusable(reason: string): RivuletError {
+function unusable(reason: string): RivuletError {
   return new RivuletError("invalid_skill", reason);
 }
