@@ -122,6 +122,8 @@ const appOptions = (): All<server.AppOptions> => ({
   token: "secret".repeat(4),
   hosts: ["localhost"],
   origins: ["https://app.example"],
+  adapters: ["agentscope"],
+  publicUrl: "https://agents.example",
   limits: { bodyBytes: 1_000 },
   prompts: true,
   demo: undefined,

@@ -12,6 +12,8 @@ import * as is from "../protocol/options.ts";
 import { type Fields, invalid, readOptions } from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { openStore, storeField } from "../store/index.ts";
+import { a2aRoutes } from "./adapters/a2a.ts";
+import { agentScopeRoutes } from "./adapters/agentscope-tasks.ts";
 import {
   type Addresses,
   type AuthOptions,
@@ -54,6 +56,11 @@ export interface RequestLog {
   readonly cause?: string;
 }
 
+/** The routes of other protocols. */
+const adapterRoutes = { a2a: a2aRoutes, agentscope: agentScopeRoutes } as const;
+/** A protocol of another ecosystem: `a2a` (Agent2Agent), or `agentscope` (the AgentScope task protocol). */
+export type AdapterName = keyof typeof adapterRoutes;
+
 /** Options of a server. */
 export interface AppOptions {
   /** The agents that clients can start. */
@@ -68,6 +75,10 @@ export interface AppOptions {
   readonly hosts?: readonly string[];
   /** Pages of other origins that may call, such as `https://app.example`; none by default. */
   readonly origins?: readonly string[];
+  /** Other protocols that the server speaks; none by default. */
+  readonly adapters?: readonly AdapterName[];
+  /** The address under which clients reach the server, for agent cards; defaults to that of the request. */
+  readonly publicUrl?: string;
   readonly limits?: ServerLimits;
   /** True: keeps the system prompt and the tools of each model call, for `GET /v1/tasks/{id}/prompts`. */
   readonly prompts?: boolean;
@@ -94,6 +105,12 @@ export const appFields: Fields<AppOptions> = {
       typeof value === "string" && URL.canParse(value) && new URL(value).origin === value,
     expected: "an origin such as https://app.example",
   }),
+  adapters: is.listOf(is.oneOf(...(Object.keys(adapterRoutes) as readonly AdapterName[]))),
+  publicUrl: {
+    fits: (value) =>
+      typeof value === "string" && /^https?:$/.test(URL.parse(value)?.protocol ?? ""),
+    expected: "a URL such as https://agents.example",
+  },
   limits: is.options(limitFields),
   prompts: is.flag,
   demo: is.options({ kill: is.required(is.callback) }),
@@ -136,7 +153,7 @@ const commonRoutes: readonly Route[] = [
     needs: "nothing",
     summary: "Read this document.",
     returns: { status: 200, description: "The OpenAPI document." },
-    handle: ({ headers }) => Response.json(openApi(routes), { headers }),
+    handle: ({ services, headers }) => Response.json(openApi(services.routes), { headers }),
   },
   {
     method: "POST",
@@ -177,7 +194,7 @@ function demoRoutes({ demo }: AppOptions): readonly Route[] {
   ];
 }
 
-/** All routes, with the scope that each needs. */
+/** The routes that every server has, with the scope that each needs. */
 export const routes: readonly Route[] = [
   ...commonRoutes,
   ...taskRoutes,
@@ -185,6 +202,12 @@ export const routes: readonly Route[] = [
   ...blobRoutes,
   ...sessionRoutes,
 ];
+
+/** All routes of a server: one array, with those of its adapters. */
+function routesOf(options: AppOptions): readonly Route[] {
+  const adapters = [...new Set(options.adapters)].flatMap((name) => adapterRoutes[name]);
+  return [...routes, ...adapters, ...demoRoutes(options)];
+}
 
 /** Builds the app from checked options. */
 export function openApp(options: AppOptions): OpenApp {
@@ -214,7 +237,10 @@ export function openApp(options: AppOptions): OpenApp {
     ...{ store, feeds, trees, clock, heartbeatMs, retryMs },
     ...{ maxBufferBytes: limits.bufferBytes, maxStreamMs: limits.streamMs },
   });
+  const { publicUrl } = options;
   const services: Services = {
+    routes: routesOf(options),
+    ...(publicUrl !== undefined && { publicUrl }),
     agents: new Map(agents.map((agent) => [agent.name, agent])),
     ...{ store, streams, trees },
     ids: createIds({ clock }),
@@ -229,7 +255,7 @@ export function openApp(options: AppOptions): OpenApp {
     log: options.log ?? ((entry) => console.log(JSON.stringify(entry))),
   });
   const app = new Hono();
-  for (const route of [...routes, ...demoRoutes(options)])
+  for (const route of services.routes)
     app.on(route.method, route.path, (context) => door.answer(context, route));
   if (addresses.origins.length > 0) app.options("*", (context) => door.preflight(context));
   app.notFound((context) => door.answer(context, undefined));
@@ -309,7 +335,8 @@ class Door {
       response = await this.#handle(context, route, visit, headers);
     } catch (error) {
       visit.error = rivuletErrorOf(error);
-      response = errorResponse(error, { ...headers, ...headersOf(visit.error) });
+      const respond = route?.errorResponse ?? errorResponse;
+      response = respond(visit.error, { ...headers, ...headersOf(visit.error) });
     }
     visit.isAnswered = true;
     if (!visit.isStream) this.#write(context, route, visit, response.status);
@@ -333,7 +360,7 @@ class Door {
       visit.caller = caller;
       this.#users.request(caller.userId);
     }
-    if (route === undefined) throw noRoute(context.req.path, request.method);
+    if (route === undefined) throw noRoute(services.routes, context.req.path, request.method);
     const caller = visit.caller ?? { scopes: [] };
     if (route.needs !== "nothing" && !caller.scopes.includes(route.needs))
       throw new RivuletError("forbidden", `The credential lacks the scope ${route.needs}.`, {
@@ -344,9 +371,8 @@ class Door {
       ...{ services, caller, request, headers },
       outgoing: typeof outgoing?.writeHead === "function" ? outgoing : undefined,
       params: context.req.param() as Record<string, string>,
-      query: readQuery(new URL(request.url), route.query ?? {}),
-      body:
-        route.method === "GET" ? {} : await readBody(request, route.body ?? {}, limits.bodyBytes),
+      query: readQuery(new URL(request.url), route),
+      body: route.method === "GET" ? {} : await readBody(request, route, limits.bodyBytes),
       openStream: () => {
         const end = this.#users.stream(caller.userId);
         visit.isStream = true;
@@ -424,7 +450,7 @@ function unauthorized(): RivuletError {
   });
 }
 
-function noRoute(path: string, method: string): RivuletError {
+function noRoute(routes: readonly Route[], path: string, method: string): RivuletError {
   const isKnown = routes.some((route) => {
     const pattern = route.path.replace(/:\w+\{\.\+\}/, ".+").replace(/:\w+/g, "[^/]+");
     return new RegExp(`${pattern}$`).test(path);

@@ -44,7 +44,7 @@ export function statusOf({ code }: RivuletError): number {
 }
 
 /** The error as a client sees it; the cause of a server error stays in the log. */
-function publicError(thrown: unknown): RivuletError {
+export function publicError(thrown: unknown): RivuletError {
   const error = rivuletErrorOf(thrown);
   if (statusOf(error) !== 500) return error;
   return new RivuletError("internal", "The server failed to answer this request.", {

@@ -30,7 +30,7 @@ export function openApi(routes: readonly Route[]): Record<string, unknown> {
 }
 
 function operationOf(route: Route, path: string): Record<string, unknown> {
-  const { summary, needs, query = {}, body, returns } = route;
+  const { summary, needs, query = {}, body, ignoresUnknown, returns } = route;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   const parameters = [
     ...names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
@@ -45,7 +45,9 @@ function operationOf(route: Route, path: string): Record<string, unknown> {
     summary,
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
-      requestBody: { content: { "application/json": { schema: objectSchema(body) } } },
+      requestBody: {
+        content: { "application/json": { schema: objectSchema(body, ignoresUnknown) } },
+      },
     }),
     responses: {
       [returns.status]: { description: returns.description, ...content },

@@ -12,6 +12,10 @@ import type { Trees } from "./trees.ts";
 
 /** The objects that all routes share. */
 export interface Services {
+  /** All routes of the server. */
+  readonly routes: readonly Route[];
+  /** The address under which clients reach the server; absent: that of the request. */
+  readonly publicUrl?: string;
   readonly agents: ReadonlyMap<string, Agent>;
   readonly store: Store;
   readonly streams: Streams;
@@ -47,6 +51,10 @@ export interface Route {
   readonly summary: string;
   readonly query?: Shape;
   readonly body?: Shape;
+  /** True: other fields of the body and other parameters are ignored, as another protocol demands. */
+  readonly ignoresUnknown?: true;
+  /** The response for an error, where another protocol has its own form for it. */
+  readonly errorResponse?: (error: RivuletError, headers: Record<string, string>) => Response;
   /** The successful response, for the OpenAPI document. */
   readonly returns: {
     readonly status: number;
@@ -63,11 +71,11 @@ const maxDepth = 64;
 /** Reads the body of a request as an object of the declared fields. */
 export async function readBody(
   request: Request,
-  fields: Shape,
+  { body: fields = {}, ignoresUnknown }: Pick<Route, "body" | "ignoresUnknown">,
   maxBytes: number,
 ): Promise<Record<string, unknown>> {
   const bytes = await readBytes(request, maxBytes);
-  if (bytes.length === 0) return check("The body", {}, fields);
+  if (bytes.length === 0) return check("The body", {}, fields, ignoresUnknown);
   const [type] = (request.headers.get("content-type") ?? "").toLowerCase().split(";", 1);
   // A form of another site can send other types without asking first.
   if (type?.trim() !== "application/json")
@@ -76,7 +84,7 @@ export async function readBody(
       "Send the header `content-type: application/json`.",
       "unsupported_media_type",
     );
-  return check("The body", parseJson(bytes), fields);
+  return check("The body", parseJson(bytes), fields, ignoresUnknown);
 }
 
 async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
@@ -128,7 +136,10 @@ function findProblem(root: unknown): string | undefined {
 }
 
 /** Reads the query of a request: numbers, booleans and lists by what the fields declare. */
-export function readQuery(url: URL, fields: Shape): Record<string, unknown> {
+export function readQuery(
+  url: URL,
+  { query: fields = {}, ignoresUnknown }: Pick<Route, "query" | "ignoresUnknown">,
+): Record<string, unknown> {
   const given: Record<string, unknown> = {};
   for (const [key, value] of url.searchParams) {
     if (Object.hasOwn(given, key))
@@ -139,13 +150,20 @@ export function readQuery(url: URL, fields: Shape): Record<string, unknown> {
     else if (type === "array") given[key] = value === "" ? [] : value.split(",");
     else given[key] = value;
   }
-  return check("The query", given, fields);
+  return check("The query", given, fields, ignoresUnknown);
 }
 
 /** JSON has null where TypeScript has undefined. */
-function check(owner: string, given: unknown, fields: Shape): Record<string, unknown> {
+function check(
+  owner: string,
+  given: unknown,
+  fields: Shape,
+  ignoresUnknown = false,
+): Record<string, unknown> {
+  const isRead = ([name, value]: readonly [string, unknown]) =>
+    value !== null && (!ignoresUnknown || Object.hasOwn(fields, name));
   const present = isObject(given)
-    ? Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null))
+    ? Object.fromEntries(Object.entries(given).filter(isRead))
     : given;
   try {
     return readOptions(owner, present as object, fields as Fields<object>) as Record<
@@ -165,14 +183,14 @@ export function schemaOf({ schema = {}, fields, entry, expected }: Field): Recor
   return { ...schema, ...inner, description: expected };
 }
 
-/** The JSON Schema of an object with these fields and no others. */
-export function objectSchema(fields: Shape): Record<string, unknown> {
+/** The JSON Schema of an object with these fields and, unless `isOpen`, no others. */
+export function objectSchema(fields: Shape, isOpen = false): Record<string, unknown> {
   const entries = Object.entries(fields);
   const required = entries.filter(([, field]) => field.isRequired).map(([name]) => name);
   return {
     type: "object",
     properties: Object.fromEntries(entries.map(([name, field]) => [name, schemaOf(field)])),
     ...(required.length > 0 && { required }),
-    additionalProperties: false,
+    ...(!isOpen && { additionalProperties: false }),
   };
 }

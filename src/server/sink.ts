@@ -39,6 +39,20 @@ export function openSink(
   return outgoing ? new NodeSink(request, outgoing, all) : new WebSink(all);
 }
 
+/** Waits until the reader has taken most of what was sent; false: it takes nothing for too long. */
+export async function untilDrained(sink: Sink, patienceMs: number): Promise<boolean> {
+  const drained = sink.drained().then(() => true);
+  for (;;) {
+    const before = sink.buffered;
+    const { promise, resolve } = Promise.withResolvers<false>();
+    const timer = setTimeout(() => resolve(false), patienceMs);
+    const isDrained = await Promise.race([drained, promise]);
+    clearTimeout(timer);
+    if (isDrained) return true;
+    if (sink.buffered >= before) return false;
+  }
+}
+
 /** A response that tells @hono/node-server that the handler has written the response itself. */
 function sentResponse(): Response {
   const response = new Response(null, { headers: { "x-hono-already-sent": "true" } });

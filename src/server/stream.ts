@@ -14,7 +14,7 @@ import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { Batch, cursorAhead, type Feeds, type LiveReader, type LogFeed } from "./feed.ts";
 import { Lens, type Selection } from "./lens.ts";
-import { openSink, type Sink } from "./sink.ts";
+import { openSink, type Sink, untilDrained } from "./sink.ts";
 import type { Trees } from "./trees.ts";
 
 /** How a reader follows a task. */
@@ -48,10 +48,20 @@ export interface StreamTarget {
 
 type CloseReason = StreamClosed["reason"];
 
+/** A response that stays open. */
+export interface OpenStream {
+  /** Resolves when the connection is closed. */
+  readonly done: Promise<void>;
+  /** Called regularly: sends a sign of life after a silence, and ends a stream that is open for too long. */
+  beat(now: number): void;
+  /** Ends the stream; its reader should come back after the delay. */
+  shutDown(retryMs: number): void;
+}
+
 /** The open streams of a server; one timer sends the heartbeats of all. */
 export class Streams {
   readonly settings: StreamSettings;
-  readonly #open = new Set<Follower>();
+  readonly #open = new Set<OpenStream>();
   #timer: ReturnType<typeof setInterval> | undefined;
 
   constructor(settings: StreamSettings) {
@@ -81,14 +91,9 @@ export class Streams {
       }
       const { request, outgoing, headers } = connection;
       const sink = openSink(request, outgoing, headers);
-      this.#open.add(follower);
-      this.#timer ??= this.#startTimer();
+      const untrack = this.track(follower);
       void follower.run(sink).finally(() => {
-        this.#open.delete(follower);
-        if (this.#open.size === 0) {
-          clearInterval(this.#timer);
-          this.#timer = undefined;
-        }
+        untrack();
         feeds.release(feed);
         onClose(follower.isFinal);
       });
@@ -99,12 +104,24 @@ export class Streams {
     }
   }
 
+  /** Beats a stream and ends it with the server; returns the function that forgets it. */
+  track(stream: OpenStream): () => void {
+    this.#open.add(stream);
+    this.#timer ??= this.#startTimer();
+    return () => {
+      this.#open.delete(stream);
+      if (this.#open.size > 0) return;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    };
+  }
+
   #startTimer(): ReturnType<typeof setInterval> {
     const { heartbeatMs, clock } = this.settings;
     const timer = setInterval(
       () => {
         const now = clock.now();
-        for (const follower of this.#open) follower.beat(now);
+        for (const stream of this.#open) stream.beat(now);
       },
       Math.max(1, heartbeatMs / 3),
     );
@@ -115,13 +132,13 @@ export class Streams {
   /** Ends all streams; each reader gets another delay before it comes back. */
   async close(): Promise<void> {
     const open = [...this.#open];
-    for (const follower of open) follower.shutDown(500 + Math.floor(Math.random() * 2_500));
+    for (const stream of open) stream.shutDown(500 + Math.floor(Math.random() * 2_500));
     await Promise.all(open.map(({ done }) => done));
   }
 }
 
 /** One connection on one log: it reads what the reader lacks, then joins the live readers. */
-class Follower implements LiveReader {
+class Follower implements LiveReader, OpenStream {
   isFinal = false;
   readonly done: Promise<void>;
   readonly #settings: StreamSettings;
@@ -295,17 +312,9 @@ class Follower implements LiveReader {
     }
   }
 
-  /** Waits until the reader has taken most of what was sent; a reader that takes nothing for long is cut off. */
   async #untilDrained(sink: Sink): Promise<void> {
-    const drained = sink.drained().then(() => true);
-    for (let isDrained = false; !isDrained && !this.#isClosing; ) {
-      const before = sink.buffered;
-      const { promise, resolve } = Promise.withResolvers<false>();
-      const timer = setTimeout(() => resolve(false), 3 * this.#settings.heartbeatMs);
-      isDrained = await Promise.race([drained, promise]);
-      clearTimeout(timer);
-      if (!isDrained && sink.buffered >= before) this.#close("slow_consumer");
-    }
+    const isTaken = await untilDrained(sink, 3 * this.#settings.heartbeatMs);
+    if (!isTaken) this.#close("slow_consumer");
   }
 
   /** Takes batches from the feed as they come, until one of them may be the last. */

@@ -174,7 +174,8 @@ export async function findTask({
   return { record, root };
 }
 
-interface FoundTask {
+/** A task and the root of its log. */
+export interface FoundTask {
   readonly record: TaskRecord;
   readonly root: TaskRecord;
 }
@@ -412,7 +413,8 @@ export function ownedBy({ userId }: Call["caller"]): { readonly userId?: string 
   return userId === undefined ? {} : { userId };
 }
 
-function unknownAgent(name: string, agents: ReadonlyMap<string, Agent>): RivuletError {
+/** The error for an agent that the server does not have. */
+export function unknownAgent(name: string, agents: ReadonlyMap<string, Agent>): RivuletError {
   const near = is.nearest(name, [...agents.keys()]).join(" or ");
   return new RivuletError("not_found", `There is no agent ${JSON.stringify(name.slice(0, 128))}.`, {
     hint: near === "" ? "List the agents with GET /v1/agents." : `Did you mean ${near}?`,

@@ -1,0 +1,2 @@
+import type { Route } from "../route.ts";
+export const a2aRoutes: readonly Route[] = [];
