@@ -7,6 +7,7 @@ import { taskRunner } from "../harness/index.ts";
 import { RivuletError } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
 import { type Fields, invalid, readOptions } from "../protocol/options.ts";
+import { loadA2a } from "./adapters/a2a.ts";
 import { type AppOptions, appFields, openApp } from "./app.ts";
 import { loopback } from "./auth.ts";
 
@@ -53,6 +54,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
   const token = options.auth
     ? (options.token ?? "")
     : (options.token ?? randomBytes(32).toString("base64url"));
+  if (options.adapters?.includes("a2a")) await loadA2a(); // fails now, not with the first request
   const opened = openApp(token === "" ? appOptions : { ...appOptions, token });
   const runner = taskRunner({ agents: opened.agents, lostTasks });
   const server = createAdaptorServer({
