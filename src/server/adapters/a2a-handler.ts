@@ -30,7 +30,7 @@ import {
   ServerCallContext,
   validateVersion,
 } from "@a2a-js/sdk/server";
-import { postCancel } from "../../agent/drive/cancel.ts";
+import { postCancel } from "../../agent/drive/plan.ts";
 import { runFields } from "../../agent/loop/check-options.ts";
 import type { Agent, Run } from "../../protocol/agent.ts";
 import { type RivuletError, rivuletErrorOf } from "../../protocol/error.ts";

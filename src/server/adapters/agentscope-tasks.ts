@@ -1,4 +1,4 @@
-import { postCancel } from "../../agent/drive/cancel.ts";
+import { postCancel } from "../../agent/drive/plan.ts";
 import { runFields } from "../../agent/loop/check-options.ts";
 import { replyIn } from "../../client/reply.ts";
 import type { Answer } from "../../protocol/agent.ts";
