@@ -61,7 +61,7 @@ export function a2aTask(standing: Standing, history: readonly A2aMessage[]): A2a
 }
 
 /** The status of the task: what it waits for, or why it failed, is its message. */
-export function a2aStatus({ record, tree }: Standing): A2aStatus {
+function a2aStatus({ record, tree }: Standing): A2aStatus {
   const task = taskOf(tree, record.taskId);
   const status = task === undefined || task.status === "unknown" ? record.status : task.status;
   const parts = task === undefined ? [] : statusParts(tree, task);
