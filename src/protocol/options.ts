@@ -189,19 +189,26 @@ export function readArgument<Value>(place: string, value: Value, field: Field): 
 
 /** Like `readArgument`, but copies nothing: frequent calls with valid arguments cost little. */
 export function checkArgument(place: string, value: unknown, field: Field): void {
-  if (!passes(() => isValid(value, field))) readArgument(place, value, field);
+  try {
+    if (isValid(value, field)) return;
+  } catch (error) {
+    if (error instanceof RivuletError) throw error;
+  }
+  readArgument(place, value, field);
 }
 
 function isValid(value: unknown, { isRequired, also, fits, fields, entry }: Field): boolean {
   if (value === undefined) return isRequired !== true;
   if (also?.(value)) return true;
   if (!fits(value)) return false;
-  if (entry)
-    return Object.values(value as object).every((one) => one !== undefined && isValid(one, entry));
-  if (!fields) return true;
+  if (!fields && !entry) return true;
   const settings = value as Readonly<Record<string, unknown>>;
-  for (const key in settings) if (!Object.hasOwn(fields, key)) return false;
-  return Object.keys(fields).every((key) => isValid(settings[key], fields[key] as Field));
+  for (const key in settings) {
+    if (fields && !Object.hasOwn(fields, key)) return false;
+    if (entry && (settings[key] === undefined || !isValid(settings[key], entry))) return false;
+  }
+  for (const key in fields) if (!isValid(settings[key], fields[key] as Field)) return false;
+  return true;
 }
 
 function readFields(

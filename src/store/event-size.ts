@@ -13,7 +13,7 @@ const shared: ReadonlySet<string> = new Set(["type", "task_id", "item_id", "call
 
 /** The approximate memory of an event in bytes. */
 export function sizeOfEvent(event: TaskEvent): number {
-  if (event.type === "task.text.delta") return eventBytes + sizeOfText(event.delta);
+  if ("delta" in event) return eventBytes + sizeOfText(event.delta);
   let size = eventBytes;
   for (const key in event) {
     const value: unknown = event[key as keyof TaskEvent];

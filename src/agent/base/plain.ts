@@ -10,11 +10,9 @@ export function copyPlain<T>(value: T): T {
 /** Freezes plain objects and arrays deeply and returns the same value. */
 export function freezePlain<T>(value: T): T {
   if (Object.isFrozen(value)) return value; // by this function, so deeply; or it is no object
-  if (!Array.isArray(value) && !isPlainObject(value)) return value;
-  for (const key in value) {
-    const field = (value as Record<string, unknown>)[key];
-    if (typeof field === "object") freezePlain(field);
-  }
+  if (Array.isArray(value)) for (const entry of value) freezePlain(entry);
+  else if (isPlainObject(value)) for (const key in value) freezePlain(value[key]);
+  else return value;
   return Object.freeze(value);
 }
 

@@ -8,7 +8,7 @@ import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
 import { fail, runLoop } from "../loop/loop.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
-import { hooksOf, type TaskRun } from "../loop/task-run.ts";
+import type { TaskRun } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
 import type { Conversation } from "./conversation.ts";
 import {
@@ -254,9 +254,9 @@ function budgetIn(rows: readonly Post[]): Budget | undefined {
 /** An `onError` hook that throws must not hide the error. */
 async function tellError(task: TaskRun, error: Error): Promise<void> {
   const { hookContext } = task;
-  await callHooks(hooksOf(task), "onError", undefined, (hook) =>
-    hook.onError?.(hookContext, error),
-  ).catch(() => {});
+  await callHooks(task, "onError", undefined, (hook) => hook.onError?.(hookContext, error)).catch(
+    () => {},
+  );
 }
 
 /** The store refuses to begin a task whose session has an earlier unfinished one, or belongs to another user. */

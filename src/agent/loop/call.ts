@@ -18,7 +18,7 @@ import type { PendingCall } from "./next.ts";
 import { finishCall, isCitable, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
-import { addResultItem, commitStep, findTool, hooksOf } from "./task-run.ts";
+import { addResultItem, commitStep, findTool } from "./task-run.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
 import { loadReferences, wholeTranscript } from "./transcript.ts";
@@ -101,7 +101,7 @@ async function editCall(
   const start = { call: callOf(pending) };
   if (pending.answer !== undefined && pending.answer.decision !== "edit") return start;
   return callHooks<"preActing", EditedCall>(
-    hooksOf(task, signal),
+    task,
     "preActing",
     start,
     (hook, { call, result }) =>
@@ -115,6 +115,7 @@ async function editCall(
       const { name, input } = verdict;
       return { call: input === call.input ? { ...call, name } : { id: call.id, name, input } };
     },
+    signal,
   );
 }
 

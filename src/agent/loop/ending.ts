@@ -13,7 +13,7 @@ import { copyPlain, freezePlain } from "../base/plain.ts";
 import { callHooks, readReplyVerdict } from "./hooks.ts";
 import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";
-import { hooksOf, type TaskRun, totalOf } from "./task-run.ts";
+import { type TaskRun, totalOf } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
 
 /** How a task rests. All but `suspended` are final. */
@@ -197,13 +197,12 @@ export function readEnding(record: TaskRecord): Rested {
 /** Calls the `postCall` hooks, which may change the message of the reply. */
 export async function editReply(task: TaskRun, ending: RestingEnding): Promise<RestingEnding> {
   const { hookContext, record, conversation } = task;
-  const hooks = hooksOf(task);
-  if (!hooks.hooks.some((hook) => hook.postCall)) return ending;
+  if (!task.settings.hooks.some((hook) => hook.postCall)) return ending;
   await task.log.flush(); // a hook must not see a reply that a crash could lose
   const total = await totalOf(task);
   const reply = Object.freeze(await replyOf(conversation.store, { ...record, total }, ending));
   const edited = await callHooks(
-    hooks,
+    task,
     "postCall",
     reply,
     (hook, current) => hook.postCall?.(hookContext, current),

@@ -9,7 +9,11 @@ const hook = (name: string, preCall: () => unknown, priority?: number): Hook => 
 });
 const call = (hooks: readonly Hook[]) =>
   callHooks(
-    { hooks, clock: systemClock, signal: new AbortController().signal },
+    {
+      settings: { hooks, clock: systemClock },
+      controller: new AbortController(),
+      cancelledAt: undefined,
+    },
     "preCall",
     "",
     (one) => one.preCall?.({} as never, []),

@@ -3,7 +3,6 @@ import { RivuletError } from "../../protocol/error.ts";
 import type {
   ActingVerdict,
   Hook,
-  HookContext,
   ModelCall,
   ReasoningVerdict,
   ToolCall,
@@ -14,9 +13,10 @@ import { textOf } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
 import { copyPlain, isPlainObject, isRecord, isSame } from "../base/plain.ts";
-import { isCancel, type Patience, untilCancelled } from "../base/time.ts";
+import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
 import { isBlocks, isMessage, resultState } from "../base/validation.ts";
 import type { AgentSettings } from "./settings.ts";
+import type { TaskRun } from "./task-run.ts";
 
 export type * from "../../protocol/hook.ts";
 
@@ -26,10 +26,10 @@ type AwaitedPoint = Exclude<
 >;
 type EditingPoint = "preReasoning" | "preSummary";
 
-/** The hooks of a run, and how long it waits for them. */
-export interface RunHooks extends Patience {
-  readonly hooks: readonly Hook[];
-}
+/** The part of a task that its hooks need. */
+type HookedTask = Pick<TaskRun, "controller" | "cancelledAt"> & {
+  readonly settings: Pick<AgentSettings, "hooks" | "clock">;
+};
 
 const hookFields: Fields<Hook> = {
   name: is.text,
@@ -86,20 +86,21 @@ export function withHooks(settings: AgentSettings, hooks?: readonly Hook[]): Age
 
 /** Calls a point's hooks in order; `visit` reads each return value and makes the value for the next hook. */
 export async function callHooks<Point extends AwaitedPoint, Value>(
-  run: RunHooks,
+  task: HookedTask,
   point: Point,
   value: Value,
   call: (hook: Hook, value: Value) => Awaitable<unknown>,
   visit: (value: Value, returned: unknown) => Value = (unchanged) => unchanged,
+  signal = task.controller.signal,
 ): Promise<Value> {
   let current = value;
-  for (const hook of run.hooks) {
+  for (const hook of task.settings.hooks) {
     if (hook[point] === undefined) continue;
     try {
-      const returned = await untilCancelled(run, () => call(hook, current));
+      const returned = await untilCancelled(patienceOf(task, signal), () => call(hook, current));
       if (returned !== undefined && returned !== null) current = visit(current, returned);
     } catch (error) {
-      throw isCancel(run.signal, error) ? error : hookFailed(hook, point, error);
+      throw isCancel(signal, error) ? error : hookFailed(hook, point, error);
     }
   }
   return current;
@@ -131,12 +132,12 @@ export function tellAnyway(tell: () => unknown): void {
 
 /** Lets hooks edit copies of a model call; messages are copied on first access, because few hooks read them. */
 export async function editModelCall(
-  run: RunHooks,
+  task: TaskRun,
   point: EditingPoint,
-  context: HookContext,
   call: ModelCall,
 ): Promise<ModelCall> {
-  if (!run.hooks.some((hook) => hook[point])) return call;
+  const editors = task.settings.hooks.filter((hook) => hook[point]);
+  if (editors.length === 0) return call;
   let copies: readonly Message[] = [];
   let messages: Message[] | undefined;
   const own: ModelCall = {
@@ -155,26 +156,24 @@ export async function editModelCall(
     options: copyPlain(call.options),
   };
   const edited = await callHooks(
-    run,
+    task,
     point,
     own,
-    (hook, current) => hook[point]?.(context, current),
+    (hook, current) => hook[point]?.(task.hookContext, current),
     (current, returned) => readModelCall(returned, current),
   );
   const isUnread = edited === own && messages === undefined;
   const { systemPrompt, tools, options } = edited;
   const read = isUnread ? [] : edited.messages;
   // Returned calls are checked on return, calls edited in place only here.
-  if (!isModelCall({ messages: read, systemPrompt, tools, options })) throw invalidEdit(run, point);
+  if (!isModelCall({ messages: read, systemPrompt, tools, options })) {
+    const names = editors.map(({ name }) => name).join(", ");
+    throw new RivuletError("hook_failed", `The model call is invalid after ${point} of ${names}.`, {
+      hint: "Keep messages, system, tools and options valid when a hook edits the call in place.",
+    });
+  }
   const kept = isUnread ? call.messages : restoreOriginals(read, copies, call.messages);
   return { messages: kept, systemPrompt, tools, options };
-}
-
-function invalidEdit({ hooks }: RunHooks, point: EditingPoint): RivuletError {
-  const names = hooks.flatMap((hook) => (hook[point] ? [hook.name] : [])).join(", ");
-  return new RivuletError("hook_failed", `The model call is invalid after ${point} of ${names}.`, {
-    hint: "Keep messages, system, tools and options valid when a hook edits the call in place.",
-  });
 }
 
 const messageCopies = new WeakMap<Message, Message>();

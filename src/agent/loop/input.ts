@@ -17,7 +17,7 @@ import {
 import { reasonOf } from "../tool/result.ts";
 import { callHooks, unexpected } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
-import { commitStep, hooksOf, type TaskRun } from "./task-run.ts";
+import { commitStep, type TaskRun } from "./task-run.ts";
 
 /** The input of a caller, copied and sorted. */
 export interface ReadInput {
@@ -275,7 +275,7 @@ export async function takeInput(task: TaskRun, input: readonly Message[]): Promi
   let taken = input;
   try {
     await callHooks(
-      hooksOf(task),
+      task,
       "preCall",
       input,
       (hook, current) => {

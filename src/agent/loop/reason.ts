@@ -25,7 +25,6 @@ import { nativeSchema, structuredTool } from "./structured-output.ts";
 import {
   addResultItem,
   commitStep,
-  hooksOf,
   offeredTools,
   refreshTools,
   type TaskRun,
@@ -92,7 +91,7 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
 }
 
 async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
-  const { settings, hookContext } = task;
+  const { settings } = task;
   await refreshTools(task);
   const prompts = [settings.systemPrompt, task.storedReferences > 0 ? citationPrompt : ""];
   const systemPrompt = prompts.filter((text) => text !== "").join("\n\n");
@@ -100,11 +99,11 @@ async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
   if (purpose === "summary") {
     const messages = [...task.messages, hintMessage(task, summaryPrompt)];
     const call = { messages, systemPrompt, tools: [], options: withoutTools(modelOptions) };
-    return editModelCall(hooksOf(task), "preSummary", hookContext, call);
+    return editModelCall(task, "preSummary", call);
   }
   const tools = [...offeredTools(task)];
   const call = { messages: task.messages, systemPrompt, tools, options: modelOptions };
-  return editModelCall(hooksOf(task), "preReasoning", hookContext, call);
+  return editModelCall(task, "preReasoning", call);
 }
 
 function withoutTools({ tools: _, toolChoice: __, ...options }: ModelCall["options"]) {
@@ -135,10 +134,9 @@ async function settle(
   message: Message,
   purpose: Purpose,
 ): Promise<void> {
-  const hooks = hooksOf(task);
   if (purpose === "summary") {
     const edited = await callHooks(
-      hooks,
+      task,
       "postSummary",
       message,
       (hook, current) => hook.postSummary?.(task.hookContext, current),
@@ -148,7 +146,7 @@ async function settle(
     return;
   }
   const verdict = await callHooks<"postReasoning", Verdict>(
-    hooks,
+    task,
     "postReasoning",
     { message, stop: false, goto: [] },
     (hook, current) => hook.postReasoning?.(task.hookContext, current.message),

@@ -24,7 +24,6 @@ import {
   commitStep,
   controlMessage,
   findTool,
-  hooksOf,
   writeStep,
 } from "./task-run.ts";
 import { repeatOf } from "./transcript.ts";
@@ -136,7 +135,7 @@ export async function finishCall(
   { call, ran, result, shown, signal, running }: FinishedCall,
 ): Promise<void> {
   const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
-    hooksOf(task, signal),
+    task,
     "postActing",
     { result: { state: result.state, output: freezePlain(result.content) }, stop: false },
     (hook, current) => hook.postActing?.(task.hookContext, ran, current.result),
@@ -145,6 +144,7 @@ export async function finishCall(
       if ("stop" in said) return { ...current, stop: current.stop || said.stop };
       return { ...current, result: said };
     },
+    signal,
   );
   const { state, output, keepsDisplay = false } = verdict.result;
   const cut = cutText(output === result.content ? output : copyPlain(output)).blocks;

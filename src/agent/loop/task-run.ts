@@ -16,7 +16,7 @@ import type { TurnRequest } from "../model/turn.ts";
 import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
 import type { Permissions } from "../tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "../tool/tool.ts";
-import type { HookContext, RunHooks } from "./hooks.ts";
+import type { HookContext } from "./hooks.ts";
 import type { StepState } from "./next.ts";
 import type { AgentSettings } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";
@@ -190,11 +190,6 @@ export function controlMessage(task: TaskRun, block: Block): Message {
   const { ids, name } = task.settings;
   const metadata = { taskId: task.ref.taskId };
   return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
-}
-
-/** The hooks of a task and the time limit for them. */
-export function hooksOf(task: TaskRun, signal?: AbortSignal): RunHooks {
-  return { hooks: task.settings.hooks, ...patienceOf(task, signal) };
 }
 
 /** Refreshes the tool sources unless the task was cancelled. */
