@@ -18,13 +18,15 @@ import { approvalsFields, attachFields, targetFields } from "../protocol/call-op
 import type { Reply } from "../protocol/message.ts";
 import { type Fields, readOptions } from "../protocol/options.ts";
 import { checkBudget } from "./base/budget.ts";
-import { observeFields, runFields, streamFields } from "./loop/check-options.ts";
 import {
   type AgentSettings,
+  observeFields,
   type ReActAgentOptions,
+  runFields,
   settingsBehind,
   settingsKey,
   settingsOf,
+  streamFields,
 } from "./loop/settings.ts";
 import { enter, findTask, openApprovals } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";

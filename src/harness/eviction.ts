@@ -18,10 +18,10 @@ export function eviction(workspace?: Workspace, maxChars = maxResultCharacters):
       const text = texts.join("\n");
       if (text.length <= maxChars) return undefined;
       const edited = { ...result, keepsDisplay: true };
-      if (!workspace) return { ...edited, output: cutText(result.output, maxChars).blocks };
+      if (!workspace) return { ...edited, output: cutText(result.output, maxChars) };
       const others = result.output.filter(({ type }) => type !== "text");
       const notice = await save(workspace, context, call.name, text);
-      const preview = cutText([{ type: "text", text }], Math.min(previewChars, maxChars)).blocks;
+      const preview = cutText([{ type: "text", text }], Math.min(previewChars, maxChars));
       const output: Block[] = [{ type: "text", text: notice }, ...preview, ...others];
       return { ...edited, output };
     },

@@ -1,7 +1,7 @@
-import { agentFields } from "../agent/loop/check-options.ts";
 import type { Hook } from "../agent/loop/hooks.ts";
 import type { PrepareInput } from "../agent/loop/input.ts";
 import type { ReActAgentOptions } from "../agent/loop/settings.ts";
+import { agentFields } from "../agent/loop/settings.ts";
 import { maxResultCharacters } from "../agent/tool/result.ts";
 import { checkServer, mcpFields, serverFields } from "../mcp/index.ts";
 import type { Agent } from "../protocol/agent.ts";

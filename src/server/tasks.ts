@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { postCancel } from "../agent/drive/plan.ts";
 import { jsonSchema } from "../agent/index.ts";
-import { runFields } from "../agent/loop/check-options.ts";
+import { runFields } from "../agent/loop/settings.ts";
 import type { TaskHandle } from "../agent/stream/run.ts";
 import type { Agent, Answer, Input, RunOptions } from "../protocol/agent.ts";
 import { budgetField } from "../protocol/call-options.ts";

@@ -58,6 +58,11 @@ const maxPauseMs = 60 * 60_000;
 /** Not looked up at each call, because fake timers in a test must not stop the store. */
 const { setImmediate: afterTurn } = globalThis;
 
+/** The timer of an age of hours must not keep a store with all its logs that its program has dropped. */
+function runIfUsed(trimmer: WeakRef<() => void>): void {
+  trimmer.deref()?.();
+}
+
 /** Creates a trimmer; `delayMs` is the time from `wake` to the look for work. */
 export function createTrimmer(
   ended: EndedLogs,
@@ -111,7 +116,7 @@ export function createTrimmer(
     const at = performance.now() + ms;
     if (isStopped || (due && due.at <= at)) return;
     clearTimeout(due?.timer);
-    const timer = setTimeout(run, Math.min(ms, maxPauseMs));
+    const timer = setTimeout(runIfUsed, Math.min(ms, maxPauseMs), new WeakRef(run));
     timer.unref(); // trimming does not keep a process alive
     due = { at, timer };
   }

@@ -4,6 +4,8 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import {
@@ -207,6 +209,20 @@ it("bounds the logs that a memory store keeps by default", async () => {
   const kept = logs.filter((log) => bytesOf(log) > 0);
   expect(kept.length).toBeGreaterThan(10);
   expect(logs.slice(-kept.length)).toEqual(kept);
+});
+
+it("releases the logs of a memory store that its program has dropped", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  const use = async () => {
+    const { events } = await finished(talker(memoryStore()));
+    return new WeakRef(events[0] as TaskEvent);
+  };
+  const event = await use();
+  await until(async () => {
+    collectGarbage();
+    return event.deref() === undefined;
+  });
 });
 
 /** Snapshot (two writes), first deletion, commit; second deletion, end, commit. */

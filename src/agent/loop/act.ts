@@ -22,6 +22,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   // A failure stops the other calls without cancelling the task; a cancel of the task stops them as well.
   const stop = new AbortController();
   const { signal: cancelled } = task.controller;
+  const batch = { signal: stop.signal, running };
   const ignoreCancel = onAbort(cancelled, () => stop.abort(cancelled.reason));
   const unwatch = task.conversation.onPost(() => {
     posts += 1;
@@ -31,7 +32,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   function start(pending: PendingCall): void {
     const { id } = pending.call;
     const known = posts;
-    const ended = runCall(task, pending, stop.signal, running).then(
+    const ended = runCall(task, pending, batch).then(
       (outcome) => {
         running.delete(id);
         if (outcome !== "child_waits") moved = true;

@@ -1,9 +1,8 @@
-import { isDeepStrictEqual } from "node:util";
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block, SuspensionBlock, ToolResultState } from "../../protocol/message.ts";
 import { asBlocks } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
-import { copyPlain } from "../base/plain.ts";
+import { copyPlain, isSame } from "../base/plain.ts";
 import { externalReason, interruptedResult } from "../base/prompts.ts";
 import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
@@ -42,6 +41,13 @@ export interface CallSuspension {
   /** The input with which the call would run, without presets. */
   readonly input: unknown;
 }
+/** The calls of a reply that run together. */
+export interface Batch {
+  /** Stops all of them. */
+  readonly signal: AbortSignal;
+  /** Those that have begun and not ended, by id. */
+  readonly running: ReadonlyMap<string, unknown>;
+}
 type CallOutcome = CallResult | CallSuspension | { readonly type: "child_waits" };
 /** A call as it runs; `raw` is the model's text, unless the input was edited. */
 type RunningCall = ToolCall & { readonly raw?: string };
@@ -51,9 +57,9 @@ const childWaiting = { type: "child_waits" } as const;
 export async function runCall(
   task: TaskRun,
   pending: PendingCall,
-  signal: AbortSignal,
-  running: ReadonlyMap<string, unknown>,
+  batch: Batch,
 ): Promise<"moved" | "child_waits"> {
+  const { signal } = batch;
   const place = task.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
   const { call, result } = await editCall(task, pending, signal);
@@ -66,8 +72,7 @@ export async function runCall(
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
       await task.conversation.cancelChildOf(task, pending.call.id);
-      const ended = { call: pending.call, ran: call, result: outcome };
-      await finishCall(task, { ...ended, shown, signal, running });
+      await finishCall(task, pending.call, call, outcome, shown, batch);
       return "moved";
     }
     task.openResults.set(pending.call.id, shown.pause());
@@ -147,7 +152,7 @@ async function answerCall(
     case "edit": {
       // A hook may have changed the edited call, which then needs approval again.
       const isAsked = pending.suspension?.kind !== "stop";
-      const isApproved = isAsked && isDeepStrictEqual(call, callOf(pending));
+      const isApproved = isAsked && isSame(call, callOf(pending));
       return checkAndRun(task, call, { isApproved, shown, signal });
     }
     default:

@@ -1,24 +1,37 @@
 import type { Tracer } from "@opentelemetry/api";
-import type { Agent, Awaitable, Budget } from "../../protocol/agent.ts";
+import type {
+  Agent,
+  Awaitable,
+  Budget,
+  ObserveOptions,
+  RunOptions,
+  StreamOptions,
+} from "../../protocol/agent.ts";
+import {
+  budgetField,
+  callFields,
+  sessionIdField,
+  viewFields,
+} from "../../protocol/call-options.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { createIds } from "../../protocol/id.ts";
-import { invalid, readOptions } from "../../protocol/options.ts";
+import * as is from "../../protocol/options.ts";
+import { type Fields, invalid, readOptions } from "../../protocol/options.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { Usage } from "../../protocol/task.ts";
-import { openStore } from "../../store/index.ts";
+import { openStore, storeField } from "../../store/index.ts";
 import { checkBudget, type Money } from "../base/budget.ts";
 import type { Execution } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
-import { checkAgentId } from "../base/validation.ts";
+import { checkAgentId, executionField, modelExecutionField } from "../base/validation.ts";
 import { providerTools } from "../model/request.ts";
-import { flattenModels, type Model } from "../model/resolve.ts";
-import { type ContextValues, ownValues } from "../tool/context.ts";
-import type { Permissions } from "../tool/permission.ts";
+import { flattenModels, type Model, modelField } from "../model/resolve.ts";
+import { type ContextValues, contextField, ownValues } from "../tool/context.ts";
+import { type Permissions, permissionsField } from "../tool/permission.ts";
 import type { Tool } from "../tool/tool.ts";
-import { Toolkit, type ToolSource } from "../tool/toolkit.ts";
-import { agentFields } from "./check-options.ts";
+import { sourcesField, Toolkit, type ToolSource, toolkitField } from "../tool/toolkit.ts";
 import type { Hook } from "./hooks.ts";
 import { checkHook, inOrder } from "./hooks.ts";
 import type { PrepareInput } from "./input.ts";
@@ -75,6 +88,62 @@ export interface ReActAgentOptions {
   readonly ids?: IdSource;
 }
 
+const penalty = is.number("a number");
+/** The call options of AI SDK models, except the prompt and the signal, which the agent sets. */
+const modelOptionFields = {
+  maxOutputTokens: is.count,
+  temperature: penalty,
+  stopSequences: is.listOf(is.text),
+  topP: penalty,
+  topK: penalty,
+  presencePenalty: penalty,
+  frequencyPenalty: penalty,
+  responseFormat: is.data,
+  seed: is.integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+  tools: is.anything,
+  toolChoice: is.anything,
+  includeRawChunks: is.flag,
+  headers: is.recordOf(is.text),
+  reasoning: is.text,
+  providerOptions: is.data,
+};
+
+/** The rules for all options of an agent; `settingsOf` checks the rest. */
+export const agentFields: Fields<ReActAgentOptions> = {
+  name: is.anything,
+  agentId: is.anything,
+  description: is.text,
+  model: is.required(modelField),
+  systemPrompt: is.text,
+  tools: { ...is.list, example: "[search]" },
+  toolkit: toolkitField,
+  toolSources: { ...sourcesField, example: "[await connectMcp(server)]" },
+  hooks: callFields.hooks,
+  prepareInput: is.callback,
+  store: storeField,
+  maxIters: is.count,
+  parallel: is.flag,
+  execution: executionField,
+  modelExecution: modelExecutionField,
+  modelOptions: is.options(modelOptionFields),
+  permissions: permissionsField,
+  approvalTimeoutMs: is.duration,
+  references: is.flag,
+  rawReasoning: is.flag,
+  budget: budgetField,
+  price: {
+    ...is.callback,
+    example: '(usage, model) => ({ amount: 0.002, currency: "USD" })',
+  },
+  context: contextField,
+  resolveChild: is.callback,
+  wakeOnCompletion: is.flag,
+  leaseMs: is.duration,
+  tracer: is.withFunctions("startSpan"),
+  clock: is.clock,
+  ids: is.withFunctions("next", "uuid"),
+};
+
 const defaults = {
   ...{ systemPrompt: "", maxIters: 10, parallel: true, references: false, rawReasoning: false },
   ...{ execution: {}, modelExecution: {}, modelOptions: {}, permissions: {}, budget: {} },
@@ -128,12 +197,22 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
   });
 }
 
+/** The rules for the options of `call` and `run`. */
+export const runFields: Fields<RunOptions> = { ...callFields, context: contextField };
+/** The rules for the options of `stream`. */
+export const streamFields: Fields<StreamOptions> = { ...runFields, ...viewFields };
+/** The rules for the options of `observe`. */
+export const observeFields: Fields<ObserveOptions> = {
+  sessionId: is.required(sessionIdField, '"my-session"'),
+  ...{ userId: is.name, signal: is.signal, onBusy: runFields.onBusy, onWait: is.callback },
+};
+
 /** The property that holds the settings of an agent of this package. */
 export const settingsKey = Symbol("settings");
 
 /** The settings of an agent of this package; undefined for any other object. */
 export function settingsBehind(agent: object): AgentSettings | undefined {
-  return (agent as { readonly [settingsKey]?: AgentSettings })[settingsKey];
+  return (agent as { readonly [settingsKey]?: AgentSettings } | undefined)?.[settingsKey];
 }
 
 /** The name that an agent's messages carry. */

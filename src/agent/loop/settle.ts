@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import { kindOf } from "../../protocol/approval.ts";
 import type {
   Block,
@@ -9,11 +8,11 @@ import type {
 } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import type { ItemStatus, WireBlock } from "../../protocol/task.ts";
-import { copyPlain, freezePlain } from "../base/plain.ts";
+import { copyPlain, freezePlain, isSame } from "../base/plain.ts";
 import { repeatedResult } from "../base/prompts.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
 import { cutText, ranMark, toWireBlock } from "../tool/result.ts";
-import type { CallResult, CallSuspension } from "./call.ts";
+import type { Batch, CallResult, CallSuspension } from "./call.ts";
 import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";
 import { stopCallId } from "./next.ts";
@@ -43,8 +42,8 @@ export async function suspendCall(
   { kind, reason, input: read }: CallSuspension,
 ): Promise<void> {
   const input = asJson(read) ?? sent;
-  const isAsSent = isDeepStrictEqual(input, call.input ?? {});
-  const isEdited = name !== call.name || !isDeepStrictEqual(sent, call.input);
+  const isAsSent = isSame(input, call.input ?? {});
+  const isEdited = name !== call.name || !isSame(sent, call.input);
   const message = ask(
     task,
     {
@@ -116,23 +115,17 @@ function asJson(value: unknown): unknown {
   }
 }
 
-/** A call with its result. */
-export interface FinishedCall {
-  /** The call as the model sent it. */
-  readonly call: ToolUseBlock;
-  /** The call as it ran. */
-  readonly ran: ToolCall;
-  readonly result: CallResult;
-  readonly shown: ResultEmitter;
-  readonly signal: AbortSignal;
-  /** The calls of the batch that have begun and not ended, by id. */
-  readonly running: ReadonlyMap<string, unknown>;
-}
-
-/** Stores a result: for the model in the transcript, for people on the wire, in one commit. */
+/**
+ * Stores a result: for the model in the transcript, for people on the wire, in one commit. `ran` is the call as it ran,
+ * `running` has the calls of the batch that have begun and not ended, by id.
+ */
 export async function finishCall(
   task: TaskRun,
-  { call, ran, result, shown, signal, running }: FinishedCall,
+  call: ToolUseBlock,
+  ran: ToolCall,
+  result: CallResult,
+  shown: ResultEmitter,
+  { signal, running }: Batch,
 ): Promise<void> {
   const verdict = await callHooks<"postActing", { result: ToolResult; stop: boolean }>(
     task,
@@ -147,7 +140,7 @@ export async function finishCall(
     signal,
   );
   const { state, output, keepsDisplay = false } = verdict.result;
-  const cut = cutText(output === result.content ? output : copyPlain(output)).blocks;
+  const cut = cutText(output === result.content ? output : copyPlain(output));
   const repeat = repeatOf(task.messages, task.ref.taskId, call, cut);
   const isRepeated = repeat.times === 3;
   const content: readonly Block[] = isRepeated
@@ -159,7 +152,7 @@ export async function finishCall(
   const said = result.display ?? (isStreamed ? [] : undefined);
   const isEdited = output !== result.content;
   const isOriginal = (keepsDisplay || !isEdited) && !isRepeated;
-  const seen = isOriginal && isEdited ? cutText(result.content).blocks : content;
+  const seen = isOriginal && isEdited ? cutText(result.content) : content;
   const display = (isOriginal ? said : undefined) ?? seen.map(toWireBlock);
   const cited = cite(task, ran, state, content, display, shown);
   shown.end({

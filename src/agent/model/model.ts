@@ -47,22 +47,17 @@ export async function runTurn(
   sink: TurnSink,
   dependencies: TurnDependencies,
 ): Promise<Turn> {
-  const { ids, clock, execution } = dependencies;
   const { signal } = request;
-  const settings = mergeExecution(modelExecution, execution);
-  const stallMs = execution.stallMs === undefined ? defaultStallMs : execution.stallMs;
   let lastKey = 0;
   let collector: Collector | undefined;
 
   async function attempt(entry: LanguageModel | string): Promise<Turn> {
-    const current = createCollector(sink, ids, () => ++lastKey);
+    const current = createCollector(sink, dependencies.ids, () => ++lastKey);
     collector = current;
     try {
       const model = await resolveModel(entry);
       try {
-        const { timeoutMs } = settings;
-        const limits = { ready: sink.ready, signal, clock, stallMs, timeoutMs };
-        await runAttempt(model, callOptions(model, request), current, limits);
+        await stream(model, request, current, sink.ready, dependencies);
       } catch (error) {
         // An error after the model has finished does not invalidate its reply.
         if (signal.aborted || current.finish() === undefined) throw error;
@@ -79,8 +74,7 @@ export async function runTurn(
   }
 
   try {
-    const all = { ...dependencies, execution: settings };
-    return await retry(models, attempt, startOver, all, signal);
+    return await retry(models, attempt, startOver, dependencies, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
     const partial = collector?.partial() ?? [];
@@ -105,10 +99,10 @@ async function retry<Result>(
   models: readonly (LanguageModel | string)[],
   attempt: (model: LanguageModel | string) => Promise<Result>,
   startOver: (reason: "provider_retry" | "fallback") => void,
-  dependencies: TurnDependencies & { readonly execution: Required<Execution> },
+  { execution: given, clock, random, onRetry }: TurnDependencies,
   signal: AbortSignal,
 ): Promise<Result> {
-  const { execution, clock, random, onRetry } = dependencies;
+  const execution = mergeExecution(modelExecution, given);
   let requestError: RivuletError | undefined;
   for (let index = 0; ; index++) {
     const model = models[index] as LanguageModel | string;
@@ -142,23 +136,16 @@ function failedAttempt(model: LanguageModel | string, attempt: number, error: Ri
   return { name: nameOf(model), attempt, delayMs: 0, error: { code, message } };
 }
 
-interface AttemptLimits {
-  readonly ready: TurnSink["ready"];
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
-  /** The longest silence between two chunks; null: no limit. */
-  readonly stallMs: number | null;
-  /** The time limit of the reply, without the waits for `ready`; null: no limit. */
-  readonly timeoutMs: number | null;
-}
-
 /** Passes a reply to the collector; rejects on abort, stall or timeout without waiting for the provider. */
-async function runAttempt(
+async function stream(
   model: LanguageModel,
-  options: Readonly<Record<string, unknown>>,
+  turn: TurnRequest,
   collector: Collector,
-  { ready, signal, clock, stallMs, timeoutMs }: AttemptLimits,
+  ready: TurnSink["ready"],
+  { clock, execution }: TurnDependencies,
 ): Promise<void> {
+  const { signal } = turn;
+  const { stallMs = defaultStallMs, timeoutMs = modelExecution.timeoutMs } = execution;
   signal.throwIfAborted();
   const request = new AbortController(); // the provider gets its signal
   let endWatch = () => {};
@@ -179,10 +166,9 @@ async function runAttempt(
   }
 
   async function pump(): Promise<void> {
-    const { stream } = await (model as LanguageModelV4).doStream({
-      ...(options as LanguageModelV4CallOptions),
-      abortSignal: request.signal,
-    });
+    const options = callOptions(model, turn) as LanguageModelV4CallOptions;
+    const { signal: abortSignal } = request;
+    const { stream } = await (model as LanguageModelV4).doStream({ ...options, abortSignal });
     if (!live) return void stream.cancel().catch(ignore);
     reader = stream.getReader() as ReadableStreamDefaultReader<StreamPart>;
     try {

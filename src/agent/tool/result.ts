@@ -16,8 +16,6 @@ export interface ShownResult {
   readonly content: readonly Block[];
   /** The blocks for people; absent: the same as for the model. */
   readonly display?: readonly WireBlock[];
-  /** The length of the model's text before it was cut; absent: it was not cut. */
-  readonly cutFrom?: number;
 }
 
 /** The value that a tool returned, or why it cannot be shown. */
@@ -54,12 +52,11 @@ function show(
   maxCharacters: number,
 ): ShownResult {
   const visible = content.filter((block) => block.type !== "text" || block.text.trim() !== "");
-  const { blocks, cutFrom } = cutText(visible, maxCharacters);
+  const blocks = cutText(visible, maxCharacters);
   const maxShown = Math.min(maxCharacters, maxResultCharacters);
   return {
     content: blocks.length > 0 ? blocks : emptyContent,
-    ...(display && { display: cutText(display, maxShown).blocks }),
-    ...(cutFrom !== undefined && { cutFrom }),
+    ...(display && { display: cutText(display, maxShown) }),
   };
 }
 
@@ -209,14 +206,14 @@ function nameOf(value: unknown): string {
 export function cutText<B extends Block | WireBlock>(
   blocks: readonly B[],
   maxCharacters = maxResultCharacters,
-): { readonly blocks: readonly B[]; readonly cutFrom?: number } {
+): readonly B[] {
   const total = blocks.reduce((sum, block) => sum + lengthOf(block), 0);
-  if (total <= maxCharacters) return { blocks };
+  if (total <= maxCharacters) return blocks;
   const kept = Math.max(0, maxCharacters - placeholders.cut(total, total).length);
   const headEnd = Math.ceil(kept / 2);
   const tailStart = total - Math.floor(kept / 2);
   let end = 0;
-  const left = blocks.flatMap((block) => {
+  return blocks.flatMap((block) => {
     const start = end;
     end += lengthOf(block);
     if (block.type !== "text" || end <= headEnd || start >= tailStart) return [block];
@@ -226,7 +223,6 @@ export function cutText<B extends Block | WireBlock>(
     const text = (head + middle + tail).toWellFormed(); // a cut may split a surrogate pair
     return text === "" ? [] : [{ ...block, text }];
   });
-  return { blocks: left, cutFrom: total };
 }
 
 function lengthOf(block: Block | WireBlock): number {
