@@ -31,7 +31,7 @@ import {
   validateVersion,
 } from "@a2a-js/sdk/server";
 import { postCancel } from "../../agent/drive/plan.ts";
-import { runFields } from "../../agent/loop/check-options.ts";
+import { runFields } from "../../agent/loop/settings.ts";
 import type { Agent, Run } from "../../protocol/agent.ts";
 import { type RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import { taskOf } from "../../protocol/select.ts";

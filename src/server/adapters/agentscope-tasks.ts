@@ -1,5 +1,5 @@
 import { postCancel } from "../../agent/drive/plan.ts";
-import { runFields } from "../../agent/loop/check-options.ts";
+import { runFields } from "../../agent/loop/settings.ts";
 import { replyIn } from "../../client/reply.ts";
 import type { Answer } from "../../protocol/agent.ts";
 import { approvalIn } from "../../protocol/approval.ts";
