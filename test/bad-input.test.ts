@@ -84,6 +84,7 @@ const harnessOptions = (): All<HarnessAgentOptions> => ({
   maxContextTokens: 100,
   attachments: false,
   eviction: { maxChars: 100 },
+  compaction: { window: 100_000 },
   mcp: {},
   skills: ["pdf"],
   toolsFile: { variables: {} },
@@ -295,7 +296,13 @@ const exports: Readonly<Record<string, Export>> = {
       },
     },
     made: harness,
-    methods: { ...agentMethods(harness), ...methods(harness, { close: [] }) },
+    methods: {
+      ...agentMethods(harness),
+      ...methods(harness, {
+        close: [],
+        compact: ["s", { userId: "u", onBusy: "queue", signal: signal(), onWait: () => {} }],
+      }),
+    },
   },
   "main.tool": {
     entry: withOptions(main.tool, () => ({

@@ -88,7 +88,9 @@ export class ReActAgent implements Agent {
     options: ObserveOptions,
   ): Promise<void> {
     const read = readOptions("observe()", options, observeFields);
-    await new TaskHandle(this[settingsKey], read, (call) => enter(call, messages, true)).result();
+    await new TaskHandle(this[settingsKey], read, (call) =>
+      enter(call, messages, "observes"),
+    ).result();
   }
 
   #start<S extends StandardSchema | undefined>(input: Input, options: RunOptions<S>) {

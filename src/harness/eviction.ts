@@ -29,15 +29,26 @@ export function eviction(workspace?: Workspace, maxChars = maxResultCharacters):
 }
 
 async function save(workspace: Workspace, context: HookContext, tool: string, text: string) {
-  // Named by its content, so that repeated calls still have equal results.
-  const hash = sha256(text).slice(0, 16);
-  const path = `${directory}/${tool.replaceAll(/[^\w-]/g, "_").slice(0, 64)}-${hash}.txt`;
   try {
-    await workspace.viewFor(context).files.write(path, readable(text));
-    return notes.evicted(text.length, path);
+    return notes.evicted(text.length, await saveResult(workspace, context, tool, text));
   } catch (error) {
     return notes.notSaved(text.length, reasonOf(error));
   }
+}
+
+/** Saves the text of a tool result in a file that the model can read, and returns its path. */
+export async function saveResult(
+  workspace: Workspace,
+  context: HookContext,
+  tool: string,
+  text: string,
+): Promise<string> {
+  // Named by its content, so that repeated calls still have equal results.
+  const hash = sha256(text).slice(0, 16);
+  const name = `${tool.replaceAll(/[^\w-]/g, "_").slice(0, 64)}-${hash}.txt`;
+  const path = `${directory}/${name}`;
+  await workspace.viewFor(context).files.write(path, readable(text));
+  return path;
 }
 
 /** Breaks long lines and replaces NUL, which read_file would cut or refuse. */

@@ -1,13 +1,30 @@
 import { unfinished } from "../agent/drive/plan.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
-import { type ReActAgentOptions, settingsBehind } from "../agent/loop/settings.ts";
+import {
+  observeFields,
+  type ReActAgentOptions,
+  settingsBehind,
+  settingsKey,
+} from "../agent/loop/settings.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
-import type { Agent } from "../protocol/agent.ts";
-import { readArgument, required, withFunctions } from "../protocol/options.ts";
+import { enter } from "../agent/stream/door.ts";
+import { TaskHandle } from "../agent/stream/run.ts";
+import type { Agent, ObserveOptions } from "../protocol/agent.ts";
+import type { CompactionBlock } from "../protocol/message.ts";
+import {
+  type Field,
+  readArgument,
+  readOptions,
+  required,
+  withFunctions,
+} from "../protocol/options.ts";
 import { attachments } from "./attachments.ts";
+import { compaction, compactionOf } from "./compaction.ts";
+import { contextHook } from "./context.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import type { NoteSource } from "./notes.ts";
 import { delegationPrompt } from "./prompts.ts";
 import type { Skill } from "./skills/skill.ts";
 import type { Skills } from "./skills/skills.ts";
@@ -75,6 +92,24 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     if (harness.skills) skillSets.set(this, harness.skills);
   }
 
+  /**
+   * Compacts a session, after the task that it runs. Resolves to the size of the prompt before and after, in tokens;
+   * undefined when it could not be shortened. Rejects with `session_suspended` while the session waits for an answer.
+   */
+  async compact(
+    sessionId: string,
+    options: Omit<ObserveOptions, "sessionId"> = {},
+  ): Promise<CompactionBlock["tokens"]> {
+    const { sessionId: idField, ...fields } = observeFields;
+    const id = readArgument("sessionId", sessionId, idField as Field);
+    const read = { ...readOptions("compact()", options, fields), sessionId: id };
+    const run = new TaskHandle(this[settingsKey], read, (call) =>
+      enter(call, undefined, "compacts"),
+    );
+    const { task } = await run.result();
+    return compactionOf(this.#harness.store, task);
+  }
+
   /** Stops its MCP servers; the next task starts them again. The store stays open. */
   async close(): Promise<void> {
     await this.#harness.servers?.close();
@@ -90,6 +125,8 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
 type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild"> & {
   /** The subagents or skills of the part, for lists. */
   readonly offers?: () => Promise<Partial<Offer>>;
+  /** Texts for the model that change during a session. */
+  readonly notes?: readonly NoteSource[];
 };
 
 function piecesOf(harness: Harness): readonly Piece[] {
@@ -101,6 +138,7 @@ function piecesOf(harness: Harness): readonly Piece[] {
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
     servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
     skillsPiece(harness),
+    { hooks: options.compaction && "name" in options.compaction ? [options.compaction] : [] },
     { hooks: evictionHooks(harness) },
     subagentsPiece(harness),
     prepareInput ? { prepareInput } : {},
@@ -110,12 +148,13 @@ function piecesOf(harness: Harness): readonly Piece[] {
 
 function assemble(harness: Harness, pieces: readonly Piece[]): ReActAgentOptions {
   const { options, store, clock } = harness;
+  const notes = pieces.flatMap(({ notes = [] }) => notes);
   const resolvers = pieces.flatMap(({ resolveChild }) => resolveChild ?? []);
   return {
     ...agentOptionsOf(options),
     store,
     clock,
-    hooks: pieces.flatMap(({ hooks = [] }) => hooks),
+    hooks: [...pieces.flatMap(({ hooks = [] }) => hooks), contextHook(compactor(harness), notes)],
     toolSources: pieces.flatMap(({ toolSources = [] }) => toolSources),
     async prepareInput(messages, task) {
       let prepared = messages;
@@ -142,6 +181,12 @@ function skillsPiece({ skills }: Harness): Piece {
     hooks: [skills.hook],
     offers: async () => ({ skills: (await skills.list()).map(asOffered) }),
   };
+}
+
+/** A hook of the user that compacts comes with the other hooks. */
+function compactor(harness: Harness): Hook | undefined {
+  const { compaction: option = {} } = harness.options;
+  return option === false || "name" in option ? undefined : compaction(harness, option);
 }
 
 function evictionHooks({ options, workspace }: Harness): readonly Hook[] {

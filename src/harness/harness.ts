@@ -10,6 +10,7 @@ import * as is from "../protocol/options.ts";
 import { type Field, type Fields, invalid, readOptions } from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { openStore } from "../store/index.ts";
+import { type CompactionOptions, compactionFields } from "./compaction.ts";
 import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import { type IsolationScope, scopeField } from "./filesystem/path.ts";
@@ -44,6 +45,8 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly attachments?: PrepareInput | false;
   /** Saves longer tool results to a file (default 80 000 characters), or a hook that replaces this. */
   readonly eviction?: { readonly maxChars?: number } | Hook | false;
+  /** Shortens what the model sees of a long session, or a hook that replaces this. */
+  readonly compaction?: CompactionOptions | Hook | false;
   /** MCP servers by name; false: none, not even those of `tools.json`. */
   readonly mcp?: McpServersByName | false;
   /** The names of the skills in `skills/` to offer; defaults to all. False: none. */
@@ -131,6 +134,7 @@ const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   maxContextTokens: is.count,
   attachments: is.orFalse(is.callback),
   eviction: orHook(is.options({ maxChars: is.integer(1, maxResultCharacters) })),
+  compaction: orHook(is.options(compactionFields)),
   mcp: is.orFalse(is.recordOf(is.options(mcpServerFields))),
   skills: is.orFalse({ ...is.listOf(is.name), example: '["pdf"]' }),
   toolsFile: is.orFalse(is.options(toolsFileFields)),

@@ -1,7 +1,15 @@
 import type { Awaitable } from "./agent.ts";
-import type { Block, Message, Reply, TaskRef, ToolResultState } from "./message.ts";
+import type {
+  Block,
+  CompactionBlock,
+  HintBlock,
+  Message,
+  Reply,
+  TaskRef,
+  ToolResultState,
+} from "./message.ts";
 import type { Source } from "./source.ts";
-import type { Progress } from "./task.ts";
+import type { Progress, Usage } from "./task.ts";
 
 /** A function that a model can call, created with `tool`. */
 export interface Tool {
@@ -57,6 +65,29 @@ export interface HookContext {
   readonly state: Map<string, unknown>;
 }
 
+/** A model call that is about to be made. */
+export interface UpcomingTurn {
+  /** `turn`: before a call; `overflow`: the provider refused the length of the prompt; `asked`: `agent.compact()`, no call. */
+  readonly reason: "turn" | "overflow" | "asked";
+  /** The index of the first of the context's messages in the session. */
+  readonly offset: number;
+  readonly signal: AbortSignal;
+}
+
+/** What a hook adds to the transcript before a model call, in one commit. */
+export interface TurnAddition {
+  /** Shortens what the model sees; the messages stay in the session. */
+  readonly compaction?: Omit<CompactionBlock, "type">;
+  /** Notes for the model, after all messages. */
+  readonly hints?: readonly HintBlock[];
+  /** Values of `task.custom` events, by name. */
+  readonly events?: Readonly<Record<string, unknown>>;
+  /** The usage of a model call that the hook has made. */
+  readonly usage?: Usage;
+  /** The model of that call, as `provider/id`. */
+  readonly model?: string;
+}
+
 /** Functions called at named points of a run; their return values steer it. */
 export interface Hook {
   readonly name: string;
@@ -66,6 +97,8 @@ export interface Hook {
   readonly tools?: readonly Tool[];
   /** May return other input; a call that resumes a task has none. */
   preCall?(context: HookContext, input: readonly Message[]): Awaitable<readonly Message[] | void>;
+  /** Before `preReasoning`; may add to the transcript. */
+  preTurn?(context: HookContext, turn: UpcomingTurn): Awaitable<TurnAddition | void>;
   preReasoning?(context: HookContext, call: ModelCall): Awaitable<ModelCall | void>;
   /** Is not awaited, and its errors are ignored. */
   reasoningChunk?(context: HookContext, chunk: ReasoningChunk): void;

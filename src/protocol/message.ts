@@ -98,8 +98,15 @@ export interface AnswerBlock {
 /** From here on the model sees `summary` instead of the messages before index `keepFrom`. */
 export interface CompactionBlock {
   readonly type: "compaction";
+  /** Empty when the compaction only pruned results. */
   readonly summary: string;
   readonly keepFrom: number;
+  /** Texts that replace the results of earlier calls, by call id. */
+  readonly pruned?: Readonly<Record<string, string>>;
+  /** The size of the prompt before and after, in tokens. */
+  readonly tokens?: { readonly before: number; readonly after: number };
+  /** A size in tokens below the one that the provider has refused. */
+  readonly limit?: number;
 }
 
 /** A decision about an approval; a timeout makes it `expire`, a cancel `cancel`. */

@@ -233,6 +233,8 @@ export interface TaskRecord {
   readonly input?: readonly Message[];
   /** True: the task only adds its input to the session. */
   readonly observes?: true;
+  /** True: the task only compacts the session. */
+  readonly compacts?: true;
   /** The last message of a task that rests. */
   readonly result?: Message;
   readonly generateReason?: GenerateReason;

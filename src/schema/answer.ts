@@ -87,6 +87,9 @@ export const messageBlock = define(
       type: z.literal("compaction"),
       summary: z.string(),
       keepFrom: schemaOf(isIndex),
+      pruned: optional(z.record(z.string(), z.string())),
+      tokens: optional(z.looseObject({ before: z.number(), after: z.number() })),
+      limit: optional(z.number()),
     }),
   ]),
 );

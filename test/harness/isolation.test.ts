@@ -292,6 +292,9 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
       text: ({ world, user }, { sessionId }) =>
         world.agent.observe("I was here.", { ...user, sessionId }),
     }),
+    compact: all("session", notFound, {
+      "": ({ world, user }, { sessionId }) => world.agent.compact(sessionId, user),
+    }),
     approvals: all("approval", "same", {
       list: ({ world, user }, { sessionId }) => world.agent.approvals({ ...user, sessionId }),
     }),

@@ -36,6 +36,7 @@ const hookFields: Fields<Hook> = {
   priority: is.number("a number"),
   tools: is.list,
   preCall: is.callback,
+  preTurn: is.callback,
   preReasoning: is.callback,
   reasoningChunk: is.callback,
   postReasoning: is.callback,

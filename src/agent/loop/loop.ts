@@ -9,7 +9,7 @@ import type { Ending, RestingEnding } from "./ending.ts";
 import { cancelled, completed, editReply, failed, incomplete, suspended } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
 import { takeInput } from "./input.ts";
-import { askAgain, reason } from "./reason.ts";
+import { askAgain, prepareTurn, reason } from "./reason.ts";
 import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
@@ -25,7 +25,8 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
   // The platform's listener stays while the task runs, and not only during each wait.
   const stopListening = onAbort(task.controller.signal, () => {});
   try {
-    if (task.record.observes) return completed(task, undefined);
+    if (task.record.compacts) await prepareTurn(task, "asked");
+    if (task.record.observes ?? task.record.compacts) return completed(task, undefined);
     await refreshTools(task); // an open call of a crashed process runs before the first reasoning
     await takeInput(task, input);
     return await editReply(task, await stepUntilRest(task));

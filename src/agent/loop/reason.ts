@@ -17,7 +17,9 @@ import {
   type ModelCall,
   readReasoningVerdict,
   readReply,
+  type TurnAddition,
   tellHooks,
+  type UpcomingTurn,
 } from "./hooks.ts";
 import { isVisible } from "./next.ts";
 import { askAboutStop, showResult } from "./settle.ts";
@@ -25,6 +27,7 @@ import { nativeSchema, structuredTool } from "./structured-output.ts";
 import {
   addResultItem,
   commitStep,
+  controlMessage,
   offeredTools,
   refreshTools,
   type TaskRun,
@@ -35,8 +38,51 @@ import { iterationOf } from "./transcript.ts";
 
 type Purpose = "reply" | "summary";
 
-/** Makes one model call and commits its message; everything streamed before the commit is provisional. */
+/** Makes one model call; a prompt whose length the provider refuses is tried once more if a hook can shorten it. */
 export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise<void> {
+  await prepareTurn(task, "turn");
+  try {
+    await takeTurn(task, purpose);
+  } catch (error) {
+    const isOverflow = error instanceof RivuletError && error.code === "context_overflow";
+    if (!isOverflow || !(await prepareTurn(task, "overflow"))) throw error;
+    await takeTurn(task, purpose);
+  }
+}
+
+/** Lets hooks add to the transcript before a model call; returns whether one has shortened what the model sees. */
+export async function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Promise<boolean> {
+  const { hookContext, settings, offset, controller } = task;
+  if (!settings.hooks.some((hook) => hook.preTurn)) return false;
+  const turn = { reason, offset, signal: controller.signal };
+  return callHooks(
+    task,
+    "preTurn",
+    false,
+    (hook) => hook.preTurn?.(hookContext, turn),
+    (isShorter, returned) => addToTranscript(task, returned as TurnAddition) || isShorter,
+  );
+}
+
+function addToTranscript(task: TaskRun, addition: TurnAddition): boolean {
+  const { compaction, hints = [], events = {}, usage, model = "" } = addition;
+  for (const [name, value] of Object.entries(events))
+    task.emitter.emit({ type: "task.custom", name, value });
+  if (usage) addSpent(task, usage, model);
+  const messages: Message[] = [];
+  if (compaction) messages.push(controlMessage(task, { ...compaction, type: "compaction" }));
+  if (hints.length > 0) {
+    // A task that is resumed here still may exceed its iterations, as a hook has asked for.
+    const goto = task.messages.at(-1)?.metadata?.goto === true && { goto: true };
+    const metadata = { taskId: task.ref.taskId, ...goto };
+    messages.push({ id: task.settings.ids.next("msg"), role: "user", content: hints, metadata });
+  }
+  writeStep(task, { messages });
+  return compaction !== undefined;
+}
+
+/** Makes one model call and commits its message; everything streamed before the commit is provisional. */
+async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
   const { emitter, hookContext, settings } = task;
   const { ids, clock, hooks, models, modelExecution: execution, rawReasoning } = settings;
   const sent = request(task, await prepare(task, purpose), purpose);
@@ -209,8 +255,15 @@ function commitTurn(
   followUps: readonly Message[] = [],
   open: () => readonly Message[] = () => [],
 ): void {
-  const usage = message.usage ?? noUsage;
-  const price = addPrice(task, usage, String(message.metadata?.model ?? ""));
+  addSpent(task, message.usage ?? noUsage, String(message.metadata?.model ?? ""));
+  const opened = open();
+  const record = { committedOutput: task.emitter.outputLength };
+  writeStep(task, { messages: [message, ...opened, ...followUps], record });
+}
+
+/** Adds the usage of a model call to the task and its budget. */
+function addSpent(task: TaskRun, usage: Usage, model: string): void {
+  const price = addPrice(task, usage, model);
   task.usage = addUsage(task.usage, usage);
   task.budget.add(usage, price);
   task.emitter.emit({
@@ -219,9 +272,6 @@ function commitTurn(
     usage: task.usage,
     ...(task.cost && { cost: task.cost }),
   });
-  const opened = open();
-  const record = { committedOutput: task.emitter.outputLength };
-  writeStep(task, { messages: [message, ...opened, ...followUps], record });
 }
 
 /** Adds the price of a model call to the task's cost and returns it. */

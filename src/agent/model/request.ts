@@ -154,7 +154,8 @@ export function toPrompt(
   const compaction = lastCompaction(messages, assembly.length);
   if (compaction !== undefined) {
     assembly = newAssembly(name, messages, Math.max(0, compaction.keepFrom - offset));
-    assembly.prompt.push({ role: "user", content: [{ type: "text", text: compaction.summary }] });
+    const { summary: text } = compaction;
+    if (text !== "") assembly.prompt.push({ role: "user", content: [{ type: "text", text }] });
   }
 
   const { systems, prompt } = assembly;
@@ -165,7 +166,7 @@ export function toPrompt(
     if (view.system !== "") systems.push(view.system);
     if (view.assistant !== undefined) prompt.push(view.assistant);
     if (view.calls.length > 0) {
-      const results = resultsOf(view.calls, messages, index, version);
+      const results = resultsOf(view.calls, messages, index, version, compaction?.pruned);
       complete &&= results.complete;
       prompt.push(results.message);
     }
@@ -287,13 +288,14 @@ function resultsOf(
   messages: readonly Message[],
   index: number,
   version: Version,
+  pruned: CompactionBlock["pruned"] = {},
 ): { message: PromptMessage; complete: boolean } {
   const missing = new Set(calls.map((call) => call.id));
   const outputs = new Map<string, Output>();
   for (let at = index + 1; missing.size > 0 && at < messages.length; at++) {
     for (const block of (messages[at] as Message).content) {
       if (block.type === "tool_result" && missing.delete(block.id)) {
-        outputs.set(block.id, outputOf(block, version));
+        outputs.set(block.id, prunedOutput(block, pruned) ?? outputOf(block, version));
       }
     }
   }
@@ -307,6 +309,14 @@ function resultsOf(
     })),
   };
   return { message, complete: missing.size === 0 };
+}
+
+function prunedOutput(
+  { id, state }: ToolResultBlock,
+  pruned: NonNullable<CompactionBlock["pruned"]>,
+): Output | undefined {
+  if (!Object.hasOwn(pruned, id)) return undefined;
+  return { type: state === "success" ? "text" : "error-text", value: String(pruned[id]) };
 }
 
 function outputOf({ output, state }: ToolResultBlock, version: Version): Output {

@@ -60,18 +60,22 @@ export interface Entered {
   readonly refused?: RivuletError | undefined;
 }
 
-/** Starts a task, or continues the session's unfinished one; `observes`: only adds the input to the session. */
-export async function enter(call: Call, input: Input, observes = false): Promise<Entered> {
+/** Adds the input to the session, or compacts it, without running the agent. */
+type Only = "observes" | "compacts";
+
+/** Starts a task, or continues the session's unfinished one. */
+export async function enter(call: Call, input: Input, only?: Only): Promise<Entered> {
   const { settings, options } = call;
   checkBudget(options.budget, settings.price !== undefined);
   withHooks(settings, options.hooks); // throws if they are wrong
   const read = readInput(input, settings.ids);
-  if (observes && (read.messages.length === 0 || read.answers.length + read.results.size > 0)) {
+  const { messages, answers, results } = read;
+  if (only === "observes" && (messages.length === 0 || answers.length + results.size > 0)) {
     throw new RivuletError("invalid_input", "`observe` takes one or more messages.", {
       hint: "Pass answers and results to `call`. Nothing was stored.",
     });
   }
-  return enterSession(call, read, observes);
+  return enterSession(call, read, only);
 }
 
 /** Finds a task that exists. */
@@ -88,11 +92,11 @@ export async function findTask(
   return { record, conversation: root.sessionId, after };
 }
 
-/** The newest task of a session that does more than add input. */
+/** The newest task of a session that runs its agent. */
 async function newestTask(store: Store, sessionId: string): Promise<TaskRecord | undefined> {
   for (let limit = 1; ; limit *= 8) {
     const tasks = await store.tasks({ sessionId, newestFirst: true, limit });
-    const found = tasks.find((task) => !task.observes);
+    const found = tasks.find((task) => !task.observes && !task.compacts);
     if (found || tasks.length < limit) return found;
   }
 }
@@ -204,7 +208,7 @@ async function sessionOf({ settings, options }: Call, { answers: [answer] }: Rea
   return { sessionId: ids.next("sess"), exists: false };
 }
 
-async function enterSession(call: Call, read: ReadInput, observes: boolean): Promise<Entered> {
+async function enterSession(call: Call, read: ReadInput, only?: Only): Promise<Entered> {
   const { settings, options } = call;
   const started = options.taskId && (await settings.store.task(options.taskId));
   if (started) {
@@ -219,11 +223,12 @@ async function enterSession(call: Call, read: ReadInput, observes: boolean): Pro
   const isText = read.messages.length > 0;
   const isMissing = !exists && options.sessionId !== undefined;
   if (isMissing && hasAnswers) throw notFound("session", sessionId);
+  if (only === "compacts" && !exists) throw notFound("session", sessionId);
   const isFresh = !exists && !isMissing;
   const workload = isFresh ? new Workload([], []) : await Workload.read(store, sessionId);
   const root = workload.first(sessionId);
-  if (isText && !hasAnswers && root?.status !== "suspended")
-    return startTask(call, read, sessionId, root, observes);
+  const isNew = isText && !hasAnswers && root?.status !== "suspended";
+  if (isNew || only === "compacts") return startTask(call, read, sessionId, root, only);
   if (root && isText) checkAgent(settings.name, root);
   const waiting = await waitingTasks(store, { conversation: sessionId });
   const held = waiting.filter(({ record }) => root && workload.topId(record) === root.taskId);
@@ -244,7 +249,7 @@ async function enterSession(call: Call, read: ReadInput, observes: boolean): Pro
   if (continued) return continueTask(call, read, root, rows);
   if (isText) {
     const refused = await post(call, sessionId, rows);
-    return { ...(await startTask(call, read, sessionId, root, observes)), refused };
+    return { ...(await startTask(call, read, sessionId, root, only)), refused };
   }
   const [top] = tops;
   if (top) return continueTask(call, read, top, rows, sessionId);
@@ -298,14 +303,14 @@ async function startTask(
   read: ReadInput,
   sessionId: string,
   unfinishedRoot: TaskRecord | undefined,
-  observes = false,
+  only?: Only,
 ): Promise<Entered> {
   const { process, settings, options, stop } = call;
   const { onBusy = "queue" } = options;
   if (unfinishedRoot && onBusy === "fail") throw busy(sessionId);
   const record = {
     ...rootRecord(settings, sessionId, options),
-    ...(observes && { observes: true as const }),
+    ...(only && { [only]: true as const }),
   };
   const input = await storedInput(read.messages, record, settings, stop);
   const queued = { ...record, input };
