@@ -233,7 +233,7 @@ function outcomeOf(
 }
 
 /** The index of the first message to keep: the tail with the last reply, without splitting a call from its result. */
-export function cutBefore(
+function cutBefore(
   messages: readonly Message[],
   from: number,
   lastReply: number,

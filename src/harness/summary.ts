@@ -70,7 +70,7 @@ export async function summarize(
 }
 
 /** Why a text cannot replace a conversation; undefined when it can. */
-export function summaryProblem(
+function summaryProblem(
   text: string,
   finishReason: Turn["finishReason"],
   conversationTokens: number,
@@ -143,7 +143,7 @@ function partOf(block: Block, role: Message["role"]): string | undefined {
 }
 
 /** The beginning and the end of a text. */
-export function cutMiddle(text: string, maxChars: number): string {
+function cutMiddle(text: string, maxChars: number): string {
   if (text.length <= maxChars) return text;
   const half = Math.floor(maxChars / 2);
   const [head, tail] = [text.slice(0, half).toWellFormed(), text.slice(-half).toWellFormed()];
