@@ -39,6 +39,8 @@ const ascii: Rolldown.Plugin = {
 
 export default defineConfig({
   entry,
+  // The page is built apart and stays when it has not changed.
+  clean: ["dist/*", "!dist/playground"],
   root: "src",
   format: "esm",
   fixedExtension: false,

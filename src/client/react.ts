@@ -13,10 +13,14 @@ import type { RemoteAgent } from "./remote-agent.ts";
 import type { RemoteRun } from "./remote-run.ts";
 import { createTaskStore, type TaskStore, type TaskStoreSnapshot } from "./task-store.ts";
 
+/** What the hooks read: a run, or a store of your own. */
+export type TaskSource = Run<unknown> | TaskStore;
+
 /** All components that show a run share its store, and so its connection. */
 const stores = new WeakMap<Run<unknown>, TaskStore>();
 
-function storeOf(run: Run<unknown>): TaskStore {
+function storeOf(run: TaskSource): TaskStore {
+  if ("getSnapshot" in run) return run;
   const store = stores.get(run) ?? createTaskStore(run);
   stores.set(run, store);
   return store;
@@ -24,7 +28,7 @@ function storeOf(run: Run<unknown>): TaskStore {
 
 /** A part of the state of a run; the component renders when this part changes. */
 function useSelected<T>(
-  run: Run<unknown> | undefined,
+  run: TaskSource | undefined,
   select: (snapshot: TaskStoreSnapshot) => T,
 ): T | undefined {
   const store = run && storeOf(run);
@@ -40,24 +44,24 @@ function useSelected<T>(
  * A task of a run: the root, or the task with this id; undefined before its first event. The component renders only when
  * this task changes.
  */
-export function useTask(run: Run<unknown> | undefined, taskId?: string): Task | undefined {
+export function useTask(run: TaskSource | undefined, taskId?: string): Task | undefined {
   return useSelected(run, ({ tree }) => taskOf(tree, taskId ?? tree.rootId));
 }
 
 /** The connection of a run to its server. */
-export function useConnection(run: Run<unknown> | undefined): Connection | undefined {
+export function useConnection(run: TaskSource | undefined): Connection | undefined {
   return useSelected(run, ({ connection }) => connection);
 }
 
 const noApprovals: readonly Approval[] = [];
 /** The approvals of each run as they were last selected, so that other changes do not render. */
 const selected = new WeakMap<
-  Run<unknown>,
+  TaskSource,
   { readonly key: string; readonly approvals: readonly Approval[] }
 >();
 
 /** The approvals of a run that wait for an answer, at any depth. */
-export function useApprovals(run: Run<unknown> | undefined): readonly Approval[] {
+export function useApprovals(run: TaskSource | undefined): readonly Approval[] {
   const approvals = useSelected(run, ({ tree }) => {
     const key = waitingApprovals(tree)
       .map(({ approval }) => approval.approval_id)

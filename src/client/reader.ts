@@ -8,6 +8,9 @@ import { backoffMs, mayHeal, queryOf, retryAfterOf, type Server } from "./reques
 export interface Connection {
   readonly status: "connecting" | "open" | "reconnecting" | "closed";
   readonly error?: RivuletError;
+  /** While it reconnects: the number of the next attempt, and when it starts, in milliseconds since 1970. */
+  readonly attempt?: number;
+  readonly retryAt?: number;
 }
 
 /** The events to read. */
@@ -16,6 +19,8 @@ export interface Reading {
   readonly taskId: string;
   /** The number of the last event that the reader has; -1 for none. */
   readonly after: number;
+  /** `now`: begin with a snapshot of every task instead of the events after `after`. */
+  readonly from?: "now";
   /** Where the server ends the stream; by default when all tasks have ended. */
   readonly until?: "root" | "idle";
   /** True: throws when the connection ends, instead of connecting again. */
@@ -120,11 +125,16 @@ class LogReader implements Supply<TaskEvent> {
     this.#drop(failure);
     if (!this.#isPassing(failure)) throw failure;
     if (server.clock.now() - this.#openedAt >= this.#heartbeatMs) this.#attempts = 0;
-    this.#tell({ status: "reconnecting", error: rivuletErrorOf(failure) });
-    if (failure instanceof Interruption && failure.isImmediate) return;
-    this.#attempts += 1;
+    const isImmediate = failure instanceof Interruption && failure.isImmediate;
+    const attempt = this.#attempts + 1;
     const firstMs = this.#decoder.retry ?? defaultRetryMs;
-    const delay = retryAfterOf(failure) ?? backoffMs(this.#attempts, firstMs, server.random);
+    const delay = isImmediate
+      ? 0
+      : (retryAfterOf(failure) ?? backoffMs(attempt, firstMs, server.random));
+    const retryAt = server.clock.now() + delay;
+    this.#tell({ status: "reconnecting", error: rivuletErrorOf(failure), attempt, retryAt });
+    if (isImmediate) return;
+    this.#attempts = attempt;
     try {
       await server.clock.sleep(delay, this.#current.signal);
     } catch {
@@ -133,11 +143,12 @@ class LogReader implements Supply<TaskEvent> {
   }
 
   async #connect(): Promise<void> {
-    const { server, taskId, until } = this.#reading;
+    const { server, taskId, until, from } = this.#reading;
     if (this.#isClosed) return;
     if (this.#attempts === 0) this.#tell({ status: "connecting" });
     const { cursor } = this.#order;
-    const query = queryOf({ starting_after: cursor < 0 ? undefined : cursor, until });
+    const place = cursor < 0 ? { from } : { starting_after: cursor };
+    const query = queryOf({ ...place, until });
     const path = `/v1/tasks/${encodeURIComponent(taskId)}/events${query}`;
     const { signal } = this.#current;
     this.#openedAt = server.clock.now();

@@ -38,6 +38,8 @@ export interface Followed {
 export interface RemoteEventsOptions {
   /** The number of the last event that the reader has; -1 for the beginning of the log. */
   readonly after?: number;
+  /** `now`: begin with a snapshot of every task instead of the events before. */
+  readonly from?: "now";
   /** `log`: to the end of the log, over all suspensions. */
   readonly until?: "root" | "tree" | "log";
   /** Called when the state of the connection changes. */
@@ -46,6 +48,7 @@ export interface RemoteEventsOptions {
 
 const eventsFields: is.Fields<RemoteEventsOptions> = {
   after: is.integer(-1),
+  from: is.oneOf("now"),
   until: is.oneOf("root", "tree", "log"),
   onConnection: is.callback,
 };
@@ -170,7 +173,7 @@ export class RemoteRun<O = unknown> implements Run<O> {
 
   #follow(options: RemoteEventsOptions): AsyncIterator<TaskEvent> {
     const { server, agentName, until: ownUntil } = this.#options;
-    const { until = ownUntil, onConnection } = options;
+    const { until = ownUntil, from, onConnection } = options;
     let opened: { readonly events: BufferedIterator<TaskEvent>; readonly rest: Rest } | undefined;
     /** The whole log, if the iteration reads it. */
     let tree: TaskTree | undefined;
@@ -189,6 +192,7 @@ export class RemoteRun<O = unknown> implements Run<O> {
         server,
         taskId: rootTaskId,
         after,
+        ...(from && { from }),
         ...(end && { until: end }),
         ...(onConnection && { onConnection }),
         onOpened: (last) => rest.onOpened(last),

@@ -23,10 +23,14 @@ export interface TaskStore {
   getSnapshot(): TaskStoreSnapshot;
 }
 
-/** How to batch the updates of a store. */
+/** How a store reads a run and batches its updates. */
 export interface TaskStoreOptions {
   /** Runs `update` with the next frame; defaults to `requestAnimationFrame`, or a timer where there is none. */
   readonly schedule?: (update: () => void) => void;
+  /** `now`: a remote run begins with a snapshot of its tasks instead of all its events; good for long logs. */
+  readonly from?: "now";
+  /** Called with every event, before the update that shows it. */
+  readonly onEvent?: (event: TaskEvent) => void;
 }
 
 /** The longest time between two updates; a hidden page has no frames. */
@@ -35,8 +39,12 @@ const maxFrameMs = 250;
 /** Creates a store that folds the events of a run. */
 export function createTaskStore(run: Run<unknown>, options: TaskStoreOptions = {}): TaskStore {
   readArgument("run", run, is.required(is.withFunctions("events", "result"), 'agent.run("Hello")'));
-  const read = readOptions("createTaskStore()", options, { schedule: is.callback });
-  const { schedule = nextFrame } = read;
+  const read = readOptions("createTaskStore()", options, {
+    schedule: is.callback,
+    from: is.oneOf("now"),
+    onEvent: is.callback,
+  });
+  const { schedule = nextFrame, from, onEvent } = read;
   const subscribers = new Set<() => void>();
   const folded = new TaskTree();
   let snapshot: TaskStoreSnapshot = { tree: emptyTree(), connection: { status: "connecting" } };
@@ -70,7 +78,7 @@ export function createTaskStore(run: Run<unknown>, options: TaskStoreOptions = {
     const after = folded.tree.safeCursor;
     const isRemote = run instanceof RemoteRun;
     const events = isRemote
-      ? run.events({ after, until: "log", onConnection })
+      ? run.events({ after, until: "log", onConnection, ...(from && after < 0 && { from }) })
       : run.events({ after, until: "tree" });
     const iterator = events[Symbol.asyncIterator]();
     following = iterator;
@@ -82,6 +90,7 @@ export function createTaskStore(run: Run<unknown>, options: TaskStoreOptions = {
         if (following !== iterator) return; // a later subscriber follows again
         if (done) break;
         folded.apply(value);
+        onEvent?.(value);
         hasTree = false;
         change();
       }

@@ -31,6 +31,7 @@ import { badRequest, errorResponse, statusOf } from "./errors.ts";
 import { Feeds } from "./feed.ts";
 import { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
 import { openApi } from "./openapi.ts";
+import { pageRoutes } from "./page.ts";
 import { keepPrompts, promptRoutes } from "./prompts.ts";
 import { type Route, readBody, readQuery, type Services } from "./route.ts";
 import { sessionRoutes } from "./sessions.ts";
@@ -90,6 +91,8 @@ export interface AppOptions {
   readonly heartbeatMs?: number;
   /** The delay that readers are told to wait before they connect again; defaults to 1500 ms. */
   readonly retryMs?: number;
+  /** True: `/` is the playground, a page that shows the agents at work. */
+  readonly page?: boolean;
   readonly clock?: Clock;
 }
 
@@ -117,6 +120,7 @@ export const appFields: Fields<AppOptions> = {
   log: is.orFalse(is.callback),
   heartbeatMs: is.duration,
   retryMs: is.count,
+  page: is.flag,
   clock: is.clock,
 };
 
@@ -255,7 +259,8 @@ export function openApp(options: AppOptions): OpenApp {
     log: options.log ?? ((entry) => console.log(JSON.stringify(entry))),
   });
   const app = new Hono();
-  for (const route of services.routes)
+  const pages = options.page ? pageRoutes(options.demo !== undefined) : [];
+  for (const route of [...services.routes, ...pages])
     app.on(route.method, route.path, (context) => door.answer(context, route));
   if (addresses.origins.length > 0) app.options("*", (context) => door.preflight(context));
   app.notFound((context) => door.answer(context, undefined));

@@ -28,6 +28,8 @@ export interface Serving {
   readonly url: string;
   /** The token of the operator; "" with `auth`. */
   readonly token: string;
+  /** The address of the page for the operator, with the token behind `#`, which no server and no log sees. */
+  readonly pageUrl?: string;
   /** Stops accepting, ends the streams, stops the tasks at their last step and releases them to other processes. */
   close(): Promise<void>;
 }
@@ -89,9 +91,10 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     clearTimeout(timer);
     if (typeof options.store === "string") await opened.store.close();
   }
+  const url = `http://${host.includes(":") ? `[${host}]` : host}:${bound}`;
   return {
-    url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`,
-    token,
+    ...{ url, token },
+    ...(options.page && { pageUrl: token === "" ? `${url}/` : `${url}/#token=${token}` }),
     close: () => (closing ??= close()),
   };
 }

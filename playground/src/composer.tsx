@@ -1,0 +1,272 @@
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { isTerminal, taskOf } from "rivulet/protocol";
+import { useApprovals } from "rivulet/react";
+import { Icon, Status } from "./icons.tsx";
+import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
+import { api } from "./state/api.ts";
+import type { RunLog } from "./state/run-log.ts";
+import { ask, useLog, useSessions } from "./state/sessions.ts";
+import { openPlace, setUi, showError, useUi } from "./state/ui.ts";
+import { cancelTask } from "./thread/actions.ts";
+import { useLogView } from "./thread/context.ts";
+
+/** Asks, steers and stops. */
+export function Composer() {
+  const log = useLog();
+  return log === undefined ? (
+    <div className="compose">
+      <Box placeholder="Ask about the files in this workspace" onSend={ask} />
+    </div>
+  ) : (
+    <RunComposer log={log} />
+  );
+}
+
+function RunComposer({ log }: { readonly log: RunLog }) {
+  const rootId = useLogView(log, ({ tree }) => tree.rootId);
+  const isOver = useLogView(log, ({ tree }) => {
+    const root = taskOf(tree, tree.rootId);
+    return root !== undefined && isTerminal(root.status);
+  });
+  const isPast = useLogView(log, ({ at }) => at !== undefined);
+  const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
+  const steered = useUi(({ steered }) => steered) ?? rootId;
+  const label = useLogView(log, ({ tree }) =>
+    steered === undefined ? "" : labelOf(tree, steered),
+  );
+  const file = useSessions(({ open }) => open.file);
+  if (file !== undefined || log.run === undefined)
+    return (
+      <div className="compose">
+        <div className="box is-off">
+          This run is from a file. It can be replayed, not continued.
+        </div>
+      </div>
+    );
+  if (isPast)
+    return (
+      <div className="compose">
+        <div className="box is-off">Read only in the past. Fork to continue from here.</div>
+      </div>
+    );
+  return (
+    <div className="compose">
+      <Needs log={log} />
+      {isOver ? (
+        <Box placeholder="Ask the next question" onSend={ask} />
+      ) : (
+        <Box
+          placeholder={
+            isHeld
+              ? "Messages are kept and sent after the reconnect."
+              : "Steer the run. Type @ to reach one agent."
+          }
+          to={label}
+          log={log}
+          onSend={async (text) => {
+            if (steered !== undefined) await api.steer(steered, text);
+            setUi({ steered: undefined });
+          }}
+        >
+          <button
+            type="button"
+            className="btn"
+            onClick={() => rootId !== undefined && void cancelTask(rootId)}
+          >
+            <Icon name="stop" /> Stop <kbd>esc</kbd>
+          </button>
+        </Box>
+      )}
+    </div>
+  );
+}
+
+interface BoxProps {
+  readonly placeholder: string;
+  readonly to?: string;
+  readonly log?: RunLog;
+  readonly onSend: (text: string) => Promise<void>;
+  readonly children?: React.ReactNode;
+}
+
+/** A text that is sent with Enter; a text that could not be sent waits for the connection. */
+function Box({ placeholder, to, log, onSend, children }: BoxProps) {
+  const [text, setText] = useState("");
+  const [pending, setPending] = useState<string>();
+  const area = useRef<HTMLTextAreaElement>(null);
+  const mention = log && /(?:^|\s)@([\w-]*)$/.exec(text)?.[1];
+
+  async function send(given = text): Promise<void> {
+    const trimmed = given.trim();
+    if (trimmed === "") return;
+    setText("");
+    try {
+      await onSend(trimmed);
+      setPending(undefined);
+    } catch (error) {
+      if ((error as { code?: string }).code === "unreachable") setPending(trimmed);
+      else {
+        setText(trimmed);
+        showError(error);
+      }
+    }
+  }
+
+  useEffect(() => {
+    if (pending === undefined) return;
+    const timer = setTimeout(() => void send(pending), 1_000);
+    return () => clearTimeout(timer);
+  });
+
+  function onKeyDown(event: KeyboardEvent): void {
+    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    void send();
+  }
+
+  return (
+    <>
+      {log && mention !== undefined && (
+        <Mentions
+          log={log}
+          query={mention}
+          onPick={(taskId) => {
+            setUi({ steered: taskId });
+            setText(text.replace(/@[\w-]*$/, ""));
+            area.current?.focus();
+          }}
+        />
+      )}
+      <form
+        className="box"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void send();
+        }}
+      >
+        {to !== undefined && <span className="to">to {to}</span>}
+        <textarea
+          id="composer"
+          ref={area}
+          rows={1}
+          value={text}
+          placeholder={pending === undefined ? placeholder : `Waiting to send: ${pending}`}
+          aria-label={to === undefined ? "Your question" : `A message to ${to}`}
+          onChange={({ target }) => setText(target.value)}
+          onKeyDown={onKeyDown}
+        />
+        {text.trim() !== "" || children === undefined ? (
+          <button type="submit" className="btn go" disabled={text.trim() === ""}>
+            {to === undefined ? "Run" : "Send"} <kbd>↵</kbd>
+          </button>
+        ) : (
+          children
+        )}
+      </form>
+    </>
+  );
+}
+
+interface MentionsProps {
+  readonly log: RunLog;
+  readonly query: string;
+  readonly onPick: (taskId: string) => void;
+}
+
+/** The agents that can be steered. */
+function Mentions({ log, query, onPick }: MentionsProps) {
+  const { tree } = log.getSnapshot();
+  const tasks = Object.values(tree.tasks)
+    .filter(({ status }) => !isTerminal(status))
+    .filter(({ id }) => labelOf(tree, id).toLowerCase().startsWith(query.toLowerCase()))
+    .slice(0, 8);
+  if (tasks.length === 0) return null;
+  return (
+    <ul className="mentions" aria-label="Agents">
+      {tasks.map((task) => (
+        <li key={task.id}>
+          <button type="button" onClick={() => onPick(task.id)}>
+            <Status shape={shapeOf(task)} /> {labelOf(tree, task.id)}
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** One line that leads to an approval. */
+function Needs({ log }: { readonly log: RunLog }) {
+  const approvals = useApprovals(log);
+  const [first] = approvals;
+  const isInView = useInView(first?.id);
+  useEffect(() => {
+    const title = "Rivulet";
+    document.title = approvals.length > 0 ? `◆ ${approvals.length} · ${title}` : title;
+    return () => {
+      document.title = title;
+    };
+  }, [approvals.length]);
+  if (first === undefined || isInView) return null;
+  const { tree } = log.getSnapshot();
+  const path = first.call.input as { path?: unknown } | undefined;
+  const target = typeof path?.path === "string" ? ` ${path.path}` : "";
+  return (
+    <div className="needs">
+      <Status shape="ask" />
+      <b>{approvals.length === 1 ? "1 approval" : `${approvals.length} approvals`}</b>
+      <span className="grow">
+        {labelOf(tree, first.taskId)}{" "}
+        {first.kind === "question" ? "asks a question" : `wants to run ${first.call.name}${target}`}
+      </span>
+      <button type="button" className="btn sm" onClick={() => goToApproval(log, 0)}>
+        Go to it <kbd>g a</kbd>
+      </button>
+    </div>
+  );
+}
+
+function useInView(approvalId: string | undefined): boolean {
+  const [isInView, setInView] = useState(false);
+  useEffect(() => {
+    setInView(false);
+    if (approvalId === undefined) return;
+    const observer = new IntersectionObserver(
+      ([entry]) => setInView(entry?.isIntersecting ?? false),
+      {
+        threshold: 0.3,
+      },
+    );
+    const selector = `[data-approval="${CSS.escape(approvalId)}"]`;
+    let observed: Element | null = null;
+    // The card appears and goes as threads fold.
+    const look = () => {
+      const found = document.querySelector(selector);
+      if (found === observed) return;
+      if (observed) observer.unobserve(observed);
+      observed = found;
+      if (found) observer.observe(found);
+      else setInView(false);
+    };
+    look();
+    const timer = setInterval(look, 300);
+    return () => {
+      clearInterval(timer);
+      observer.disconnect();
+    };
+  }, [approvalId]);
+  return isInView;
+}
+
+/** Scrolls to the approval number `index` and gives it the focus. */
+export function goToApproval(log: RunLog, index: number): void {
+  const { tree } = log.getSnapshot();
+  const waiting = Object.values(tree.tasks).flatMap((task) =>
+    isTerminal(task.status)
+      ? []
+      : task.approvals
+          .filter(({ decision }) => decision === undefined)
+          .map(({ approval_id }) => ({ taskId: task.id, itemId: approval_id })),
+  );
+  const place = waiting[index % Math.max(1, waiting.length)];
+  if (place) openPlace(place, pathOf(tree, place.taskId));
+}

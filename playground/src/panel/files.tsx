@@ -1,0 +1,113 @@
+import { useEffect, useState } from "react";
+import { isTerminal, type RivuletError, taskOf } from "rivulet/protocol";
+import { Icon } from "../icons.tsx";
+import { api, type FileEntry } from "../state/api.ts";
+import { bytes } from "../state/format.ts";
+import { useLog, useSessions } from "../state/sessions.ts";
+
+interface Listing {
+  readonly entries?: readonly FileEntry[];
+  readonly text?: string;
+  readonly error?: string;
+}
+
+/** The files that the agents of this session see. */
+export function Files() {
+  const sessionId = useSessions(({ open }) => open.id);
+  const log = useLog();
+  const [path, setPath] = useState("");
+  const [isFile, setFile] = useState(false);
+  const [listing, setListing] = useState<Listing>({});
+  const [version, setVersion] = useState(0);
+  useEffect(() => {
+    // The list is read again when a tool has ended.
+    let ended = 0;
+    return log?.subscribe(() => {
+      const { tree } = log.getSnapshot();
+      const root = taskOf(tree, tree.rootId);
+      const count = root && isTerminal(root.status) ? -1 : Object.keys(tree.tasks).length;
+      if (count !== ended) setVersion((now) => now + 1);
+      ended = count;
+    });
+  }, [log]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new version reads the list again
+  useEffect(() => {
+    if (sessionId === undefined) return;
+    let isCurrent = true;
+    const read = isFile
+      ? api.file(sessionId, path).then((text) => ({ text }))
+      : api.files(sessionId, path).then(({ entries }) => ({ entries }));
+    read.then(
+      (found) => isCurrent && setListing(found),
+      ({ message }: RivuletError) => isCurrent && setListing({ error: message }),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [sessionId, path, isFile, version]);
+  if (sessionId === undefined)
+    return <p className="none">The files of the workspace appear with the first run.</p>;
+  const parts = path === "" ? [] : path.split("/");
+  const open = (next: string, isNextFile: boolean) => {
+    setPath(next);
+    setFile(isNextFile);
+  };
+  return (
+    <>
+      <nav className="ih" aria-label="Path">
+        <button type="button" className="link" onClick={() => open("", false)}>
+          workspace
+        </button>
+        {parts.map((part, index) => (
+          <span key={parts.slice(0, index + 1).join("/")}>
+            {"/ "}
+            {index === parts.length - 1 ? (
+              <b>{part}</b>
+            ) : (
+              <button
+                type="button"
+                className="link"
+                onClick={() => open(parts.slice(0, index + 1).join("/"), false)}
+              >
+                {part}
+              </button>
+            )}
+          </span>
+        ))}
+      </nav>
+      <div className="scroll">
+        {listing.error !== undefined && <p className="none">{listing.error}</p>}
+        {listing.text !== undefined && isFile && <FileText text={listing.text} />}
+        {!isFile && listing.entries?.length === 0 && <p className="none">This folder is empty.</p>}
+        {!isFile &&
+          listing.entries?.map((entry) => (
+            <button
+              key={entry.path}
+              type="button"
+              className="filerow"
+              onClick={() => open(entry.path, entry.type === "file")}
+            >
+              <Icon name={entry.type === "file" ? "file" : "folder"} />
+              <span className="grow">{entry.path.split("/").at(-1)}</span>
+              {entry.size !== undefined && entry.type === "file" && (
+                <span className="num">{bytes(entry.size)}</span>
+              )}
+            </button>
+          ))}
+      </div>
+    </>
+  );
+}
+
+function FileText({ text }: { readonly text: string }) {
+  return (
+    <ol className="lines">
+      {text
+        .split("\n")
+        .slice(0, 2_000)
+        .map((line, index) => (
+          <li key={index.toString()}>{line}</li>
+        ))}
+    </ol>
+  );
+}

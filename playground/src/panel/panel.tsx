@@ -1,0 +1,72 @@
+import { lazy, Suspense } from "react";
+import { Icon } from "../icons.tsx";
+import { useLog } from "../state/sessions.ts";
+import { type PanelView, setUi, useUi } from "../state/ui.ts";
+import { LogContext } from "../thread/context.ts";
+import { Agents } from "./agents.tsx";
+import { MiniTimeline } from "./mini-timeline.tsx";
+import { Summary } from "./summary.tsx";
+import { TreeView } from "./tree-view.tsx";
+
+const Inspector = lazy(() => import("./inspector.tsx").then((m) => ({ default: m.Inspector })));
+const Files = lazy(() => import("./files.tsx").then((m) => ({ default: m.Files })));
+
+const views: readonly (readonly [PanelView, string])[] = [
+  ["tree", "Tree"],
+  ["inspector", "Inspector"],
+  ["files", "Files"],
+  ["agents", "Agents"],
+];
+
+/** Who runs? The tree, the inspector, the files and the agents on offer. */
+export function Panel() {
+  const log = useLog();
+  const chosen = useUi(({ view }) => view);
+  const view = log === undefined && chosen === "tree" ? "agents" : chosen;
+  return (
+    <>
+      <div className="tabs" role="tablist" aria-label="Panel">
+        {views.map(([name, label]) => (
+          <button
+            key={name}
+            type="button"
+            role="tab"
+            id={`tab-${name}`}
+            aria-controls="panel-body"
+            aria-selected={name === view}
+            className={name === view ? "on" : ""}
+            onClick={() => setUi({ view: name })}
+          >
+            {label}
+          </button>
+        ))}
+        <span className="grow" />
+        <button
+          type="button"
+          className="icon only-s"
+          aria-label="Close the panel"
+          onClick={() => setUi({ drawer: undefined })}
+        >
+          <Icon name="close" />
+        </button>
+      </div>
+      <div className="pn" role="tabpanel" id="panel-body" aria-labelledby={`tab-${view}`}>
+        <Suspense fallback={<p className="none">Loading …</p>}>
+          {view === "agents" && <Agents />}
+          {view === "files" && <Files />}
+          {view === "inspector" &&
+            (log ? <Inspector log={log} key={log.taskId} /> : <p className="none">No run yet.</p>)}
+          {view === "tree" && log && (
+            <LogContext value={log}>
+              <Summary log={log} />
+              <div className="scroll">
+                <TreeView log={log} />
+                <MiniTimeline log={log} />
+              </div>
+            </LogContext>
+          )}
+        </Suspense>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,240 @@
+import { useEffect, useRef, useState } from "react";
+import { Icon, Mark, Status } from "./icons.tsx";
+import type { Shape } from "./state/agents.ts";
+import { server } from "./state/api.ts";
+import { clock, dayOf, plural } from "./state/format.ts";
+import { openFile } from "./state/open-file.ts";
+import type { RunLog } from "./state/run-log.ts";
+import {
+  addressOf,
+  deleteSession,
+  type ListedSession,
+  showNew,
+  useLog,
+  useSessions,
+} from "./state/sessions.ts";
+import { setTheme, setUi } from "./state/ui.ts";
+import { useLogView } from "./thread/context.ts";
+import { summaryOf } from "./top-bar.tsx";
+
+/** Which run? The sessions, newest first, with search. */
+export function Rail() {
+  const [query, setQuery] = useState("");
+  const matches = useMatches(query);
+  const list = useSessions(({ list }) => list);
+  const status = useSessions(({ status }) => status);
+  const openId = useSessions(({ open }) => open.id);
+  const shown = matches
+    ? list.filter(
+        ({ sessionId, title = "" }) =>
+          matches.has(sessionId) || title.toLowerCase().includes(query.toLowerCase().trim()),
+      )
+    : list;
+  const days = new Map<string, ListedSession[]>();
+  for (const session of shown) {
+    const day = dayOf(session.updatedAt);
+    days.set(day, [...(days.get(day) ?? []), session]);
+  }
+  return (
+    <nav className="rail" aria-label="Runs">
+      <div className="brand">
+        <Mark /> Rivulet
+        <span className="grow" />
+        <button
+          type="button"
+          className="icon"
+          aria-label="New run"
+          title="New run (n)"
+          onClick={showNew}
+        >
+          <Icon name="plus" />
+        </button>
+      </div>
+      <label className="find">
+        <Icon name="find" />
+        <span className="vh">Search runs</span>
+        <input
+          id="search"
+          type="search"
+          placeholder="Search runs"
+          value={query}
+          onChange={({ target }) => setQuery(target.value)}
+        />
+        <kbd>/</kbd>
+      </label>
+      <div className="sessions">
+        {[...days].map(([day, sessions]) => (
+          <section key={day} aria-label={day}>
+            <h2>{day}</h2>
+            {sessions.map((session) => (
+              <SessionRow
+                key={session.sessionId}
+                session={session}
+                isOpen={session.sessionId === openId}
+                excerpt={matches?.get(session.sessionId)}
+              />
+            ))}
+          </section>
+        ))}
+        {status === "ready" && shown.length === 0 && (
+          <>
+            <h2>Runs</h2>
+            <p className="none">
+              {query === ""
+                ? "No runs yet. Drop a run file anywhere on this page to replay it."
+                : `No run has the words “${query}”.`}
+            </p>
+          </>
+        )}
+      </div>
+      <Foot />
+    </nav>
+  );
+}
+
+/** The excerpts of the sessions that have the words; undefined without words. */
+function useMatches(query: string): ReadonlyMap<string, string> | undefined {
+  const [matches, setMatches] = useState<ReadonlyMap<string, string>>();
+  const words = query.trim();
+  useEffect(() => {
+    if (words === "") return setMatches(undefined);
+    let isCurrent = true;
+    const timer = setTimeout(() => {
+      server.sessions.search(words, { limit: 50 }).then(
+        (found) => {
+          if (!isCurrent) return;
+          setMatches(new Map(found.map(({ sessionId, excerpt }) => [sessionId, excerpt])));
+        },
+        () => isCurrent && setMatches(new Map()), // titles are searched here
+      );
+    }, 120);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [words]);
+  return words === "" ? undefined : (matches ?? new Map());
+}
+
+const shapes: Readonly<Record<string, Shape>> = {
+  queued: "queued",
+  in_progress: "run",
+  suspended: "ask",
+  completed: "done",
+  failed: "fail",
+  cancelled: "off",
+  incomplete: "part",
+};
+
+interface RowProps {
+  readonly session: ListedSession;
+  readonly isOpen: boolean;
+  readonly excerpt: string | undefined;
+}
+
+function SessionRow({ session, isOpen, excerpt }: RowProps) {
+  const { sessionId, title, updatedAt, status = "completed" } = session;
+  const log = useLog();
+  return (
+    <div className={isOpen ? "sess on" : "sess"}>
+      <a
+        href={addressOf(sessionId)}
+        aria-current={isOpen ? "page" : undefined}
+        onClick={() => setUi({ drawer: undefined })}
+      >
+        {isOpen && log ? <LiveStatus log={log} /> : <Status shape={shapes[status] ?? "done"} />}
+        <b>{title ?? "Untitled run"}</b>
+        <small>
+          {excerpt ?? (isOpen && log ? <LiveSummary log={log} /> : `${clock(updatedAt)}`)}
+        </small>
+      </a>
+      <DeleteButton sessionId={sessionId} title={title ?? "Untitled run"} />
+    </div>
+  );
+}
+
+function LiveStatus({ log }: { readonly log: RunLog }) {
+  const held = useLogView(log, ({ healing }) => healing?.status === "held");
+  const [shape = "done"] = useLogView(log, summaryOf).split(":") as ["ask" | "run" | "done"];
+  return <Status shape={held ? "hold" : shape} />;
+}
+
+function LiveSummary({ log }: { readonly log: RunLog }) {
+  const count = useLogView(log, ({ tree }) => Object.keys(tree.tasks).length);
+  const [shape = "done"] = useLogView(log, summaryOf).split(":");
+  const states: Record<string, string> = { run: ", running", ask: ", waiting for you" };
+  return `${plural(count, "agent")}${states[shape] ?? ""}`;
+}
+
+/** Deletes after a second click. */
+function DeleteButton({
+  sessionId,
+  title,
+}: {
+  readonly sessionId: string;
+  readonly title: string;
+}) {
+  const [isSure, setSure] = useState(false);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  return (
+    <button
+      type="button"
+      className={isSure ? "icon del sure" : "icon del"}
+      aria-label={isSure ? `Really delete ${title}` : `Delete ${title}`}
+      onClick={() => {
+        clearTimeout(timer.current);
+        if (isSure) return void deleteSession(sessionId);
+        setSure(true);
+        timer.current = setTimeout(() => setSure(false), 3_000);
+      }}
+    >
+      {isSure ? "Delete" : <Icon name="trash" />}
+    </button>
+  );
+}
+
+function Foot() {
+  const agent = useSessions(({ agents }) => agents[0]?.name);
+  const [theme, show] = useState(document.documentElement.dataset.theme);
+  const next = theme === "dark" ? "light" : "dark";
+  return (
+    <div className="foot">
+      <label className="link">
+        <Icon name="folder" /> Open a run file
+        <input
+          type="file"
+          className="vh"
+          accept=".jsonl,application/x-ndjson"
+          onChange={({ target }) => {
+            const [file] = target.files ?? [];
+            if (file) void openFile(file);
+            target.value = "";
+          }}
+        />
+      </label>
+      <div>
+        <Icon name="chip" />
+        <span className="grow">{agent ?? "no agent"}</span>
+        <button
+          type="button"
+          className="icon"
+          aria-label={`Use the ${next} theme`}
+          onClick={() => {
+            setTheme(next);
+            show(next);
+          }}
+        >
+          <Icon name={theme === "dark" ? "sun" : "moon"} />
+        </button>
+        <button
+          type="button"
+          className="icon"
+          aria-label="Keys"
+          onClick={() => setUi({ isHelpOpen: true })}
+        >
+          ?
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,136 @@
+import { connect } from "rivulet/client";
+import { RivuletError } from "rivulet/protocol";
+
+/** The server that sent the page. */
+export const server = connect(location.origin);
+
+/** A tool, a subagent or a skill. */
+export interface Offer {
+  readonly name: string;
+  readonly description?: string;
+}
+/** An agent of the server and what its model can use. */
+export interface AgentOffer extends Offer {
+  readonly tools?: readonly Offer[];
+  readonly subagents?: readonly (Offer & { readonly tools?: readonly (Offer | string)[] })[];
+  readonly skills?: readonly Offer[];
+}
+
+/** A model call of a task; with `messages` and the rest if it was asked for alone. */
+export interface Prompt {
+  readonly iteration: number;
+  readonly message_id?: string;
+  readonly model?: string;
+  readonly purpose?: string;
+  readonly usage?: { readonly inputTokens?: number; readonly outputTokens?: number };
+  readonly system_prompt?: string;
+  readonly tools?: readonly (Offer & { readonly input_schema?: unknown })[];
+  readonly options?: Readonly<Record<string, unknown>>;
+  readonly messages?: readonly { readonly role: string; readonly content: unknown }[];
+}
+
+/** A file or a folder of the workspace. */
+export interface FileEntry {
+  readonly path: string;
+  readonly type: "file" | "directory" | string;
+  readonly size?: number;
+}
+
+/** The tasks of a session and what it was forked from. */
+export interface SessionBody {
+  readonly session: {
+    readonly session_id: string;
+    readonly agent_id?: string;
+    readonly title?: string;
+    readonly forked_from?: { readonly session_id: string; readonly task_id: string };
+  };
+  readonly tasks: readonly {
+    readonly id: string;
+    readonly status: string;
+    readonly created_at: number;
+  }[];
+}
+
+const segment = encodeURIComponent;
+
+export const api = {
+  agents: () => request<{ agents: readonly AgentOffer[] }>("GET", "/v1/agents"),
+  session: (id: string) => request<SessionBody>("GET", `/v1/sessions/${segment(id)}?limit=1`),
+  prompts: (taskId: string, iteration?: number) =>
+    request<{ prompts: readonly Prompt[] }>(
+      "GET",
+      `/v1/tasks/${segment(taskId)}/prompts${iteration === undefined ? "" : `?iteration=${iteration}`}`,
+    ),
+  fork: (sessionId: string, taskId: string) =>
+    request<{ session: { session_id: string } }>(
+      "POST",
+      `/v1/sessions/${segment(sessionId)}/fork`,
+      {
+        task_id: taskId,
+      },
+    ),
+  files: (sessionId: string, path: string) =>
+    request<{ entries: readonly FileEntry[]; cut?: boolean }>(
+      "GET",
+      `/v1/sessions/${segment(sessionId)}/files?path=${segment(path)}`,
+    ),
+  async file(sessionId: string, path: string): Promise<string> {
+    const names = path.split("/").map(segment).join("/");
+    const response = await send("GET", `/v1/sessions/${segment(sessionId)}/files/${names}`);
+    return response.text();
+  },
+  cancel: (taskId: string) =>
+    request("POST", `/v1/tasks/${segment(taskId)}/cancel`, { reason: "cancelled by the user" }),
+  steer: (taskId: string, input: string) =>
+    request("POST", `/v1/tasks/${segment(taskId)}/input`, { input }),
+  kill: () => request("POST", "/v1/demo/kill", {}),
+  /** Exchanges a token for the cookie that the page uses from then on. */
+  async signIn(token: string): Promise<void> {
+    const headers = { authorization: `Bearer ${token}` };
+    await send("POST", "/v1/cookie", undefined, headers);
+  },
+};
+
+/** The address of an image or a file that a block names; undefined if the page must not load it. */
+export function urlOf(url: string): string | undefined {
+  const blob = /^task:\/\/([^/]+)\/blobs\/([^/]+)$/.exec(url);
+  if (blob) return `/v1/tasks/${segment(blob[1] ?? "")}/blobs/${segment(blob[2] ?? "")}`;
+  if (/^data:image\/(png|jpeg|gif|webp|avif);base64,/.test(url) || url.startsWith("blob:"))
+    return url;
+  const isOwn = URL.canParse(url) && new URL(url).origin === location.origin;
+  return isOwn ? url : undefined;
+}
+
+async function request<T>(method: string, path: string, body?: object): Promise<T> {
+  const response = await send(method, path, body);
+  const text = await response.text();
+  return (text === "" ? undefined : JSON.parse(text)) as T;
+}
+
+async function send(
+  method: string,
+  path: string,
+  body?: object,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const response = await fetch(path, {
+    method,
+    headers: { ...headers, ...(body && { "content-type": "application/json" }) },
+    ...(body && { body: JSON.stringify(body) }),
+  }).catch((cause: unknown) => {
+    throw new RivuletError("unreachable", "The server does not answer.", {
+      hint: "The page tries again by itself.",
+      retryable: true,
+      cause,
+    });
+  });
+  if (response.ok) return response;
+  const { error } = (await response.json().catch(() => ({}))) as {
+    error?: { code: string; message: string; hint?: string };
+  };
+  throw new RivuletError(
+    error?.code ?? `http_${response.status}`,
+    error?.message ?? `The server answers ${response.status}.`,
+    { ...(error?.hint !== undefined && { hint: error.hint }) },
+  );
+}

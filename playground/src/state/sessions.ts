@@ -1,0 +1,180 @@
+import { type RivuletError, type SessionInfo, textOf } from "rivulet/protocol";
+import { type AgentOffer, api, server } from "./api.ts";
+import { RunLog } from "./run-log.ts";
+import { cell, useCell } from "./store.ts";
+import { announce, resetUi, setUi, showError } from "./ui.ts";
+
+/** A session in the list, with the status of its newest task where the server tells it. */
+export type ListedSession = SessionInfo & { readonly status?: string };
+
+/** The session on the page. */
+export interface OpenSession {
+  /** Undefined: a new session, or a recorded run. */
+  readonly id: string | undefined;
+  readonly status: "loading" | "ready" | "error";
+  readonly turns: readonly RunLog[];
+  readonly agentName: string;
+  readonly forkedFrom?: { readonly session_id: string; readonly task_id: string };
+  /** The name of the file that a recorded run came from. */
+  readonly file?: string;
+  readonly error?: RivuletError;
+}
+
+interface Sessions {
+  readonly status: "loading" | "ready" | "error" | "refused";
+  readonly agents: readonly AgentOffer[];
+  readonly list: readonly ListedSession[];
+  readonly open: OpenSession;
+}
+
+const blank: OpenSession = { id: undefined, status: "ready", turns: [], agentName: "" };
+const sessions = cell<Sessions>({ status: "loading", agents: [], list: [], open: blank });
+
+export const getSessions = sessions.get;
+export function useSessions<S>(select: (sessions: Sessions) => S): S {
+  return useCell(sessions, select);
+}
+
+/** The log that the stream bar shows: that of the newest turn. */
+export function useLog(): RunLog | undefined {
+  return useSessions(({ open }) => open.turns.at(-1));
+}
+
+/** Connects: signs in with the token of the address, then loads the agents and the sessions. */
+export async function start(): Promise<void> {
+  const token = /^#token=([\w~+/=.-]+)$/.exec(location.hash)?.[1];
+  if (token !== undefined) {
+    history.replaceState(null, "", location.pathname);
+    await api.signIn(token).catch(() => {}); // the next request tells
+  }
+  await load();
+  await openFromAddress();
+  addEventListener("hashchange", () => void openFromAddress());
+  addEventListener("focus", () => void refreshList());
+  setInterval(() => document.visibilityState === "visible" && void refreshList(), 10_000);
+}
+
+/** Signs in with a token that the person has typed. */
+export async function signIn(token: string): Promise<void> {
+  await api.signIn(token);
+  await load();
+  await openFromAddress();
+}
+
+export async function load(): Promise<void> {
+  try {
+    const [{ agents }, list] = await Promise.all([api.agents(), server.sessions.list()]);
+    sessions.set({ status: "ready", agents, list });
+  } catch (error) {
+    const { code } = error as RivuletError;
+    sessions.set({ status: code === "unauthorized" || code === "forbidden" ? "refused" : "error" });
+  }
+}
+
+export async function refreshList(): Promise<void> {
+  if (getSessions().status !== "ready") return load();
+  const list = await server.sessions.list().catch(() => undefined);
+  if (list && JSON.stringify(list) !== JSON.stringify(getSessions().list)) sessions.set({ list });
+}
+
+/** The address of a session on this page. */
+export function addressOf(sessionId: string): string {
+  return `#/s/${encodeURIComponent(sessionId)}`;
+}
+
+async function openFromAddress(): Promise<void> {
+  if (getSessions().status !== "ready") return;
+  const match = /^#\/s\/(.+)$/.exec(location.hash);
+  const id = match?.[1] === undefined ? undefined : decodeURIComponent(match[1]);
+  const { open } = getSessions();
+  if (id === undefined) {
+    if (open.id !== undefined) showNew();
+  } else if (id !== open.id) await openSession(id);
+}
+
+/** Shows the start page. */
+export function showNew(): void {
+  resetUi();
+  if (location.hash !== "") history.pushState(null, "", location.pathname);
+  sessions.set({ open: blank });
+}
+
+async function openSession(id: string): Promise<void> {
+  resetUi();
+  sessions.set({ open: { ...blank, id, status: "loading" } });
+  try {
+    const [{ session, tasks }, messages] = await Promise.all([
+      api.session(id),
+      server.sessions.read(id),
+    ]);
+    const inputs = new Map<string, string>();
+    for (const { metadata, content, role } of messages) {
+      const { taskId, input } = metadata ?? {};
+      if (taskId === undefined || input !== true || role !== "user") continue;
+      inputs.set(taskId, [inputs.get(taskId), textOf(content)].filter(Boolean).join("\n\n"));
+    }
+    const turns = tasks.map((task) => {
+      const { id: taskId, created_at: startedAt } = task;
+      const run = server.task(taskId);
+      return new RunLog({ taskId, startedAt, run, input: inputs.get(taskId) ?? "" });
+    });
+    if (getSessions().open.id !== id) return;
+    const { agent_id: agentName = "", forked_from: forkedFrom } = session;
+    sessions.set({
+      open: { id, status: "ready", turns, agentName, ...(forkedFrom && { forkedFrom }) },
+    });
+  } catch (error) {
+    if (getSessions().open.id !== id) return;
+    sessions.set({ open: { ...blank, id, status: "error", error: error as RivuletError } });
+  }
+}
+
+/** Starts a turn: in the open session, or in a new one. */
+export async function ask(input: string): Promise<void> {
+  const { open, agents } = getSessions();
+  const agentName = (open.id === undefined ? undefined : open.agentName) || agents[0]?.name;
+  if (agentName === undefined) return;
+  const sessionId = open.id ?? `page-${crypto.randomUUID()}`;
+  const run = server.agent(agentName).run(input, { sessionId });
+  const { taskId } = await run.task;
+  const log = new RunLog({ taskId, input, run, startedAt: Date.now(), isNew: true });
+  if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
+  setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });
+  const turns = open.id === undefined ? [] : getSessions().open.turns;
+  sessions.set({
+    open: { ...open, id: sessionId, status: "ready", agentName, turns: [...turns, log] },
+  });
+  announce("The run has started.");
+  void refreshList();
+}
+
+/** Continues from the end of a turn in a new session. */
+export async function fork(taskId: string): Promise<void> {
+  const { id } = getSessions().open;
+  if (id === undefined) return;
+  try {
+    const { session } = await api.fork(id, taskId);
+    location.hash = addressOf(session.session_id);
+    await refreshList();
+    setUi({ notice: { text: "This is a fork. The run before it is kept.", isError: false } });
+  } catch (error) {
+    showError(error);
+  }
+}
+
+export async function deleteSession(id: string): Promise<void> {
+  try {
+    await server.sessions.delete(id);
+    if (getSessions().open.id === id) showNew();
+    await refreshList();
+  } catch (error) {
+    showError(error);
+  }
+}
+
+/** Shows a recorded run. */
+export function openRecording(log: RunLog, file: string): void {
+  resetUi();
+  history.pushState(null, "", location.pathname);
+  sessions.set({ open: { ...blank, turns: [log], file } });
+}

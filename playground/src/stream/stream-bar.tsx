@@ -1,0 +1,163 @@
+import { lazy, Suspense } from "react";
+import { Icon, Status } from "../icons.tsx";
+import type { Shape } from "../state/agents.ts";
+import { api } from "../state/api.ts";
+import { duration, number } from "../state/format.ts";
+import type { LogSnapshot, RunLog } from "../state/run-log.ts";
+import { useLog, useSessions } from "../state/sessions.ts";
+import { setUi, showError, useUi } from "../state/ui.ts";
+import { useLogView, useNow } from "../thread/context.ts";
+import { Slider } from "./slider.tsx";
+
+const Dock = lazy(() => import("./dock.tsx").then(({ Dock }) => ({ default: Dock })));
+
+/** Where am I in the log? */
+export function StreamBar() {
+  const log = useLog();
+  const status = useSessions(({ status }) => status);
+  if (log === undefined)
+    return (
+      <section className="stream" aria-label="Log">
+        <div className="bar">
+          <span className="conn">
+            <Status shape={status === "ready" ? "done" : "hold"} />
+            {status === "ready"
+              ? "Connected"
+              : status === "loading"
+                ? "Connecting"
+                : "Not connected"}
+            <span>no run yet</span>
+          </span>
+          <span className="track">
+            <i className="base" />
+          </span>
+          <span className="hide-s">
+            Press <kbd>?</kbd> for all keys
+          </span>
+        </div>
+      </section>
+    );
+  return <LogBar log={log} />;
+}
+
+type Mode = "live" | "past" | "killed" | "healed" | "ended" | "recorded";
+
+function modeOf({ at, healing, connection }: LogSnapshot): Mode {
+  if (at !== undefined) return "past";
+  if (healing?.status === "held") return "killed";
+  if (healing?.status === "healed") return "healed";
+  return connection.status === "closed" ? "ended" : "live";
+}
+
+const words: Readonly<Record<Mode, readonly [Shape, string]>> = {
+  live: ["run", "Live"],
+  past: ["part", "Past"],
+  killed: ["hold", "Server stopped"],
+  healed: ["done", "Healed"],
+  ended: ["done", "Ended"],
+  recorded: ["done", "Recorded"],
+};
+
+function LogBar({ log }: { readonly log: RunLog }) {
+  const mode = useLogView(log, modeOf);
+  const last = useLogView(log, ({ last }) => last);
+  const error = useLogView(log, ({ connection }) => connection.error);
+  const isTimelineOpen = useUi(({ isTimelineOpen }) => isTimelineOpen);
+  const isRecorded = log.run === undefined;
+  const shown = mode === "ended" && isRecorded ? "recorded" : mode;
+  const [shape, word] = words[shown];
+  const isDocked = isTimelineOpen || mode === "past";
+  return (
+    <section className={`stream ${mode}`} aria-label="Log">
+      {isDocked && (
+        <Suspense fallback={null}>
+          <Dock log={log} />
+        </Suspense>
+      )}
+      {mode !== "past" && (
+        <div className="bar">
+          <span className="conn">
+            <Status shape={error && mode === "ended" ? "fail" : shape} />
+            {word}
+            {mode !== "killed" && <span className="num">event {number(last)}</span>}
+          </span>
+          {!isDocked && <Slider log={log} />}
+          {isDocked && <span className="grow" />}
+          {mode === "killed" && <Retry log={log} />}
+          {mode === "healed" && <Healed log={log} />}
+          {mode !== "killed" && (
+            <>
+              <button
+                type="button"
+                className="btn quiet hide-s"
+                aria-pressed={isTimelineOpen}
+                onClick={() => setUi({ isTimelineOpen: !isTimelineOpen })}
+              >
+                <Icon name="time" /> Timeline <kbd>t</kbd>
+              </button>
+              <button
+                type="button"
+                className="btn quiet hide-s"
+                onClick={() =>
+                  import("../state/recording.ts").then(({ share }) => share(log)).catch(showError)
+                }
+              >
+                <Icon name="share" /> Share
+              </button>
+              {!isRecorded && <KillButton isAgain={mode === "healed"} />}
+            </>
+          )}
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Names the cursor and the next attempt. */
+function Retry({ log }: { readonly log: RunLog }) {
+  const { attempt = 1, retryAt } = useLogView(log, ({ connection }) => connection);
+  const cursor = useLogView(log, ({ healing }) => healing?.cursor ?? 0);
+  const now = useNow(true);
+  const left = retryAt === undefined ? 0 : Math.max(0, retryAt - now);
+  return (
+    <>
+      <span className="msg num" role="status">
+        Reconnecting from event {number(cursor)}. Try {attempt}
+        {left > 100 ? `, next in ${duration(left)}` : " now"}
+      </span>
+      <button
+        type="button"
+        className="btn"
+        onClick={() => dispatchEvent(new Event("online"))} // the reader listens for it
+      >
+        Try now
+      </button>
+    </>
+  );
+}
+
+function Healed({ log }: { readonly log: RunLog }) {
+  const healing = useLogView(log, ({ healing }) => healing);
+  if (healing === undefined) return null;
+  const { downMs, cursor, lost, repeated } = healing;
+  return (
+    <span className="msg" role="status">
+      Down {duration(downMs)}. Continued at event {number(cursor + 1)}.{" "}
+      <b>
+        {lost} lost, {repeated} repeated
+      </b>
+    </span>
+  );
+}
+
+/** The server is a demonstration, whose process the page can end. */
+const isDemo = document.documentElement.dataset.demo !== undefined;
+
+function KillButton({ isAgain }: { readonly isAgain: boolean }) {
+  if (!isDemo) return null;
+  return (
+    <button type="button" className="btn hide-s" onClick={() => api.kill().catch(showError)}>
+      <Icon name="kill" /> {isAgain ? "Kill again" : "Kill server"} <kbd>k</kbd>
+    </button>
+  );
+}

@@ -1,0 +1,357 @@
+import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { type ApprovalState, isTerminal, type Task } from "rivulet/protocol";
+import { useTask } from "rivulet/react";
+import { Icon, Status } from "../icons.tsx";
+import {
+  labelOf,
+  lastWords,
+  promptOf,
+  type Row,
+  rowsOf,
+  shapeOf,
+  waitingIn,
+  waitingText,
+} from "../state/agents.ts";
+import { tokens } from "../state/format.ts";
+import type { RunLog } from "../state/run-log.ts";
+import { setUi, toggleFold, useUi } from "../state/ui.ts";
+import { cancelTask } from "./actions.ts";
+import { ApprovalCard } from "./approval-card.tsx";
+import { useLogView, useRunLog } from "./context.ts";
+import { Elapsed } from "./elapsed.tsx";
+import { Fan } from "./fan.tsx";
+import { Caret, ShownItem } from "./items.tsx";
+import { ToolCall } from "./tool-call.tsx";
+import { Windowed } from "./windowed.tsx";
+
+/** Agents below this level are one row until they are opened. */
+const maxOpenDepth = 3;
+
+interface ThreadProps {
+  readonly taskId: string;
+  /** True: it is one of many, and so one row. */
+  readonly isRow?: boolean;
+  /** True: its parent has continued after it. */
+  readonly isJoined?: boolean;
+  /** True: it fills the thread, whatever its depth. */
+  readonly isTop?: boolean;
+  readonly children?: ReactNode;
+}
+
+/** An agent: its line, its words, its tools and the agents that it has started, to any depth. */
+export const AgentThread = memo(function AgentThread(props: ThreadProps) {
+  const { taskId, isRow = false, isJoined = false, isTop = false, children } = props;
+  const log = useRunLog();
+  const task = useTask(log, taskId);
+  const element = useRef<HTMLElement>(null);
+  const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
+  const isSelected = useUi(({ selected }) => selected === taskId);
+  const choice = useUi(({ folds, isAllFolded }) => folds[taskId] ?? (isAllFolded || undefined));
+  const depth = task?.source?.depth ?? 0;
+  const isAsking = task !== undefined && waitingIn(task).length > 0;
+  const wantsFold =
+    !isAsking &&
+    ((isRow && !isTop) ||
+      (!isTop && depth > maxOpenDepth) ||
+      (isJoined && task !== undefined && isTerminal(task.status)));
+  const folds = useQuietFold(wantsFold, element);
+  const isFolded = !isTop && (choice ?? folds);
+  useReveal(taskId, element);
+  if (task === undefined) return null;
+  const shape = shapeOf(task, isHeld);
+  const names = [
+    ...["thread", shape],
+    isFolded && "mini",
+    task.mode === "background" && "bg",
+    isSelected && "sel",
+  ].filter(Boolean);
+  return (
+    <section
+      ref={element}
+      className={names.join(" ")}
+      data-task={taskId}
+      data-status={task.status}
+      aria-label={labelOf(log.getSnapshot().tree, taskId)}
+    >
+      <Header task={task} log={log} shape={shape} isFolded={isFolded} isTop={isTop} />
+      {!isFolded && <Rows task={task} log={log} isHeld={isHeld} />}
+      {children}
+    </section>
+  );
+});
+
+/** Folds by itself, but never under the pointer or the focus. */
+function useQuietFold(wants: boolean, element: React.RefObject<HTMLElement | null>): boolean {
+  const [isFolded, setFolded] = useState(wants);
+  useEffect(() => {
+    const { current } = element;
+    if (!wants || current === null) return setFolded(wants);
+    const isBusy = () => current.matches(":hover") || current.contains(document.activeElement);
+    if (!isBusy()) return setFolded(true);
+    const onLeave = () => {
+      if (!isBusy()) setFolded(true);
+    };
+    current.addEventListener("pointerleave", onLeave);
+    current.addEventListener("focusout", onLeave);
+    return () => {
+      current.removeEventListener("pointerleave", onLeave);
+      current.removeEventListener("focusout", onLeave);
+    };
+  }, [wants, element]);
+  return isFolded;
+}
+
+/** Scrolls to a place in this thread and marks it for two seconds. */
+function useReveal(taskId: string, element: React.RefObject<HTMLElement | null>): void {
+  const place = useUi(({ place }) => (place?.taskId === taskId ? place : undefined));
+  useEffect(() => {
+    if (place === undefined) return;
+    let tries = 0;
+    let timer: ReturnType<typeof setTimeout>;
+    // Threads around it may still unfold.
+    const attempt = () => {
+      const inside = place.itemId
+        ? `[data-item="${CSS.escape(place.itemId)}"], [data-approval="${CSS.escape(place.itemId)}"]`
+        : undefined;
+      const target = inside ? element.current?.querySelector(inside) : element.current;
+      if (!target && tries++ < 20) {
+        timer = setTimeout(attempt, 50);
+        return;
+      }
+      const cited = target?.querySelector(".cited") ?? target;
+      if (!cited) return;
+      if (place.quote !== undefined && cited === target && tries++ < 6) {
+        timer = setTimeout(attempt, 50);
+        return;
+      }
+      cited.scrollIntoView({ block: place.itemId ? "center" : "nearest", behavior: "instant" });
+      target?.classList.add("is-marked");
+      timer = setTimeout(() => target?.classList.remove("is-marked"), 2_000);
+    };
+    attempt();
+    return () => clearTimeout(timer);
+  }, [place, element]);
+}
+
+interface HeaderProps {
+  readonly task: Task;
+  readonly log: RunLog;
+  readonly shape: ReturnType<typeof shapeOf>;
+  readonly isFolded: boolean;
+  readonly isTop: boolean;
+}
+
+function Header({ task, log, shape, isFolded, isTop }: HeaderProps) {
+  const { tree } = log.getSnapshot();
+  const label = labelOf(tree, task.id);
+  const isLive = useLogView(log, ({ at }) => at === undefined) && !isTerminal(task.status);
+  const words = isFolded ? lastWords(tree, task) : "";
+  const isStreaming = isFolded && shape === "run" && words !== "";
+  return (
+    <header>
+      <Status shape={shape} />
+      <button
+        type="button"
+        className="name"
+        aria-expanded={isTop ? undefined : !isFolded}
+        onClick={() => {
+          setUi({ selected: task.id });
+          if (!isTop) toggleFold(task.id, isFolded);
+        }}
+      >
+        <b>{label}</b>
+      </button>
+      {task.mode === "background" && <span className="tag dash">background</span>}
+      {task.remote && <span className="tag">remote</span>}
+      {task.cancelling && isLive && <span className="tag">stopping</span>}
+      {isFolded && words !== "" ? (
+        <span className={isStreaming ? "last over" : "last"}>
+          <span>
+            {words}
+            {isStreaming && <Caret isHeld={false} />}
+          </span>
+        </span>
+      ) : (
+        <span className="task">{isTop ? "" : promptOf(tree, task)}</span>
+      )}
+      {isLive && log.run && (
+        <span className="tools">
+          {!isTop && (
+            <button
+              type="button"
+              aria-label={`Focus ${label}`}
+              title="Focus (f)"
+              onClick={() => setUi({ focus: task.id, selected: task.id })}
+            >
+              <Icon name="focus" />
+            </button>
+          )}
+          <button
+            type="button"
+            aria-label={`Steer ${label}`}
+            title="Steer (s)"
+            onClick={() => {
+              setUi({ steered: task.id });
+              document.querySelector<HTMLElement>("#composer")?.focus();
+            }}
+          >
+            <Icon name="steer" />
+          </button>
+          <button
+            type="button"
+            aria-label={`Cancel ${label} and its agents`}
+            title="Cancel with its agents (x)"
+            onClick={() => void cancelTask(task.id)}
+          >
+            <Icon name="stop" />
+          </button>
+        </span>
+      )}
+      <span className="meta">
+        {shape === "ask" && <span className="state">waits</span>}
+        <Elapsed from={task.createdAt} to={endOf(task)} />
+        {task.usage && !isFolded && <span className="num">{tokens(task.usage.total_tokens)}</span>}
+      </span>
+    </header>
+  );
+}
+
+function endOf({ completedAt, status, createdAt }: Task): number | undefined {
+  return completedAt ?? (isTerminal(status) ? createdAt : undefined);
+}
+
+function Rows({
+  task,
+  log,
+  isHeld,
+}: {
+  readonly task: Task;
+  readonly log: RunLog;
+  readonly isHeld: boolean;
+}) {
+  const { tree } = log.getSnapshot();
+  const rows = useMemo(() => rowsOf(log.getSnapshot().tree, task), [task, log]);
+  const revealed = useUi(({ place }) =>
+    place?.taskId === task.id && place.itemId !== undefined ? place.itemId : undefined,
+  );
+  const reveal = revealed === undefined ? undefined : indexOf(rows, revealed);
+  const waiting = waitingIn(task);
+  const inRows = new Set(rows.map((row) => (row.kind === "call" ? row.item.call_id : "")));
+  const loose = waiting.filter(({ call_id }) => call_id === undefined || !inRows.has(call_id));
+  const isOver = isTerminal(task.status);
+  return (
+    <>
+      <Windowed rows={rows} rowHeight={34} reveal={reveal}>
+        {(row, index) => (
+          <ShownRow
+            key={`${row.kind}${row.index}`}
+            row={row}
+            task={task}
+            log={log}
+            waiting={waiting}
+            hasMore={isOver || index < rows.length - 1}
+          />
+        )}
+      </Windowed>
+      {loose.map((approval) => (
+        <ApprovalCard key={approval.approval_id} log={log} taskId={task.id} approval={approval} />
+      ))}
+      <Notes
+        task={task}
+        text={isOver ? "" : waitingText(tree, task)}
+        isHeld={isHeld}
+        nameOf={(id) => labelOf(tree, id)}
+      />
+    </>
+  );
+}
+
+function indexOf(rows: readonly Row[], itemId: string): number | undefined {
+  const index = rows.findIndex(
+    (row) =>
+      (row.kind === "item" && row.item.id === itemId) ||
+      (row.kind === "call" && (row.item.id === itemId || row.result?.id === itemId)),
+  );
+  return index < 0 ? undefined : index;
+}
+
+interface RowProps {
+  readonly row: Row;
+  readonly task: Task;
+  readonly log: RunLog;
+  readonly waiting: readonly ApprovalState[];
+  readonly hasMore: boolean;
+}
+
+function ShownRow({ row, task, log, waiting, hasMore }: RowProps) {
+  if (row.kind === "fan")
+    return <Fan taskIds={row.taskIds} isBackground={row.isBackground} hasMore={hasMore} />;
+  if (row.kind === "item")
+    return (
+      <ShownItem
+        log={log}
+        taskId={task.id}
+        index={row.index}
+        item={row.item}
+        isLead={task.parentTaskId === undefined}
+      />
+    );
+  const approval = waiting.find(({ call_id }) => call_id === row.item.call_id);
+  return (
+    <>
+      <ToolCall log={log} taskId={task.id} item={row.item} result={row.result} />
+      {approval && <ApprovalCard log={log} taskId={task.id} approval={approval} />}
+    </>
+  );
+}
+
+/** What a thread says at its end: steering, whom it waits for, why it ended. */
+function Notes({
+  task,
+  text,
+  isHeld,
+  nameOf,
+}: {
+  readonly task: Task;
+  readonly text: string;
+  readonly isHeld: boolean;
+  readonly nameOf: (taskId: string) => string;
+}) {
+  const { error, status, incompleteReason, hints = [] } = task;
+  return (
+    <>
+      {hints.map((hint) =>
+        hint.from_task_id === undefined ? (
+          <p key={hint.id} className="hint">
+            <Icon name="steer" />
+            <span>{hint.text}</span>
+          </p>
+        ) : (
+          <details key={hint.id} className="report">
+            <summary>
+              {nameOf(hint.from_task_id)} reported back, and {nameOf(task.id)} has read it
+            </summary>
+            <pre className="out">{hint.text}</pre>
+          </details>
+        ),
+      )}
+      {text !== "" && !isHeld && (
+        <p className="note">{`${text[0]?.toUpperCase()}${text.slice(1)}.`}</p>
+      )}
+      {status === "failed" && (
+        <p className="notice bad">
+          <span>
+            <b>{error?.message ?? "The agent failed."}</b>
+            {error?.hint} Everything up to here is kept.
+          </span>
+        </p>
+      )}
+      {status === "cancelled" && (
+        <p className="note">Cancelled{task.reason ? `: ${task.reason}` : ""}.</p>
+      )}
+      {status === "incomplete" && (
+        <p className="note">Stopped early: {incompleteReason?.replaceAll("_", " ")}.</p>
+      )}
+    </>
+  );
+}

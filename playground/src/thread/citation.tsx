@@ -1,0 +1,103 @@
+import { useEffect, useId, useRef, useState } from "react";
+import { labelOf, pathOf } from "../state/agents.ts";
+import type { Source } from "../state/citations.ts";
+import type { RunLog } from "../state/run-log.ts";
+import { openPlace } from "../state/ui.ts";
+
+/** Scrolls to the block that a source stands in. */
+export function openSource(log: RunLog, { place }: Source): void {
+  if (place) openPlace(place, pathOf(log.getSnapshot().tree, place.taskId));
+}
+
+interface CitationProps {
+  readonly log: RunLog;
+  readonly source: Source | undefined;
+}
+
+/** A number in a text that opens a card with the quote, the line and the agent that read it. */
+export function Citation({ log, source }: CitationProps) {
+  const [isOpen, setOpen] = useState(false);
+  const element = useRef<HTMLSpanElement>(null);
+  const card = useId();
+  useEffect(() => {
+    if (!isOpen) return;
+    const onPointer = ({ target }: Event) => {
+      if (!element.current?.contains(target as Node)) setOpen(false);
+    };
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      setOpen(false);
+      element.current?.querySelector("button")?.focus();
+    };
+    document.addEventListener("pointerdown", onPointer);
+    document.addEventListener("keydown", onKey, true);
+    return () => {
+      document.removeEventListener("pointerdown", onPointer);
+      document.removeEventListener("keydown", onKey, true);
+    };
+  }, [isOpen]);
+  if (source === undefined) return <span className="cite is-pending">·</span>;
+  const { tree } = log.getSnapshot();
+  const reader = source.taskId === undefined ? "" : labelOf(tree, source.taskId);
+  return (
+    <span className="pop" ref={element}>
+      <button
+        type="button"
+        className={isOpen ? "cite on" : "cite"}
+        aria-expanded={isOpen}
+        aria-controls={isOpen ? card : undefined}
+        aria-label={`Source ${source.number}${source.file ? `, ${source.file}` : ""}`}
+        onClick={() => setOpen(!isOpen)}
+      >
+        {source.number}
+      </button>
+      {isOpen && (
+        <span className="card" id={card} role="group" aria-label={`Source ${source.number}`}>
+          <q>{source.quote}</q>
+          <span className="ft">
+            <span className="grow">
+              {source.file && <code>{source.file}</code>} {reader && `read by ${reader}`}
+            </span>
+            {source.place && (
+              <button
+                type="button"
+                className="btn sm"
+                onClick={() => {
+                  setOpen(false);
+                  openSource(log, source);
+                }}
+              >
+                Open in thread
+              </button>
+            )}
+          </span>
+        </span>
+      )}
+    </span>
+  );
+}
+
+/** The sources of an answer, as a list below it. */
+export function Sources({
+  log,
+  sources,
+}: {
+  readonly log: RunLog;
+  readonly sources: readonly Source[];
+}) {
+  const { tree } = log.getSnapshot();
+  return (
+    <ol className="sources" aria-label="Sources">
+      {sources.map((source) => (
+        <li key={source.number}>
+          <button type="button" className="cite" onClick={() => openSource(log, source)}>
+            {source.number}
+          </button>
+          <code>{source.file ?? source.quote.slice(0, 60)}</code>
+          {source.taskId !== undefined && <span>{labelOf(tree, source.taskId)}</span>}
+        </li>
+      ))}
+    </ol>
+  );
+}

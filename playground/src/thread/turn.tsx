@@ -1,0 +1,93 @@
+import { memo } from "react";
+import { taskOf } from "rivulet/protocol";
+import { Status } from "../icons.tsx";
+import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
+import { clock } from "../state/format.ts";
+import type { RunLog } from "../state/run-log.ts";
+import { selectTask, setUi, useUi } from "../state/ui.ts";
+import { AgentThread } from "./agent-thread.tsx";
+import { LogContext, useLogView } from "./context.ts";
+
+/** A question and the work on it. */
+export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
+  const rootId = useLogView(log, ({ tree }) => tree.rootId);
+  const error = useLogView(log, ({ connection }) => connection.error);
+  const status = useLogView(log, ({ connection }) => connection.status);
+  const focus = useUi(({ focus }) => focus);
+  const isFocused = useLogView(log, ({ tree }) => taskOf(tree, focus) !== undefined);
+  const top = isFocused ? focus : rootId;
+  return (
+    <LogContext value={log}>
+      <article className="turn" aria-label={log.input.slice(0, 80) || "A run"}>
+        {log.input !== "" && <h2 className="ask-q">{log.input}</h2>}
+        <p className="by">
+          {log.input === "" ? "A run" : "You"}, {clock(log.startedAt)}
+        </p>
+        {isFocused && focus !== undefined && <PathBar log={log} taskId={focus} />}
+        {top === undefined ? (
+          status === "closed" && error ? (
+            <p className="notice bad">
+              <span>
+                <b>{error.message}</b>
+                {error.hint}
+              </span>
+            </p>
+          ) : (
+            <Skeleton />
+          )
+        ) : (
+          <AgentThread taskId={top} isTop />
+        )}
+      </article>
+    </LogContext>
+  );
+});
+
+/** The shape of a thread before its first event. */
+export function Skeleton() {
+  return (
+    <div className="skel" role="status" aria-label="The run is loading">
+      {[38, 82, 64, 74].map((width) => (
+        <i key={width} style={{ width: `${width}%` }} />
+      ))}
+    </div>
+  );
+}
+
+/** The agents around the one that fills the thread. */
+function PathBar({ log, taskId }: { readonly log: RunLog; readonly taskId: string }) {
+  const key = useLogView(log, ({ tree }) => [...pathOf(tree, taskId), taskId].join(" "));
+  const { tree } = log.getSnapshot();
+  const path = key.split(" ");
+  return (
+    <nav className="pathbar" aria-label="Path of the focused agent">
+      {path.map((id, index) => {
+        const task = taskOf(tree, id);
+        return (
+          <span className="lvl" key={id}>
+            {task && <Status shape={shapeOf(task)} />}
+            {index === path.length - 1 ? (
+              <b>{labelOf(tree, id)}</b>
+            ) : (
+              <button
+                type="button"
+                className="link"
+                onClick={() => {
+                  setUi({ focus: index === 0 ? undefined : id });
+                  selectTask(id);
+                }}
+              >
+                {labelOf(tree, id)}
+              </button>
+            )}
+            {index < path.length - 1 && <span aria-hidden="true">›</span>}
+          </span>
+        );
+      })}
+      <span className="grow" />
+      <button type="button" className="btn sm" onClick={() => setUi({ focus: undefined })}>
+        Leave focus <kbd>esc</kbd>
+      </button>
+    </nav>
+  );
+}
