@@ -4,8 +4,8 @@ import { delimiter, resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { sizeProblems } from "./file-sizes.ts";
 import { cycleProblems } from "./import-cycles.ts";
-import { importProblems } from "./import-direction.ts";
-import { sourceFiles } from "./repository-files.ts";
+import { importProblems, pageImportProblems } from "./import-direction.ts";
+import { pageFiles, sourceFiles } from "./repository-files.ts";
 
 /** `run` resolves with the problems it found; an empty text means that the step passed. */
 type Step = readonly [name: string, run: () => Promise<string>];
@@ -15,16 +15,21 @@ const buildInfo = "node_modules/.cache/tsconfig.tsbuildinfo"; // makes the secon
 const rows: readonly (readonly Step[])[] = [
   [["types", command("tsc", "--noEmit", "--incremental", "--tsBuildInfoFile", buildInfo)]],
   [["style", command("biome", "check", "--error-on-warnings", ".")]],
-  [["import direction", async () => sourceFiles().flatMap(importProblems).join("\n")]],
+  [["import direction", async () => directionProblems().join("\n")]],
   [["import cycles", async () => cycleProblems(sourceFiles()).join("\n")]],
-  [["file sizes", async () => sizeProblems(sourceFiles()).join("\n")]],
+  [["file sizes", async () => sizeProblems([...sourceFiles(), ...pageFiles()]).join("\n")]],
   [["unused code", command("knip")]],
   [
     ["build", command("tsdown")],
+    ["page", command("node", "scripts/build-page.ts")],
     ["package", command("publint", "--strict")],
     ["published types", command("attw", "--pack", ".", "--profile", "esm-only")],
   ],
 ];
+
+function directionProblems(): readonly string[] {
+  return [...sourceFiles().flatMap(importProblems), ...pageFiles().flatMap(pageImportProblems)];
+}
 
 function command(program: string, ...args: readonly string[]): () => Promise<string> {
   return async () => {

@@ -109,6 +109,18 @@ export function importProblems({ path, text }: RepositoryFile): readonly string[
   });
 }
 
+/** What the page may import besides its own files. */
+const pageMayImport = /^(rivulet\/(client|react|protocol)|react|react-dom\/client)$/;
+
+/** Lists the imports of a file of the page that are neither its own files nor what a page may use. */
+export function pageImportProblems({ path, text }: RepositoryFile): readonly string[] {
+  return importsOf(path, text).flatMap(({ line, name }) => {
+    const target = resolveImport(path, name);
+    const isAllowed = target?.startsWith("playground/src/") ?? pageMayImport.test(name ?? "");
+    return isAllowed ? [] : [`${path}:${line}: the page must not import ${name}`];
+  });
+}
+
 function unlistedLayer(path: string): string | undefined {
   const layer = layerOf(path);
   if (layer !== undefined && layers[layer] === undefined) return `src/${layer}`;

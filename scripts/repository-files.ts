@@ -12,6 +12,13 @@ export function sourceFiles(): readonly RepositoryFile[] {
   return filesMatching(["src/**/*.{ts,tsx}"]).filter(({ path }) => !/\.test\.tsx?$/.test(path));
 }
 
+/** Reads the scripts of the page, without tests. */
+export function pageFiles(): readonly RepositoryFile[] {
+  return filesMatching(["playground/src/**/*.{ts,tsx}"]).filter(
+    ({ path }) => !/\.test\.tsx?$/.test(path),
+  );
+}
+
 /** Reads the Markdown files in the repository root and in docs. */
 export function documents(): readonly RepositoryFile[] {
   return filesMatching(["*.md", "docs/**/*.md"]);

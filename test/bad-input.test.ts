@@ -131,6 +131,7 @@ const appOptions = (): All<server.AppOptions> => ({
   log: false,
   heartbeatMs: 100,
   retryMs: 100,
+  page: false,
   clock: undefined,
 });
 const serveOptions = (): All<server.ServeOptions> => ({

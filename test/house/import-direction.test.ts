@@ -1,10 +1,27 @@
 import { describe, expect, it } from "vitest";
-import { agentLayers, importProblems, importsOf, layers } from "../../scripts/import-direction.ts";
-import { sourceFiles } from "../../scripts/repository-files.ts";
+import {
+  agentLayers,
+  importProblems,
+  importsOf,
+  layers,
+  pageImportProblems,
+} from "../../scripts/import-direction.ts";
+import { pageFiles, sourceFiles } from "../../scripts/repository-files.ts";
 
 it("no file of src imports a layer above or beside its own", () => {
   expect(sourceFiles().length).toBeGreaterThan(10);
   expect(sourceFiles().flatMap(importProblems)).toEqual([]);
+});
+
+it("the page imports only its own files, React, and what a page may use of the package", () => {
+  expect(pageFiles().flatMap(pageImportProblems)).toEqual([]);
+  const path = "playground/src/app.tsx";
+  for (const name of ["rivulet", "rivulet/server", "../../src/client/index.ts", "lodash"]) {
+    const text = `import "${name}";`;
+    expect(pageImportProblems({ path, text })).toEqual([
+      `${path}:1: the page must not import ${name}`,
+    ]);
+  }
 });
 
 it.each([

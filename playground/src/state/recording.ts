@@ -13,7 +13,7 @@ interface Header {
 }
 
 /** A run as one file: the frame that opens its stream, then one event per line. */
-export async function recordingOf(log: RunLog): Promise<Blob> {
+async function recordingOf(log: RunLog): Promise<Blob> {
   await log.loadHistory();
   const { last } = log.getSnapshot();
   const header: Header = {

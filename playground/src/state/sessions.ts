@@ -71,7 +71,7 @@ export async function load(): Promise<void> {
   }
 }
 
-export async function refreshList(): Promise<void> {
+async function refreshList(): Promise<void> {
   if (getSessions().status !== "ready") return load();
   const list = await server.sessions.list().catch(() => undefined);
   if (list && JSON.stringify(list) !== JSON.stringify(getSessions().list)) sessions.set({ list });

@@ -85,7 +85,7 @@ export function Slider({ log }: { readonly log: RunLog }) {
 }
 
 /** The number of the last event up to a moment. */
-export function eventAtTime(log: RunLog, moment: number): number {
+function eventAtTime(log: RunLog, moment: number): number {
   const { events } = log;
   let low = 0;
   let high = events.length - 1;

@@ -5,7 +5,7 @@ import type { RunLog } from "../state/run-log.ts";
 import { openPlace } from "../state/ui.ts";
 
 /** Scrolls to the block that a source stands in. */
-export function openSource(log: RunLog, { place }: Source): void {
+function openSource(log: RunLog, { place }: Source): void {
   if (place) openPlace(place, pathOf(log.getSnapshot().tree, place.taskId));
 }
 
