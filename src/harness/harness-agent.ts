@@ -28,10 +28,11 @@ import type { NoteSource } from "./notes.ts";
 import { delegationPrompt } from "./prompts.ts";
 import type { Skill } from "./skills/skill.ts";
 import type { Skills } from "./skills/skills.ts";
-import { openRoster, subagentToolNames } from "./subagents/roster.ts";
+import { mayExecute, openRoster, subagentToolNames } from "./subagents/roster.ts";
 import { subagentLimits } from "./subagents/spawn.ts";
 import { agentTools } from "./tools/agents.ts";
 import { fileTools } from "./tools/files.ts";
+import { executeName, lostCommandAgent, shellTools } from "./tools/shell.ts";
 import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
 import type { Workspace } from "./workspace.ts";
@@ -136,6 +137,7 @@ function piecesOf(harness: Harness): readonly Piece[] {
   return [
     options,
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
+    shellPiece(harness),
     servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
     skillsPiece(harness),
     { hooks: options.compaction && "name" in options.compaction ? [options.compaction] : [] },
@@ -187,6 +189,17 @@ function skillsPiece({ skills }: Harness): Piece {
 function compactor(harness: Harness): Hook | undefined {
   const { compaction: option = {} } = harness.options;
   return option === false || "name" in option ? undefined : compaction(harness, option);
+}
+
+function shellPiece({ options, workspace }: Harness): Piece {
+  if (!workspace?.files.shell) return {};
+  const tools = shellTools(workspace.files, { scope: workspace.isolation });
+  // Without subagents, a command is the only background task.
+  const more = options.subagents === false && mayExecute(options) ? taskTools() : [];
+  return {
+    hooks: [{ name: "shell", tools: [...tools, ...more] }],
+    resolveChild: ({ agentId }) => (agentId === executeName ? lostCommandAgent() : undefined),
+  };
 }
 
 function evictionHooks({ options, workspace }: Harness): readonly Hook[] {

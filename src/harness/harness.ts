@@ -14,6 +14,7 @@ import { type CompactionOptions, compactionFields } from "./compaction.ts";
 import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import { type IsolationScope, scopeField } from "./filesystem/path.ts";
+import { isSandboxChoice, type SandboxChoice, sandboxFilesystem } from "./filesystem/sandbox.ts";
 import {
   type McpServers,
   type McpServersByName,
@@ -33,8 +34,8 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly store?: Store | string;
   /** The directory of the agent's files; defaults to `.rivulet/workspace`. */
   readonly workspace?: string;
-  /** The files of the workspace, instead of a local directory; false: no files. */
-  readonly filesystem?: Filesystem | false;
+  /** The files of the workspace, instead of a local directory; or whether they can execute commands; false: no files. */
+  readonly filesystem?: Filesystem | SandboxChoice | false;
   /** Which tasks share files; defaults to `user`: each user has their own. */
   readonly isolation?: IsolationScope;
   /** The files in the system prompt, the most important first, or a hook that replaces them. */
@@ -86,14 +87,29 @@ export function openHarness(given: HarnessAgentOptions, create: Harness["create"
   check(options);
   const { clock = systemClock, isolation = "user" } = options;
   const store = openStore(options.store ?? "sqlite:.rivulet/rivulet.db");
-  const filesystem = options.filesystem ?? localFilesystem(options.workspace ?? defaultWorkspace);
+  const warn = options.onWarning ?? warnProcess;
+  const filesystem = filesOf(options, warn);
   const workspace = filesystem ? openWorkspace(filesystem, isolation) : undefined;
-  const warn = options.onWarning ?? ((message) => process.emitWarning(message, "RivuletWarning"));
   const servers = serversOf(options, workspace, clock, warn);
   const { skills: names } = options;
   const { files } = workspace ?? {};
   const skills = files && names !== false ? openSkills({ files, clock, warn, names }) : undefined;
   return { options, store, clock, workspace, servers, skills, warn, create };
+}
+
+/** One function for all agents, because a message is reported once to each. */
+function warnProcess(message: string): void {
+  process.emitWarning(message, "RivuletWarning");
+}
+
+function filesOf(
+  { filesystem = { sandbox: false }, workspace = defaultWorkspace }: HarnessAgentOptions,
+  onWarning: Harness["warn"],
+): Filesystem | false {
+  if (filesystem === false || !("sandbox" in filesystem)) return filesystem;
+  const { sandbox } = filesystem;
+  if (sandbox === false) return localFilesystem(workspace);
+  return sandboxFilesystem(workspace, { onWarning, ...(sandbox !== true && sandbox) });
 }
 
 function serversOf(
@@ -128,7 +144,7 @@ function orHook(field: Field): Field {
 
 const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   workspace: { ...is.name, example: '"./workspace"' },
-  filesystem: is.orFalse(filesystemField),
+  filesystem: is.orFalse(is.or(filesystemField, "{ sandbox: true }", isSandboxChoice)),
   isolation: scopeField,
   contextFiles: orHook(is.listOf(is.name)),
   maxContextTokens: is.count,
@@ -153,7 +169,8 @@ export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions 
 
 function check(options: HarnessAgentOptions): void {
   const { workspace, filesystem } = options;
-  if (workspace !== undefined && filesystem !== undefined) {
+  const isChoice = filesystem && "sandbox" in filesystem;
+  if (workspace !== undefined && filesystem !== undefined && !isChoice) {
     const hint = "Pass a directory, a filesystem, or filesystem: false for no files.";
     throw invalid("workspace and filesystem are both set.", hint);
   }

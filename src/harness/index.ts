@@ -1,6 +1,12 @@
 export type { Filesystem } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
 export type { IsolationScope } from "./filesystem/path.ts";
+export {
+  type SandboxChoice,
+  type SandboxFilesystem,
+  type SandboxFilesystemOptions,
+  sandboxFilesystem,
+} from "./filesystem/sandbox.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent, skillsOf } from "./harness-agent.ts";
@@ -11,9 +17,11 @@ export {
   type Sessions,
   sessionsOf,
 } from "./session.ts";
+export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export type { AllowedTool } from "./skills/allowed-tools.ts";
 export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
 export type { SubagentLimits } from "./subagents/spawn.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";
 export { fileTools } from "./tools/files.ts";
+export { shellTools } from "./tools/shell.ts";

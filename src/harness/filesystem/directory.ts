@@ -1,5 +1,5 @@
 import { type BigIntStats, constants, existsSync } from "node:fs";
-import { access, type FileHandle, lstat, mkdir, open } from "node:fs/promises";
+import { access, type FileHandle, lchown, lstat, mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 import { notADirectory, notAFile, notFound, notRegular } from "./file-error.ts";
 import type { Place } from "./path.ts";
@@ -9,6 +9,8 @@ import type { Place } from "./path.ts";
  * stay in it even if its own path changes; elsewhere `holds` detects such a change.
  */
 export interface Directory {
+  /** The handle that pins it, if any. */
+  readonly fd?: number;
   /** Returns the system path of an entry; "" is the directory itself. */
   at(name: string): string;
   /** Opens a subdirectory; `path` names it in errors. */
@@ -23,6 +25,8 @@ export interface Directory {
 export interface Root {
   readonly path: string;
   readonly held: boolean;
+  /** The user that new files and directories are given to; absent: the user of this process. */
+  readonly owner?: { readonly uid: number; readonly gid: number };
 }
 
 // Some systems lack these flags; there `holds` detects a swapped path.
@@ -37,7 +41,7 @@ export const canHold = process.platform === "linux" && existsSync("/proc/self/fd
 
 /** Opens the directory of a place, or its parent with `above`; `create` makes missing directories. The caller closes it. */
 export async function openDirectory(
-  { path: root, held }: Root,
+  { path: root, held, owner }: Root,
   { base, names, path }: Pick<Place, "base" | "names" | "path">,
   { above = false, create = false } = {},
 ): Promise<Directory> {
@@ -50,7 +54,7 @@ export async function openDirectory(
     try {
       directory = await parent.enter(name, stepPath).catch(async (error: { code?: string }) => {
         if (!create || error.code !== "not_found") throw error;
-        await makeDirectory(parent, name);
+        await makeDirectory(parent, name, owner);
         return parent.enter(name, stepPath);
       });
     } finally {
@@ -115,9 +119,14 @@ export function errnoOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-async function makeDirectory(parent: Directory, name: string): Promise<void> {
+async function makeDirectory(
+  parent: Directory,
+  name: string,
+  owner: Root["owner"],
+): Promise<void> {
   try {
     await mkdir(parent.at(name));
+    if (owner) await lchown(parent.at(name), owner.uid, owner.gid);
   } catch (error) {
     return ignoreCode("EEXIST")(error);
   }
@@ -127,6 +136,7 @@ async function makeDirectory(parent: Directory, name: string): Promise<void> {
 function heldDirectory(handle: FileHandle): Directory {
   const at = (name: string) => `/proc/self/fd/${handle.fd}${name === "" ? "" : `/${name}`}`;
   return {
+    fd: handle.fd,
     at,
     async enter(name, path) {
       const child = open(at(name), directoryOnly | noFollow).catch(throwOpenError(at(name), path));

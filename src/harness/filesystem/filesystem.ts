@@ -11,10 +11,12 @@ import {
   quotePath,
   tooLarge,
 } from "./file-error.ts";
+import type { Shell, ShellRunner } from "../sandbox/jail.ts";
 import { compileGlob } from "./glob.ts";
 import { layeredVolume } from "./layers.ts";
 import {
   byPath,
+  controlFiles,
   isUsableName,
   layerOf,
   type Namespace,
@@ -50,6 +52,8 @@ export interface Filesystem {
   /** Finds files whose path relative to `options.path` matches. */
   glob(pattern: string, options?: SearchOptions): Promise<GlobResult>;
   grep(query: GrepQuery, options?: GrepOptions): Promise<GrepResult>;
+  /** Runs commands that see the same files; absent if nothing can be executed. */
+  readonly shell?: Shell;
 }
 
 /** The rule for a filesystem. */
@@ -174,6 +178,10 @@ export interface Volume {
   list(place: Place, options: { limit: number; accepts: Accepts }): Promise<Listing>;
   /** Visits every file below a directory, in batches. */
   walk(place: Place, walk: Walk): Promise<void>;
+  /** Its directory on this machine, if it is one. */
+  readonly directory?: string;
+  /** Runs commands; absent if nothing can be executed. */
+  readonly runner?: ShellRunner;
 }
 
 /** Selects the entries of a listing or walk; a walk does not enter a directory that is not accepted. */
@@ -237,6 +245,14 @@ const contentField: Field = {
 };
 
 const maxBlockMs = 10;
+
+const rebuilds = new WeakMap<Filesystem, (change: ChangeVolume) => Filesystem | undefined>();
+type ChangeVolume = (volume: Volume, options: FilesystemOptions) => Volume | undefined;
+
+/** Returns the same files on a changed volume; undefined if `change` returns none, or the filesystem has no volume. */
+export function withVolume(files: Filesystem, change: ChangeVolume): Filesystem | undefined {
+  return rebuilds.get(files)?.(change);
+}
 
 /** Creates a filesystem on a volume. It resolves every path, so that the volume gets only checked places. */
 export function volumeFilesystem(
@@ -318,13 +334,15 @@ export function volumeFilesystem(
     });
   };
 
-  return {
+  const { runner } = wholeVolume;
+  const filesystem: Filesystem = {
     within(given) {
       const namespace = readOptions("within()", given, namespaceFields);
       return volumeFilesystem(wholeVolume, options, { namespace, below });
     },
     below(path) {
       const names = [...below, ...resolvePath(path, view).names];
+      runner?.noteRoot(names);
       return volumeFilesystem(wholeVolume, options, {
         ...(namespace && { namespace }),
         below: names,
@@ -371,6 +389,14 @@ export function volumeFilesystem(
     glob,
     grep,
   };
+  rebuilds.set(filesystem, (change) => {
+    const changed = change(wholeVolume, options);
+    return changed && volumeFilesystem(changed, options, { ...(namespace && { namespace }), below });
+  });
+  if (!runner) return filesystem;
+  const layer = namespace ? layerOf(namespace) : [];
+  const place = { layer, base: below, readOnly: options.readOnly ?? controlFiles };
+  return Object.assign(filesystem, { shell: runner.shellFor(filesystem, place) });
 }
 
 /** For `catch`: maps a read error to the result of `FoundFile.read`. */

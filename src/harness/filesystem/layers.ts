@@ -23,7 +23,8 @@ export function layeredVolume(volume: Volume, layer: readonly string[]): Volume 
     for (let depth = 1; depth <= names.length; depth++) {
       const at = { ...place, base: layer, names: names.slice(0, depth) };
       const [entry, whiteout] = await Promise.all([volume.stat(at), volume.stat(whiteoutOf(at))]);
-      hides ||= whiteout !== undefined;
+      // A command can write whiteouts too, and must not hide what steers the agent.
+      hides ||= whiteout !== undefined && place.writable;
       if (entry?.type === "directory") continue;
       const isEnd = depth === names.length;
       hides ||= !isEnd && entry !== undefined; // no path leads through a file

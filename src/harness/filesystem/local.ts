@@ -65,13 +65,24 @@ export function localFilesystem(root: string, given: LocalFilesystemOptions = {}
   return volumeFilesystem(localVolume(resolve(root), options), options);
 }
 
-function localVolume(path: string, { handles = canHold, limits }: LocalFilesystemOptions): Volume {
+/** A volume on a disk. */
+export interface LocalVolume extends Volume {
+  /** Opens the root directory, which is created on first use. */
+  root(): Promise<Root>;
+}
+
+/** Creates a volume in a directory; new files are given to `owner`. */
+export function localVolume(
+  path: string,
+  { handles = canHold, limits }: LocalFilesystemOptions,
+  owner?: Root["owner"],
+): LocalVolume {
   const maxBytes = limits?.fileBytes ?? fileLimits.fileBytes;
   let root: Root | undefined;
   const findRoot = async (): Promise<Root> => {
     if (root) return root;
     await mkdir(path, { recursive: true });
-    root = { path: await realpath(path), held: handles };
+    root = { path: await realpath(path), held: handles, ...(owner && { owner }) };
     return root;
   };
   const lock = lockOf(findRoot);
@@ -96,6 +107,8 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
   }
 
   return {
+    root: findRoot,
+    directory: path,
     absolute: (names) => (sep === "/" ? [posix.join(path, ...names)] : []),
     async stat(place) {
       if (place.names.length === 0) return rootStat;
@@ -114,7 +127,7 @@ function localVolume(path: string, { handles = canHold, limits }: LocalFilesyste
     async write(place, data, { like, ...condition }) {
       const mode = like && (await inDirectory(like, { above: true }, modeOf));
       return inDirectory(place, { above: true, create: true }, (entry) =>
-        writeFile(entry, data, condition, lock, maxBytes, mode),
+        writeFile(entry, data, condition, lock, maxBytes, mode, owner),
       );
     },
     remove: (place) =>
@@ -197,6 +210,7 @@ async function writeFile(
   lock: Lock,
   maxBytes: number,
   modeIfNew: number | undefined,
+  owner: Root["owner"],
 ): Promise<WrittenFile> {
   const { directory, name, path } = entry;
   const oldMode = await modeOf(entry);
@@ -207,6 +221,7 @@ async function writeFile(
     await handle.writeFile(data);
     // Through the handle, because the name could lead to another file by now.
     if (mode !== undefined) await handle.chmod(mode);
+    if (owner) await handle.chown(owner.uid, owner.gid);
     await handle.sync();
     await lock(async () => {
       if (ifVersion !== undefined) {

@@ -43,7 +43,9 @@ export interface Place {
 /** The folded name of instructions, which are read-only in every directory: they may be those of a subagent. */
 const persona = "agents.md";
 /** Files that steer the agent: its tools can read but never write them. */
-const controlFiles = [persona, "knowledge", "subagents", "skills", "tools.json", "agents"];
+export const controlFiles = [
+  ...["AGENTS.md", "knowledge", "subagents", "skills", "tools.json", "agents"],
+];
 
 /** Prefix of internal names (namespaces, locks, temporary files), which no model's path can reach. */
 export const reservedPrefix = ".rivulet";

@@ -12,6 +12,7 @@ import type { TaskRef } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { describe, type Field, invalid, ownerOf, readOptions } from "../../protocol/options.ts";
 import { nameProblem } from "../filesystem/path.ts";
+import { isSandboxChoice, type SandboxChoice } from "../filesystem/sandbox.ts";
 
 interface SubagentBase {
   /** A letter or digit, then letters, digits, `_` and `-`; at most 63 characters; case-insensitive. */
@@ -40,6 +41,8 @@ interface LocalBase extends SubagentBase, Without<RemoteKey | "agent" | "create"
   readonly workspaceMode?: "isolated" | "shared";
   /** Whether it can have no subagents; defaults to true. */
   readonly leaf?: boolean;
+  /** Whether it can run commands, and how; defaults to what its caller's files can do. */
+  readonly filesystem?: SandboxChoice;
   readonly subagents?: readonly SubagentDeclaration[];
 }
 
@@ -80,6 +83,7 @@ type RemoteKey = keyof typeof fields.url;
 const maxDeclarations = 256;
 const maxTimeoutMs = 600_000;
 const maxDescription = 2_000; // it is in every system prompt of the caller
+const executeName = "execute";
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 const fields = {
@@ -102,6 +106,7 @@ const fields = {
     skills: is.listOf(is.text),
     workspaceMode: is.oneOf("isolated", "shared"),
     leaf: is.flag,
+    filesystem: { fits: isSandboxChoice, expected: "{ sandbox: true }" },
     subagents: is.list,
     systemPrompt: is.text,
     workspace: { fits: isText, expected: "the path of a directory" },
@@ -166,7 +171,12 @@ type Refuse = (problem: string, hint: string) => never;
 function checkName(name: unknown): void {
   const isValid = isText(name) && namePattern.test(name);
   // Its directory in the workspace has the same name.
-  const problem = isValid ? nameProblem(name) : "is too long or has other characters";
+  const isTaken = isText(name) && name.toLowerCase() === executeName;
+  const problem = isTaken
+    ? "is the agent id of background commands"
+    : isValid
+      ? nameProblem(name)
+      : "is too long or has other characters";
   if (problem === undefined) return;
   const hint = "Use a letter or digit, then letters, digits, _ and -, at most 63 characters.";
   throw invalid(`${describe(name)} cannot be the name of a subagent: it ${problem}.`, hint);

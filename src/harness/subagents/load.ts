@@ -98,8 +98,11 @@ async function readDeclaration(files: Filesystem, entry: FileStat, options: Plac
   return read;
 }
 
-const fileKeys = ["description", "workspace", "model", "maxIters", "steps", "tools", "skills"];
+const fileKeys = [
+  ...["description", "workspace", "filesystem", "model", "maxIters", "steps", "tools", "skills"],
+];
 const workspaceKeys = ["mode", "path"];
+const filesystemKeys = ["sandbox"];
 
 /** Hints for keys that have another name here. */
 const advice: Readonly<Record<string, string>> = {
@@ -112,11 +115,17 @@ const advice: Readonly<Record<string, string>> = {
 
 function declarationOf(name: string, data: Data, body: string) {
   if (Array.isArray(data.model)) throw unusable("Its model must be one name, got a list.");
-  const place = workspaceOf(data.workspace);
+  const place = objectOf("workspace", data.workspace, workspaceKeys);
+  const files = objectOf("filesystem", data.filesystem, filesystemKeys);
+  // The jail itself is for the operator's code to choose.
+  if (isSet(files.sandbox) && typeof files.sandbox !== "boolean") {
+    throw unusable("Its filesystem.sandbox must be true or false.");
+  }
   const hasBoth = isSet(place.path) && body !== "";
   const warnings = [
     ...unknownKeys(data, fileKeys, advice),
     ...unknownKeys(place, workspaceKeys, advice, "workspace."),
+    ...unknownKeys(files, filesystemKeys, advice, "filesystem."),
     ...(isSet(data.steps) && isSet(data.maxIters) ? ["steps is ignored: maxIters is set."] : []),
     ...(hasBoth ? ["Its text is ignored: the AGENTS.md of its workspace is used."] : []),
   ];
@@ -129,6 +138,7 @@ function declarationOf(name: string, data: Data, body: string) {
     skills: namesOf(data.skills),
     workspaceMode: place.mode,
     workspace: place.path,
+    filesystem: isSet(files.sandbox) ? { sandbox: files.sandbox } : undefined,
     systemPrompt: isSet(place.path) || body === "" ? undefined : body,
   };
   const entries = Object.entries(settings).filter(([, value]) => isSet(value));
@@ -137,10 +147,11 @@ function declarationOf(name: string, data: Data, body: string) {
   return { declaration: declaration as LocalSubagent, warnings };
 }
 
-function workspaceOf(value: unknown): Data {
+function objectOf(key: string, value: unknown, keys: readonly string[]): Data {
   if (!isSet(value)) return {};
   if (typeof value === "object" && !Array.isArray(value)) return value as Data;
-  throw unusable("Its workspace must have the keys mode or path.");
+  const [noun, names] = [keys.length > 1 ? "keys" : "key", keys.join(" or ")];
+  throw unusable(`Its ${key} must have the ${noun} ${names}.`);
 }
 
 /** YAML reads a key without a value as null. */

@@ -11,10 +11,12 @@ import type { TaskRef } from "../../protocol/message.ts";
 import { describe, invalid } from "../../protocol/options.ts";
 import { defaultContextFiles } from "../context-files.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
+import { withSandbox } from "../filesystem/sandbox.ts";
 import type { Harness, HarnessAgentOptions } from "../harness.ts";
 import { generalPurposeDescription, subagentContext } from "../prompts.ts";
 import type { SkillsOfChild } from "../skills/skills.ts";
 import { fileTools } from "../tools/files.ts";
+import { executeName, shellTools } from "../tools/shell.ts";
 import { loadSkillName } from "../tools/skills.ts";
 import { isAgent, isLocal, type LocalSubagent, type SubagentDeclaration } from "./declaration.ts";
 import { declarationLoader, type LoadedDeclarations } from "./load.ts";
@@ -76,7 +78,8 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   const load = readsFiles && declarationLoader(workspace.files, "subagents", { clock, roots });
   const { tools, toolkit = new Toolkit(tools && { tools }), toolSources = [] } = options;
   const sources = [...toolSources, ...(harness.servers ? [harness.servers] : [])];
-  const fileToolNames = workspace ? fileTools(workspace.files).map(({ name }) => name) : [];
+  const ownTools = workspace ? [...fileTools(workspace.files), ...shellTools(workspace.files)] : [];
+  const fileToolNames = ownTools.map(({ name }) => name);
   const skillToolNames = harness.skills ? [loadSkillName] : [];
   const namesOf = (source: ToolSource) => source.tools().map(({ name }) => name);
   const ownNames = [...toolkit.names, ...fileToolNames, ...skillToolNames];
@@ -259,6 +262,8 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
   const sources = common.toolSources.map((source: ToolSource | Allowlist) =>
     "including" in source ? source.including(addedNames) : source,
   );
+  const { filesystem: choice } = declaration;
+  const files = placed && choice ? withSandbox(placed.files, choice) : placed?.files;
   return harness.create({
     ...Object.fromEntries(inheritedKeys.map((key) => [key, options[key]])),
     ...common,
@@ -271,7 +276,7 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     modelOptions: declaration.model === undefined ? options.modelOptions : undefined,
     systemPrompt: joinSections(placed?.systemPrompt ?? declaration.systemPrompt, subagentContext),
     ...(placed && {
-      filesystem: placed.files,
+      filesystem: files,
       contextFiles: withoutPersona(options.contextFiles),
     }),
     maxIters,
@@ -321,6 +326,11 @@ interface Allowlist extends ToolSource {
   allows: (name: string) => boolean;
   /** Returns a list that also allows these names. */
   including(names: ReadonlySet<string>): Allowlist;
+}
+
+/** Returns whether the lists that limit an agent's tools include the one for commands. */
+export function mayExecute({ toolSources = [] }: HarnessAgentOptions): boolean {
+  return toolSources.every((source) => !("allows" in source) || (source as Allowlist).allows(executeName));
 }
 
 function allowlist(allows: (name: string) => boolean): Allowlist {

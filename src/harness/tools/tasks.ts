@@ -1,4 +1,5 @@
 import { taskReached } from "../../agent/drive/rest.ts";
+import { foldTask } from "../../agent/events/fold-log.ts";
 import { childReport, outcomeOf, standing } from "../../agent/loop/child-outcome.ts";
 import type { TaskRun } from "../../agent/loop/task-run.ts";
 import { taskBehind } from "../../agent/loop/tool-context.ts";
@@ -8,9 +9,11 @@ import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal, type TaskStatus } from "../../protocol/task.ts";
+import { executeName } from "./shell.ts";
 
 const maxWaitMs = 600_000;
 const maxListed = 100;
+const maxShown = 40_000;
 
 const execution = { timeoutMs: null, maxAttempts: 1 };
 
@@ -25,7 +28,7 @@ const taskOutput = tool({
   name: "task_output",
   description:
     "Reads the result of a background task. By default it waits until the task ends or needs an answer.",
-  input: jsonSchema<{ task_id: string; block?: boolean; timeout?: number }>({
+  input: jsonSchema<{ task_id: string; block?: boolean; timeout?: number; offset?: number }>({
     type: "object",
     properties: {
       task_id: taskIdProperty,
@@ -36,19 +39,50 @@ const taskOutput = tool({
         maximum: maxWaitMs,
         description: "How many milliseconds to wait; defaults to 30000.",
       },
+      offset: {
+        type: "integer",
+        minimum: 0,
+        description:
+          "Only for a command in the background: returns its output from this character on, at once unless block is true.",
+      },
     },
     required: ["task_id"],
     additionalProperties: false,
   }),
   idempotent: true,
   execution,
-  async execute({ task_id, block = true, timeout = 30_000 }, context) {
+  async execute({ task_id, block, timeout = 30_000, offset }, context) {
     const task = taskBehind(context);
     await ownTask(task, task_id);
-    if (block) await waitFor(task, [task_id], timeout, context);
+    if (block ?? offset === undefined) await waitFor(task, [task_id], timeout, context);
+    if (offset !== undefined) return outputFrom(task, await ownTask(task, task_id), offset);
     return { content: await report(task, await ownTask(task, task_id), context) };
   },
 });
+
+/** Returns the output of a command from an offset on, while it runs or after. */
+async function outputFrom(
+  { conversation }: TaskRun,
+  record: TaskRecord,
+  offset: number,
+): Promise<string> {
+  const { taskId, rootTaskId, agentId, status } = record;
+  if (agentId !== executeName) {
+    const message = `The task "${taskId}" is not a command. Call task_output without offset.`;
+    throw new ToolFailure("not_a_command", message);
+  }
+  const { task } = await foldTask(conversation.store, { taskId, rootTaskId });
+  const results = (task?.output ?? []).flatMap((item) =>
+    item.type === "tool_result" ? item.block_list : [],
+  );
+  const output = results.map((block) => (block.type === "text" ? block.text : "")).join("");
+  const shown = output.slice(offset, offset + maxShown);
+  const next = offset + shown.length;
+  const left = output.length - next;
+  const more = left > 0 ? `\n[${left} more characters; continue with offset ${next}]` : "";
+  const lines = [`task_id: ${taskId}`, `status: ${status}`, `next_offset: ${Math.min(next, output.length)}`];
+  return `${lines.join("\n")}\n\n${shown === "" ? "(no output from here)" : shown}${more}`;
+}
 
 const taskWait = tool({
   name: "task_wait",

@@ -1,0 +1,172 @@
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { RivuletError } from "../../protocol/error.ts";
+import * as is from "../../protocol/options.ts";
+import { type Fields, readArgument, readOptions } from "../../protocol/options.ts";
+import { bubblewrapJail } from "../sandbox/bubblewrap.ts";
+import {
+  type Command,
+  type CommandLimits,
+  commandLimits,
+  type Jail,
+  type JailKind,
+  jailRoot,
+  type SandboxOptions,
+  type Shell,
+  type ShellOptions,
+  sandboxFields,
+} from "../sandbox/jail.ts";
+import { noJail } from "../sandbox/unsafe.ts";
+import { isVirtualShellInstalled, virtualShell } from "../sandbox/virtual-shell.ts";
+import { viewHolder } from "../sandbox/view.ts";
+import {
+  type Filesystem,
+  type FilesystemOptions,
+  filesystemFields,
+  type Volume,
+  volumeFilesystem,
+  withVolume,
+} from "./filesystem.ts";
+import { localVolume } from "./local.ts";
+
+/** Options of a sandboxed filesystem. */
+export interface SandboxFilesystemOptions extends FilesystemOptions, SandboxOptions {}
+
+/** A filesystem whose files commands can use as well. */
+export interface SandboxFilesystem extends Filesystem {
+  readonly shell: Shell;
+}
+
+const allFields: Fields<SandboxFilesystemOptions> = { ...filesystemFields, ...sandboxFields };
+const shellFields: Fields<ShellOptions> = {
+  cwd: is.text,
+  timeoutMs: is.duration,
+  background: is.flag,
+  signal: is.signal,
+  onOutput: is.callback,
+};
+
+/** Creates a filesystem in a directory of this machine, where commands run in a jail; throws `no_sandbox` without one. */
+export function sandboxFilesystem(
+  root: string,
+  given: SandboxFilesystemOptions = {},
+): SandboxFilesystem {
+  readArgument("root", root, is.required(is.name, '"./workspace"'));
+  const options = readOptions("sandboxFilesystem()", given, allFields);
+  return volumeFilesystem(openSandbox(resolve(root), options), options) as SandboxFilesystem;
+}
+
+function openSandbox(path: string, options: SandboxFilesystemOptions): Volume {
+  mkdirSync(path, { recursive: true });
+  const jail = chooseJail(path, options);
+  return sandboxVolume(path, options, jail, { ...commandLimits, ...options.commands });
+}
+
+/** What an agent or a declaration says about commands. */
+export interface SandboxChoice {
+  /** Whether the files can execute commands, or how. */
+  readonly sandbox: boolean | SandboxOptions;
+}
+
+/** Returns whether an option is a choice about commands, with valid options. */
+export function isSandboxChoice(value: unknown): value is SandboxChoice {
+  if (typeof value !== "object" || value === null || !("sandbox" in value)) return false;
+  const { sandbox } = readOptions("filesystem", value as SandboxChoice, choiceFields);
+  if (typeof sandbox === "object") readOptions("filesystem.sandbox", sandbox, sandboxFields);
+  return true;
+}
+
+const choiceFields: Fields<SandboxChoice> = {
+  sandbox: is.required(is.or(is.flag, "an object", (value) => typeof value === "object")),
+};
+
+/** Returns the same files with commands as the choice says; throws `no_sandbox` if they cannot have them. */
+export function withSandbox(files: Filesystem, { sandbox }: SandboxChoice): Filesystem {
+  const changed = withVolume(files, (volume, options) => {
+    if (!sandbox) return { ...volume, runner: undefined };
+    const { directory } = volume;
+    if (directory === undefined) return undefined;
+    const wanted = typeof sandbox === "object" ? readOptions("sandbox", sandbox, sandboxFields) : {};
+    return openSandbox(directory, { ...options, ...wanted });
+  });
+  if (changed || !sandbox) return changed ?? files;
+  const hint = "Use localFilesystem or sandboxFilesystem.";
+  const message = "Commands need files in a directory of this machine.";
+  throw new RivuletError("no_sandbox", message, { hint });
+}
+
+/** Chooses the jail that the options name, or the best that this machine offers; tells the operator about a weaker one. */
+function chooseJail(root: string, options: SandboxOptions): Jail {
+  const { jail: wanted, onWarning = warnProcess } = options;
+  if (wanted === "unsafe") {
+    warnOnce(onWarning, "Commands run without a jail, with all rights of this process.");
+    return noJail(options);
+  }
+  const probed = wanted === "just-bash" ? { reason: "" } : bubblewrapJail(root, options);
+  if ("jail" in probed) {
+    if (probed.warning) warnOnce(onWarning, probed.warning);
+    return probed.jail;
+  }
+  if (wanted === "bubblewrap" || !isVirtualShellInstalled()) {
+    const other = wanted ? "" : ", and just-bash is not installed";
+    const problem = probed.reason || "just-bash is not installed";
+    const hint =
+      'Install bubblewrap, or the package just-bash; jail: "unsafe" runs commands without a jail.';
+    throw new RivuletError("no_sandbox", `There is no sandbox: ${problem}${other}.`, { hint });
+  }
+  if (wanted === undefined) {
+    const limits = "It has its own commands and cannot run programs.";
+    warnOnce(onWarning, `Commands run in just-bash because ${probed.reason}. ${limits}`);
+  }
+  return virtualShell(options);
+}
+
+const warned = new WeakMap<(message: string) => void, Set<string>>();
+
+function warnOnce(onWarning: (message: string) => void, message: string): void {
+  const messages = warned.get(onWarning) ?? new Set();
+  warned.set(onWarning, messages);
+  if (messages.has(message)) return;
+  messages.add(message);
+  onWarning(message);
+}
+
+function warnProcess(message: string): void {
+  process.emitWarning(message, "RivuletWarning");
+}
+
+function sandboxVolume(
+  path: string,
+  options: SandboxFilesystemOptions,
+  jail: Jail,
+  limits: CommandLimits,
+): Volume {
+  const local = localVolume(path, options, jail.owner);
+  const roots = new Map<string, readonly string[]>();
+  const hold = viewHolder(local, jail.owner, roots);
+  return {
+    ...local,
+    absolute: () => [jailRoot],
+    runner: {
+      noteRoot: (names) => void roots.set(names.join("/"), names),
+      shellFor: (files, place) => ({
+        jail: jail.kind satisfies JailKind,
+        limits,
+        async run(script, given = {}) {
+          readArgument("script", script, is.required(is.name, '"ls -l"'));
+          const { cwd = "", background, timeoutMs, ...rest } = readOptions("run()", given, shellFields);
+          const most = background ? limits.backgroundMs : limits.maxTimeoutMs;
+          const usual = background ? limits.backgroundMs : limits.timeoutMs;
+          const command: Command = {
+            ...rest,
+            script,
+            cwd: files.normalize(cwd),
+            timeoutMs: Math.min(timeoutMs ?? usual, most),
+          };
+          if (jail.kind === "just-bash") return jail.runOn(files, command, limits);
+          return hold(place, (view) => jail.run(command, view, limits));
+        },
+      }),
+    },
+  };
+}

@@ -1,0 +1,128 @@
+import { createRequire } from "node:module";
+import { Worker } from "node:worker_threads";
+import { RivuletError } from "../../protocol/error.ts";
+import type { Filesystem } from "../filesystem/filesystem.ts";
+import type { Command, CommandLimits, CommandResult, Jail, SandboxOptions } from "./jail.ts";
+import { jailFailed, jailRoot } from "./jail.ts";
+import { capOutput } from "./process.ts";
+import type { FileRequest, FileResponse, ShellEnd, ShellStart } from "./shell-worker.ts";
+
+const minMegabytes = 32;
+
+/** Returns whether the optional package just-bash can be loaded. */
+export function isVirtualShellInstalled(): boolean {
+  try {
+    createRequire(import.meta.url).resolve("just-bash");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Runs commands in just-bash, a shell without processes, in a thread that can be ended at any time. */
+export function virtualShell({ env = {} }: SandboxOptions): Jail {
+  return {
+    kind: "just-bash",
+    runOn: (files, command, limits) => runInThread(files, command, limits, env),
+  };
+}
+
+/** The thread is a file of its own, in the sources as well as in the package. */
+function threadUrl(): URL {
+  const isSource = import.meta.url.endsWith(".ts");
+  const path = isSource ? "./shell-worker.ts" : "./harness/sandbox/shell-worker.js";
+  return new URL(path, import.meta.url);
+}
+
+async function runInThread(
+  files: Filesystem,
+  command: Command,
+  { memoryBytes, outputBytes }: CommandLimits,
+  env: Readonly<Record<string, string>>,
+): Promise<CommandResult> {
+  const { script, cwd, timeoutMs, signal, onOutput } = command;
+  const start: ShellStart = { script, cwd: `${jailRoot}/${cwd}`.replace(/\/$/, ""), env, outputBytes };
+  const megabytes = Math.max(minMegabytes, Math.floor(memoryBytes / 1024 ** 2));
+  const worker = new Worker(threadUrl(), {
+    workerData: start,
+    env: {},
+    argv: [],
+    stdout: true,
+    stderr: true,
+    resourceLimits: { maxOldGenerationSizeMb: megabytes, stackSizeMb: 4 },
+  });
+  const ended = Promise.withResolvers<ShellEnd | CommandResult["stoppedBy"]>();
+  const onAbort = () => ended.resolve("cancel");
+  const timer = setTimeout(() => ended.resolve("timeout"), timeoutMs);
+  worker.on("message", (message: FileRequest | ShellEnd) => {
+    if ("exitCode" in message) return ended.resolve(message);
+    answer(files, message).then((response) => worker.postMessage(response));
+  });
+  worker.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "ERR_WORKER_OUT_OF_MEMORY") ended.resolve("memory");
+    else ended.reject(jailFailed(error.message, error));
+  });
+  worker.on("exit", () => ended.reject(jailFailed("its thread has ended")));
+  if (signal?.aborted) onAbort();
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    const end = await ended.promise;
+    if (end === undefined || typeof end === "string") {
+      return { ...(end && { stoppedBy: end }), output: "", omittedBytes: 0, cwd };
+    }
+    const kept = capOutput(Buffer.from(end.output), outputBytes);
+    onOutput?.(kept.output);
+    const isInside = end.cwd === jailRoot || end.cwd.startsWith(`${jailRoot}/`);
+    const now = isInside ? end.cwd.slice(jailRoot.length + 1) : cwd;
+    return { exitCode: end.exitCode, ...kept, cwd: now };
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+    await worker.terminate();
+  }
+}
+
+/** Error codes of files, as the programs of a shell know them. */
+const systemCodes: Readonly<Record<string, string>> = {
+  not_found: "ENOENT: no such file or directory",
+  not_a_file: "EISDIR: illegal operation on a directory",
+  not_a_directory: "ENOTDIR: not a directory",
+  conflict: "EEXIST: file already exists",
+  too_large: "EFBIG: file too large",
+};
+
+async function answer(files: Filesystem, request: FileRequest): Promise<FileResponse> {
+  const { id } = request;
+  try {
+    return { id, value: await perform(files, request) };
+  } catch (error) {
+    if (!(error instanceof RivuletError)) return { id, problem: "EIO: input/output error" };
+    const known = systemCodes[error.code];
+    return { id, problem: known ?? `EACCES: permission denied (${error.message})` };
+  }
+}
+
+async function perform(files: Filesystem, request: FileRequest): Promise<unknown> {
+  const { path } = request;
+  switch (request.operation) {
+    case "stat":
+      return files.stat(path);
+    case "read":
+      return (await files.read(path)).data;
+    case "write":
+      await files.write(path, request.data);
+      return undefined;
+    case "remove":
+      return files.remove(path);
+    case "rename":
+      return files.rename(path, request.to);
+    case "list":
+      return (await files.list(path)).entries;
+    case "mkdir": {
+      // A directory exists once a file was in it.
+      const first = `${path}/.directory`;
+      await files.write(first, "");
+      return files.remove(first);
+    }
+  }
+}
