@@ -11,13 +11,13 @@ export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent, skillsOf } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
+export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export {
   type SessionExportHeader,
   type SessionScope,
   type Sessions,
   sessionsOf,
 } from "./session.ts";
-export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export type { AllowedTool } from "./skills/allowed-tools.ts";
 export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";

@@ -119,11 +119,7 @@ export function errnoOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-async function makeDirectory(
-  parent: Directory,
-  name: string,
-  owner: Root["owner"],
-): Promise<void> {
+async function makeDirectory(parent: Directory, name: string, owner: Root["owner"]): Promise<void> {
   try {
     await mkdir(parent.at(name));
     if (owner) await lchown(parent.at(name), owner.uid, owner.gid);

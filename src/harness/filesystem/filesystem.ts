@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import { type Field, type Fields, readArgument, readOptions } from "../../protocol/options.ts";
+import type { Shell, ShellRunner } from "../sandbox/jail.ts";
 import {
   fileError,
   notADirectory,
@@ -11,7 +12,6 @@ import {
   quotePath,
   tooLarge,
 } from "./file-error.ts";
-import type { Shell, ShellRunner } from "../sandbox/jail.ts";
 import { compileGlob } from "./glob.ts";
 import { layeredVolume } from "./layers.ts";
 import {
@@ -391,7 +391,9 @@ export function volumeFilesystem(
   };
   rebuilds.set(filesystem, (change) => {
     const changed = change(wholeVolume, options);
-    return changed && volumeFilesystem(changed, options, { ...(namespace && { namespace }), below });
+    return (
+      changed && volumeFilesystem(changed, options, { ...(namespace && { namespace }), below })
+    );
   });
   if (!runner) return filesystem;
   const layer = namespace ? layerOf(namespace) : [];

@@ -17,8 +17,8 @@ import {
   sandboxFields,
 } from "../sandbox/jail.ts";
 import { noJail } from "../sandbox/unsafe.ts";
-import { isVirtualShellInstalled, virtualShell } from "../sandbox/virtual-shell.ts";
 import { viewHolder } from "../sandbox/view.ts";
+import { isVirtualShellInstalled, virtualShell } from "../sandbox/virtual-shell.ts";
 import {
   type Filesystem,
   type FilesystemOptions,
@@ -86,7 +86,8 @@ export function withSandbox(files: Filesystem, { sandbox }: SandboxChoice): File
     if (!sandbox) return { ...volume, runner: undefined };
     const { directory } = volume;
     if (directory === undefined) return undefined;
-    const wanted = typeof sandbox === "object" ? readOptions("sandbox", sandbox, sandboxFields) : {};
+    const wanted =
+      typeof sandbox === "object" ? readOptions("sandbox", sandbox, sandboxFields) : {};
     return openSandbox(directory, { ...options, ...wanted });
   });
   if (changed || !sandbox) return changed ?? files;
@@ -154,7 +155,12 @@ function sandboxVolume(
         limits,
         async run(script, given = {}) {
           readArgument("script", script, is.required(is.name, '"ls -l"'));
-          const { cwd = "", background, timeoutMs, ...rest } = readOptions("run()", given, shellFields);
+          const {
+            cwd = "",
+            background,
+            timeoutMs,
+            ...rest
+          } = readOptions("run()", given, shellFields);
           const most = background ? limits.backgroundMs : limits.maxTimeoutMs;
           const usual = background ? limits.backgroundMs : limits.timeoutMs;
           const command: Command = {

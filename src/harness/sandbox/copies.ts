@@ -66,7 +66,8 @@ export async function copyCommonFiles(
   return {
     async release() {
       await removeCopies(local, layer, copies);
-      if (visible.length > 0) await local.remove(manifest).catch(valueOnCodes(undefined, "not_found"));
+      if (visible.length > 0)
+        await local.remove(manifest).catch(valueOnCodes(undefined, "not_found"));
     },
   };
 }

@@ -114,7 +114,9 @@ export function seccompProgram(arch: string = process.arch): Uint8Array | undefi
     [jumpIfEqual, 1, 0, audit],
     finish(fail(errno.ENOSYS)),
     loadFrom(place.number),
-    ...(arch === "x64" ? ([[jumpIfAtLeast, 0, 1, x32Bit], finish(fail(errno.ENOSYS))] as const) : []),
+    ...(arch === "x64"
+      ? ([[jumpIfAtLeast, 0, 1, x32Bit], finish(fail(errno.ENOSYS))] as const)
+      : []),
     ...failing(refused, errno.EPERM),
     ...failing(absent, errno.ENOSYS),
     ...onCall(clone, [

@@ -16,7 +16,11 @@ export type FileRequest = { readonly id: number; readonly path: string } & (
   | { readonly operation: "write"; readonly data: Uint8Array }
   | { readonly operation: "rename"; readonly to: string }
 );
-type Operation = FileRequest extends infer R ? (R extends FileRequest ? Omit<R, "id"> : never) : never;
+type Operation = FileRequest extends infer R
+  ? R extends FileRequest
+    ? Omit<R, "id">
+    : never
+  : never;
 
 /** The result of an operation, or its error as a shell prints it. */
 export type FileResponse = { readonly id: number } & (
@@ -145,7 +149,8 @@ const workspace: IFileSystem = {
       return;
     }
     await ask({ operation: "rename", path: inside(from), to: inside(to) });
-    if (source.isDirectory && !(await find(to))) await ask({ operation: "mkdir", path: inside(to) });
+    if (source.isDirectory && !(await find(to)))
+      await ask({ operation: "mkdir", path: inside(to) });
   },
   resolvePath: (base, path) => new URL(path, `file://${base.replace(/\/?$/, "/")}`).pathname,
   getAllPaths: () => [],

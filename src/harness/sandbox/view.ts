@@ -44,7 +44,8 @@ export function viewHolder(
     for (let held = layers.get(key); held?.closing; held = layers.get(key)) await held.closing;
     const held = layers.get(key) ?? {
       holders: 0,
-      copies: layer.length > 0 ? copyCommonFiles(local, layer, readOnly) : Promise.resolve(undefined),
+      copies:
+        layer.length > 0 ? copyCommonFiles(local, layer, readOnly) : Promise.resolve(undefined),
       stubs: [],
     };
     layers.set(key, held);
@@ -76,7 +77,11 @@ export function viewHolder(
       await held.copies;
       const root = await local.root();
       const names = [...layer, ...base];
-      const directory = await openDirectory(root, { path: "", base: names, names: [] }, { create: true });
+      const directory = await openDirectory(
+        root,
+        { path: "", base: names, names: [] },
+        { create: true },
+      );
       opened.push(directory);
       if (directory.fd === undefined) throw notHeld();
       const key = names.join("/");
@@ -209,7 +214,9 @@ async function removeStub({ directory, name, inode, size }: Stub): Promise<void>
 function isKept({ readOnly, layer }: ViewPlace): (name: string) => boolean {
   const folded = new Set(readOnly.map(foldName));
   return (name) =>
-    folded.has(foldName(name)) || name === ".git" || (layer.length === 0 && name === reservedPrefix);
+    folded.has(foldName(name)) ||
+    name === ".git" ||
+    (layer.length === 0 && name === reservedPrefix);
 }
 
 /** Gives a directory and everything in it to a user. */

@@ -41,7 +41,12 @@ async function runInThread(
   env: Readonly<Record<string, string>>,
 ): Promise<CommandResult> {
   const { script, cwd, timeoutMs, signal, onOutput } = command;
-  const start: ShellStart = { script, cwd: `${jailRoot}/${cwd}`.replace(/\/$/, ""), env, outputBytes };
+  const start: ShellStart = {
+    script,
+    cwd: `${jailRoot}/${cwd}`.replace(/\/$/, ""),
+    env,
+    outputBytes,
+  };
   const megabytes = Math.max(minMegabytes, Math.floor(memoryBytes / 1024 ** 2));
   const worker = new Worker(threadUrl(), {
     workerData: start,

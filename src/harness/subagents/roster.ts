@@ -330,7 +330,9 @@ interface Allowlist extends ToolSource {
 
 /** Returns whether the lists that limit an agent's tools include the one for commands. */
 export function mayExecute({ toolSources = [] }: HarnessAgentOptions): boolean {
-  return toolSources.every((source) => !("allows" in source) || (source as Allowlist).allows(executeName));
+  return toolSources.every(
+    (source) => !("allows" in source) || (source as Allowlist).allows(executeName),
+  );
 }
 
 function allowlist(allows: (name: string) => boolean): Allowlist {

@@ -80,7 +80,11 @@ async function outputFrom(
   const next = offset + shown.length;
   const left = output.length - next;
   const more = left > 0 ? `\n[${left} more characters; continue with offset ${next}]` : "";
-  const lines = [`task_id: ${taskId}`, `status: ${status}`, `next_offset: ${Math.min(next, output.length)}`];
+  const lines = [
+    `task_id: ${taskId}`,
+    `status: ${status}`,
+    `next_offset: ${Math.min(next, output.length)}`,
+  ];
   return `${lines.join("\n")}\n\n${shown === "" ? "(no output from here)" : shown}${more}`;
 }
 
