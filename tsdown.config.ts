@@ -9,6 +9,8 @@ const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as {
 const entry = Object.values(exports)
   .filter((file) => file.startsWith("./dist/"))
   .map((file) => file.replace("./dist/", "src/").replace(/\.js$/, ".ts"));
+// A process of just-bash starts with a file of its own.
+entry.push("src/harness/sandbox/shell-process.ts");
 
 /** Small, without dependencies, and needed at the start: as a package, it would load nine more files. */
 const bundled = "@cfworker/json-schema";

@@ -398,6 +398,25 @@ const exports: Readonly<Record<string, Export>> = {
       ...methods(() => main.localFilesystem(directory), { track: ["a.md"] }),
     },
   },
+  "main.sandboxFilesystem": {
+    entry: withOptions(
+      main.sandboxFilesystem,
+      () => directory,
+      () => ({
+        ...{ readOnly: [], limits: { fileBytes: 10 }, ripgrep: false, jail: "just-bash" as const },
+        ...{ network: false, env: { A: "b" }, systemPaths: ["/usr"], onWarning: () => {} },
+        commands: { timeoutMs: 1, outputBytes: 1 },
+      }),
+    ),
+    made: () => main.sandboxFilesystem(directory, { jail: "just-bash" }),
+    methods: {
+      ...fileMethods(() => main.sandboxFilesystem(directory, { jail: "just-bash" })),
+      ...methods(() => main.sandboxFilesystem(directory, { jail: "just-bash" }), {
+        track: ["a.md"],
+      }),
+    },
+  },
+  "main.shellTools": { entry: withOptions(main.shellTools, files, () => ({ scope: "user" })) },
   "main.storeFilesystem": {
     entry: withOptions(main.storeFilesystem, memoryStore, () => ({
       ...{ readOnly: [], shared: [], limits: { fileBytes: 10 }, ripgrep: false, prefix: "w" },

@@ -395,7 +395,9 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     sessionsOf: "see Sessions",
     taskRunner: "see TaskRunner",
     fileTools: "see tool",
+    shellTools: "see tool",
     localFilesystem: operator,
+    sandboxFilesystem: operator,
     storeFilesystem: operator,
     ...Object.fromEntries(
       [

@@ -1,11 +1,12 @@
+import { fork } from "node:child_process";
 import { createRequire } from "node:module";
-import { Worker } from "node:worker_threads";
+import { fileURLToPath } from "node:url";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import type { Command, CommandLimits, CommandResult, Jail, SandboxOptions } from "./jail.ts";
 import { jailFailed, jailRoot } from "./jail.ts";
 import { capOutput } from "./process.ts";
-import type { FileRequest, FileResponse, ShellEnd, ShellStart } from "./shell-worker.ts";
+import type { FileRequest, FileResponse, ShellEnd, ShellStart } from "./shell-process.ts";
 
 const minMegabytes = 32;
 
@@ -19,57 +20,60 @@ export function isVirtualShellInstalled(): boolean {
   }
 }
 
-/** Runs commands in just-bash, a shell without processes, in a thread that can be ended at any time. */
+/** Runs commands in just-bash, a shell without processes. It gets a process of its own: a thread that runs out of memory ends all. */
 export function virtualShell({ env = {} }: SandboxOptions): Jail {
   return {
     kind: "just-bash",
-    runOn: (files, command, limits) => runInThread(files, command, limits, env),
+    runOn: (files, command, limits) => runInProcess(files, command, limits, env),
   };
 }
 
-/** The thread is a file of its own, in the sources as well as in the package. */
-function threadUrl(): URL {
+/** The program is a file of its own, in the sources as well as in the package. */
+function programPath(): string {
   const isSource = import.meta.url.endsWith(".ts");
-  const path = isSource ? "./shell-worker.ts" : "./harness/sandbox/shell-worker.js";
-  return new URL(path, import.meta.url);
+  const path = isSource ? "./shell-process.ts" : "./harness/sandbox/shell-process.js";
+  return fileURLToPath(new URL(path, import.meta.url));
 }
 
-async function runInThread(
+async function runInProcess(
   files: Filesystem,
   command: Command,
   { memoryBytes, outputBytes }: CommandLimits,
   env: Readonly<Record<string, string>>,
 ): Promise<CommandResult> {
   const { script, cwd, timeoutMs, signal, onOutput } = command;
+  const megabytes = Math.max(minMegabytes, Math.floor(memoryBytes / 1024 ** 2));
+  const child = fork(programPath(), [], {
+    cwd: "/",
+    env: {},
+    execArgv: [`--max-old-space-size=${megabytes}`, "--disable-warning=ExperimentalWarning"],
+    serialization: "advanced",
+    stdio: ["ignore", "ignore", "ignore", "ipc"],
+    detached: true,
+  });
+  const ended = Promise.withResolvers<ShellEnd | CommandResult["stoppedBy"]>();
+  const onAbort = () => ended.resolve("cancel");
+  const timer = setTimeout(() => ended.resolve("timeout"), timeoutMs);
+  child.on("message", async (message: FileRequest | ShellEnd) => {
+    if ("exitCode" in message) return ended.resolve(message);
+    const response = await answer(files, message);
+    if (child.connected) child.send(response, () => {});
+  });
+  child.once("error", (error) => ended.reject(jailFailed(error.message, error)));
+  // Nothing but its limit of memory ends it before it has sent the result.
+  child.once("exit", (_, name) => {
+    if (name === "SIGABRT" || name === "SIGTRAP") ended.resolve("memory");
+    else ended.reject(jailFailed(`its process ended with ${name ?? "an error"}`));
+  });
+  if (signal?.aborted) onAbort();
+  signal?.addEventListener("abort", onAbort, { once: true });
   const start: ShellStart = {
     script,
     cwd: `${jailRoot}/${cwd}`.replace(/\/$/, ""),
     env,
     outputBytes,
   };
-  const megabytes = Math.max(minMegabytes, Math.floor(memoryBytes / 1024 ** 2));
-  const worker = new Worker(threadUrl(), {
-    workerData: start,
-    env: {},
-    argv: [],
-    stdout: true,
-    stderr: true,
-    resourceLimits: { maxOldGenerationSizeMb: megabytes, stackSizeMb: 4 },
-  });
-  const ended = Promise.withResolvers<ShellEnd | CommandResult["stoppedBy"]>();
-  const onAbort = () => ended.resolve("cancel");
-  const timer = setTimeout(() => ended.resolve("timeout"), timeoutMs);
-  worker.on("message", (message: FileRequest | ShellEnd) => {
-    if ("exitCode" in message) return ended.resolve(message);
-    answer(files, message).then((response) => worker.postMessage(response));
-  });
-  worker.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "ERR_WORKER_OUT_OF_MEMORY") ended.resolve("memory");
-    else ended.reject(jailFailed(error.message, error));
-  });
-  worker.on("exit", () => ended.reject(jailFailed("its thread has ended")));
-  if (signal?.aborted) onAbort();
-  signal?.addEventListener("abort", onAbort, { once: true });
+  child.send(start, () => {});
   try {
     const end = await ended.promise;
     if (end === undefined || typeof end === "string") {
@@ -83,7 +87,7 @@ async function runInThread(
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
-    await worker.terminate();
+    child.kill("SIGKILL");
   }
 }
 

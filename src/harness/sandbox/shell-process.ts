@@ -1,8 +1,7 @@
-import { parentPort, workerData } from "node:worker_threads";
 import type { FsStat, IFileSystem } from "just-bash";
 import type { FileStat } from "../filesystem/filesystem.ts";
 
-/** What the thread of a command starts with. */
+/** The first message to the process of a command. */
 export interface ShellStart {
   readonly script: string;
   readonly cwd: string;
@@ -10,7 +9,7 @@ export interface ShellStart {
   readonly outputBytes: number;
 }
 
-/** An operation on the files of the workspace, which only the main thread can reach. */
+/** An operation on the files of the workspace, which only the parent can reach. */
 export type FileRequest = { readonly id: number; readonly path: string } & (
   | { readonly operation: "stat" | "read" | "remove" | "list" | "mkdir" }
   | { readonly operation: "write"; readonly data: Uint8Array }
@@ -38,21 +37,20 @@ export interface ShellEnd {
 const pending = new Map<number, PromiseWithResolvers<unknown>>();
 let lastId = 0;
 
-/** Only asynchronous code uses this, so an endless loop in the shell never blocks the main thread. */
 function ask(operation: Operation): Promise<unknown> {
   const id = ++lastId;
   const result = Promise.withResolvers<unknown>();
   pending.set(id, result);
-  parentPort?.postMessage({ ...operation, id } as FileRequest);
+  process.send?.({ ...operation, id } as FileRequest);
   return result.promise;
 }
 
-parentPort?.on("message", (response: FileResponse) => {
+function receive(response: FileResponse): void {
   const result = pending.get(response.id);
   pending.delete(response.id);
   if (response.problem === undefined) result?.resolve(response.value);
   else result?.reject(new Error(response.problem));
-});
+}
 
 const inside = (path: string) => path.replace(/^\/+/, "");
 const bytesOf = (content: string | Uint8Array, encoding?: unknown): Uint8Array => {
@@ -190,4 +188,8 @@ async function run({ script, cwd, env, outputBytes }: ShellStart): Promise<Shell
   }
 }
 
-parentPort?.postMessage(await run(workerData as ShellStart));
+process.once("message", async (start: ShellStart) => {
+  process.on("message", receive);
+  process.send?.(await run(start));
+});
+process.on("disconnect", () => process.exit());

@@ -1,0 +1,151 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { processesWith } from "./support/processes.ts";
+import { createSandbox, hasBubblewrap } from "./support/sandbox.ts";
+
+/** Runs work and prints how long the event loop was blocked meanwhile. */
+async function withDelay<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const delay = monitorEventLoopDelay({ resolution: 5 });
+  delay.enable();
+  const result = await work();
+  delay.disable();
+  const ms = (nanoseconds: number) => `${Math.round(nanoseconds / 1e6)} ms`;
+  console.log(`${name}: event loop delay p99 ${ms(delay.percentile(99))}, max ${ms(delay.max)}`);
+  return result;
+}
+
+describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
+  it("ends with all its children when its time is over", async () => {
+    const files = await createSandbox();
+    const start = performance.now();
+    const script = "sleep 61.25 & (sleep 61.25 & sleep 61.25) & sleep 61.25";
+    const result = await files.shell.run(script, { timeoutMs: 2_000 });
+    expect(result.stoppedBy).toBe("timeout");
+    expect(processesWith("sleep 61.25")).toEqual([]);
+    console.log(`a timeout of 2000 ms: ended after ${Math.round(performance.now() - start)} ms`);
+  });
+
+  it("ends with all its children when it is cancelled", async () => {
+    const files = await createSandbox();
+    const controller = new AbortController();
+    const running = files.shell.run("trap '' TERM INT HUP; sleep 62.25 & sleep 62.25", {
+      signal: controller.signal,
+      onOutput: () => {},
+    });
+    while (processesWith("sleep 62.25").length === 0) await sleep(10);
+    controller.abort();
+    expect((await running).stoppedBy).toBe("cancel");
+    expect(processesWith("sleep 62.25")).toEqual([]);
+  });
+
+  it("leaves no daemon behind", async () => {
+    const files = await createSandbox();
+    const script = `setsid nohup sleep 63.25 >/dev/null 2>&1 &
+      (trap '' TERM HUP; setsid sh -c 'sleep 63.25; :' &) ; disown -a 2>/dev/null; sleep 0.2; echo started`;
+    const result = await files.shell.run(script);
+    expect(result).toMatchObject({ exitCode: 0, output: "started\n" });
+    expect(processesWith("sleep 63.25")).toEqual([]);
+  });
+
+  it("keeps the beginning and the end of 100 MB of output in bounded memory", async () => {
+    const files = await createSandbox();
+    let streamed = 0;
+    const before = process.memoryUsage().rss;
+    const script = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
+    const result = await withDelay("100 MB of output", () =>
+      files.shell.run(script, { onOutput: (text) => (streamed += text.length) }),
+    );
+    const grown = (process.memoryUsage().rss - before) / 1e6;
+    console.log(`100 MB of output: memory grew by ${Math.round(grown)} MB`);
+    expect(result.exitCode).toBe(0);
+    expect(result.output.startsWith("first\nxxx")).toBe(true);
+    expect(result.output.endsWith("xxx\nlast\n")).toBe(true);
+    expect(result.output.length).toBeLessThan(1024 * 1024 + 100);
+    expect(result.omittedBytes).toBeGreaterThan(98_000_000);
+    expect(streamed).toBeLessThanOrEqual(1024 * 1024);
+    expect(grown).toBeLessThan(100);
+  });
+
+  // Bounded forms: each ends by a limit of the sandbox long before the machine notices.
+  const commands = {
+    processes: 64,
+    memoryBytes: 256 * 2 ** 20,
+    tmpBytes: 2 ** 20,
+    fileBytes: 8 * 2 ** 20,
+  };
+  const bombs: readonly (readonly [name: string, script: string, expected: RegExp])[] = [
+    ["fork bomb", "bomb() { bomb | bomb & }; bomb; sleep 5; echo survived", /Resource temporarily/],
+    [
+      "64 GB allocation",
+      'perl -e \'my $x = "a" x (64 * 2**30); print "allocated"\' 2>&1; echo ended',
+      /^(?!allocated).*(?:Out of memory|panic|ended|Cannot allocate)/is,
+    ],
+    ["full /tmp", "head -c 100000000 /dev/zero > /tmp/full; echo ended", /No space left/],
+    ["full /dev/shm", "head -c 100000000 /dev/zero > /dev/shm/full; echo ended", /No space left/],
+    [
+      "large file",
+      "head -c 100000000 /dev/zero > big; echo ended",
+      /File size limit|too large|ended/,
+    ],
+    ["endless loop", "while :; do :; done", /^$/],
+    [
+      "many small files in /tmp",
+      "cd /tmp; for i in $(seq 1 100000); do echo > f$i || break; done; echo ended",
+      /No space left/,
+    ],
+  ];
+
+  it.each(bombs)("%s leaves this process responsive", async (name, script, expected) => {
+    const files = await createSandbox({ jail: "bubblewrap", commands });
+    const result = await withDelay(name, () => files.shell.run(script, { timeoutMs: 4_000 }));
+    expect(result.output).toMatch(expected);
+    expect(await files.shell.run("echo next")).toMatchObject({ exitCode: 0, output: "next\n" });
+  });
+
+  it("stops a command that never ends its output", async () => {
+    const files = await createSandbox({ jail: "bubblewrap", commands: { outputBytes: 10_000 } });
+    const result = await withDelay("yes", () => files.shell.run("yes"));
+    expect(result).toMatchObject({ stoppedBy: "output" });
+    expect(result.output.startsWith("y\ny\n")).toBe(true);
+  });
+
+  it("stops processes that together use too much memory", async () => {
+    const files = await createSandbox({
+      jail: "bubblewrap",
+      commands: { memoryBytes: 120 * 2 ** 20 },
+    });
+    const hog = `perl -e 'my $x = "a" x (30 * 2**20); sleep 20'`;
+    const script = Array.from({ length: 6 }, () => `${hog} &`).join("\n");
+    const result = await files.shell.run(`${script}\nwait`, { timeoutMs: 15_000 });
+    expect(result.stoppedBy).toBe("memory");
+  });
+});
+
+describe("a command in just-bash", () => {
+  it.each([
+    ["endless loop", "while true; do :; done"],
+    ["endless pipe", "yes | cat"],
+    ["long sleep", "sleep 60"],
+  ])("%s ends when its time is over or a limit is reached", async (name, script) => {
+    const files = await createSandbox({ jail: "just-bash" });
+    await withDelay(name, () => files.shell.run(script, { timeoutMs: 2_000 }));
+    expect(await files.shell.run("echo next")).toMatchObject({ exitCode: 0, output: "next\n" });
+  });
+
+  it("is cancelled", async () => {
+    const files = await createSandbox({ jail: "just-bash" });
+    const signal = AbortSignal.timeout(300);
+    expect(await files.shell.run("sleep 60", { signal })).toMatchObject({ stoppedBy: "cancel" });
+  });
+
+  it("ends a command that uses too much memory", async () => {
+    const files = await createSandbox({
+      jail: "just-bash",
+      commands: { memoryBytes: 64 * 2 ** 20 },
+    });
+    const script = "x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done";
+    const { exitCode, stoppedBy } = await files.shell.run(script, { timeoutMs: 20_000 });
+    expect(stoppedBy ?? exitCode).not.toBe(0);
+  });
+});
