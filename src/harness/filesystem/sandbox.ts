@@ -1,4 +1,3 @@
-import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
@@ -57,7 +56,6 @@ export function sandboxFilesystem(
 }
 
 function openSandbox(path: string, options: SandboxFilesystemOptions): Volume {
-  mkdirSync(path, { recursive: true });
   const jail = chooseJail(path, options);
   return sandboxVolume(path, options, jail, { ...commandLimits, ...options.commands });
 }

@@ -15,6 +15,7 @@ import { readFile, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { errnoOf } from "../filesystem/directory.ts";
 import {
   type Command,
   type CommandLimits,
@@ -168,8 +169,14 @@ function probe(
   files: DataFiles,
   owner: Owner | undefined,
 ): string | undefined {
-  mkdirSync(root, { recursive: true });
-  const open = [files.seccomp(), files.passwd(), files.group(), openSync(root, "r")];
+  let directory: number;
+  try {
+    mkdirSync(root, { recursive: true });
+    directory = openSync(root, "r");
+  } catch (error) {
+    return `the directory of the workspace cannot be used (${errnoOf(error)})`;
+  }
+  const open = [files.seccomp(), files.passwd(), files.group(), directory];
   const [seccomp, passwd, group, view] = open;
   try {
     const args = [...base, "--bind-fd", `${descriptor.view}`, jailRoot, "--", "/bin/sh", "-c", ":"];
