@@ -90,11 +90,15 @@ function talker(options: Pick<ReActAgentOptions, "store">): ReActAgent {
   });
 }
 
-/** Lets the trimmer run, then returns the size of the heap. */
+/** Lets the trimmer work until the heap no longer shrinks, and returns its size. */
 async function heapBytes(): Promise<number> {
-  await sleep(100);
-  collectGarbage();
-  return process.memoryUsage().heapUsed;
+  for (let last = Number.POSITIVE_INFINITY; ; ) {
+    await sleep(100);
+    collectGarbage();
+    const { heapUsed } = process.memoryUsage();
+    if (heapUsed > last * 0.99) return heapUsed;
+    last = heapUsed;
+  }
 }
 
 /** Returns the heap that each of `runs` finished runs keeps. */
