@@ -27,10 +27,14 @@ const content = [
 
 /** A sink that keeps what is shown, so that it can be held against the turn. */
 function screen() {
-  let parts = new Map<number, { kind: string; text: string; closed: boolean }>();
+  let parts = new Map<unknown, { kind: string; text: string; closed: boolean }>();
   let discards = 0;
   const sink: TurnSink = {
-    open: ({ key, kind }) => parts.set(key, { kind, text: "", closed: false }),
+    open({ kind }) {
+      const key = Symbol(kind);
+      parts.set(key, { kind, text: "", closed: false });
+      return key;
+    },
     delta(key, text) {
       const part = parts.get(key);
       if (part === undefined || part.closed) throw new Error("a delta of nothing");

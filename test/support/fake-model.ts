@@ -56,12 +56,16 @@ export function fakeModel(
 /** A sink that records its calls, one line each. */
 export function recordingSink(): TurnSink & { readonly lines: string[] } {
   const lines: string[] = [];
+  let opened = 0;
   return {
     lines,
-    open: (part) =>
-      lines.push(`open ${part.key} ${part.kind}${part.kind === "call" ? ` ${part.name}` : ""}`),
-    delta: (key, text) => lines.push(`delta ${key} ${text}`),
-    close: (key) => lines.push(`close ${key}`),
+    open(part) {
+      opened += 1;
+      lines.push(`open ${opened} ${part.kind}${part.kind === "call" ? ` ${part.name}` : ""}`);
+      return opened;
+    },
+    delta: (part, text) => lines.push(`delta ${part} ${text}`),
+    close: (part) => lines.push(`close ${part}`),
     block: (block) => lines.push(`block ${block.type}`),
     source: (source) => lines.push(`source ${source.id}`),
     discard: (reason) => lines.push(`discard ${reason}`),

@@ -4,6 +4,7 @@ import { createIds } from "../../protocol/id.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import type { Item } from "../../protocol/task.ts";
 import { ManualClock } from "../../testing/index.ts";
+import type { TurnPart } from "../model/turn.ts";
 import { TaskEmitter } from "./emit.ts";
 import { TurnEmitter, type TurnEmitterOptions } from "./emit-turn.ts";
 import { LogWriter } from "./log-writer.ts";
@@ -13,13 +14,26 @@ function turn(options: Partial<TurnEmitterOptions> = {}) {
   const events: LogEvent[] = [];
   const log = new LogWriter("t", async () => 1);
   log.append = (event) => void events.push(event);
-  const sink = new TurnEmitter({
+  const emitter = new TurnEmitter({
     emitter: new TaskEmitter("t", log, undefined, new ManualClock()),
     ids: createIds(),
     messageId: "msg_1",
     references: { target: () => undefined },
     ...options,
   });
+  /** The parts by the keys that a test gives them. */
+  const parts = new Map<number, ReturnType<TurnEmitter["open"]>>();
+  const partOf = (key: number) => parts.get(key) as ReturnType<TurnEmitter["open"]>;
+  const sink = {
+    open: ({ key, ...part }: TurnPart & { readonly key: number }) =>
+      parts.set(key, emitter.open(part as TurnPart)),
+    delta: (key: number, text: string) => emitter.delta(partOf(key), text),
+    close: (key: number, text: string, isCut?: boolean) => emitter.close(partOf(key), text, isCut),
+    discard: (...args: Parameters<TurnEmitter["discard"]>) => emitter.discard(...args),
+    discardCalls: () => emitter.discardCalls(),
+    end: (...args: Parameters<TurnEmitter["end"]>) => emitter.end(...args),
+    showWhole: (...args: Parameters<TurnEmitter["showWhole"]>) => emitter.showWhole(...args),
+  };
   const output = (): readonly Item[] => {
     const tree = new TaskTree();
     tree.apply(events);

@@ -27,7 +27,7 @@ interface TurnItem {
 interface OpenPart {
   readonly item: TurnItem;
   readonly index: number;
-  readonly parser?: ReferenceParser;
+  readonly parser: ReferenceParser | undefined;
   readonly annotations: Annotation[];
   /** The first half of a surrogate pair, emitted together with the second half. */
   heldHalf: string;
@@ -56,7 +56,6 @@ export class TurnEmitter implements TurnSink {
   readonly ready: TurnSink["ready"];
   readonly #options: TurnEmitterOptions;
   readonly #items: TurnItem[] = [];
-  readonly #parts = new Map<number, OpenPart>();
   /** The sources that the provider named before the first item. */
   #earlySources: TurnSource[] = [];
 
@@ -65,30 +64,29 @@ export class TurnEmitter implements TurnSink {
     this.ready = options.ready;
   }
 
-  open(part: TurnPart): void {
+  open(part: TurnPart): OpenPart {
     const item = this.#itemFor(part);
     item.openParts += 1;
     const { emitter, references, rawReasoning } = this.#options;
     const at = placeOf(item);
     const empty = { type: "text", text: "" } as const;
-    const opened = { item, annotations: [], heldHalf: "" };
+    let index = 0;
+    let parser: ReferenceParser | undefined;
     if (part.kind === "text") {
-      const index = item.blocks.push(empty) - 1;
+      index = item.blocks.push(empty) - 1;
       emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
-      const parser = references && { parser: new ReferenceParser(references) };
-      this.#parts.set(part.key, { ...opened, index, ...parser });
+      if (references) parser = new ReferenceParser(references);
     } else if (part.kind === "thinking") {
-      const index = item.summary.push(empty) - 1;
+      index = item.summary.push(empty) - 1;
       const type = "task.reasoning_summary_item.added";
       if (!rawReasoning) emitter.emit({ type, ...at, summary_index: index, item: empty });
-      this.#parts.set(part.key, { ...opened, index });
-    } else this.#parts.set(part.key, { ...opened, index: 0 });
+    }
+    return { item, index, parser, annotations: [], heldHalf: "" };
   }
 
-  delta(key: number, text: string): void {
-    const part = this.#parts.get(key);
-    if (part === undefined || text === "") return;
-    const { parser } = part;
+  delta(part: OpenPart, text: string): void {
+    const { parser, item } = part;
+    if (item.isClosed || text === "") return;
     const isPlain = parser?.takePlain(text) ?? (part.heldHalf === "" && halfAtEnd(text) === 0);
     if (isPlain) this.#emitDelta(part, text);
     else if (parser !== undefined) this.#emitText(part, parser.push(text));
@@ -101,11 +99,9 @@ export class TurnEmitter implements TurnSink {
   }
 
   /** Closes a part, and its item if another item has opened since. */
-  close(key: number, text: string, isCut = false): void {
-    const part = this.#parts.get(key);
-    if (part === undefined) return;
-    this.#parts.delete(key);
+  close(part: OpenPart, text: string, isCut = false): void {
     const { item, index, parser } = part;
+    if (item.isClosed) return;
     if (parser !== undefined) this.#emitText(part, parser.end());
     else this.#emitDelta(part, part.heldHalf);
     const { emitter, rawReasoning } = this.#options;
@@ -133,7 +129,7 @@ export class TurnEmitter implements TurnSink {
   }
 
   block(block: MediaBlock): void {
-    const item = this.#itemFor({ key: -1, kind: "text" });
+    const item = this.#itemFor({ kind: "text" });
     const wireBlock = this.#options.emitter.storeBytes(toWireBlock(block));
     this.#options.emitter.block(item.place, item.blocks.length, wireBlock);
     item.blocks.push(wireBlock);
@@ -146,25 +142,29 @@ export class TurnEmitter implements TurnSink {
   }
 
   discard(reason: DiscardReason): void {
-    for (const { place } of this.#items) this.#options.emitter.discardItem(place, reason);
+    for (const item of this.#items) this.#discardItem(item, reason);
     if (this.#items.length > 0) this.#options.onChunk?.({ type: "retracted" });
     this.#items.length = 0;
     this.#earlySources = [];
-    this.#parts.clear();
+  }
+
+  #discardItem(item: TurnItem, reason: DiscardReason): void {
+    this.#options.emitter.discardItem(item.place, reason);
+    item.isClosed = true;
   }
 
   /** Emits blocks that did not stream. */
   showWhole(content: readonly Block[]): void {
     const show = (part: TurnPart, text: string) => {
-      this.open(part);
-      this.delta(part.key, text);
-      this.close(part.key, text);
+      const shown = this.open(part);
+      this.delta(shown, text);
+      this.close(shown, text);
     };
-    for (const [key, block] of content.entries()) {
+    for (const block of content) {
       if (block.type === "text" || block.type === "thinking")
-        show({ key, kind: block.type }, block.text);
+        show({ kind: block.type }, block.text);
       else if (block.type === "tool_use") {
-        const part = { key, kind: "call", callId: block.id, name: block.name } as const;
+        const part = { kind: "call", callId: block.id, name: block.name } as const;
         show(part, block.raw ?? JSON.stringify(block.input));
       } else if ("source" in block) this.block(block);
     }
@@ -173,11 +173,8 @@ export class TurnEmitter implements TurnSink {
 
   /** Discards every call, because no call of an interrupted turn may run. */
   discardCalls(): void {
-    for (const item of this.#items.filter(({ kind }) => kind === "tool_call")) {
-      this.#options.emitter.discardItem(item.place, "recovered");
-      item.isClosed = true;
-      for (const [key, part] of this.#parts) if (part.item === item) this.#parts.delete(key);
-    }
+    for (const item of this.#items)
+      if (item.kind === "tool_call") this.#discardItem(item, "recovered");
   }
 
   /** Returns true if the streamed calls equal those of the finished turn: all complete, with the same arguments. */

@@ -1,21 +1,21 @@
 import { describe, expect, it } from "vitest";
 import { stillDependencies } from "../../../test/support/fake-model.ts";
-import { createCollector, finishReasonOf, parseToolInput, type StreamPart } from "./collect.ts";
+import { Collector, finishReasonOf, parseToolInput, type StreamPart } from "./collect.ts";
 import type { TurnSink } from "./turn.ts";
 
 /** A collector after these parts, and its close() calls. */
 function collected(parts: readonly StreamPart[]) {
   const closed: unknown[][] = [];
+  let opened = 0;
   const sink: TurnSink = {
-    open() {},
+    open: () => ++opened,
     delta() {},
     close: (...call) => closed.push(call),
     block() {},
     source() {},
     discard() {},
   };
-  let key = 0;
-  const collector = createCollector(sink, stillDependencies().ids, () => ++key);
+  const collector = new Collector(sink, stillDependencies().ids);
   for (const part of parts) collector.accept(part);
   return { collector, closed };
 }
@@ -33,7 +33,7 @@ const half: readonly StreamPart[] = [
   { type: "text-delta", id: "0", delta: "of it" },
 ];
 
-describe("createCollector", () => {
+describe("Collector", () => {
   it("closes a part with its whole text", () => {
     const { closed } = collected([
       ...half,

@@ -17,248 +17,230 @@ export type StreamPart =
   | LanguageModelV4StreamPart;
 type FinishPart = Extract<StreamPart, { type: "finish" }>;
 
-/** Collects the stream of one attempt at a turn. */
-export interface Collector {
-  /** Takes the next part; throws the error of an `error` part. */
-  accept(part: StreamPart): void;
-  /** Whether anything has reached the sink. */
-  hasOutput(): boolean;
-  /** How the stream ended; undefined before the `finish` part. */
-  finish(): { readonly reason: FinishReason | "cut" | "error"; readonly usage: Usage } | undefined;
-  /** Closes open parts and returns the turn; the stream must have finished. */
-  complete(reason: FinishReason): Pick<Turn, "content" | "sources" | "usage">;
-  /** Closes open text and thinking as cut, and returns the blocks of an attempt that will not complete. */
-  partial(): readonly Block[];
-}
-
 type Metadata = Readonly<Record<string, unknown>>;
-/** Text or thinking while it grows; opened in the sink with its first character. */
-interface Passage {
-  readonly kind: "text" | "thinking";
+/** Text, thinking or a call while it grows. */
+interface Part {
+  readonly kind: "text" | "thinking" | "call";
+  /** The provider's id. */
   readonly id: string;
-  key: number;
+  /** The part in the sink; text and thinking get there with their first character. */
+  shown: { readonly part: unknown } | undefined;
   /** Joined at the end, because a string that grows piece by piece becomes a deep tree. */
   readonly pieces: string[];
-  text: string;
+  /** The whole text, or the arguments as the provider sent them at the end of the call; undefined before the end. */
+  text: string | undefined;
   metadata: Metadata | undefined;
+  readonly call?: {
+    readonly callId: string;
+    readonly name: string;
+    readonly providerCallId?: string;
+    /** Whether its deltas are JSON; otherwise the arguments come at the end. */
+    readonly streamsJson: boolean;
+  };
 }
-/** A call while it grows; only the provider's `tool-call` part completes it. */
-interface Call {
-  readonly kind: "call";
-  readonly key: number;
-  readonly callId: string;
-  readonly name: string;
-  readonly providerCallId: string | undefined;
-  /** Whether its deltas are JSON; otherwise the arguments come at the end. */
-  readonly streamsJson: boolean;
-  readonly pieces: string[];
-  /** The arguments of a complete call. */
-  input: string | undefined;
-  metadata: Metadata | undefined;
-}
-type Passages = Map<string, Passage>;
-interface Medium {
-  readonly kind: "medium";
-  readonly block: MediaBlock;
-}
+type Passage = "text" | "thinking";
 
-const notShown = -1;
 /** The name of a call without one; the model reads that no such tool exists. */
 const unnamed = "unnamed_tool";
 
-/** Assembles a turn from a model's stream, whose parts may overlap; `nextKey` counts through all attempts. */
-export function createCollector(sink: TurnSink, ids: IdSource, nextKey: () => number): Collector {
-  const entries: (Passage | Call | Medium)[] = []; // in the order in which they were opened
-  const texts: Passages = new Map(); // open texts only
-  const thoughts: Passages = new Map();
-  const calls = new Map<string, Call>();
-  const providerCallIds = new Set<string>();
-  const sources: TurnSource[] = [];
-  let finish: ReturnType<Collector["finish"]>;
-  let latest: Passage | undefined; // saves a lookup per chunk
+/** Collects the stream of one attempt at a turn, whose parts may overlap. */
+export class Collector {
+  readonly #sink: TurnSink;
+  readonly #ids: IdSource;
+  /** In the order in which they were opened. */
+  readonly #entries: (Part | MediaBlock)[] = [];
+  /** The texts and thoughts that have not ended. */
+  readonly #open: Part[] = [];
+  readonly #calls = new Map<string, Part>();
+  readonly #sources: TurnSource[] = [];
+  #finish: { readonly reason: FinishReason | "cut" | "error"; readonly usage: Usage } | undefined;
+  /** The passage of the last delta, which saves a search per chunk. */
+  #latest: Part | undefined;
 
-  function begin(passages: Passages, kind: Passage["kind"], id: string): Passage {
-    end(passages, id); // the provider may have omitted the end
-    const passage = { kind, id, key: notShown, pieces: [], text: "", metadata: undefined };
-    passages.set(id, passage);
-    return passage;
+  constructor(sink: TurnSink, ids: IdSource) {
+    this.#sink = sink;
+    this.#ids = ids;
   }
 
-  function show(passage: Passage): void {
-    passage.key = nextKey();
-    entries.push(passage);
-    finish = undefined; // a stream may contain several messages
-    sink.open({ key: passage.key, kind: passage.kind });
+  /** How the stream ended; undefined before the `finish` part. */
+  get finish() {
+    return this.#finish;
   }
 
-  function grow(passage: Passage, delta: string, metadata: Metadata | undefined): void {
-    if (metadata !== undefined) passage.metadata = merge(passage.metadata, metadata);
-    if (typeof delta !== "string" || delta === "") return;
-    if (passage.key === notShown) show(passage);
-    passage.pieces.push(delta);
-    sink.delta(passage.key, delta);
+  /** Whether anything has reached the sink. */
+  get hasOutput(): boolean {
+    return this.#entries.length > 0 || this.#sources.length > 0;
   }
 
-  function end(passages: Passages, id: string, metadata?: Metadata, isCut = false): void {
-    const passage = passages.get(id);
-    if (passage === undefined) return;
-    passages.delete(id);
-    latest = undefined;
-    grow(passage, "", metadata);
-    // Thinking without text may carry metadata that the provider needs back.
-    if (passage.key === notShown) {
-      if (passage.kind !== "thinking" || passage.metadata === undefined) return;
-      show(passage);
+  /** Takes the next part; throws the error of an `error` part. */
+  accept(part: StreamPart) {
+    switch (part.type) {
+      case "text-delta":
+        return this.#grow(this.#passage("text", part.id), part.delta, part.providerMetadata);
+      case "reasoning-delta":
+        return this.#grow(this.#passage("thinking", part.id), part.delta, part.providerMetadata);
+      case "tool-input-delta": {
+        const call = this.#calls.get(part.id);
+        // The call is undefined when the provider runs the tool.
+        if (call?.text === undefined && call?.call?.streamsJson) this.#grow(call, part.delta);
+        return;
+      }
+      case "text-start":
+        return this.#grow(this.#begin("text", part.id), "", part.providerMetadata);
+      case "text-end":
+        return this.#end("text", part.id, part.providerMetadata);
+      case "reasoning-start":
+        return this.#grow(this.#begin("thinking", part.id), "", part.providerMetadata);
+      case "reasoning-end":
+        return this.#end("thinking", part.id, part.providerMetadata);
+      case "tool-input-start": {
+        if (part.providerExecuted) return;
+        const streamsJson = !("inputEncoding" in part) || part.inputEncoding !== "text";
+        this.#beginCall(part.id, part.toolName, streamsJson);
+        return;
+      }
+      case "tool-call":
+        if (!part.providerExecuted) this.#endCall(part);
+        return;
+      case "file": {
+        const block = mediaBlock(part);
+        this.#add(block);
+        return this.#sink.block(block);
+      }
+      case "source": {
+        const source = sourceOf(part);
+        this.#sources.push(source);
+        return this.#sink.source(source);
+      }
+      case "finish":
+        this.#finish = { reason: finishReasonOf(part.finishReason), usage: usageOf(part.usage) };
+        return;
+      case "error":
+        throw part.error;
+      default: // metadata, pings, tools that the provider runs, and future types
+        return;
     }
-    passage.text = passage.pieces.join("");
-    sink.close(passage.key, passage.text, isCut);
   }
 
-  function endAll(isCut = false): void {
-    for (const id of [...thoughts.keys()]) end(thoughts, id, undefined, isCut);
-    for (const id of [...texts.keys()]) end(texts, id, undefined, isCut);
+  /** Closes open parts and returns the turn; the stream must have finished. */
+  complete(reason: FinishReason): Pick<Turn, "content" | "sources" | "usage"> {
+    const usage = this.#finish?.usage ?? noUsage;
+    this.#endAll();
+    // Copied, because the store keeps it, and `flatMap` reserves room for 16 more blocks.
+    const content = this.#entries.flatMap((entry) => blockOf(entry, reason === "length")).slice();
+    return { content, sources: this.#sources, usage };
   }
 
-  function beginCall(id: string, name: string, streamsJson: boolean): Call {
-    // An empty or duplicate id cannot identify a result, so the provider gets our id instead.
-    const isUsable = Boolean(id) && !providerCallIds.has(id);
-    if (isUsable) providerCallIds.add(id);
-    const call: Call = {
-      kind: "call",
-      key: nextKey(),
-      callId: ids.next("call"),
-      name: name || unnamed,
-      providerCallId: isUsable ? id : undefined,
-      streamsJson,
+  /** Closes open text and thinking as cut, and returns the blocks of an attempt that will not complete. */
+  partial(): readonly Block[] {
+    this.#endAll(true);
+    // Without signatures, because the provider may not know a reply that it did not finish.
+    return this.#entries.flatMap((entry): Block[] => {
+      if (!("kind" in entry)) return [entry];
+      const { kind, text = "" } = entry;
+      return kind === "call" ? [] : [{ type: kind, text }];
+    });
+  }
+
+  #passage(kind: Passage, id: string): Part {
+    const { id: latestId, kind: latestKind } = this.#latest ?? {};
+    if (id === latestId && kind === latestKind) return this.#latest as Part;
+    this.#latest = this.#find(kind, id) ?? this.#begin(kind, id);
+    return this.#latest;
+  }
+
+  #find(kind: Passage, id: string): Part | undefined {
+    return this.#open.find((part) => part.id === id && part.kind === kind);
+  }
+
+  #begin(kind: Passage, id: string): Part {
+    this.#end(kind, id); // the provider may have omitted the end
+    const part: Part = {
+      kind,
+      id,
+      shown: undefined,
       pieces: [],
-      input: undefined,
+      text: undefined,
       metadata: undefined,
     };
-    calls.set(id, call);
-    entries.push(call);
-    finish = undefined;
-    const { key, callId, providerCallId } = call;
-    const part = { key, kind: "call", callId, name: call.name } as const;
-    sink.open({ ...part, ...(providerCallId && { providerCallId }) });
-    return call;
+    this.#open.push(part);
+    return part;
   }
 
-  function growCall(call: Call, delta: string): void {
-    call.pieces.push(delta);
-    sink.delta(call.key, delta);
+  #add(entry: Part | MediaBlock): void {
+    this.#entries.push(entry);
+    this.#finish = undefined; // a stream may contain several messages
   }
 
-  function endCall(part: Extract<StreamPart, { type: "tool-call" }>): void {
-    const begun = calls.get(part.toolCallId);
-    const call =
-      begun === undefined || begun.input !== undefined
-        ? beginCall(part.toolCallId, part.toolName, true)
-        : begun;
-    const input = typeof part.input === "string" ? part.input : JSON.stringify(part.input ?? {});
-    if (call.pieces.length === 0 && input !== "") growCall(call, input);
-    call.input = input;
-    if (part.providerMetadata !== undefined) {
-      call.metadata = merge(call.metadata, part.providerMetadata);
-    }
-    sink.close(call.key, call.pieces.join(""));
+  #show(part: Part): void {
+    this.#add(part);
+    part.shown = { part: this.#sink.open({ kind: part.kind as Passage }) };
   }
 
-  return {
-    accept(part) {
-      switch (part.type) {
-        case "text-delta":
-          if (latest?.id !== part.id) {
-            latest = texts.get(part.id) ?? begin(texts, "text", part.id);
-          }
-          return grow(latest, part.delta, part.providerMetadata);
-        case "reasoning-delta": {
-          const thought = thoughts.get(part.id) ?? begin(thoughts, "thinking", part.id);
-          return grow(thought, part.delta, part.providerMetadata);
-        }
-        case "tool-input-delta": {
-          const call = calls.get(part.id);
-          // The call is undefined when the provider runs the tool.
-          if (call?.input !== undefined || !call?.streamsJson || !part.delta) return;
-          return growCall(call, part.delta);
-        }
-        case "text-start":
-          return grow(begin(texts, "text", part.id), "", part.providerMetadata);
-        case "text-end":
-          return end(texts, part.id, part.providerMetadata);
-        case "reasoning-start":
-          return grow(begin(thoughts, "thinking", part.id), "", part.providerMetadata);
-        case "reasoning-end":
-          return end(thoughts, part.id, part.providerMetadata);
-        case "tool-input-start": {
-          if (part.providerExecuted) return;
-          const streamsJson = !("inputEncoding" in part) || part.inputEncoding !== "text";
-          beginCall(part.id, part.toolName, streamsJson);
-          return;
-        }
-        case "tool-call":
-          if (!part.providerExecuted) endCall(part);
-          return;
-        case "file": {
-          const block = mediaBlock(part);
-          entries.push({ kind: "medium", block });
-          finish = undefined;
-          sink.block(block);
-          return;
-        }
-        case "source": {
-          const source = sourceOf(part);
-          sources.push(source);
-          sink.source(source);
-          return;
-        }
-        case "finish":
-          finish = { reason: finishReasonOf(part.finishReason), usage: usageOf(part.usage) };
-          return;
-        case "error":
-          throw part.error;
-        default: // metadata, pings, tools that the provider runs, and future types
-          return;
-      }
-    },
-    hasOutput: () => entries.length > 0 || sources.length > 0,
-    finish: () => finish,
-    complete(reason) {
-      const usage = finish?.usage ?? noUsage;
-      endAll();
-      // Copied, because the store keeps it, and `flatMap` reserves room for 16 more blocks.
-      const content = entries.flatMap((entry) => blockOf(entry, reason === "length")).slice();
-      return { content, sources, usage };
-    },
-    partial() {
-      endAll(true);
-      // Without signatures, because the provider may not know a reply that it did not finish.
-      return entries.flatMap((entry): Block[] => {
-        if (entry.kind === "call") return [];
-        if (entry.kind === "medium") return [entry.block];
-        return [{ type: entry.kind, text: entry.text }];
-      });
-    },
-  };
+  #grow(part: Part, delta: string, metadata?: Metadata): void {
+    if (metadata !== undefined) part.metadata = merge(part.metadata, metadata);
+    if (typeof delta !== "string" || delta === "") return;
+    if (part.shown === undefined) this.#show(part);
+    part.pieces.push(delta);
+    this.#sink.delta(part.shown?.part, delta);
+  }
+
+  #end(kind: Passage, id: string, metadata?: Metadata, isCut = false): void {
+    const part = this.#find(kind, id);
+    if (part === undefined) return;
+    this.#open.splice(this.#open.indexOf(part), 1);
+    this.#latest = undefined;
+    this.#grow(part, "", metadata);
+    // Thinking without text may carry metadata that the provider needs back.
+    if (part.shown === undefined && (kind === "text" || part.metadata === undefined)) return;
+    if (part.shown === undefined) this.#show(part);
+    part.text = part.pieces.join("");
+    this.#sink.close(part.shown?.part, part.text, isCut);
+  }
+
+  #endAll(isCut = false): void {
+    for (const kind of ["thinking", "text"] as const)
+      for (const part of [...this.#open])
+        if (part.kind === kind) this.#end(kind, part.id, undefined, isCut);
+  }
+
+  #beginCall(id: string, name: string, streamsJson: boolean): Part {
+    // An empty or duplicate id cannot identify a result, so the provider gets our id instead.
+    const provider = id && !this.#calls.has(id) && { providerCallId: id };
+    const call = { callId: this.#ids.next("call"), name: name || unnamed, ...provider };
+    const part: Part = {
+      ...{ kind: "call", id, pieces: [], text: undefined, metadata: undefined },
+      call: { ...call, streamsJson },
+      shown: { part: this.#sink.open({ kind: "call", ...call }) },
+    };
+    this.#calls.set(id, part);
+    this.#add(part);
+    return part;
+  }
+
+  #endCall(sent: Extract<StreamPart, { type: "tool-call" }>): void {
+    const { toolCallId, toolName, input, providerMetadata } = sent;
+    const begun = this.#calls.get(toolCallId);
+    const isNew = begun === undefined || begun.text !== undefined;
+    const part = isNew ? this.#beginCall(toolCallId, toolName, true) : begun;
+    const text = typeof input === "string" ? input : JSON.stringify(input ?? {});
+    this.#grow(part, part.pieces.length === 0 ? text : "", providerMetadata);
+    part.text = text;
+    this.#sink.close(part.shown?.part, part.pieces.join(""));
+  }
 }
 
 /** The block of an entry; empty for a call that was cut off, for example by the token limit. */
-function blockOf(entry: Passage | Call | Medium, cutByLimit: boolean): readonly Block[] {
-  if (entry.kind === "medium") return [entry.block];
-  const signature: Signed =
-    entry.metadata === undefined ? {} : { signature: JSON.stringify(entry.metadata) };
-  if (entry.kind !== "call") return [{ type: entry.kind, text: entry.text, ...signature }];
-  if (entry.input === undefined) return [];
-  const input = parseToolInput(entry.input);
-  if (cutByLimit && (input.raw !== undefined || entry.input.trim() === "")) return [];
-  const block = {
-    type: "tool_use" as const,
-    id: entry.callId,
-    name: entry.name,
-    ...input,
-    ...(entry.providerCallId !== undefined && { providerCallId: entry.providerCallId }),
-    ...signature,
-  };
-  return [block];
+function blockOf(entry: Part | MediaBlock, cutByLimit: boolean): readonly Block[] {
+  if (!("kind" in entry)) return [entry];
+  const { kind, call, text, metadata } = entry;
+  const signature: Signed = metadata === undefined ? {} : { signature: JSON.stringify(metadata) };
+  if (kind !== "call") return [{ type: kind, text: text ?? "", ...signature }];
+  if (text === undefined || call === undefined) return [];
+  const input = parseToolInput(text);
+  if (cutByLimit && (input.raw !== undefined || text.trim() === "")) return [];
+  const { callId: id, name, streamsJson: _, ...provider } = call;
+  return [{ type: "tool_use", id, name, ...input, ...provider, ...signature }];
 }
 
 function sourceOf(part: Extract<StreamPart, { type: "source" }>): TurnSource {

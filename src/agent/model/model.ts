@@ -5,7 +5,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
 import { after, coarseNow, longestTimer, onAbort } from "../base/time.ts";
-import { type Collector, createCollector, type StreamPart } from "./collect.ts";
+import { Collector, type StreamPart } from "./collect.ts";
 import {
   modelError,
   replyFailed,
@@ -48,11 +48,10 @@ export async function runTurn(
   dependencies: TurnDependencies,
 ): Promise<Turn> {
   const { signal } = request;
-  let lastKey = 0;
   let collector: Collector | undefined;
 
   async function attempt(entry: LanguageModel | string): Promise<Turn> {
-    const current = createCollector(sink, dependencies.ids, () => ++lastKey);
+    const current = new Collector(sink, dependencies.ids);
     collector = current;
     try {
       const model = await resolveModel(entry);
@@ -60,16 +59,16 @@ export async function runTurn(
         await stream(model, request, current, sink.ready, dependencies);
       } catch (error) {
         // An error after the model has finished does not invalidate its reply.
-        if (signal.aborted || current.finish() === undefined) throw error;
+        if (signal.aborted || current.finish === undefined) throw error;
       }
       return turnOf(model, current);
     } catch (error) {
-      throw modelError(error, nameOf(entry), current.hasOutput());
+      throw modelError(error, nameOf(entry), current.hasOutput);
     }
   }
 
   function startOver(reason: "provider_retry" | "fallback"): void {
-    if (collector?.hasOutput()) sink.discard(reason);
+    if (collector?.hasOutput) sink.discard(reason);
     collector = undefined;
   }
 
@@ -78,12 +77,12 @@ export async function runTurn(
   } catch (error) {
     if (!signal.aborted) throw error;
     const partial = collector?.partial() ?? [];
-    throw new TurnInterrupted(signal.reason, partial, collector?.finish()?.usage);
+    throw new TurnInterrupted(signal.reason, partial, collector?.finish?.usage);
   }
 }
 
 function turnOf(model: LanguageModel, collector: Collector): Turn {
-  const reason = collector.finish()?.reason ?? "cut";
+  const reason = collector.finish?.reason ?? "cut";
   if (reason === "cut") throw streamCut(nameOf(model));
   if (reason === "error") throw replyFailed(nameOf(model));
   const { provider, modelId } = model;

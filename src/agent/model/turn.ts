@@ -24,11 +24,10 @@ export interface TurnTool {
   readonly inputSchema: object;
 }
 
-/** The beginning of a part of a turn; a `key` is used once per turn, also after a discard. */
+/** The beginning of a part of a turn. */
 export type TurnPart =
-  | { readonly key: number; readonly kind: "text" | "thinking" }
+  | { readonly kind: "text" | "thinking" }
   | {
-      readonly key: number;
       readonly kind: "call";
       readonly callId: string;
       readonly name: string;
@@ -37,10 +36,11 @@ export type TurnPart =
 
 /** Receives a turn while it streams, in order and synchronously; calls that the finished turn lacks were cut off. */
 export interface TurnSink {
-  open(part: TurnPart): void;
-  delta(key: number, text: string): void;
+  /** Returns the part for `delta` and `close`, which ignore a part that was discarded. */
+  open(part: TurnPart): unknown;
+  delta(part: unknown, text: string): void;
   /** Ends a part; `text` is all of its deltas, and `isCut` says that the turn was interrupted before its end. */
-  close(key: number, text: string, isCut?: boolean): void;
+  close(part: unknown, text: string, isCut?: boolean): void;
   /** A file that the model generated. */
   block(block: MediaBlock): void;
   source(source: TurnSource): void;
