@@ -213,7 +213,6 @@ export async function cancelChildOf(
   parent: TaskRun,
   callId: string,
 ): Promise<void> {
-  if (!parent.childCalls.has(callId)) return;
   const child = await conversation.store.task(callId);
   if (child?.mode === "sync" && !isTerminal(child.status))
     await cancelUndriven(conversation, parent, child);

@@ -251,12 +251,13 @@ function budgetIn(rows: readonly Post[]): Budget | undefined {
   return rows.find(({ message }) => message?.metadata?.budget)?.message?.metadata?.budget as Budget;
 }
 
-/** An `onError` hook that throws must not hide the error. */
+/** Tells the hooks why a task failed. */
 async function tellError(task: TaskRun, error: Error): Promise<void> {
-  const { hookContext } = task;
-  await callHooks(task, "onError", undefined, (hook) => hook.onError?.(hookContext, error)).catch(
-    () => {},
-  );
+  try {
+    await callHooks(task, "onError", 0, (hook) => hook.onError?.(task.hookContext, error));
+  } catch {
+    // The error that the hooks were told of is the one to report.
+  }
 }
 
 /** The store refuses to begin a task whose session has an earlier unfinished one, or belongs to another user. */

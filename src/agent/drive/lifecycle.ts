@@ -33,7 +33,7 @@ import {
   type TaskRun,
   totalOf,
   untilItEnds,
-  viewOf,
+  withMessages,
 } from "../loop/task-run.ts";
 import { openTrace } from "../loop/trace.ts";
 import {
@@ -103,19 +103,19 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     ),
     childCalls: new Set(folded.task?.children),
     controller,
+    calls: new AbortController(),
     cancelledAt: undefined,
     context: layerContext(
       ...[caller.context, parent?.context, settings.context, settings.toolkit.context],
     ),
     caller,
-    hookContext: new TaskHookContext(
-      {
+    hookContext: Object.freeze(
+      withMessages<HookContext>(messages, {
         ...{ agent: settings.name, agentId: record.agentId, task: ref, state: new Map() },
         ...(record.userId !== undefined && { userId: record.userId }),
         ...(source && { source }),
-      },
-      messages,
-    ) as HookContext & TaskHookContext,
+      }),
+    ),
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },
       settings.clock,
@@ -131,25 +131,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   };
   const onCancel = () => {
     task.cancelledAt = settings.clock.now();
+    task.calls.abort(controller.signal.reason);
   };
   if (controller.signal.aborted) onCancel();
   else controller.signal.addEventListener("abort", onCancel, { once: true });
   if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
   return task;
-}
-
-/** A class, because a getter in an object literal gives each task a hidden class that outlives it in the old space. */
-class TaskHookContext {
-  readonly #messages: readonly Message[];
-
-  constructor(facts: Omit<HookContext, "messages">, messages: readonly Message[]) {
-    this.#messages = messages;
-    Object.freeze(Object.assign(this, facts));
-  }
-
-  get messages(): readonly Message[] {
-    return viewOf(this.#messages);
-  }
 }
 
 /** The messages that a task reads; a task with tool groups or hooks that may add calls looks at all of them. */

@@ -1,4 +1,3 @@
-import { onAbort } from "../base/time.ts";
 import { runCall } from "./call.ts";
 import { takeInbox } from "./inbox.ts";
 import type { PendingCall } from "./next.ts";
@@ -19,11 +18,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   let mayStart = true;
   let failure: { readonly error: unknown } | undefined;
   let wake = Promise.withResolvers<void>();
-  // A failure stops the other calls without cancelling the task; a cancel of the task stops them as well.
-  const stop = new AbortController();
-  const { signal: cancelled } = task.controller;
-  const batch = { signal: stop.signal, running };
-  const ignoreCancel = onAbort(cancelled, () => stop.abort(cancelled.reason));
+  const batch = { signal: task.calls.signal, running };
   const unwatch = task.conversation.onPost(() => {
     posts += 1;
     wake.resolve();
@@ -70,11 +65,10 @@ export async function act(task: TaskRun): Promise<boolean> {
     }
   } catch (error) {
     // A hook or the store failed: the remaining calls stop before the task ends.
-    stop.abort(error);
+    task.calls.abort(error);
     await Promise.all(running.values());
     throw error;
   } finally {
-    ignoreCancel();
     unwatch();
   }
 }

@@ -1,3 +1,4 @@
+import type { Awaitable } from "../../protocol/agent.ts";
 import type { ErrorShape } from "../../protocol/error.ts";
 import type { Block, SuspensionBlock, ToolResultState } from "../../protocol/message.ts";
 import { asBlocks } from "../../protocol/message.ts";
@@ -71,7 +72,7 @@ export async function runCall(
     // Without the lease the call has not ended: the next owner runs it.
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
-      await task.conversation.cancelChildOf(task, pending.call.id);
+      if (task.childCalls.has(call.id)) await task.conversation.cancelChildOf(task, call.id);
       await finishCall(task, pending.call, call, outcome, shown, batch);
       return "moved";
     }
@@ -98,11 +99,7 @@ interface EditedCall {
  * Applies an answer's edit and the preActing hooks to a call. Hooks see every input once: an approved call stays as it
  * was shown, and only an edited call passes the hooks again.
  */
-async function editCall(
-  task: TaskRun,
-  pending: PendingCall,
-  signal: AbortSignal,
-): Promise<EditedCall> {
+function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awaitable<EditedCall> {
   const start = { call: callOf(pending) };
   if (pending.answer !== undefined && pending.answer.decision !== "edit") return start;
   return callHooks<"preActing", EditedCall>(

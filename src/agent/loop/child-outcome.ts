@@ -5,7 +5,7 @@ import { isTerminal, type TaskStatus, type TerminalStatus } from "../../protocol
 import { backgroundEnded } from "../base/prompts.ts";
 import type { ChildOutcome } from "../tool/context.ts";
 import type { TaskRun } from "./task-run.ts";
-import { loadReferences, referencesIn } from "./transcript.ts";
+import { loadReferences, newReferences, referencesIn } from "./transcript.ts";
 
 /** The id of the row that delivers the end of a background child. */
 function deliveryId(taskId: string): string {
@@ -127,13 +127,11 @@ export async function delivered(task: TaskRun, post: Post): Promise<Message | un
   const record = await endedChild(task, taskId);
   if (record === undefined) return message;
   const outcome = await outcomeOf(task, record);
-  const references = task.pool.toJSON().entries.slice(task.storedReferences);
-  task.storedReferences += references.length;
   const { header, said } = childReport(outcome);
   const first: Block = {
     type: "hint",
     text: `${backgroundEnded}\ntask_id: ${taskId}\n${header}`,
-    metadata: { ...hint.metadata, ...(references.length > 0 && { references }) },
+    metadata: { ...hint.metadata, ...newReferences(task) },
   };
   return { ...message, content: [first, ...outcome.cited, ...said] };
 }

@@ -86,25 +86,28 @@ export function withHooks(settings: AgentSettings, hooks?: readonly Hook[]): Age
 }
 
 /** Calls a point's hooks in order; `visit` reads each return value and makes the value for the next hook. */
-export async function callHooks<Point extends AwaitedPoint, Value>(
+export function callHooks<Point extends AwaitedPoint, Value>(
   task: HookedTask,
   point: Point,
   value: Value,
   call: (hook: Hook, value: Value) => Awaitable<unknown>,
   visit: (value: Value, returned: unknown) => Value = (unchanged) => unchanged,
   signal = task.controller.signal,
-): Promise<Value> {
-  let current = value;
-  for (const hook of task.settings.hooks) {
-    if (hook[point] === undefined) continue;
-    try {
-      const returned = await untilCancelled(patienceOf(task, signal), () => call(hook, current));
-      if (returned !== undefined && returned !== null) current = visit(current, returned);
-    } catch (error) {
-      throw isCancel(signal, error) ? error : hookFailed(hook, point, error);
+): Awaitable<Value> {
+  const hooks = task.settings.hooks.filter((hook) => hook[point]);
+  const callEach = async () => {
+    let current = value;
+    for (const hook of hooks) {
+      try {
+        const returned = await untilCancelled(patienceOf(task, signal), () => call(hook, current));
+        if (returned !== undefined && returned !== null) current = visit(current, returned);
+      } catch (error) {
+        throw isCancel(signal, error) ? error : hookFailed(hook, point, error);
+      }
     }
-  }
-  return current;
+    return current;
+  };
+  return hooks.length === 0 ? value : callEach();
 }
 
 function hookFailed(hook: Hook, point: string, error: unknown): RivuletError {

@@ -79,8 +79,8 @@ async function step(task: TaskRun): Promise<RestingEnding | undefined> {
       if (next.message.metadata?.taskId === task.ref.taskId) return done(task);
       break;
     case "reason": {
-      const answer = await structuredState(task);
-      if (answer.type === "found") return completed(task, answer.message, answer);
+      const answer = task.record.outputSchema && (await structuredState(task));
+      if (answer?.type === "found") return completed(task, answer.message, answer);
       break;
     }
   }

@@ -25,7 +25,7 @@ import {
   findTool,
   writeStep,
 } from "./task-run.ts";
-import { repeatOf } from "./transcript.ts";
+import { newReferences, repeatOf } from "./transcript.ts";
 
 const itemStatus = {
   success: "completed",
@@ -163,13 +163,8 @@ export async function finishCall(
     ...(childTaskId !== undefined && { childTaskId }),
   });
   task.openResults.delete(call.id);
-  const references = task.pool.toJSON().entries.slice(task.storedReferences);
-  task.storedReferences += references.length;
-  const metadata = {
-    repeat,
-    ...(references.length > 0 && { references }),
-    ...ranMark(call, result.hasRun ? ran : undefined),
-  };
+  const mark = ranMark(call, result.hasRun ? ran : undefined);
+  const metadata = { repeat, ...newReferences(task), ...mark };
   writeStep(task, {
     taken: claimedBy(task, call.id),
     messages: [

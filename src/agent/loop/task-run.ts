@@ -80,6 +80,8 @@ export interface TaskRun {
   /** The calls that have started a child. */
   readonly childCalls: Set<string>;
   readonly controller: AbortController;
+  /** Stops the calls: aborts with the task, and when one of them fails it. */
+  readonly calls: AbortController;
   /** The time of the cancel. */
   cancelledAt: number | undefined;
   readonly context: LayeredContext;
@@ -162,14 +164,33 @@ export async function totalOf(task: TaskRun): Promise<NonNullable<TaskRecord["to
 
 const views = new WeakMap<readonly Message[], readonly Message[]>();
 
-/** A frozen view of the current transcript. */
-export function viewOf(messages: readonly Message[]): readonly Message[] {
-  const known = views.get(messages);
-  // It only grows.
-  if (known?.length === messages.length) return known;
-  const view = Object.freeze([...messages]);
-  views.set(messages, view);
-  return view;
+/** A class, because a getter in an object literal gives each object a hidden class that outlives it in the old space. */
+class MessagesView {
+  readonly #messages: readonly Message[];
+  readonly #length: number | undefined;
+
+  constructor(messages: readonly Message[], length: number | undefined) {
+    this.#messages = messages;
+    this.#length = length;
+  }
+
+  get messages(): readonly Message[] {
+    const length = this.#length ?? this.#messages.length;
+    const known = views.get(this.#messages);
+    if (known?.length === length) return known; // a transcript only grows
+    const view = Object.freeze(this.#messages.slice(0, length));
+    views.set(this.#messages, view);
+    return view;
+  }
+}
+
+/** Adds a frozen view of a transcript, copied when it is read: of its first `length` messages, or as it is then. */
+export function withMessages<T extends { readonly messages: readonly Message[] }>(
+  messages: readonly Message[],
+  fields: Omit<T, "messages">,
+  length?: number,
+): T {
+  return Object.assign(new MessagesView(messages, length), fields) as unknown as T;
 }
 
 /** Opens the item of a call's result. */

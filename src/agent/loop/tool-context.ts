@@ -5,7 +5,7 @@ import { agentField } from "../base/validation.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
 import type { ChildOptions, ToolContext } from "../tool/context.ts";
 import type { ToolCall } from "./hooks.ts";
-import { type TaskRun, viewOf } from "./task-run.ts";
+import { type TaskRun, withMessages } from "./task-run.ts";
 
 /** The parts that differ between the contexts of one call. */
 export interface CallContext {
@@ -37,14 +37,13 @@ export function toolContext(
   { attempt, signal, suspend, onChunk, onChildWaits }: CallContext,
 ): ToolContext {
   const { settings, record } = task;
-  const context: ToolContext & { readonly [taskKey]: TaskRun } = {
+  const fields: Omit<ToolContext, "messages"> & { readonly [taskKey]: TaskRun } = {
     signal,
     callId: call.id,
     taskId: record.taskId,
     sessionId: record.sessionId,
     attempt,
     agent: { name: settings.name, agentId: settings.agentId },
-    messages: viewOf(task.messages),
     emit(chunk, options = {}) {
       if (signal.aborted) return;
       readArgument("chunk", chunk, is.required(chunkField));
@@ -69,7 +68,7 @@ export function toolContext(
     [taskKey]: task,
     ...(record.userId !== undefined && { userId: record.userId }),
   };
-  return context;
+  return withMessages<ToolContext>(task.messages, fields, task.messages.length);
 }
 
 const taskKey = Symbol("task");

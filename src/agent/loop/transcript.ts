@@ -115,6 +115,14 @@ export function loadReferences(task: TaskRun): Promise<void> {
   return loading;
 }
 
+/** The entries of the reference pool that the transcript does not hold; the caller stores them. */
+export function newReferences(task: TaskRun): { readonly references?: readonly ReferenceEntry[] } {
+  if (task.pool.isEmpty) return {};
+  const references = task.pool.toJSON().entries.slice(task.storedReferences);
+  task.storedReferences += references.length;
+  return references.length > 0 ? { references } : {};
+}
+
 /** Whether a message may cite by number. */
 export function isCiting({ content }: Message): boolean {
   return content.some((block) => {

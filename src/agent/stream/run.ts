@@ -26,7 +26,8 @@ export class TaskHandle<O> implements Run<O> {
   readonly #settings: AgentSettings;
   readonly #until: "root" | "tree";
   readonly #stop = new AbortController();
-  readonly #entered: Promise<Entered>;
+  readonly #entering = Promise.withResolvers<Entered>();
+  readonly #entered = this.#entering.promise;
   /** Settles when the task rests and, if this process ran it, its session is free again. */
   readonly #reply: Promise<Reply<unknown>>;
 
@@ -36,39 +37,38 @@ export class TaskHandle<O> implements Run<O> {
     options: CallOptions,
     enter: (call: Call) => Promise<Entered>,
   ) {
-    const { signal, until = "root" } = options;
-    this.#settings = settings;
-    this.#until = until;
-    // The reply reports a store that fails.
-    const onAbort = () => void this.#cancel(signal?.reason).catch(() => {});
-    if (signal?.aborted) this.#stop.abort(signal.reason);
     const process = processOf(settings.store);
-    const call: Call = { process, settings, options, stop: this.#stop.signal };
-    this.#entered = enter(call).catch((error: unknown) => {
-      throw rivuletErrorOf(error);
-    });
-    this.#reply = this.#run(call).finally(() => signal?.removeEventListener("abort", onAbort));
-    if (signal?.aborted) onAbort();
-    else signal?.addEventListener("abort", onAbort, { once: true });
+    this.#settings = settings;
+    this.#until = options.until ?? "root";
+    this.#reply = this.#run({ process, settings, options, stop: this.#stop.signal }, enter);
     this.task = this.#entered.then(({ record }) => refOf(record));
     this.startsAfter = this.#entered.then(({ after }) => after);
     // A caller that only iterates, or only awaits the result, handles none of these.
     for (const promise of [this.task, this.startsAfter, this.#reply]) promise.catch(() => {});
   }
 
-  async #run(call: Call): Promise<Reply<unknown>> {
+  async #run(call: Call, enter: (call: Call) => Promise<Entered>): Promise<Reply<unknown>> {
     const { process, stop, options } = call;
+    const { signal } = options;
+    // The reply reports a store that fails.
+    const onAbort = () => void this.#cancel(signal?.reason).catch(() => {});
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
     try {
-      const entered = await this.#entered;
+      const entered = await enter(call);
       const { record, conversation, refused } = entered;
+      this.#entering.resolve(entered);
       const cancelHere = () => process.owned(conversation)?.cancelNow(record.taskId, stop.reason);
       stop.addEventListener("abort", cancelHere);
       const reply = await finish(call, entered);
       if (refused) throw refused;
       return reply;
     } catch (error) {
-      throw rivuletErrorOf(error);
+      const failure = rivuletErrorOf(error);
+      this.#entering.reject(failure);
+      throw failure;
     } finally {
+      signal?.removeEventListener("abort", onAbort);
       const { taskId = "" } = call;
       if (process.callers.get(taskId)?.options === options) process.callers.delete(taskId);
     }
