@@ -3,7 +3,7 @@ import { isTerminal, taskOf } from "rivulet/protocol";
 import { goToApproval } from "./composer.tsx";
 import { api } from "./state/api.ts";
 import { getSessions, showNew } from "./state/sessions.ts";
-import { getUi, type PanelView, setUi, showError } from "./state/ui.ts";
+import { getUi, type PanelView, setUi, showError, toggleAll } from "./state/ui.ts";
 import { copyEvent, playback } from "./stream/playback.ts";
 import { cancelTask } from "./thread/actions.ts";
 
@@ -21,7 +21,7 @@ const keys: Readonly<Record<string, () => void>> = {
   "?": () => setUi(({ isHelpOpen }) => ({ isHelpOpen: !isHelpOpen })),
   n: showNew,
   f: () => setUi(({ focus, selected }) => ({ focus: focus === selected ? undefined : selected })),
-  F: () => setUi(({ isAllFolded }) => ({ isAllFolded: !isAllFolded, folds: {} })),
+  F: toggleAll,
   s: () => {
     setUi(({ selected }) => ({ steered: selected }));
     focusOn("#composer");

@@ -133,8 +133,10 @@ interface RowProps {
 }
 
 function SessionRow({ session, isOpen, excerpt }: RowProps) {
-  const { sessionId, title, updatedAt, status = "completed" } = session;
+  const { sessionId, updatedAt, status = "completed" } = session;
   const log = useLog();
+  const input = useSessions(({ open }) => (isOpen ? open.turns[0]?.input : undefined));
+  const title = session.title ?? input ?? "Untitled run";
   return (
     <div className={isOpen ? "sess on" : "sess"}>
       <a
@@ -143,12 +145,12 @@ function SessionRow({ session, isOpen, excerpt }: RowProps) {
         onClick={() => setUi({ drawer: undefined })}
       >
         {isOpen && log ? <LiveStatus log={log} /> : <Status shape={shapes[status] ?? "done"} />}
-        <b>{title ?? "Untitled run"}</b>
+        <b>{title}</b>
         <small>
           {excerpt ?? (isOpen && log ? <LiveSummary log={log} /> : `${clock(updatedAt)}`)}
         </small>
       </a>
-      <DeleteButton sessionId={sessionId} title={title ?? "Untitled run"} />
+      <DeleteButton sessionId={sessionId} title={title} />
     </div>
   );
 }

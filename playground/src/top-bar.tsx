@@ -3,7 +3,7 @@ import { Icon, Status } from "./icons.tsx";
 import { shapeOf } from "./state/agents.ts";
 import type { LogSnapshot, RunLog } from "./state/run-log.ts";
 import { fork, useLog, useSessions } from "./state/sessions.ts";
-import { setUi, useUi } from "./state/ui.ts";
+import { setUi, toggleAll, useUi } from "./state/ui.ts";
 import { useLogView } from "./thread/context.ts";
 
 /** The name of the run, and what to do with all of it. */
@@ -13,7 +13,7 @@ export function TopBar() {
   const file = useSessions(({ open }) => open.file);
   const forkedFrom = useSessions(({ open }) => open.forkedFrom);
   const title = useSessions(({ open }) => open.turns[0]?.input ?? "");
-  const isAllFolded = useUi(({ isAllFolded }) => isAllFolded);
+  const allFolded = useUi(({ allFolded }) => allFolded);
   return (
     <div className="top">
       <button
@@ -32,13 +32,8 @@ export function TopBar() {
       <span className="grow" />
       {log && <RunningButton log={log} />}
       {log && (
-        <button
-          type="button"
-          className="btn quiet hide-s"
-          aria-pressed={isAllFolded}
-          onClick={() => setUi({ isAllFolded: !isAllFolded, folds: {} })}
-        >
-          <Icon name="collapse" /> {isAllFolded ? "Unfold" : "Fold all"} <kbd>⇧f</kbd>
+        <button type="button" className="btn quiet hide-s" onClick={toggleAll}>
+          <Icon name="collapse" /> {allFolded ? "Unfold all" : "Fold all"} <kbd>⇧f</kbd>
         </button>
       )}
       {log?.run && <ForkButton log={log} />}

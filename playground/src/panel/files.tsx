@@ -3,7 +3,7 @@ import { isTerminal, type RivuletError, taskOf } from "rivulet/protocol";
 import { Icon } from "../icons.tsx";
 import { api, type FileEntry } from "../state/api.ts";
 import { bytes } from "../state/format.ts";
-import { useLog, useSessions } from "../state/sessions.ts";
+import { hasWorkspace, useLog, useSessions } from "../state/sessions.ts";
 
 interface Listing {
   readonly entries?: readonly FileEntry[];
@@ -14,6 +14,7 @@ interface Listing {
 /** The files that the agents of this session see. */
 export function Files() {
   const sessionId = useSessions(({ open }) => open.id);
+  const hasFiles = useSessions(hasWorkspace);
   const log = useLog();
   const [path, setPath] = useState("");
   const [isFile, setFile] = useState(false);
@@ -32,7 +33,7 @@ export function Files() {
   }, [log]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new version reads the list again
   useEffect(() => {
-    if (sessionId === undefined) return;
+    if (sessionId === undefined || !hasFiles) return;
     let isCurrent = true;
     const read = isFile
       ? api.file(sessionId, path).then((text) => ({ text }))
@@ -44,7 +45,8 @@ export function Files() {
     return () => {
       isCurrent = false;
     };
-  }, [sessionId, path, isFile, version]);
+  }, [sessionId, path, isFile, version, hasFiles]);
+  if (!hasFiles) return <p className="none">The agents of this server have no workspace.</p>;
   if (sessionId === undefined)
     return <p className="none">The files of the workspace appear with the first run.</p>;
   const parts = path === "" ? [] : path.split("/");

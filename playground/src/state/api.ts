@@ -79,6 +79,17 @@ export const api = {
     const response = await send("GET", `/v1/sessions/${segment(sessionId)}/files/${names}`);
     return response.text();
   },
+  /** The text of a file; undefined if there is none. It looks first, because the browser reports every 404. */
+  async findFile(sessionId: string, path: string): Promise<string | undefined> {
+    const parts = path.split("/");
+    for (let depth = 0; depth < parts.length; depth++) {
+      const folder = parts.slice(0, depth).join("/");
+      const wanted = parts.slice(0, depth + 1).join("/");
+      const { entries } = await api.files(sessionId, folder);
+      if (!entries.some((entry) => entry.path === wanted)) return undefined;
+    }
+    return api.file(sessionId, path);
+  },
   cancel: (taskId: string) =>
     request("POST", `/v1/tasks/${segment(taskId)}/cancel`, { reason: "cancelled by the user" }),
   steer: (taskId: string, input: string) =>

@@ -43,6 +43,8 @@ export class RunLog implements TaskStore {
   #snapshot: LogSnapshot;
   #stop: (() => void) | undefined;
   #history: Promise<void> | undefined;
+  /** Resolves when it is known which events are in memory. */
+  readonly #opened = Promise.withResolvers<void>();
 
   constructor(options: {
     readonly taskId: string;
@@ -65,6 +67,7 @@ export class RunLog implements TaskStore {
           onEvent: (event) => this.#record(event),
         })
       : recordedStore(events ?? []);
+    if (options.isNew || events) this.#open(0);
     for (const event of events ?? []) this.#record(event);
     this.#snapshot = this.#build();
   }
@@ -109,11 +112,20 @@ export class RunLog implements TaskStore {
 
   /** Loads the events before the snapshot that the log was opened with. */
   loadHistory(): Promise<void> {
-    this.#history ??= this.#readHistory();
+    this.#history ??= this.#readHistory().catch((error: unknown) => {
+      this.#history = undefined; // the next call tries again
+      throw error;
+    });
     return this.#history;
   }
 
+  #open(first: number): void {
+    this.#first = first;
+    this.#opened.resolve();
+  }
+
   async #readHistory(): Promise<void> {
+    await this.#opened.promise;
     const { run } = this;
     if (run === undefined || this.#first === 0) return;
     const end = this.#first;
@@ -134,15 +146,15 @@ export class RunLog implements TaskStore {
   #record(event: TaskEvent): void {
     if (event.type === "error") return;
     if (event.type === "task.snapshot") {
-      this.#first = event.through_sequence_number + 1;
       this.#last = event.through_sequence_number;
+      if (event.final) this.#open(this.#last + 1);
       if (event.final && this.#last < smallLog) this.loadHistory().catch(() => {}); // the slider says so
       return;
     }
     const { sequence_number: number } = event;
     this.#heals.count(number, this.#last);
     if (number <= this.#last) return;
-    if (this.#events.length === 0) this.#first = number;
+    if (this.#first > number) this.#open(number);
     this.#events.push(event);
     this.#last = number;
     this.#spans.add(event);

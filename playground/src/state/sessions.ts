@@ -40,6 +40,11 @@ export function useLog(): RunLog | undefined {
   return useSessions(({ open }) => open.turns.at(-1));
 }
 
+/** Whether the agents of the server have files. */
+export function hasWorkspace({ agents }: Sessions): boolean {
+  return agents.some(({ tools }) => tools?.some(({ name }) => name === "read_file"));
+}
+
 /** Connects: signs in with the token of the address, then loads the agents and the sessions. */
 export async function start(): Promise<void> {
   const token = /^#token=([\w~+/=.-]+)$/.exec(location.hash)?.[1];

@@ -20,8 +20,8 @@ export interface Ui {
   readonly focus: string | undefined;
   /** Threads that the person has folded or unfolded. */
   readonly folds: Readonly<Record<string, boolean>>;
-  /** True: all threads without a choice of their own are folded. */
-  readonly isAllFolded: boolean;
+  /** Whether all threads without a choice of their own are folded; undefined: each folds by itself. */
+  readonly allFolded: boolean | undefined;
   readonly view: PanelView;
   readonly isTimelineOpen: boolean;
   readonly isHelpOpen: boolean;
@@ -41,7 +41,7 @@ const initial: Ui = {
   selected: undefined,
   focus: undefined,
   folds: {},
-  isAllFolded: false,
+  allFolded: undefined,
   view: "tree",
   isTimelineOpen: false,
   isHelpOpen: false,
@@ -88,6 +88,11 @@ export function openPlace(place: Place, path: readonly string[]): void {
 
 export function toggleFold(taskId: string, isFolded: boolean): void {
   ui.set(({ folds }) => ({ folds: { ...folds, [taskId]: !isFolded } }));
+}
+
+/** Folds all threads, or unfolds them. */
+export function toggleAll(): void {
+  ui.set(({ allFolded }) => ({ allFolded: !allFolded, folds: {} }));
 }
 
 export function announce(announcement: string): void {

@@ -115,9 +115,15 @@ function LogBar({ log }: { readonly log: RunLog }) {
 
 /** Names the cursor and the next attempt. */
 function Retry({ log }: { readonly log: RunLog }) {
-  const { attempt = 1, retryAt } = useLogView(log, ({ connection }) => connection);
+  const { status, attempt = 1, retryAt } = useLogView(log, ({ connection }) => connection);
   const cursor = useLogView(log, ({ healing }) => healing?.cursor ?? 0);
   const now = useNow(true);
+  if (status === "open")
+    return (
+      <span className="msg" role="status">
+        The server is back. Its agents continue in a moment from event {number(cursor)}.
+      </span>
+    );
   const left = retryAt === undefined ? 0 : Math.max(0, retryAt - now);
   return (
     <>

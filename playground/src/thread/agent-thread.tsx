@@ -46,7 +46,7 @@ export const AgentThread = memo(function AgentThread(props: ThreadProps) {
   const element = useRef<HTMLElement>(null);
   const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
   const isSelected = useUi(({ selected }) => selected === taskId);
-  const choice = useUi(({ folds, isAllFolded }) => folds[taskId] ?? (isAllFolded || undefined));
+  const choice = useUi(({ folds, allFolded }) => folds[taskId] ?? allFolded);
   const depth = task?.source?.depth ?? 0;
   const isAsking = task !== undefined && waitingIn(task).length > 0;
   const wantsFold =
@@ -299,7 +299,13 @@ function ShownRow({ row, task, log, waiting, hasMore }: RowProps) {
   const approval = waiting.find(({ call_id }) => call_id === row.item.call_id);
   return (
     <>
-      <ToolCall log={log} taskId={task.id} item={row.item} result={row.result} />
+      <ToolCall
+        log={log}
+        taskId={task.id}
+        item={row.item}
+        result={row.result}
+        isAsking={approval !== undefined}
+      />
       {approval && <ApprovalCard log={log} taskId={task.id} approval={approval} />}
     </>
   );

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from "react";
 import { api } from "../state/api.ts";
-import { getSessions } from "../state/sessions.ts";
+import { getSessions, hasWorkspace } from "../state/sessions.ts";
 import { Diff, editLines, writeLines } from "./diff.tsx";
 
 /** The change that a call makes to a file; undefined if it makes none. */
@@ -35,11 +35,11 @@ export function FileChange({
   const [file, setFile] = useState<string>();
   useEffect(() => {
     const { id } = getSessions().open;
-    if (!isPending || id === undefined) return;
+    if (!isPending || id === undefined || !hasWorkspace(getSessions())) return;
     let isCurrent = true;
-    api.file(id, path).then(
+    api.findFile(id, path).then(
       (text) => isCurrent && setFile(text),
-      () => {}, // a new file
+      () => {}, // the change is shown without the lines around it
     );
     return () => {
       isCurrent = false;

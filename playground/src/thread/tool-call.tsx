@@ -14,10 +14,13 @@ interface CallProps {
   readonly taskId: string;
   readonly item: ToolCallItem;
   readonly result: ToolResultItem | undefined;
+  /** True: it waits for a person. */
+  readonly isAsking?: boolean;
 }
 
 /** A tool call on one line: name, arguments as they arrive, size of the result. It opens to all of it. */
-export const ToolCall = memo(function ToolCall({ log, taskId, item, result }: CallProps) {
+export const ToolCall = memo(function ToolCall(props: CallProps) {
+  const { log, taskId, item, result, isAsking = false } = props;
   const [isOpen, setOpen] = useState(false);
   const place = useUi(({ place }) =>
     place?.itemId !== undefined && place.itemId === result?.id ? place : undefined,
@@ -39,7 +42,9 @@ export const ToolCall = memo(function ToolCall({ log, taskId, item, result }: Ca
         <Icon name={/file|read|write/.test(item.name) ? "file" : "tool"} />
         <code>{item.name}</code>
         <span className="arg">{summaryOf(item)}</span>
-        <span className={isFailed ? "res bad" : "res"}>{resultText(item, result)}</span>
+        <span className={isFailed ? "res bad" : "res"}>
+          {isAsking ? "waits for you" : resultText(item, result)}
+        </span>
       </button>
       {images.map((block, index) => (
         <Image key={index.toString()} block={block} />
@@ -130,7 +135,9 @@ function Details({
       </div>
       {view === "arguments" && <pre className="out">{pretty(item.arguments)}</pre>}
       {view === "diff" && change && <FileChange change={change} isPending={false} />}
-      {view === "model" && <ModelView taskId={taskId} callId={item.call_id} />}
+      {view === "model" && (
+        <ModelView taskId={taskId} ids={`${item.call_id} ${item.provider_call_id}`} />
+      )}
       {view === "result" && result && <Result result={result} quote={quote} />}
       {view === "result" && !result && <p className="note">The tool has not answered yet.</p>}
     </div>
@@ -163,29 +170,31 @@ function Result({
 }
 
 /** The result as the model got it, from the next prompt of the task. */
-function ModelView({ taskId, callId }: { readonly taskId: string; readonly callId: string }) {
+function ModelView({ taskId, ids }: { readonly taskId: string; readonly ids: string }) {
   const [state, setState] = useState<{ readonly text?: string; readonly error?: string }>({});
   useEffect(() => {
     let isCurrent = true;
-    readModelView(taskId, callId).then(
+    readModelView(taskId, ids.split(" ")).then(
       (text) => isCurrent && setState({ text }),
       (error: Error) => isCurrent && setState({ error: error.message }),
     );
     return () => {
       isCurrent = false;
     };
-  }, [taskId, callId]);
+  }, [taskId, ids]);
   if (state.error !== undefined) return <p className="note">{state.error}</p>;
   return <pre className="out">{state.text ?? "…"}</pre>;
 }
 
-async function readModelView(taskId: string, callId: string): Promise<string> {
+async function readModelView(taskId: string, ids: readonly string[]): Promise<string> {
   const { prompts } = await api.prompts(taskId);
   for (const { iteration } of prompts) {
     const [prompt] = (await api.prompts(taskId, iteration)).prompts;
     for (const { role, content } of prompt?.messages ?? []) {
       if (role !== "tool" || !Array.isArray(content)) continue;
-      const part = content.find((entry: { toolCallId?: string }) => entry.toolCallId === callId);
+      const part = content.find((entry: { toolCallId?: string }) =>
+        ids.includes(entry.toolCallId ?? ""),
+      );
       if (part) return modelText((part as { output?: unknown }).output);
     }
   }

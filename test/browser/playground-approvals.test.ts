@@ -1,0 +1,103 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { requires } from "../support/requires.ts";
+import { launch, openScene } from "./support/playground-scene.ts";
+import { askingTeam } from "./support/playground-team.ts";
+
+describe.skipIf(!requires("chromium"))("the page answers approvals", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(() => browser?.close());
+  const scene = () => openScene({ browser, team: askingTeam });
+
+  it("approves the call of a grandchild, with its whole change in view", async () => {
+    await using shown = await scene();
+    const { page, thread, errors, said } = shown;
+    await shown.ask("Please edit.");
+    const card = thread("critic").locator(".appr");
+    await card.getByText("critic wants to run edit_file").waitFor();
+    await card.getByText("reports/deltas.md").first().waitFor();
+    await card.locator(".diff .d", { hasText: "The delta grows." }).waitFor();
+    await card
+      .locator(".diff .a", { hasText: "Where the river is strong, the delta grows." })
+      .waitFor();
+    await expect.poll(() => page.title()).toContain("◆ 1");
+    await card.getByRole("button", { name: "Approve" }).click();
+    await said("The lead is done.").waitFor();
+    await shown.unfold();
+    await said("The critic got: now says Where the river is strong").waitFor();
+    await expect.poll(() => page.title()).toBe("Rivulet");
+    expect(errors).toEqual([]);
+  });
+
+  it("runs the call with edited arguments, and refuses text that is not JSON", async () => {
+    await using shown = await scene();
+    const { thread, said } = shown;
+    await shown.ask("Please edit.");
+    const card = thread("critic").locator(".appr");
+    await card.getByRole("button", { name: "Edit e" }).click();
+    const area = card.getByLabel("Arguments as JSON");
+    await area.fill("{ broken");
+    await card.getByRole("button", { name: "Run with these arguments" }).click();
+    await card.getByRole("alert").waitFor();
+    await area.fill(JSON.stringify({ path: "a.md", old_string: "x", new_string: "EDITED" }));
+    await card.getByRole("button", { name: "Run with these arguments" }).click();
+    await said("The lead is done.").waitFor();
+    await shown.unfold();
+    await said("The critic got: now says EDITED").waitFor();
+  });
+
+  it("denies with a reason that the agent reads", async () => {
+    await using shown = await scene();
+    const { thread, said } = shown;
+    await shown.ask("Please edit.");
+    const card = thread("critic").locator(".appr");
+    await card.getByPlaceholder("Reason, sent to critic").fill("Not this file.");
+    await card.getByRole("button", { name: "Deny" }).click();
+    await said("The lead is done.").waitFor();
+    await shown.unfold();
+    await said(/The critic got: .*Not this file/).waitFor();
+  });
+
+  it("does not ask again after Always", async () => {
+    await using shown = await scene();
+    const { page, thread, said } = shown;
+    await shown.ask("Please edit twice.");
+    await thread("critic").getByRole("button", { name: "Always for edit_file" }).click();
+    await said("The lead is done.").waitFor();
+    expect(await page.locator(".appr").count()).toBe(0);
+  });
+
+  it("answers a question", async () => {
+    await using shown = await scene();
+    const { page, thread, said } = shown;
+    await shown.ask("Ask a question.");
+    const card = thread("critic").locator(".appr");
+    await card.getByText("critic asks: Which river?").waitFor();
+    await card.getByLabel("Your answer").fill("The Nile river");
+    await page.keyboard.press("Enter");
+    await said("The lead is done.").waitFor();
+    await shown.unfold();
+    await said("The critic got: The Nile river").waitFor();
+  });
+
+  it("leads to an approval that is out of view, and answers it by keys alone", async () => {
+    await using shown = await scene();
+    const { page, said } = shown;
+    await shown.ask("Please edit.");
+    await page.locator(".appr").waitFor();
+    // Folded threads hide the card.
+    await page.getByRole("button", { name: "Fold all" }).click();
+    await page.locator(".needs", { hasText: "critic wants to run edit_file" }).waitFor();
+    await page.locator(".talk").focus();
+    await page.keyboard.press("g");
+    await page.keyboard.press("a");
+    await expect
+      .poll(() => page.evaluate(() => document.activeElement?.className))
+      .toContain("appr");
+    await page.keyboard.press("a");
+    await said("The lead is done.").waitFor();
+  });
+});

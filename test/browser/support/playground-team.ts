@@ -1,0 +1,199 @@
+import { z } from "zod";
+import {
+  type Agent,
+  agentTool,
+  childResult,
+  ReActAgent,
+  type Store,
+  tool,
+} from "../../../src/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import type { Gates } from "./playground-scene.ts";
+
+const model = (...turns: readonly ScriptedTurn[]) => scriptedModel(turns, { by: "prompt" });
+const prompt = (text: string) => ({ prompt: text });
+
+/** A tool that waits at a gate of the test. */
+function hold(gates: Gates, name: string) {
+  return tool({
+    name: "hold",
+    description: "Waits.",
+    idempotent: true, // a restarted server runs it again
+    async execute(_, { emit, signal }) {
+      emit(`waiting at ${name}`);
+      const aborted = new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      });
+      await Promise.race([gates.at(name), aborted]);
+      return "Passed.";
+    },
+  });
+}
+
+/** An agent that says something, waits at its gate, and says the rest. */
+function worker(gates: Gates, name: string, more: readonly Agent[] = []): Agent {
+  return new ReActAgent({
+    name,
+    description: `Works as ${name}.`,
+    model: model(
+      [
+        { thinking: `${name} thinks.` },
+        `${name} **begins** here. `,
+        { call: "hold", input: {} },
+        ...more.map((agent) => ({ call: agent.name, input: prompt(`Help ${name}.`) })),
+      ],
+      [`${name} is `, "done."],
+    ),
+    tools: [hold(gates, name), ...more.map((agent) => agentTool(agent))],
+  });
+}
+
+/** lead → ann, bob → carl: two children in parallel, one with a child of its own, and one in the background. */
+export function nestedTeam(store: Store, gates: Gates): readonly Agent[] {
+  const carl = worker(gates, "carl");
+  const dora = worker(gates, "dora");
+  const background = tool({
+    name: "start_dora",
+    description: "Starts dora in the background.",
+    idempotent: true,
+    async execute(_, context) {
+      return childResult(
+        await context.runChild(dora, "List everything.", { agentId: "dora", mode: "background" }),
+      );
+    },
+  });
+  const lead = new ReActAgent({
+    name: "lead",
+    store,
+    leaseMs: 1_000,
+    description: "Leads.",
+    tools: [agentTool(worker(gates, "ann")), agentTool(worker(gates, "bob", [carl])), background],
+    model: model(
+      [
+        { thinking: "I split this." },
+        "Starting. ",
+        { call: "start_dora", input: {} },
+        { call: "ann", input: prompt("The first part.") },
+        { call: "bob", input: prompt("The second part.") },
+      ],
+      ["The answer ", "of the lead."],
+      ["The second ", "answer."],
+      ["The third ", "answer."],
+    ),
+  });
+  return [lead];
+}
+
+/** lead → writer → critic, which edits a file if a person lets it. */
+export function askingTeam(store: Store): readonly Agent[] {
+  const edit = tool({
+    name: "edit_file",
+    description: "Edits a file.",
+    input: z.object({ path: z.string(), old_string: z.string(), new_string: z.string() }),
+    needsApproval: true,
+    idempotent: true,
+    execute: ({ path, new_string }) => `${path} now says ${new_string}`,
+  });
+  const question = tool({
+    name: "ask_person",
+    description: "Asks a person.",
+    idempotent: true,
+    execute: (_, context) => context.suspend("Which river?"),
+  });
+  const input = {
+    path: "reports/deltas.md",
+    old_string: "The delta grows.",
+    new_string: "Where the river is strong, the delta grows.",
+  };
+  const critic = new ReActAgent({
+    name: "critic",
+    tools: [edit, question],
+    model: scriptedModel(
+      ({ prompt: messages, assistantCount }) => {
+        const asked = JSON.stringify(messages);
+        if (asked.includes("question") && assistantCount === 0)
+          return { call: "ask_person", input: {} };
+        if (assistantCount === 0)
+          return ["This reads as if always. ", { call: "edit_file", input }];
+        const result = JSON.stringify(messages.at(-1));
+        if (asked.includes("twice") && assistantCount === 1)
+          return { call: "edit_file", input: { ...input, path: "two.md" } };
+        return [
+          `The critic got: ${/now says [^"\\]*|denied[^"\\]*|Denied[^"\\]*|The \w+ river/.exec(result)?.[0] ?? result}`,
+        ];
+      },
+      { by: "prompt" },
+    ),
+  });
+  const writer = new ReActAgent({
+    name: "writer",
+    tools: [agentTool(critic)],
+    model: scriptedModel(
+      ({ prompt: messages, assistantCount }) => {
+        const task = /(question|twice|edit)/.exec(JSON.stringify(messages))?.[0] ?? "edit";
+        return assistantCount === 0
+          ? ["Draft. ", { call: "critic", input: prompt(`Check: ${task}.`) }]
+          : ["The writer is done."];
+      },
+      { by: "prompt" },
+    ),
+  });
+  const lead = new ReActAgent({
+    name: "lead",
+    store,
+    leaseMs: 1_000,
+    tools: [agentTool(writer)],
+    model: scriptedModel(
+      ({ prompt: messages }) => {
+        const last = messages.at(-1);
+        const task = /(question|twice|edit)/.exec(JSON.stringify(last))?.[0] ?? "edit";
+        return last?.role === "user"
+          ? ["Let me see. ", { call: "writer", input: prompt(`Write: ${task}.`) }]
+          : ["The lead is done."];
+      },
+      { by: "prompt" },
+    ),
+  });
+  return [lead];
+}
+
+/** lead → helper → reader, which reads a file; the lead cites what the reader has read. */
+export function citingTeam(store: Store): readonly Agent[] {
+  const read = tool({
+    name: "read_article",
+    description: "Reads an article.",
+    input: z.object({ path: z.string() }),
+    execute: () =>
+      "1\t# Deltas\n2\tA river delta forms where a river meets standing water.\n3\tMany shrink.",
+  });
+  const cites = (text: string) => `${text}[^1]`;
+  const reader = new ReActAgent({
+    name: "reader",
+    references: true,
+    tools: [read],
+    model: model(
+      { call: "read_article", input: { path: "library/deltas.md" } },
+      cites("A river delta forms where a river meets standing water."),
+    ),
+  });
+  const helper = new ReActAgent({
+    name: "helper",
+    references: true,
+    tools: [agentTool(reader)],
+    model: model(
+      { call: "reader", input: prompt("Read.") },
+      cites("Deltas form at standing water."),
+    ),
+  });
+  const lead = new ReActAgent({
+    name: "lead",
+    store,
+    references: true,
+    tools: [agentTool(helper)],
+    model: model(
+      { call: "helper", input: prompt("Find out.") },
+      cites("A delta forms where a river meets standing water."),
+    ),
+  });
+  return [lead];
+}
