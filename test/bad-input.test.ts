@@ -30,6 +30,11 @@ const harness = () => {
   const options = { model: model(), store: memoryStore(), filesystem: false } as const;
   return new HarnessAgent({ name: "harness", ...options });
 };
+const remembering = () => {
+  const store = memoryStore();
+  const filesystem = main.storeFilesystem(store);
+  return new HarnessAgent({ name: "harness", model: model(), store, filesystem });
+};
 const look = () => main.tool({ name: "look", description: "Looks.", execute: () => "seen" });
 const clock = () => new testing.ManualClock();
 /** A clock with one sleeper, so that `sleeping()` resolves. */
@@ -86,6 +91,7 @@ const harnessOptions = (): All<HarnessAgentOptions> => ({
   eviction: { maxChars: 100 },
   compaction: { window: 100_000 },
   mcp: {},
+  memory: { idleMs: 100, consolidateMs: 100, timeoutMs: 100, scope: "user", onUsage: () => {} },
   skills: ["pdf"],
   toolsFile: { variables: {} },
   subagents: [{ name: "helper", description: "Helps." }],
@@ -475,6 +481,18 @@ const exports: Readonly<Record<string, Export>> = {
       fork: ["s", { taskId: "t" }],
       delete: ["s"],
       export: ["s"],
+    }),
+  },
+  "main.memoryOf": {
+    entry: withOptions(main.memoryOf, remembering, () => ({ ...user, sessionId: "s" })),
+    made: () => main.memoryOf(remembering()),
+    methods: methods(() => main.memoryOf(remembering(), user), {
+      list: [],
+      read: ["MEMORY.md"],
+      edit: ["MEMORY.md", "- Fact."],
+      search: ["word", { limit: 1 }],
+      forget: ["word"],
+      flush: [],
     }),
   },
   "main.skillsOf": { entry: one(main.skillsOf, ready()) },

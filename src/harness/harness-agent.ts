@@ -24,6 +24,7 @@ import { contextHook } from "./context.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import { registerMemory } from "./memory/memory-of.ts";
 import type { NoteSource } from "./notes.ts";
 import { delegationPrompt } from "./prompts.ts";
 import type { Skill } from "./skills/skill.ts";
@@ -90,6 +91,7 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
       return Object.assign({}, ...parts);
     });
     if (harness.workspace) workspaces.set(this, harness.workspace);
+    if (harness.memory) registerMemory(this, harness.memory);
     if (harness.skills) skillSets.set(this, harness.skills);
   }
 
@@ -111,8 +113,9 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     return compactionOf(this.#harness.store, task);
   }
 
-  /** Stops its MCP servers; the next task starts them again. The store stays open. */
+  /** Stops its MCP servers and the work on its memory; the next task starts them again. The store stays open. */
   async close(): Promise<void> {
+    this.#harness.memory?.close();
     await this.#harness.servers?.close();
   }
 
@@ -139,6 +142,7 @@ function piecesOf(harness: Harness): readonly Piece[] {
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
     shellPiece(harness),
     servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
+    { hooks: harness.memory ? [harness.memory.hook] : [] },
     skillsPiece(harness),
     { hooks: options.compaction && "name" in options.compaction ? [options.compaction] : [] },
     { hooks: evictionHooks(harness) },

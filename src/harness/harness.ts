@@ -23,6 +23,7 @@ import {
   type ToolsFileOptions,
   toolsFileName,
 } from "./mcp-servers.ts";
+import { type AgentMemory, type MemoryOptions, memoryFields, openMemory } from "./memory/memory.ts";
 import { openSkills, type Skills } from "./skills/skills.ts";
 import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
 import { type SubagentLimits, subagentLimits } from "./subagents/spawn.ts";
@@ -52,6 +53,8 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly mcp?: McpServersByName | false;
   /** The names of the skills in `skills/` to offer; defaults to all. False: none. */
   readonly skills?: readonly string[] | false;
+  /** Distils facts from sessions into `MEMORY.md`; by default only the tools to search it. False: not even those. */
+  readonly memory?: MemoryOptions | false;
   /** Options for the workspace's `tools.json`; false: ignore the file. */
   readonly toolsFile?: ToolsFileOptions | false;
   /** Subagents besides those in `subagents/*.md`; false: none at all. */
@@ -74,6 +77,8 @@ export interface Harness {
   readonly workspace?: Workspace;
   /** Absent when the agent can have no MCP servers. */
   readonly servers?: McpServers;
+  /** Absent when the agent has no memory. */
+  readonly memory?: AgentMemory;
   /** Absent when the agent offers no skills of its own. */
   readonly skills?: Skills;
   warn(message: string): void;
@@ -94,7 +99,8 @@ export function openHarness(given: HarnessAgentOptions, create: Harness["create"
   const { skills: names } = options;
   const { files } = workspace ?? {};
   const skills = files && names !== false ? openSkills({ files, clock, warn, names }) : undefined;
-  return { options, store, clock, workspace, servers, skills, warn, create };
+  const harness = { options, store, clock, workspace, servers, skills, warn, create };
+  return { ...harness, memory: openMemory(harness) };
 }
 
 /** One function for all agents, because a message is reported once to each. */
@@ -152,6 +158,7 @@ const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   eviction: orHook(is.options({ maxChars: is.integer(1, maxResultCharacters) })),
   compaction: orHook(is.options(compactionFields)),
   mcp: is.orFalse(is.recordOf(is.options(mcpServerFields))),
+  memory: is.orFalse(is.options(memoryFields)),
   skills: is.orFalse({ ...is.listOf(is.name), example: '["pdf"]' }),
   toolsFile: is.orFalse(is.options(toolsFileFields)),
   subagents: is.orFalse({ ...is.list, example: "[{ name, description }]" }),
@@ -175,12 +182,10 @@ function check(options: HarnessAgentOptions): void {
     throw invalid("workspace and filesystem are both set.", hint);
   }
   if (filesystem === false) {
-    const { contextFiles, toolsFile, skills } = options;
-    const needing = Array.isArray(contextFiles)
-      ? "contextFiles"
-      : toolsFile
-        ? "toolsFile"
-        : skills && "skills";
+    const { contextFiles, toolsFile, skills, memory } = options;
+    const paths = Array.isArray(contextFiles) && contextFiles;
+    const needs = Object.entries({ contextFiles: paths, toolsFile, skills, memory });
+    const [needing] = needs.find(([, value]) => value) ?? [];
     if (needing) throw invalid(`${needing} needs files.`, `Remove it, or filesystem: false.`);
   }
   for (const [name, server] of Object.entries(options.mcp || {})) checkServer({ name, ...server });

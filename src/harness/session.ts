@@ -12,6 +12,7 @@ import {
 import type { SearchMatch, SessionInfo, Store, TaskRecord } from "../protocol/store.ts";
 import { openStoreField } from "../store/index.ts";
 import { forkSession } from "./fork.ts";
+import { copyCursor, deleteCursor } from "./memory/cursor.ts";
 
 /** The sessions of a store that one user, or the operator, can see. */
 export interface Sessions {
@@ -77,13 +78,17 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
       return store.search({ ...user, text: words, limit });
     },
     async delete(sessionId) {
-      const isThere = (await store.sessions({ ...user, sessionId, limit: 1 })).length > 0;
-      return isThere && store.deleteSession(sessionId);
+      const [info] = await store.sessions({ ...user, sessionId, limit: 1 });
+      if (!info || !(await store.deleteSession(sessionId))) return false;
+      await deleteCursor(store, info);
+      return true;
     },
     async fork(sessionId, from) {
       const { taskId } = readOptions("fork()", from, forkFields);
-      await find(sessionId);
-      return find(await forkSession(store, { sessionId, taskId }));
+      const info = await find(sessionId);
+      const fork = await find(await forkSession(store, { sessionId, taskId }));
+      await copyCursor(store, info, fork);
+      return fork;
     },
     async *export(sessionId) {
       yield* exportSession(store, await find(sessionId));

@@ -38,6 +38,11 @@ export function isBeginning(word: string): boolean {
   return word.length >= shortestBeginning;
 }
 
+/** The words of a text, without case and accents, as `phrasesOf` finds them. */
+export function plainWords(text: string): readonly string[] {
+  return wordsOf(text).map(({ word }) => word);
+}
+
 /** The words of a message, separated by spaces, for an index. */
 export function searchWords(message: Message): string {
   return wordsOf(searchText(message))

@@ -6,6 +6,7 @@ import * as rivulet from "../../src/index.ts";
 import {
   HarnessAgent,
   jsonSchema,
+  memoryOf,
   memoryStore,
   sessionsOf,
   sqliteStore,
@@ -116,6 +117,7 @@ async function openWorld(kind: "memory" | "sqlite", user: User): Promise<World> 
   });
   const owner = userOf(user);
   const write = { call: "write_file", input: { path: "notes/secret.md", content: secret } };
+  const remember = { call: "write_file", input: { path: "MEMORY.md", content: `- ${secret}\n` } };
   const remove = { call: "remove", input: { path: secret } };
   const spawn = {
     call: "agent_spawn",
@@ -128,7 +130,7 @@ async function openWorld(kind: "memory" | "sqlite", user: User): Promise<World> 
   };
   const sessions = ["idle", "suspended", "background", "busy"].map((name) => `own-${name}`);
   const [idle = "", suspended = "", background = "", busy = ""] = sessions;
-  await agent.call(calls(write), { ...owner, sessionId: idle });
+  await agent.call(calls(write, remember), { ...owner, sessionId: idle });
   await agent.call(secret, { ...owner, sessionId: idle });
   await agent.call(calls(remove), { ...owner, sessionId: suspended });
   const run = agent.run(calls(spawn), { ...owner, sessionId: background });
@@ -336,6 +338,36 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
         collect(sessionsOf(world.store, user).export(sessionId)),
     }),
   },
+  Memory: {
+    list: all("file", "nothing", {
+      list: ({ world, user }) => memoryOf(world.agent, user).list(),
+    }),
+    read: all("file", "nothing", {
+      "MEMORY.md": ({ world, user }) => memoryOf(world.agent, user).read(),
+      "a daily file": async ({ world, user }) => {
+        const days = (await memoryOf(world.agent, world.owner).list()).map(({ path }) => path);
+        const reads = days.map((path) => memoryOf(world.agent, user).read(path));
+        return Promise.allSettled(reads);
+      },
+    }),
+    edit: all("file", "nothing", {
+      "the same file": async ({ world, user }) => {
+        await memoryOf(world.agent, user).edit("MEMORY.md", "- I was here.\n");
+        return memoryOf(world.agent, world.owner)
+          .read()
+          .then((text) => text.includes("I was here"));
+      },
+    }),
+    search: all("file", "nothing", {
+      search: ({ world, user }) => memoryOf(world.agent, user).search(secret),
+    }),
+    forget: all("file", "nothing", {
+      forget: ({ world, user }) => memoryOf(world.agent, user).forget(secret),
+    }),
+    flush: all("file", "nothing", {
+      flush: ({ world, user }) => memoryOf(world.agent, user).flush(),
+    }),
+  },
   Store: {
     sessions: all("session", "nothing", {
       "of the user": ({ world, user }) =>
@@ -384,6 +416,13 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     grep_files: toolTrials("file", "nothing", "grep_files", () => ({ pattern: secret })),
     glob_files: toolTrials("file", "nothing", "glob_files", () => ({ pattern: "**/secret*" })),
     list_files: toolTrials("file", "nothing", "list_files", () => ({ path: "." })),
+    memory_search: toolTrials("file", "nothing", "memory_search", () => ({ query: secret })),
+    memory_get: toolTrials("file", "nothing", "memory_get", () => ({})),
+    session_search: toolTrials("search", "nothing", "session_search", () => ({ query: secret })),
+    session_list: toolTrials("session", "nothing", "session_list", () => ({})),
+    session_history: toolTrials("session", "same", "session_history", ({ sessionId }) => ({
+      session_id: sessionId,
+    })),
     remove: "a tool of this test",
     wait: "a tool of this test",
   },
@@ -393,6 +432,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     memoryStore: "see Store",
     sqliteStore: "see Store",
     sessionsOf: "see Sessions",
+    memoryOf: "see Memory",
     taskRunner: "see TaskRunner",
     fileTools: "see tool",
     shellTools: "see tool",
@@ -434,6 +474,7 @@ it("tries every public entry point", async () => {
     Agent: membersOf(agent),
     Run: membersOf(agent.attach({ sessionId: "own-idle" }, world.owner)),
     Sessions: membersOf(sessionsOf(store)),
+    Memory: membersOf(memoryOf(agent)),
     Store: membersOf(store).filter((name) => name !== "memory"),
     TaskRunner: membersOf(taskRunner({ agents: [agent] })),
     tool: [...toolNames(model.calls[0])].sort(),

@@ -233,7 +233,11 @@ function mirrorAgent(harness: Harness): Agent {
   return harness.create({
     ...options,
     ...common,
-    hooks: [...(options.hooks ?? []), ...common.hooks],
+    hooks: [
+      ...(options.hooks ?? []),
+      ...common.hooks,
+      ...(harness.memory ? [harness.memory.childHook] : []),
+    ],
     name: generalPurpose,
     agentId: generalPurpose,
     systemPrompt: joinSections(options.systemPrompt, subagentContext),
@@ -302,6 +306,8 @@ function commonOptions(harness: Harness, child: SkillsOfChild) {
     mcp: false,
     toolsFile: false,
     toolSources: [...(options.toolSources ?? []), ...(servers ? [servers] : [])],
+    // Only root sessions are distilled.
+    memory: false,
     // Their skills come from the workspace of their parent.
     skills: false,
     hooks: [...(servers ? [servers.hook] : []), ...(skills ? [skills.hook] : [])],

@@ -1,0 +1,119 @@
+import { settingsBehind } from "../../agent/loop/settings.ts";
+import type { Agent } from "../../protocol/agent.ts";
+import { notFound, RivuletError } from "../../protocol/error.ts";
+import * as is from "../../protocol/options.ts";
+import { type Fields, readArgument, readOptions } from "../../protocol/options.ts";
+import { notFound as fileNotFound } from "../filesystem/file-error.ts";
+import type { TaskOwner } from "../filesystem/path.ts";
+import type { Forgotten } from "./forget.ts";
+import type { AgentMemory } from "./memory.ts";
+import { dailyFiles, memoryFile, memoryPath, readText, versionFiles } from "./memory-files.ts";
+import type { Passage } from "./search.ts";
+
+/** A file of a memory. */
+export interface MemoryFile {
+  readonly path: string;
+  /** In bytes. */
+  readonly size: number;
+  /** Milliseconds since the epoch. */
+  readonly modifiedAt: number;
+}
+
+/** What an agent remembers about one user, or in another scope. */
+export interface Memory {
+  /** Lists `MEMORY.md`, then the daily files and the old versions, the newest first. */
+  list(): Promise<readonly MemoryFile[]>;
+  /** Returns the text of a file, `MEMORY.md` by default; rejects with `not_found`. */
+  read(path?: string): Promise<string>;
+  /** Replaces the text of a file, without keeping the old one. */
+  edit(path: string, text: string): Promise<void>;
+  /** Finds facts with the most and the rarest of the words, the best first; `limit` defaults to 10. */
+  search(text: string, page?: { readonly limit?: number }): Promise<readonly Passage[]>;
+  /**
+   * Removes every fact that contains the text from all files, also from old versions, and hides the messages that
+   * contain it from the agent's tools and from later distillations.
+   */
+  forget(text: string): Promise<Forgotten>;
+  /** Distils all sessions now and merges the new facts into `MEMORY.md`; rejects if a model call fails. */
+  flush(): Promise<void>;
+}
+
+/** Whose memory. */
+export interface MemoryScope {
+  readonly userId?: string;
+  /** Required if each session has its own memory. */
+  readonly sessionId?: string;
+}
+
+const scopeFields: Fields<MemoryScope> = { userId: is.name, sessionId: is.name };
+const wordsField = {
+  ...is.text,
+  fits: (value: unknown) => typeof value === "string" && value.trim().length >= 3,
+  expected: "a string of at least 3 characters",
+};
+const memories = new WeakMap<Agent, AgentMemory>();
+
+/** Makes the memory of an agent available to `memoryOf`. */
+export function registerMemory(agent: Agent, memory: AgentMemory): void {
+  memories.set(agent, memory);
+}
+
+/** Returns what an agent remembers about a user; without a user, what it remembers from sessions without one. */
+export function memoryOf(agent: Agent, given: MemoryScope = {}): Memory {
+  readArgument("agent", agent, is.required(is.withFunctions("run")));
+  const scope = readOptions("memoryOf()", given, scopeFields);
+  const memory = memories.get(agent);
+  const settings = settingsBehind(agent);
+  if (!memory || !settings) {
+    const hint = "Use a HarnessAgent with files, and without memory: false.";
+    throw new RivuletError("no_memory", `The agent ${agent.name} has no memory.`, { hint });
+  }
+  const { agentId, store } = settings;
+
+  /** A session of another user does not exist. */
+  async function ownerOf(): Promise<TaskOwner> {
+    const { userId, sessionId } = scope;
+    const owner = { agentId, sessionId: sessionId ?? "", ...(userId !== undefined && { userId }) };
+    if (memory?.scope !== "session") return owner;
+    const query = { userId: userId ?? null, sessionId: sessionId ?? "", limit: 1 };
+    const [session] = sessionId === undefined ? [] : await store.sessions(query);
+    if (!session) throw notFound("session", sessionId ?? "");
+    return owner;
+  }
+  const viewIn = async () => memory.viewOf(await ownerOf());
+
+  return {
+    async list() {
+      const { files } = await viewIn();
+      const versions = (await versionFiles(files)).toReversed();
+      const paths = [memoryFile, ...(await dailyFiles(files)), ...versions];
+      const stats = await Promise.all(paths.map((path) => files.stat(path)));
+      return stats.flatMap((stat) =>
+        stat ? [{ path: stat.path, size: stat.size, modifiedAt: stat.modifiedAt }] : [],
+      );
+    },
+    async read(path = memoryFile) {
+      readArgument("path", path, is.required(is.name, '"MEMORY.md"'));
+      const { files } = await viewIn();
+      const { text, version } = await readText(files, memoryPath(files, path));
+      if (version === null && path !== memoryFile) throw fileNotFound(path);
+      return text;
+    },
+    async edit(path, text) {
+      readArgument("path", path, is.required(is.name, '"MEMORY.md"'));
+      readArgument("text", text, is.required(is.text));
+      const { files } = await viewIn();
+      await files.write(memoryPath(files, path), text);
+    },
+    async search(text, page = {}) {
+      readArgument("text", text, is.required(is.text));
+      const { limit = 10 } = readOptions("search()", page, { limit: is.count });
+      return memory.search(await viewIn(), text, limit);
+    },
+    async forget(text) {
+      readArgument("text", text, is.required(wordsField));
+      return memory.forget(await ownerOf(), text);
+    },
+    flush: async () => memory.flush(await ownerOf()),
+  };
+}
