@@ -3,14 +3,22 @@ import { reasonOf } from "../agent/tool/result.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { frameFile, notes, workspaceIntroduction } from "./prompts.ts";
-import { FileCache, type Workspace } from "./workspace.ts";
+import { FileCache, type FileView, type Workspace } from "./workspace.ts";
 
-/** The default context files, the most important first; `{today}` and `{yesterday}` are dates in UTC. */
-export const defaultContextFiles: readonly string[] = [
-  "AGENTS.md",
+/** The files of the memory, the most important first; `{today}` and `{yesterday}` are dates in UTC. */
+export const memoryContextFiles: readonly string[] = [
   "MEMORY.md",
   "memory/{today}.md",
   "memory/{yesterday}.md",
+];
+
+/** The default context files, the most important first. */
+export const defaultContextFiles: readonly string[] = ["AGENTS.md", "knowledge/KNOWLEDGE.md"];
+
+/** The default context files of a child, whose sessions are short: the memory is in its system prompt. */
+export const childContextFiles: readonly string[] = [
+  "AGENTS.md",
+  ...memoryContextFiles,
   "knowledge/KNOWLEDGE.md",
 ];
 
@@ -26,6 +34,26 @@ export function contextFiles(
   maxTokens: number,
   clock: Clock,
 ): Hook {
+  const room = maxTokens - estimateTokens(workspaceIntroduction);
+  const sectionsIn = fileSections(paths, room, clock);
+
+  async function addTo(context: HookContext, call: ModelCall): Promise<void> {
+    const sections = await sectionsIn(workspace.viewFor(context));
+    if (sections.length === 0) return;
+    const system = [call.systemPrompt, workspaceIntroduction, ...sections].filter(
+      (text) => text !== "",
+    );
+    call.systemPrompt = system.join("\n\n");
+  }
+  return { name: "workspace-context", priority: 900, preReasoning: addTo, preSummary: addTo };
+}
+
+/** Returns a function that frames the current text of files, the first ones first, within a number of tokens. */
+export function fileSections(
+  paths: readonly string[],
+  maxTokens: number,
+  clock: Clock,
+): (view: FileView) => Promise<readonly string[]> {
   const cache = new FileCache<Found>(clock, ({ data }) => {
     if (isBinary(data)) return { problem: "it is not text" };
     const text = new TextDecoder().decode(data).trim();
@@ -39,7 +67,7 @@ export function contextFiles(
   function sectionsOf(dated: readonly string[], files: readonly Found[]): readonly string[] {
     if (shown?.files.every((file, index) => file === files[index])) return shown.sections;
     const sections: string[] = [];
-    let room = maxTokens - estimateTokens(workspaceIntroduction);
+    let room = maxTokens;
     for (const [index, path] of dated.entries()) {
       const section = sectionOf(path, files[index], room);
       if (section === undefined) continue;
@@ -50,8 +78,7 @@ export function contextFiles(
     return sections;
   }
 
-  async function addTo(context: HookContext, call: ModelCall): Promise<void> {
-    const view = workspace.viewFor(context);
+  return async (view) => {
     const day = Math.floor(clock.now() / dayMs);
     if (today?.day !== day) today = { day, paths: datedPaths(paths, day) };
     const dated = today.paths;
@@ -60,14 +87,8 @@ export function contextFiles(
         cache.get(view, path).catch((error: unknown) => ({ problem: reasonOf(error) })),
       ),
     );
-    const sections = sectionsOf(dated, files);
-    if (sections.length === 0) return;
-    const system = [call.systemPrompt, workspaceIntroduction, ...sections].filter(
-      (text) => text !== "",
-    );
-    call.systemPrompt = system.join("\n\n");
-  }
-  return { name: "workspace-context", priority: 900, preReasoning: addTo, preSummary: addTo };
+    return sectionsOf(dated, files);
+  };
 }
 
 function sectionOf(path: string, found: Found, room: number): string | undefined {

@@ -142,7 +142,7 @@ function piecesOf(harness: Harness): readonly Piece[] {
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
     shellPiece(harness),
     servers ? { hooks: [servers.hook], toolSources: [servers] } : {},
-    { hooks: harness.memory ? [harness.memory.hook] : [] },
+    harness.memory ? { hooks: [harness.memory.hook], notes: [harness.memory.note] } : {},
     skillsPiece(harness),
     { hooks: options.compaction && "name" in options.compaction ? [options.compaction] : [] },
     { hooks: evictionHooks(harness) },
@@ -192,7 +192,8 @@ function skillsPiece({ skills }: Harness): Piece {
 /** A hook of the user that compacts comes with the other hooks. */
 function compactor(harness: Harness): Hook | undefined {
   const { compaction: option = {} } = harness.options;
-  return option === false || "name" in option ? undefined : compaction(harness, option);
+  const listeners = harness.memory ? [harness.memory.onCompact] : [];
+  return option === false || "name" in option ? undefined : compaction(harness, option, listeners);
 }
 
 function shellPiece({ options, workspace }: Harness): Piece {

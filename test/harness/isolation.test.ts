@@ -71,10 +71,15 @@ const unknown: Ids = {
 /** Runs the calls that the last user message lists as JSON, or repeats its text. */
 const puppet = () =>
   scriptedModel(({ prompt }) => {
-    const last = prompt.at(-1);
-    if (last?.role !== "user") return "done";
-    const text = last.content.flatMap((part) => (part.type === "text" ? [part.text] : []))[0] ?? "";
-    return text.startsWith("[") ? JSON.parse(text) : `I heard: ${text}`;
+    if (prompt.at(-1)?.role !== "user") return "done";
+    if (JSON.stringify(prompt[0]).includes("Write down the facts")) return "NOTHING";
+    const since = prompt.findLastIndex(({ role }) => role !== "user");
+    const texts = prompt
+      .slice(since + 1)
+      .flatMap((message) => (message.role === "user" ? message.content : []))
+      .flatMap((part) => (part.type === "text" ? [part.text] : []));
+    const listed = texts.find((text) => text.startsWith("["));
+    return listed === undefined ? `I heard: ${texts[0]}` : JSON.parse(listed);
   });
 const calls = (...all: readonly { call: string; input?: unknown }[]) => JSON.stringify(all);
 const path = jsonSchema<{ path: string }>({
@@ -130,7 +135,9 @@ async function openWorld(kind: "memory" | "sqlite", user: User): Promise<World> 
   };
   const sessions = ["idle", "suspended", "background", "busy"].map((name) => `own-${name}`);
   const [idle = "", suspended = "", background = "", busy = ""] = sessions;
-  await agent.call(calls(write, remember), { ...owner, sessionId: idle });
+  // Without a user it would be common to all users.
+  const both = user === undefined ? [write] : [write, remember];
+  await agent.call(calls(...both), { ...owner, sessionId: idle });
   await agent.call(secret, { ...owner, sessionId: idle });
   await agent.call(calls(remove), { ...owner, sessionId: suspended });
   const run = agent.run(calls(spawn), { ...owner, sessionId: background });
@@ -279,6 +286,16 @@ function toolTrials(
   }));
 }
 
+/** Leaves out the lines about the intruder's own sessions, which have the words of all trials. */
+function withoutOwn(trials: Entry): Entry {
+  if (typeof trials === "string") return trials;
+  return trials.map((trial) => ({
+    ...trial,
+    attempt: async (...args) =>
+      JSON.stringify(await trial.attempt(...args)).replaceAll(/other-.*?(?:\\n|$)/g, ""),
+  }));
+}
+
 const operator = "the operator's: the store is below users, and the process that has it is trusted";
 const ofOwner = "needs the lease of the conversation, which only its owner process has";
 const noUser = "holds nothing of a user";
@@ -418,8 +435,10 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     list_files: toolTrials("file", "nothing", "list_files", () => ({ path: "." })),
     memory_search: toolTrials("file", "nothing", "memory_search", () => ({ query: secret })),
     memory_get: toolTrials("file", "nothing", "memory_get", () => ({})),
-    session_search: toolTrials("search", "nothing", "session_search", () => ({ query: secret })),
-    session_list: toolTrials("session", "nothing", "session_list", () => ({})),
+    session_search: withoutOwn(
+      toolTrials("search", "nothing", "session_search", () => ({ query: secret, limit: 50 })),
+    ),
+    session_list: withoutOwn(toolTrials("session", "nothing", "session_list", () => ({}))),
     session_history: toolTrials("session", "same", "session_history", ({ sessionId }) => ({
       session_id: sessionId,
     })),

@@ -15,7 +15,7 @@ const maxInput = 500;
 const maxResult = 1_000;
 const idPattern = /\[([0-9a-f]{12})\]$/;
 
-/** The messages as text for the model that looks for facts; notes of the harness are left out. */
+/** The messages as text for the model that looks for facts. */
 export function conversationOf(messages: readonly Message[]): string {
   return messages
     .flatMap(({ role, content }) => {
@@ -29,6 +29,8 @@ function partOf(block: Block): string | undefined {
   switch (block.type) {
     case "text":
       return cut(block.text, maxText);
+    case "hint": // a note repeats what is written elsewhere
+      return block.metadata?.note === undefined ? cut(block.text, maxText) : undefined;
     case "tool_use":
       return `[calls ${block.name} ${cut(JSON.stringify(block.input) ?? "", maxInput)}]`;
     case "tool_result": {

@@ -8,8 +8,11 @@ import type { Fields } from "../../protocol/options.ts";
 import * as is from "../../protocol/options.ts";
 import type { SessionInfo, Store } from "../../protocol/store.ts";
 import type { Usage } from "../../protocol/task.ts";
+import { fileSections, memoryContextFiles } from "../context-files.ts";
 import { type IsolationScope, scopeField, type TaskOwner } from "../filesystem/path.ts";
 import type { Harness } from "../harness.ts";
+import type { NoteSource } from "../notes.ts";
+import { memoryIntroduction } from "../prompts.ts";
 import { memoryTools } from "../tools/memory.ts";
 import { sessionTools } from "../tools/sessions.ts";
 import { FileCache, type FileView, openWorkspace } from "../workspace.ts";
@@ -52,6 +55,8 @@ export interface AgentMemory {
   readonly hook: Hook;
   /** Only the tools, for a child that works for the same user. */
   readonly childHook: Hook;
+  /** Shows what is remembered, once per session and again after a compaction. */
+  readonly note: NoteSource;
   /** Distils a session soon, because its messages are about to leave the model's view. */
   onCompact(context: HookContext): void;
   readonly scope: IsolationScope;
@@ -65,6 +70,7 @@ export interface AgentMemory {
 }
 
 const maxParallel = 2;
+const maxShownTokens = 4_000;
 const maxIndexes = 16;
 const sessionPage = 100;
 
@@ -88,6 +94,8 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
   const work = inTurns(maxParallel);
 
   const viewOf = (owner: TaskOwner) => place.viewOf(owner);
+  const shownTokens = Math.min(options.maxContextTokens ?? maxShownTokens, maxShownTokens);
+  const sectionsIn = fileSections(memoryContextFiles, shownTokens, clock);
 
   /** The sessions that share a memory. */
   async function* sessionsOf({ userId, sessionId }: TaskOwner) {
@@ -196,6 +204,12 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
   const memory: AgentMemory = {
     scope,
     viewOf,
+    async note(context) {
+      const sections = await sectionsIn(place.viewFor(context));
+      if (sections.length === 0) return [];
+      const text = [memoryIntroduction, ...sections].join("\n\n");
+      return [{ key: "memory", text, isFixed: true }];
+    },
     async search(view, text, limit) {
       const found = (await indexOf(view)).search(text, limit * 2);
       // A fact is in the daily file and, after a merge, in the memory file too.

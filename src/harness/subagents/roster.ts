@@ -9,7 +9,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
 import { describe, invalid } from "../../protocol/options.ts";
-import { defaultContextFiles } from "../context-files.ts";
+import { childContextFiles } from "../context-files.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { withSandbox } from "../filesystem/sandbox.ts";
 import type { Harness, HarnessAgentOptions } from "../harness.ts";
@@ -240,6 +240,7 @@ function mirrorAgent(harness: Harness): Agent {
     ],
     name: generalPurpose,
     agentId: generalPurpose,
+    contextFiles: options.contextFiles ?? (harness.memory ? childContextFiles : undefined),
     systemPrompt: joinSections(options.systemPrompt, subagentContext),
     subagents: false,
   });
@@ -366,10 +367,10 @@ function allowlistFor({ tools = [], skills = [] }: LocalSubagent): Allowlist {
 
 /** The persona in the main workspace is the parent's, and so is a hook that replaces the files. */
 function withoutPersona(
-  files: HarnessAgentOptions["contextFiles"] = defaultContextFiles,
+  files: HarnessAgentOptions["contextFiles"] = childContextFiles,
 ): readonly string[] | false {
   if (files === false) return false;
-  const paths = "name" in files ? defaultContextFiles : files;
+  const paths = "name" in files ? childContextFiles : files;
   return paths.filter((path) => path !== "AGENTS.md");
 }
 

@@ -69,6 +69,8 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
         }
         const left = hidden.get(sessionId);
         if (left === undefined || left.has(index)) continue;
+        const message = await store.session(sessionId, index, 1);
+        if (conversationOf(message) === "") continue; // a note of the harness
         lines.push(`${sessionId}, message ${index}, ${role}: ${excerpt}`);
         if (lines.length === limit) break;
       }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tool } from "../../../src/index.ts";
 import { ManualClock } from "../../../src/testing/index.ts";
-import { agentWith, systemOf } from "./support/agent.ts";
+import { agentWith, systemOf, userTexts } from "./support/agent.ts";
 import { put, workspaceWith } from "./support/workspace.ts";
 
 describe("context files", () => {
@@ -20,12 +20,18 @@ describe("context files", () => {
     const { agent, model } = agentWith(["hello"], { workspace, clock, systemPrompt: "Be brief." });
     await agent.call("Hi.");
     const system = systemOf(model.calls[0]);
-    const order = ["Be brief.", "gardener", "roses", "rains", "dry", "sun"];
-    const places = order.map((words) => system.indexOf(words));
-    expect(places).toEqual(places.toSorted((a, b) => a - b));
-    expect(Math.min(...places)).toBe(0);
+    const inOrder = (text: string, order: readonly string[]) => {
+      const places = order.map((words) => text.indexOf(words));
+      expect(places).toEqual(places.toSorted((a, b) => a - b));
+      expect(Math.min(...places)).toBe(0);
+    };
+    inOrder(system, ["Be brief.", "gardener", "sun"]);
     expect(system).toContain('<workspace-file path="AGENTS.md">\nYou are a gardener.\n');
-    expect(system).not.toContain("Long ago");
+    // The memory changes, so it comes after the messages.
+    const texts = userTexts(model.calls[0]);
+    inOrder(texts.join("\n"), ["Hi.", "roses", "rains", "dry"]);
+    expect(system).not.toContain("roses");
+    expect(texts.join("\n")).not.toContain("Long ago");
   });
 
   it("do not change the prompt when they are missing", async () => {
@@ -61,7 +67,10 @@ describe("context files", () => {
       "MEMORY.md": "A line of memory.\n".repeat(500),
       "knowledge/KNOWLEDGE.md": "Roses need sun.\n".repeat(100),
     });
-    const { agent, model } = agentWith(["hello"], { workspace, maxContextTokens: 400 });
+    const { agent, model } = agentWith(["hello"], {
+      ...{ workspace, maxContextTokens: 400 },
+      contextFiles: ["AGENTS.md", "MEMORY.md", "knowledge/KNOWLEDGE.md"],
+    });
     await agent.call("Hi.");
     const system = systemOf(model.calls[0]);
     expect(system).toContain("You are a gardener.\n</workspace-file>");
@@ -85,9 +94,10 @@ describe("context files", () => {
     const { text } = await agent.call("Hi.");
     expect(text).toBe("hello");
     const system = systemOf(model.calls[0]);
-    for (const path of ["AGENTS.md", "MEMORY.md", "knowledge/KNOWLEDGE.md"]) {
+    for (const path of ["AGENTS.md", "knowledge/KNOWLEDGE.md"]) {
       expect(system).toContain(`[${path} cannot be shown: `);
     }
+    expect(userTexts(model.calls[0]).join("\n")).toContain("[MEMORY.md cannot be shown: ");
   });
 
   it("can be replaced by other paths", async () => {
@@ -123,8 +133,8 @@ describe("context files", () => {
     await agent.call("Remember: tea.", { userId: "ann" });
     await agent.call("Hi.", { userId: "bob" });
     await agent.call("Hi.", { userId: "ann" });
-    const [, , bob, ann] = model.calls.map(systemOf);
-    expect(bob).toContain("You are a cook.");
+    expect(systemOf(model.calls[2])).toContain("You are a cook.");
+    const [, , bob, ann] = model.calls.map((request) => userTexts(request).join("\n"));
     expect(bob).toContain("Guests like salt.");
     expect(bob).not.toContain("tea");
     expect(ann).toContain("Ann likes tea.");

@@ -135,6 +135,8 @@ it("sees a user's own file, and its removal, at the next model call", async () =
   const { agent, model } = agentWith([...changesOf(steps), "done"], {
     filesystem: files,
     tools: [change],
+    contextFiles: ["MEMORY.md"],
+    memory: false,
   });
   await agent.call("Hi.", { userId: "ann" });
   const seen = model.calls.map((request) => /salt|tea|milk/.exec(systemOf(request))?.[0]);

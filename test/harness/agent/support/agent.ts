@@ -44,3 +44,12 @@ export function userParts(request: ScriptedRequest | undefined): readonly unknow
   const last = request?.prompt.findLast(({ role }) => role === "user");
   return Array.isArray(last?.content) ? last.content : [];
 }
+
+/** The texts of all user messages. */
+export function userTexts(request: ScriptedRequest | undefined): readonly string[] {
+  return (request?.prompt ?? []).flatMap((message) =>
+    message.role === "user"
+      ? message.content.flatMap((part) => (part.type === "text" ? [part.text] : []))
+      : [],
+  );
+}
