@@ -22,6 +22,7 @@ const endings: Readonly<Record<string, string>> = {
   "13-react-page.ts": "The letter is on its way.",
   "14-mount.ts": "Mounted under /ai.",
   "15-skill.ts": "All checks passed.",
+  "16-memory.ts": "All checks passed.",
 };
 
 async function node(...args: readonly string[]) {

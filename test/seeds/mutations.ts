@@ -228,7 +228,7 @@ export const mutations: readonly Mutation[] = [
   {
     test: "src/harness/subagents/load.test.ts: ignores %j with a warning",
     file: "src/harness/subagents/load.ts",
-    from: '    ...unknownKeys(data, fileKeys, ""),',
+    from: "    ...unknownKeys(data, fileKeys, advice),",
     to: "",
   },
   {
