@@ -11,11 +11,11 @@ export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store
 export type { HarnessAgentOptions } from "./harness.ts";
 export { HarnessAgent, skillsOf } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
-export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export type { Forgotten } from "./memory/forget.ts";
 export type { MemoryOptions } from "./memory/memory.ts";
 export { type Memory, type MemoryFile, type MemoryScope, memoryOf } from "./memory/memory-of.ts";
 export type { Passage } from "./memory/search.ts";
+export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export {
   type SessionExportHeader,
   type SessionScope,
