@@ -170,7 +170,7 @@ function takeFresh(
 }
 
 /** Checks a model's new memory file, which must not lose the old one. */
-export function readMemory(
+function readMemory(
   answer: string | undefined,
   old: string,
 ):

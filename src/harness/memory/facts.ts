@@ -94,8 +94,7 @@ export function withEntry(text: string, id: string, entry: Entry | undefined): s
   return joinEntries(entry ? others.toSpliced(at < 0 ? others.length : at, 0, entry) : others);
 }
 
-/** The text of a daily file with these entries. */
-export function joinEntries(entries: readonly Entry[]): string {
+function joinEntries(entries: readonly Entry[]): string {
   return entries.map(({ text }) => `${text}\n`).join("\n");
 }
 

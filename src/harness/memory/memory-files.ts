@@ -5,8 +5,7 @@ import { isBinary } from "../filesystem/text.ts";
 
 /** The file that holds what is remembered. */
 export const memoryFile = "MEMORY.md";
-/** The directory of the daily files. */
-export const memoryDirectory = "memory";
+const memoryDirectory = "memory";
 /** The directory of earlier versions of the memory file. */
 export const versionsDirectory = "memory/versions";
 
