@@ -2,11 +2,21 @@ import { sha256 } from "../agent/base/plain.ts";
 import type { Hook, HookContext } from "../agent/loop/hooks.ts";
 import { cutText, maxResultCharacters, reasonOf } from "../agent/tool/result.ts";
 import type { Block } from "../protocol/message.ts";
+import * as is from "../protocol/options.ts";
 import { notes } from "./prompts.ts";
 import type { Workspace } from "./workspace.ts";
 
 const previewChars = 8_000;
 const directory = "tool-results";
+
+/** The rule for the option. */
+export const evictionField = is.options({ maxChars: is.integer(1, maxResultCharacters) });
+
+/** The directory of a conversation's saved results; it is deleted with the conversation. */
+export function resultsDirectory(rootSessionId: string): string {
+  const isName = /^[a-z0-9][\w-]{0,63}$/i.test(rootSessionId);
+  return `${directory}/${isName ? rootSessionId : `session-${sha256(rootSessionId).slice(0, 32)}`}`;
+}
 
 /** Moves long tool results to a file that the model can read, and keeps a preview; without a workspace, cuts them. */
 export function eviction(workspace?: Workspace, maxChars = maxResultCharacters): Hook {
@@ -46,7 +56,8 @@ export async function saveResult(
   // Named by its content, so that repeated calls still have equal results.
   const hash = sha256(text).slice(0, 16);
   const name = `${tool.replaceAll(/[^\w-]/g, "_").slice(0, 64)}-${hash}.txt`;
-  const path = `${directory}/${name}`;
+  const [root = ""] = (context.source?.path ?? context.task.sessionId).split("/");
+  const path = `${resultsDirectory(root)}/${name}`;
   await workspace.viewFor(context).files.write(path, readable(text));
   return path;
 }

@@ -13,6 +13,7 @@ import type { Agent, ObserveOptions } from "../protocol/agent.ts";
 import type { CompactionBlock } from "../protocol/message.ts";
 import {
   type Field,
+  name,
   readArgument,
   readOptions,
   required,
@@ -24,9 +25,13 @@ import { contextHook } from "./context.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import { findLeftovers } from "./leftovers.ts";
 import { registerMemory } from "./memory/memory-of.ts";
-import type { NoteSource } from "./notes.ts";
-import { delegationPrompt } from "./prompts.ts";
+import { nestedFiles } from "./nested-files.ts";
+import type { Note, NoteSource } from "./notes.ts";
+import { planInput, planMode } from "./plan-mode.ts";
+import { delegationPrompt, tasksNote } from "./prompts.ts";
+import { sessionsOf } from "./session.ts";
 import type { Skill } from "./skills/skill.ts";
 import type { Skills } from "./skills/skills.ts";
 import { mayExecute, openRoster, subagentToolNames } from "./subagents/roster.ts";
@@ -36,7 +41,8 @@ import { fileTools } from "./tools/files.ts";
 import { executeName, lostCommandAgent, shellTools } from "./tools/shell.ts";
 import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
-import type { Workspace } from "./workspace.ts";
+import { todoNote, todoTool } from "./tools/todos.ts";
+import { setWorkspace } from "./workspace.ts";
 
 /** A tool, subagent or skill, as a person sees it in a list. */
 export interface Offered {
@@ -51,13 +57,7 @@ export interface Offer {
   readonly skills: readonly Offered[];
 }
 
-const workspaces = new WeakMap<Agent, Workspace>();
 const offers = new WeakMap<Agent, () => Promise<Partial<Offer>>>();
-
-/** The workspace of a HarnessAgent; undefined for an agent without files. */
-export function workspaceOf(agent: Agent): Workspace | undefined {
-  return workspaces.get(agent);
-}
 
 /** The tools, subagents and skills of an agent; of those that change at run time, the current ones. */
 export async function offerOf(agent: Agent): Promise<Offer> {
@@ -90,7 +90,7 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
       const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
       return Object.assign({}, ...parts);
     });
-    if (harness.workspace) workspaces.set(this, harness.workspace);
+    if (harness.workspace) setWorkspace(this, harness.workspace);
     if (harness.memory) registerMemory(this, harness.memory);
     if (harness.skills) skillSets.set(this, harness.skills);
   }
@@ -113,6 +113,22 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     return compactionOf(this.#harness.store, task);
   }
 
+  /**
+   * Deletes a session with its children, its logs and the tool results that were saved for it. Resolves to false if it
+   * does not exist; rejects with `conflict` while it runs.
+   */
+  async deleteSession(
+    sessionId: string,
+    options: { readonly userId?: string } = {},
+  ): Promise<boolean> {
+    const { store } = this.#harness;
+    const sessions = sessionsOf(store, readOptions("deleteSession()", options, userField));
+    const removeLeftovers = await findLeftovers(this, store, sessionId);
+    const isDeleted = await sessions.delete(sessionId);
+    if (isDeleted) await removeLeftovers();
+    return isDeleted;
+  }
+
   /** Stops its MCP servers and the work on its memory; the next task starts them again. The store stays open. */
   async close(): Promise<void> {
     this.#harness.memory?.close();
@@ -125,6 +141,8 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
   }
 }
 
+const userField = { userId: name };
+
 /** The options that a part of the harness adds to an agent. */
 type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild"> & {
   /** The subagents or skills of the part, for lists. */
@@ -134,7 +152,7 @@ type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | 
 };
 
 function piecesOf(harness: Harness): readonly Piece[] {
-  const { options, workspace, servers } = harness;
+  const { options, workspace, servers, clock } = harness;
   const { isolation: scope } = workspace ?? {};
   const prepareInput = options.attachments ?? (workspace && attachments(workspace));
   return [
@@ -147,7 +165,10 @@ function piecesOf(harness: Harness): readonly Piece[] {
     { hooks: options.compaction && "name" in options.compaction ? [options.compaction] : [] },
     { hooks: evictionHooks(harness) },
     subagentsPiece(harness),
+    options.todos ? { hooks: [{ name: "todos", tools: [todoTool()] }], notes: [todoNote] } : {},
+    options.planMode ? planMode : {},
     prepareInput ? { prepareInput } : {},
+    workspace && options.contextFiles !== false ? { notes: [nestedFiles(workspace, clock)] } : {},
     { hooks: contextHooks(harness) },
   ];
 }
@@ -226,26 +247,30 @@ function subagentsPiece(harness: Harness): Piece {
   if (options.subagents === false) return {};
   const limits = { ...subagentLimits, ...options.limits };
   const roster = openRoster(harness, options.subagents ?? []);
+  const inputOf = options.planMode ? planInput : undefined;
 
   async function preReasoning(context: HookContext, call: ModelCall): Promise<void> {
     if ((context.source?.depth ?? 0) >= limits.maxSpawnDepth) {
       call.tools = call.tools.filter(({ name }) => !subagentToolNames.has(name));
     }
     if (!call.tools.some(({ name }) => name === "agent_spawn")) return;
-    const { sessionId } = context.task;
-    const agents = await roster.entries();
-    const tasks = await store.tasks({ parentSessionId: sessionId, status: unfinished });
-    const prompt = delegationPrompt({ agents, tasks: tasks.toReversed() });
+    const prompt = delegationPrompt(await roster.entries());
     call.systemPrompt = call.systemPrompt === "" ? prompt : `${call.systemPrompt}\n\n${prompt}`;
   }
 
+  async function unfinishedTasks({ task }: HookContext): Promise<readonly Note[]> {
+    const tasks = await store.tasks({ parentSessionId: task.sessionId, status: unfinished });
+    return [{ key: "tasks", text: tasksNote(tasks.toReversed()), isEmpty: tasks.length === 0 }];
+  }
+
   return {
+    notes: [unfinishedTasks],
     offers: async () => ({
       subagents: (await roster.entries()).map(({ name, description }) => ({ name, description })),
     }),
     hooks: [
       { name: "subagents", priority: 80, preReasoning },
-      { name: "subagents", tools: [...agentTools(roster, limits), ...taskTools()] },
+      { name: "subagents", tools: [...agentTools(roster, limits, inputOf), ...taskTools()] },
     ],
     async resolveChild(record) {
       const { agentKey, agentId, depth, userId, taskId, rootTaskId, sessionId } = record;

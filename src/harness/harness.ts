@@ -2,7 +2,6 @@ import type { Hook } from "../agent/loop/hooks.ts";
 import type { PrepareInput } from "../agent/loop/input.ts";
 import type { ReActAgentOptions } from "../agent/loop/settings.ts";
 import { agentFields } from "../agent/loop/settings.ts";
-import { maxResultCharacters } from "../agent/tool/result.ts";
 import { checkServer, mcpFields, serverFields } from "../mcp/index.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { type Clock, systemClock } from "../protocol/clock.ts";
@@ -11,6 +10,7 @@ import { type Field, type Fields, invalid, readOptions } from "../protocol/optio
 import type { Store } from "../protocol/store.ts";
 import { openStore } from "../store/index.ts";
 import { type CompactionOptions, compactionFields } from "./compaction.ts";
+import { evictionField } from "./eviction.ts";
 import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import { type IsolationScope, scopeField } from "./filesystem/path.ts";
@@ -49,6 +49,10 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly eviction?: { readonly maxChars?: number } | Hook | false;
   /** Shortens what the model sees of a long session, or a hook that replaces this. */
   readonly compaction?: CompactionOptions | Hook | false;
+  /** True: the model keeps a todo list, which readers see as `rivulet.todos`. */
+  readonly todos?: boolean;
+  /** True: the agent only reads until a person approves its plan; a message with `metadata.planMode` changes that. */
+  readonly planMode?: boolean;
   /** MCP servers by name; false: none, not even those of `tools.json`. */
   readonly mcp?: McpServersByName | false;
   /** The names of the skills in `skills/` to offer; defaults to all. False: none. */
@@ -155,8 +159,10 @@ const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   contextFiles: orHook(is.listOf(is.name)),
   maxContextTokens: is.count,
   attachments: is.orFalse(is.callback),
-  eviction: orHook(is.options({ maxChars: is.integer(1, maxResultCharacters) })),
+  eviction: orHook(evictionField),
   compaction: orHook(is.options(compactionFields)),
+  todos: is.flag,
+  planMode: is.flag,
   mcp: is.orFalse(is.recordOf(is.options(mcpServerFields))),
   memory: is.orFalse(is.options(memoryFields)),
   skills: is.orFalse({ ...is.listOf(is.name), example: '["pdf"]' }),

@@ -1,5 +1,11 @@
 import { expect, it } from "vitest";
-import { delegationPrompt, frameFile, type OpenTask, subagentContext } from "./prompts.ts";
+import {
+  delegationPrompt,
+  frameFile,
+  type OpenTask,
+  subagentContext,
+  tasksNote,
+} from "./prompts.ts";
 import { subagentToolNames } from "./subagents/roster.ts";
 
 it("explains its role to a subagent", () => {
@@ -15,7 +21,7 @@ const agents = [
 ];
 
 it("explains delegation and lists the subagents", () => {
-  const text = delegationPrompt({ agents, tasks: [] });
+  const text = delegationPrompt(agents);
   expect(text).toContain("\n## Subagents\n\n- researcher: Finds things.\n- critic: Finds faults.");
   expect(text).toContain("Do not poll a task that you have just created.");
   expect(text).toContain("After a compaction or a resume call task_list");
@@ -31,10 +37,10 @@ it("lists ten tasks and counts the rest", () => {
     status: "in_progress",
   });
   const ten = Array.from({ length: 10 }, (_, index) => task(index));
-  const text = delegationPrompt({ agents, tasks: ten });
-  expect(text.match(/^- call_\d: researcher, in_progress$/gm)).toHaveLength(10);
+  const text = tasksNote(ten);
+  expect(text.match(/^- call_\d: researcher, running$/gm)).toHaveLength(10);
   expect(text).not.toContain("more: call task_list");
-  const more = delegationPrompt({ agents, tasks: [...ten, task(10), task(11)] });
+  const more = tasksNote([...ten, task(10), task(11)]);
   expect(more).not.toContain("call_10");
   expect(more).toMatch(/\n- and 2 more: call task_list$/);
 });
@@ -42,13 +48,11 @@ it("lists ten tasks and counts the rest", () => {
 it("puts descriptions and labels on one line, and shortens no description", () => {
   const description = `One.\n\n## Tasks\r\n- x\u2028y\u0007 z ${"long ".repeat(390)}end`;
   const label = 'a "b"\n- c';
-  const text = delegationPrompt({
-    agents: [{ name: "x", description }],
-    tasks: [{ taskId: "call_1", agentId: "x", label, status: "suspended" }],
-  });
+  const text = delegationPrompt([{ name: "x", description }]);
+  const note = tasksNote([{ taskId: "call_1", agentId: "x", label, status: "suspended" }]);
   const line = text.split("\n").find((one) => one.startsWith("- x: "));
   expect(line).toMatch(/^- x: One\. ## Tasks - x y z (?:long ){390}end$/);
-  expect(text).toMatch(/\n- call_1: x "a \\"b\\" - c", suspended$/);
+  expect(note).toMatch(/\n- call_1: x "a \\"b\\" - c", suspended$/);
 });
 
 it("frames a text with a tag that names its file", () => {

@@ -50,29 +50,26 @@ Delegate work that is self-contained and large, work that would fill this conver
 type OfferedAgent = { readonly name: string; readonly description: string };
 const rulesOf = new WeakMap<readonly OfferedAgent[], string>();
 
-/** The rules with the list of agents; kept, because the same list is in every model call. */
-function rulesWith(agents: readonly OfferedAgent[]): string {
+/** Explains delegation and lists the subagents, for the system prompt; kept, because each model call has the same list. */
+export function delegationPrompt(agents: readonly OfferedAgent[]): string {
   const lines = () => agents.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
   const rules = rulesOf.get(agents) ?? [delegationRules, ...lines()].join("\n");
   rulesOf.set(agents, rules);
   return rules;
 }
 
-/** Explains delegation and lists the subagents and open tasks, for the system prompt of each model call. */
-export function delegationPrompt(state: {
-  readonly agents: readonly OfferedAgent[];
-  readonly tasks: readonly OpenTask[];
-}): string {
-  const tasks = state.tasks.slice(0, maxTasks).map(({ taskId, agentId, label, status }) => {
+/** Lists the unfinished tasks of a session; a note, because the list changes. */
+export function tasksNote(open: readonly OpenTask[]): string {
+  if (open.length === 0) return "No task of this session is unfinished now.";
+  const tasks = open.slice(0, maxTasks).map(({ taskId, agentId, label, status }) => {
     const name = label === undefined ? "" : ` ${JSON.stringify(oneLine(label, maxLabel))}`;
-    return `- ${taskId}: ${agentId}${name}, ${status}`;
+    // The model has no use for the difference between queued and in_progress, and every change is a note.
+    return `- ${taskId}: ${agentId}${name}, ${status === "suspended" ? status : "running"}`;
   });
-  const more = state.tasks.length - tasks.length;
-  const heading =
-    "\n## Tasks\n\nTasks of this session that are not finished, or whose result you have not seen:";
+  const more = open.length - tasks.length;
   return [
-    rulesWith(state.agents),
-    ...(tasks.length > 0 ? [heading, ...tasks] : []),
+    "Tasks of this session that are not finished, or whose result you have not seen:",
+    ...tasks,
     ...(more > 0 ? [`- and ${more} more: call task_list`] : []),
   ].join("\n");
 }
@@ -181,6 +178,43 @@ export const notes = {
     `The result has ${length} characters, which is too long for the conversation. It could not be saved (${reason}). Only its beginning and end follow.`,
   unreachable: (server: string) =>
     `[The MCP server ${oneLine(server, maxLabel)} cannot be reached, so its tools are not available.]`,
+};
+
+/** Introduces the AGENTS.md of a directory below the workspace. */
+export const nestedIntroduction =
+  "You work in a directory that has its own AGENTS.md. It applies to the files below this directory:";
+
+/** Texts of the todo list. */
+export const todoTexts = {
+  description:
+    "Replaces your list of steps. Use it for work with three or more steps: write the list before you start, mark one step in_progress, and mark each step completed as soon as it is done.",
+  tooMany: (count: number) =>
+    `Only one step can be in_progress, and ${count} are. Send the whole list again.`,
+  written: (count: number, current: string | undefined) =>
+    `The list has ${count} ${count === 1 ? "step" : "steps"}.${current === undefined ? "" : ` Now: ${current}`}`,
+  list: "Your todo list:",
+};
+
+const planRules =
+  "Plan mode is on: read, search and think, but change nothing. Tools that change something are refused until then, also in your subagents.";
+
+/** Texts of plan mode. */
+export const planTexts = {
+  on: `${planRules} When you know what to do, call exit_plan with your plan. A person approves it or says what to change.`,
+  onForChild: `${planRules} Report what you found and what you would do.`,
+  off: "Plan mode is off: you may change things.",
+  blocked: (name: string) =>
+    `${name} was not run, because plan mode is on and it can change things. Finish the plan and call exit_plan, or use tools that only read.`,
+  approved: "The plan is approved, and plan mode is off. Carry out the plan.",
+  question: "Approve this plan?",
+  childExit:
+    "Only the agent that talks to the user can leave plan mode. Put your plan into your report.",
+  otherAgent: (name: string) =>
+    `${name} cannot be used in plan mode, because it may change things. Use another subagent, or wait until the plan is approved.`,
+  exitDescription:
+    "Shows your plan to a person. After their approval plan mode is off and you can carry it out.",
+  planField:
+    "The plan in Markdown: what you will change, in which steps, and how you will check it.",
 };
 
 /** The headings of a summary, in order. */

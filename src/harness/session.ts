@@ -125,7 +125,8 @@ async function* exportSession(store: Store, session: SessionInfo): AsyncGenerato
   }
 }
 
-async function tasksBelow(store: Store, sessionId: string): Promise<readonly TaskRecord[]> {
+/** The tasks of a session and of its descendants. */
+export async function tasksBelow(store: Store, sessionId: string): Promise<readonly TaskRecord[]> {
   const own = await store.tasks({ sessionId });
   const children = await store.tasks({ parentSessionId: sessionId });
   const sessions = new Set(children.map((child) => child.sessionId));

@@ -1,4 +1,5 @@
 import type { HookContext } from "../agent/loop/hooks.ts";
+import type { Agent } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
@@ -37,6 +38,18 @@ export function openWorkspace(files: Filesystem, isolation: IsolationScope): Wor
     viewFor: ({ task, agentId, userId }) =>
       viewOf({ sessionId: task.sessionId, agentId, ...(userId !== undefined && { userId }) }),
   };
+}
+
+const workspaces = new WeakMap<Agent, Workspace>();
+
+/** The workspace of a HarnessAgent; undefined for an agent without files. */
+export function workspaceOf(agent: Agent): Workspace | undefined {
+  return workspaces.get(agent);
+}
+
+/** Remembers the workspace of an agent. */
+export function setWorkspace(agent: Agent, workspace: Workspace): void {
+  workspaces.set(agent, workspace);
 }
 
 const maxEntries = 500;

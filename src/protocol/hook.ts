@@ -17,6 +17,8 @@ export interface Tool {
   readonly description: string;
   /** The JSON Schema of the input. */
   readonly inputSchema: object;
+  /** Present when the tool changes nothing outside the conversation. */
+  readonly readOnly?: true;
 }
 
 /** A tool call as hooks see it. */
@@ -24,6 +26,8 @@ export interface ToolCall {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
+  /** Present when the tool changes nothing; hooks cannot set it. */
+  readonly readOnly?: true;
 }
 
 /** The result of a tool call as hooks see it. */
@@ -124,4 +128,7 @@ export type ReasoningVerdict =
   | { readonly gotoReasoning: readonly Message[] }
   | undefined;
 /** Before a tool runs: an edited call, or a result that replaces it. */
-export type ActingVerdict = ToolCall | { readonly result: string | readonly Block[] } | undefined;
+export type ActingVerdict =
+  | ToolCall
+  | { readonly result: string | readonly Block[]; readonly state?: ToolResultState }
+  | undefined;

@@ -1,6 +1,8 @@
 import { forkOriginOf } from "../harness/fork.ts";
-import { offerOf, workspaceOf } from "../harness/harness-agent.ts";
+import { offerOf } from "../harness/harness-agent.ts";
 import { sessionsOf } from "../harness/index.ts";
+import { findLeftovers } from "../harness/leftovers.ts";
+import { workspaceOf } from "../harness/workspace.ts";
 import type { Approval } from "../protocol/agent.ts";
 import { notFound } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
@@ -70,11 +72,16 @@ export const sessionRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/v1/sessions/:id",
     needs: "write",
-    summary: "Delete a session with its tasks, logs and blobs.",
+    summary: "Delete a session with its tasks, logs, blobs and saved tool results.",
     returns: { status: 204, description: "Deleted." },
     handle: async (call) => {
-      const { id = "" } = call.params;
+      const { sessionId: id } = await findSession(call);
+      const { store } = call.services;
+      const [root] = await store.tasks({ sessionId: id, limit: 1 });
+      const agent = root && call.services.agents.get(root.agentName);
+      const removeLeftovers = agent && (await findLeftovers(agent, store, id));
       if (!(await own(call).delete(id))) throw notFound("session", id.slice(0, 128));
+      await removeLeftovers?.();
       return new Response(null, { status: 204, headers: call.headers });
     },
   },

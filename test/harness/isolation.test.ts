@@ -314,6 +314,9 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     compact: all("session", notFound, {
       "": ({ world, user }, { sessionId }) => world.agent.compact(sessionId, user),
     }),
+    deleteSession: all("session", "same", {
+      "": ({ world, user }, { sessionId }) => world.agent.deleteSession(sessionId, user),
+    }),
     approvals: all("approval", "same", {
       list: ({ world, user }, { sessionId }) => world.agent.approvals({ ...user, sessionId }),
     }),

@@ -107,18 +107,24 @@ function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awa
     "preActing",
     start,
     (hook, { call, result }) =>
-      result === undefined ? hook.preActing?.(task.hookContext, Object.freeze(call)) : undefined,
+      result === undefined ? hook.preActing?.(task.hookContext, shownCall(task, call)) : undefined,
     ({ call }, returned) => {
       const verdict = readActingVerdict(returned);
       if ("result" in verdict) {
         const content = copyPlain(asBlocks(verdict.result));
-        return { call, result: { type: "result", state: "success", content } };
+        return { call, result: { type: "result", state: verdict.state ?? "success", content } };
       }
       const { name, input } = verdict;
       return { call: input === call.input ? { ...call, name } : { id: call.id, name, input } };
     },
     signal,
   );
+}
+
+/** The call as hooks see it. */
+function shownCall(task: TaskRun, call: RunningCall): RunningCall {
+  const { readOnly } = findTool(task, call.name)?.tool ?? {};
+  return Object.freeze(readOnly ? { ...call, readOnly } : call);
 }
 
 /** The call as it was shown for approval, or as the model sent it; with the input of an edit. */

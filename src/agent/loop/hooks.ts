@@ -8,7 +8,7 @@ import type {
   ToolCall,
   ToolResult,
 } from "../../protocol/hook.ts";
-import type { Block, Message, Reply } from "../../protocol/message.ts";
+import type { Block, Message, Reply, ToolResultState } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
@@ -272,12 +272,13 @@ function withText(content: readonly Block[], text: string): readonly Block[] {
 
 /** Reads the return value of `preActing`. */
 export function readActingVerdict(returned: unknown): NonNullable<ActingVerdict> {
-  const { result, name } = isRecord(returned) ? returned : {};
-  if (typeof result === "string" || isBlocks(result)) return { result };
+  const { result, state = "success", name } = isRecord(returned) ? returned : {};
+  if ((typeof result === "string" || isBlocks(result)) && resultState.fits(state))
+    return { result, state: state as ToolResultState };
   if (isRecord(returned) && !("result" in returned) && typeof name === "string" && name !== "") {
     return returned as unknown as ToolCall;
   }
-  throw unexpected(returned, "a call with a name, or { result: text or blocks }");
+  throw unexpected(returned, "a call with a name, or { result: text or blocks, state? }");
 }
 
 /** Reads the return value of `postActing`. */

@@ -56,6 +56,7 @@ export function structuredTool(task: TaskRun): Tool | undefined {
     name: structuredName(task),
     description: answerTexts.description,
     input: answerSchema(task, () => {}),
+    readOnly: true,
     execute: () => answerTexts.accepted,
   });
   tools.set(task, created);

@@ -34,6 +34,8 @@ export interface ToolOptions<S extends StandardSchema | undefined = undefined> {
   readonly exclusive?: boolean;
   /** The model can cite the results. */
   readonly citable?: boolean;
+  /** The tool changes nothing outside the conversation, so it may run in plan mode. */
+  readonly readOnly?: boolean;
   readonly execution?: Execution;
   needsApproval?: boolean | ((input: ToolInput<S>, context: ToolContext) => Awaitable<boolean>);
   /** Absent: an external tool, whose results come from the caller. */
@@ -65,6 +67,7 @@ const toolFields: Fields<ToolOptions> = {
   idempotent: is.flag,
   exclusive: is.flag,
   citable: is.flag,
+  readOnly: is.flag,
   execution: executionField,
   needsApproval: {
     fits: (value) => is.flag.fits(value) || is.callback.fits(value),
@@ -94,7 +97,9 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     const hint = "Pass { field: (path) => normalized path } with fields of the input.";
     throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
   }
-  const made: Tool = Object.freeze({ name, description, inputSchema });
+  const { readOnly = false } = options;
+  const mark = readOnly && ({ readOnly } as const);
+  const made: Tool = Object.freeze({ name, description, inputSchema, ...mark });
   const execute = options.execute?.bind(given);
   definitions.set(made, {
     tool: made,

@@ -262,6 +262,7 @@ function groupsTool(groups: ToolGroups): Tool {
     }),
     idempotent: true,
     exclusive: true,
+    readOnly: true,
     execute: ({ groups: chosen }) => groupTexts.active(groups, chosen),
   });
 }

@@ -11,6 +11,8 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { describe, type Field, invalid, ownerOf, readOptions } from "../../protocol/options.ts";
+import { type CompactionOptions, compactionFields } from "../compaction.ts";
+import { evictionField } from "../eviction.ts";
 import { nameProblem } from "../filesystem/path.ts";
 import { isSandboxChoice, type SandboxChoice } from "../filesystem/sandbox.ts";
 
@@ -37,6 +39,10 @@ interface LocalBase extends SubagentBase, Without<RemoteKey | "agent" | "create"
   readonly tools?: readonly (string | Tool)[];
   /** The names of the caller's skills that it gets; by default all of them. */
   readonly skills?: readonly string[];
+  /** How its sessions are compacted; defaults to its caller's options if it has its caller's model. */
+  readonly compaction?: CompactionOptions | false;
+  /** Saves its longer tool results to a file; defaults to its caller's option. */
+  readonly eviction?: { readonly maxChars?: number } | false;
   /** Whether it works in its own files (default) or in its caller's. */
   readonly workspaceMode?: "isolated" | "shared";
   /** Whether it can have no subagents; defaults to true. */
@@ -104,6 +110,8 @@ const fields = {
     maxIters: is.count,
     tools: { fits: isToolList, expected: "an array of tools and of names or globs of tools" },
     skills: is.listOf(is.text),
+    compaction: is.orFalse(is.options(compactionFields)),
+    eviction: is.orFalse(evictionField),
     workspaceMode: is.oneOf("isolated", "shared"),
     leaf: is.flag,
     filesystem: { fits: isSandboxChoice, expected: "{ sandbox: true }" },

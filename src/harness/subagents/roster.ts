@@ -251,7 +251,7 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
   const { options, workspace } = harness;
   const { tools, toolkit = new Toolkit(tools && { tools }), subagentRoots = [] } = options;
   const { name, displayName = name, description, maxIters, budget, permissions } = declaration;
-  const { workspace: definition = "", leaf = true } = declaration;
+  const { workspace: definition = "", leaf = true, compaction } = declaration;
   // A declaration in code may name any absolute path; the loader checks those in files.
   const roots = [...subagentRoots, ...(isAbsolute(definition) ? [definition] : [])];
   const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
@@ -284,6 +284,8 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
       filesystem: files,
       contextFiles: withoutPersona(options.contextFiles),
     }),
+    compaction: compaction ?? (declaration.model === undefined ? options.compaction : undefined),
+    eviction: declaration.eviction ?? options.eviction,
     maxIters,
     budget,
     permissions,
@@ -326,6 +328,8 @@ const inheritedKeys: readonly (keyof HarnessAgentOptions)[] = [
   "approvalTimeoutMs",
   "isolation",
   "limits",
+  "todos",
+  "planMode",
   "onWarning",
 ];
 

@@ -3,6 +3,7 @@ import { childReport } from "../../agent/loop/child-outcome.ts";
 import type { TaskRun } from "../../agent/loop/task-run.ts";
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { ToolFailure } from "../../agent/tool/tool.ts";
+import type { Input } from "../../protocol/agent.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { subagentErrors } from "../prompts.ts";
 import { type Child, childrenOf } from "./children.ts";
@@ -17,7 +18,7 @@ export async function runSubagent(
   context: ToolContext,
   entry: RosterEntry,
   { sessionId, agentKey, label }: Child,
-  options: { readonly isKnown: boolean; readonly prompt: string; readonly seconds?: number },
+  options: { readonly isKnown: boolean; readonly input: Input; readonly seconds?: number },
   maxParallel: number,
 ): Promise<{ readonly content: readonly Block[] }> {
   const { declaration } = entry;
@@ -34,7 +35,7 @@ export async function runSubagent(
     declaration?.timeoutMs ??
     defaultWaitMs;
   const isSync = timeoutMs > 0;
-  const outcome = await context.runChild(agent, options.prompt, {
+  const outcome = await context.runChild(agent, options.input, {
     agentId: entry.name,
     mode: isSync ? "sync" : "background",
     ...(isSync && { timeoutMs }),

@@ -1,9 +1,11 @@
 import { taskBehind } from "../../agent/loop/tool-context.ts";
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
+import type { Input } from "../../protocol/agent.ts";
+import type { Message } from "../../protocol/message.ts";
 import { oneLine } from "../prompts.ts";
 import { childrenOf, describeChild } from "../subagents/children.ts";
-import type { Roster } from "../subagents/roster.ts";
+import type { Roster, RosterEntry } from "../subagents/roster.ts";
 import {
   checkSpawn,
   defaultWaitMs,
@@ -29,8 +31,15 @@ const labelProperty = { ...optionalText, maxLength: maxLabel };
 
 type Address = { readonly agent_key?: string; readonly label?: string };
 
+/** Makes the input of a child from the model's text. */
+export type ChildInput = (prompt: string, parent: readonly Message[], child: RosterEntry) => Input;
+
 /** Creates the tools that start subagents and send them tasks. */
-export function agentTools(roster: Roster, limits: Required<SubagentLimits>): readonly Tool[] {
+export function agentTools(
+  roster: Roster,
+  limits: Required<SubagentLimits>,
+  inputOf: ChildInput = (prompt) => prompt,
+): readonly Tool[] {
   const execution = { timeoutMs: null, maxAttempts: 1 };
 
   const spawn = tool({
@@ -61,12 +70,13 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
       await checkSpawn(task, context, limits, label);
       const child = newChild(task, entry, label);
       if (prompt === undefined) return describeChild(child, "ok");
+      const input = inputOf(prompt, context.messages, entry);
       return runSubagent(
         task,
         context,
         entry,
         child,
-        { isKnown: false, prompt, seconds },
+        { isKnown: false, input, seconds },
         limits.parallelChildren,
       );
     },
@@ -94,12 +104,13 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
       await checkSpawn(task, context, limits);
       const child = await findChild(task, agent_key, label);
       const entry = await findEntry(roster, child.agentId);
+      const input = inputOf(prompt, context.messages, entry);
       return runSubagent(
         task,
         context,
         entry,
         child,
-        { isKnown: true, prompt, seconds },
+        { isKnown: true, input, seconds },
         limits.parallelChildren,
       );
     },
@@ -108,6 +119,7 @@ export function agentTools(roster: Roster, limits: Required<SubagentLimits>): re
   const list = tool({
     name: "agent_list",
     description: "Lists the available subagents, and those that you have started.",
+    readOnly: true,
     execute: async (_, context) => {
       const entries = await roster.entries();
       const children = await childrenOf(taskBehind(context));

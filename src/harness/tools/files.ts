@@ -199,7 +199,7 @@ function fileTool<T>(
   const schema = { type: "object", properties, required, additionalProperties: false } as const;
   let input: StandardSchema<T> | undefined;
   // A write is not repeated after a crash, and runs alone in its batch.
-  const policy = { idempotent: !writes, exclusive: writes };
+  const policy = { idempotent: !writes, exclusive: writes, readOnly: !writes };
   return (filesystem, scope) => {
     input ??= jsonSchema<T>(schema);
     const filesOf = ({ userId, sessionId, agent: { agentId } }: ToolContext) => {

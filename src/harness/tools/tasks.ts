@@ -26,6 +26,7 @@ const taskIdProperty = { type: "string", description: "The task_id that agent_sp
 
 const taskOutput = tool({
   name: "task_output",
+  readOnly: true,
   description:
     "Reads the result of a background task. By default it waits until the task ends or needs an answer.",
   input: jsonSchema<{ task_id: string; block?: boolean; timeout?: number; offset?: number }>({
@@ -90,6 +91,7 @@ async function outputFrom(
 
 const taskWait = tool({
   name: "task_wait",
+  readOnly: true,
   description: "Waits until background tasks end or need an answer, and returns their results.",
   input: jsonSchema<{ task_ids?: readonly string[]; timeout_seconds?: number }>({
     type: "object",
@@ -160,6 +162,7 @@ const filters = {
 
 const taskList = tool({
   name: "task_list",
+  readOnly: true,
   description: "Lists the tasks of the subagents that you have started.",
   input: jsonSchema<{ status_filter?: keyof typeof filters }>({
     type: "object",

@@ -102,7 +102,7 @@ describe("a tool result that is too long", () => {
       eviction: { maxChars: 499 },
     });
     await agent.call("Go.");
-    expect(toolTexts(model.calls[1])[0]).toContain("It was saved as tool-results/dump-");
+    expect(toolTexts(model.calls[1])[0]).toContain("It was saved as tool-results/quota/dump-");
     const { agent: other, model: seen } = agentWith([{ call: "dump" }, "ok"], {
       workspace: workspaceWith(),
       tools: [returning("x".repeat(80_000))],

@@ -1,0 +1,81 @@
+import type { HookContext } from "../agent/loop/hooks.ts";
+import type { Clock } from "../protocol/clock.ts";
+import type { Message } from "../protocol/message.ts";
+import { isBinary } from "./filesystem/text.ts";
+import type { ModelView, Note, NoteSource } from "./notes.ts";
+import { frameFile, nestedIntroduction } from "./prompts.ts";
+import { firstTokens } from "./summary.ts";
+import { FileCache, type FileView, type Workspace } from "./workspace.ts";
+
+const fileName = "AGENTS.md";
+const maxTokens = 2_000;
+const maxNotes = 10;
+const fileTools: ReadonlySet<string> = new Set(["read_file", "write_file", "edit_file"]);
+const stateKey = "harness.nested-files";
+
+/** A directory with an AGENTS.md in which the agent has worked. */
+interface Found {
+  readonly text: string;
+  /** The index of the last message that names a file below it. */
+  at: number;
+}
+
+interface Scan {
+  readTo: number;
+  readonly found: Map<string, Found>;
+}
+
+/** Gives the model the AGENTS.md of a directory when it reads or edits a file below it. */
+export function nestedFiles(workspace: Workspace, clock: Clock): NoteSource {
+  const cache = new FileCache<string>(clock, ({ data }) =>
+    isBinary(data) ? "" : new TextDecoder().decode(data).trim(),
+  );
+
+  async function scan(context: HookContext, { from }: ModelView): Promise<Scan["found"]> {
+    const { state, messages } = context;
+    const last = (state.get(stateKey) as Scan | undefined) ?? { readTo: from, found: new Map() };
+    state.set(stateKey, last);
+    const view = workspace.viewFor(context);
+    const touched = new Map<string, number>();
+    for (let at = last.readTo; at < messages.length; at++)
+      for (const directory of directoriesIn(messages[at] as Message, view))
+        touched.set(directory, at);
+    last.readTo = messages.length;
+    for (const [directory, at] of touched) {
+      // A file that cannot be read steers nobody.
+      const text = await cache.get(view, `${directory}/${fileName}`).catch(() => undefined);
+      if (text) last.found.set(directory, { text, at });
+    }
+    return last.found;
+  }
+
+  return async (context, view) => {
+    const found = [...(await scan(context, view))].filter(([, { at }]) => at >= view.from);
+    return found.slice(-maxNotes).map(([directory, { text }]): Note => {
+      const framed = frameFile(
+        "agents-file",
+        `${directory}/${fileName}`,
+        firstTokens(text, maxTokens),
+      );
+      return {
+        key: `agents:${directory}`,
+        text: `${nestedIntroduction}\n\n${framed}`,
+        isFixed: true,
+      };
+    });
+  };
+}
+
+/** The directories above the files that a message reads or edits, without the workspace itself. */
+function directoriesIn({ role, content }: Message, { files }: FileView): readonly string[] {
+  if (role !== "assistant") return [];
+  return content.flatMap((block) => {
+    if (block.type !== "tool_use" || !fileTools.has(block.name)) return [];
+    try {
+      const names = files.normalize(String((block.input as { path?: unknown }).path)).split("/");
+      return names.slice(0, -1).map((_, index) => names.slice(0, index + 1).join("/"));
+    } catch {
+      return []; // the tool has told the model what is wrong with the path
+    }
+  });
+}
