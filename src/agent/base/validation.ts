@@ -100,8 +100,6 @@ const blockRules: Readonly<Record<BlockType, Shape>> = {
     summary: is.text,
     keepFrom: is.number("an integer", Number.isInteger),
     pruned: optional(is.recordOf(is.text)),
-    tokens: optional(is.record),
-    limit: optional(is.amount),
   },
 };
 const allBlocks = new Set(Object.keys(blockRules) as BlockType[]);

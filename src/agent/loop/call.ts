@@ -106,8 +106,14 @@ function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awa
     task,
     "preActing",
     start,
-    (hook, { call, result }) =>
-      result === undefined ? hook.preActing?.(task.hookContext, shownCall(task, call)) : undefined,
+    (hook, { call, result }) => {
+      if (result !== undefined) return undefined;
+      const { readOnly } = findTool(task, call.name)?.tool ?? {};
+      return hook.preActing?.(
+        task.hookContext,
+        Object.freeze(readOnly ? { ...call, readOnly } : call),
+      );
+    },
     ({ call }, returned) => {
       const verdict = readActingVerdict(returned);
       if ("result" in verdict) {
@@ -119,12 +125,6 @@ function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awa
     },
     signal,
   );
-}
-
-/** The call as hooks see it. */
-function shownCall(task: TaskRun, call: RunningCall): RunningCall {
-  const { readOnly } = findTool(task, call.name)?.tool ?? {};
-  return Object.freeze(readOnly ? { ...call, readOnly } : call);
 }
 
 /** The call as it was shown for approval, or as the model sent it; with the input of an edit. */

@@ -52,14 +52,12 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
 
 /** Lets hooks add to the transcript before a model call; returns whether one has shortened what the model sees. */
 export async function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Promise<boolean> {
-  const { hookContext, settings, offset, controller } = task;
-  if (!settings.hooks.some((hook) => hook.preTurn)) return false;
-  const turn = { reason, offset, signal: controller.signal };
+  const turn = { reason, offset: task.offset, signal: task.controller.signal };
   return callHooks(
     task,
     "preTurn",
     false,
-    (hook) => hook.preTurn?.(hookContext, turn),
+    (hook) => hook.preTurn?.(task.hookContext, turn),
     (isShorter, returned) => addToTranscript(task, returned as TurnAddition) || isShorter,
   );
 }
@@ -69,15 +67,14 @@ function addToTranscript(task: TaskRun, addition: TurnAddition): boolean {
   for (const [name, value] of Object.entries(events))
     task.emitter.emit({ type: "task.custom", name, value });
   if (usage) addSpent(task, usage, model);
-  const messages: Message[] = [];
-  if (compaction) messages.push(controlMessage(task, { ...compaction, type: "compaction" }));
-  if (hints.length > 0) {
-    // A task that is resumed here still may exceed its iterations, as a hook has asked for.
-    const goto = task.messages.at(-1)?.metadata?.goto === true && { goto: true };
-    const metadata = { taskId: task.ref.taskId, ...goto };
-    messages.push({ id: task.settings.ids.next("msg"), role: "user", content: hints, metadata });
-  }
-  writeStep(task, { messages });
+  const control = compaction && controlMessage(task, { ...compaction, type: "compaction" });
+  // A task that is resumed here still may exceed its iterations, as a hook has asked for.
+  const goto = task.messages.at(-1)?.metadata?.goto === true && { goto: true };
+  const { metadata, ...message } = hintMessage(task, "");
+  const hint = { ...message, content: hints, metadata: { ...metadata, ...goto } };
+  writeStep(task, {
+    messages: [...(control ? [control] : []), ...(hints.length > 0 ? [hint] : [])],
+  });
   return compaction !== undefined;
 }
 

@@ -97,8 +97,7 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     const hint = "Pass { field: (path) => normalized path } with fields of the input.";
     throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
   }
-  const { readOnly = false } = options;
-  const mark = readOnly && ({ readOnly } as const);
+  const mark = options.readOnly && ({ readOnly: true } as const);
   const made: Tool = Object.freeze({ name, description, inputSchema, ...mark });
   const execute = options.execute?.bind(given);
   definitions.set(made, {

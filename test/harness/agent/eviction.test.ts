@@ -101,7 +101,7 @@ describe("a tool result that is too long", () => {
       tools: [returning("x".repeat(500))],
       eviction: { maxChars: 499 },
     });
-    await agent.call("Go.");
+    await agent.call("Go.", { sessionId: "quota" });
     expect(toolTexts(model.calls[1])[0]).toContain("It was saved as tool-results/quota/dump-");
     const { agent: other, model: seen } = agentWith([{ call: "dump" }, "ok"], {
       workspace: workspaceWith(),
