@@ -41,7 +41,7 @@ export const planMode: { readonly hooks: readonly Hook[]; readonly notes: readon
  * Whether a session is in plan mode: by the last message that sets it (`metadata.planMode`), the last approved plan, or
  * the last note, which a compaction adds again. Before all of these it is.
  */
-export function isPlanning(messages: readonly Message[]): boolean {
+function isPlanning(messages: readonly Message[]): boolean {
   for (let at = messages.length - 1; at >= 0; at--) {
     const { role, metadata, content } = messages[at] as Message;
     if (role === "user" && typeof metadata?.planMode === "boolean") return metadata.planMode;
