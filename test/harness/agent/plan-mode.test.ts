@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore, tool } from "../../../src/index.ts";
 import type { Store } from "../../../src/protocol/store.ts";
 import { type Script, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
-import { isSummary, summaryWith } from "../compaction/support.ts";
+import { isSummary, summaryWith } from "../compaction/pages.ts";
 import { agentWith, toolTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

@@ -3,7 +3,7 @@ import { HarnessAgent, memoryStore } from "../../../src/index.ts";
 import type { TaskEvent } from "../../../src/protocol/event.ts";
 import { scriptedModel } from "../../../src/testing/index.ts";
 import { readLog } from "../../agent/support/laws.ts";
-import { isSummary, pageText, readPage, summaryWith } from "../compaction/support.ts";
+import { isSummary, pageText, readPage, summaryWith } from "../compaction/pages.ts";
 import { agentWith, toolTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

@@ -1,14 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { expectLawful } from "../../agent/support/laws.ts";
-import {
-  blocksOf,
-  compactions,
-  isSummary,
-  pageText,
-  reader,
-  summaryWith,
-  turnsOf,
-} from "./support.ts";
+import { isSummary, pageText, summaryWith } from "./pages.ts";
+import { blocksOf, compactions, reader, turnsOf } from "./support.ts";
 
 const sessionId = "book";
 const size = (request: { prompt: unknown }) => JSON.stringify(request.prompt).length / 4;

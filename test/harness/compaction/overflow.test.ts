@@ -3,7 +3,8 @@ import { HarnessAgent, memoryStore } from "../../../src/index.ts";
 import { scriptedModel } from "../../../src/testing/index.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
-import { compactions, isSummary, readPage, summaryWith } from "./support.ts";
+import { isSummary, readPage, summaryWith } from "./pages.ts";
+import { compactions } from "./support.ts";
 
 const sessionId = "book";
 const tooLong = () => ({

@@ -1,5 +1,4 @@
-import { z } from "zod";
-import { HarnessAgent, type HarnessAgentOptions, memoryStore, tool } from "../../../src/index.ts";
+import { HarnessAgent, type HarnessAgentOptions, memoryStore } from "../../../src/index.ts";
 import type { TaskEvent } from "../../../src/protocol/event.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Store } from "../../../src/protocol/store.ts";
@@ -11,26 +10,7 @@ import {
 } from "../../../src/testing/index.ts";
 import { readLog } from "../../agent/support/laws.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
-
-/** A summary with all its headings. */
-export const summaryWith = (facts: string) =>
-  `## Goal\nCount the pages.\n\n## Decisions\nNone.\n\n## Facts\n${facts}\n\n## Files\nNone.\n\n## Open tasks\nNone.\n\n## Next steps\nGo on.`;
-
-/** Whether a request asks for a summary of the conversation. */
-export function isSummary({ prompt }: Pick<ScriptedRequest, "prompt">): boolean {
-  const [first] = prompt;
-  return first?.role === "system" && first.content.startsWith("You summarise");
-}
-
-/** A tool that returns a page of text; each page differs. */
-export const readPage = tool({
-  name: "read_page",
-  description: "Reads a page.",
-  input: z.object({ page: z.number() }),
-  idempotent: true,
-  execute: ({ page }) => pageText(page),
-});
-export const pageText = (page: number) => `page ${page} `.repeat(200).trim();
+import { isSummary, readPage } from "./pages.ts";
 
 export interface Reader {
   readonly agent: HarnessAgent;
