@@ -114,6 +114,7 @@ const runOptions = (): All<RunOptions> => ({
   context: { tenant: "acme" },
   hooks: [{ name: "audit" }],
   budget: { tokens: 1_000 },
+  origin: { via: ["task_0"] },
   metadata: { ticket: 7 },
   onWait: () => {},
 });

@@ -28,12 +28,13 @@ export class NativeLink implements RemoteLink {
   }
 
   async start(request: RemoteStart, signal: AbortSignal): Promise<string> {
-    const { taskId, sessionId, messages, budget, outputSchema, traceparent } = request;
+    const { taskId, sessionId, messages, budget, outputSchema, traceparent, via } = request;
     const body = {
       agent: this.#agent,
       task_id: taskId,
       session_id: sessionId,
       input: messages.map(({ role, name, content }) => ({ role, name, content })),
+      via,
       ...(budget && { budget }),
       ...(outputSchema && { output: outputSchema }),
     };

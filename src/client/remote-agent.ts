@@ -47,6 +47,7 @@ const userId = local("`userId` comes from the token, so a remote call cannot pas
 const runFields: Fields<RunOptions> = {
   ...callFields,
   userId,
+  origin: local("`origin` is for the server that runs the task."),
   context: local("`context` holds live values, which cannot cross to a server."),
   hooks: local("`hooks` are functions, which cannot cross to a server."),
   onWait: local("`onWait` is called by the process that runs the task, which is the server."),

@@ -72,7 +72,7 @@ export class Server {
       response = await this.#fetch(this.base + path, { ...init, headers, redirect: "manual" });
     } catch (cause) {
       if (init.signal?.aborted) throw init.signal.reason;
-      throw unreachable(this.base, cause);
+      throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
     }
     const { status, type } = response;
     if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
@@ -119,7 +119,7 @@ export class Server {
       return (text === "" ? undefined : JSON.parse(text)) as T;
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
-      throw unreachable(this.base, cause);
+      throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
     }
   }
 }

@@ -195,16 +195,5 @@ function check(options: HarnessAgentOptions): void {
     if (needing) throw invalid(`${needing} needs files.`, `Remove it, or filesystem: false.`);
   }
   for (const [name, server] of Object.entries(options.mcp || {})) checkServer({ name, ...server });
-  if (options.subagents) checkSubagents(options.subagents);
-}
-
-function checkSubagents(declared: readonly SubagentDeclaration[]): void {
-  checkDeclarations(declared);
-  for (const { name, url, subagents = [] } of declared) {
-    if (url !== undefined) {
-      const message = `The subagent ${name} has url, which is not supported yet.`;
-      throw invalid(message, "Use agent, create, systemPrompt or workspace instead.");
-    }
-    checkSubagents(subagents);
-  }
+  if (options.subagents) checkDeclarations(options.subagents);
 }

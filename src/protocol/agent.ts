@@ -116,10 +116,20 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   /** Hooks of this call, after those of the agent. Like `context`, they cannot cross processes. */
   readonly hooks?: readonly Hook[];
   readonly budget?: Budget;
+  /** Where the call comes from, if another server makes it. */
+  readonly origin?: Origin;
   /** Plain data that `task.created` carries to readers; at most 16 KiB. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** Called every second while the task of this call does not move. */
   readonly onWait?: (reason: WaitReason) => void;
+}
+
+/** The task on another server that a root task works for. */
+export interface Origin {
+  /** The W3C trace context of the caller. */
+  readonly traceparent?: string;
+  /** The tasks above this one on other servers, the first root first. */
+  readonly via?: readonly string[];
 }
 
 /** Why a call waits. */

@@ -1,4 +1,11 @@
-import type { AgentEvent, AttachOptions, Budget, RunOptions, StreamOptions } from "./agent.ts";
+import type {
+  AgentEvent,
+  AttachOptions,
+  Budget,
+  Origin,
+  RunOptions,
+  StreamOptions,
+} from "./agent.ts";
 import { RivuletError } from "./error.ts";
 import * as is from "./options.ts";
 import { describe, type Field, type Fields } from "./options.ts";
@@ -35,6 +42,19 @@ const metadata: Field = {
   expected: "an object of plain data, with at most 16384 characters of JSON",
 };
 const until = is.oneOf("root", "tree");
+/** The rule for the origin of a call from another server. */
+export const originFields: Fields<Origin> = {
+  traceparent: {
+    fits: (value) =>
+      typeof value === "string" && /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(value),
+    expected: "a W3C trace context, 00-<trace id>-<span id>-<flags>",
+  },
+  via: {
+    fits: (value) =>
+      Array.isArray(value) && value.length <= 16 && value.every((id) => taskId.fits(id)),
+    expected: "an array of at most 16 task ids",
+  },
+};
 
 /** The rules for the options of `call` and `run`, whatever agent takes them. */
 export const callFields: Fields<Omit<RunOptions, "context">> = {
@@ -48,6 +68,7 @@ export const callFields: Fields<Omit<RunOptions, "context">> = {
   onSuspended: is.oneOf("fail", "deny"),
   hooks: { ...is.list, example: "[audit]" },
   budget: budgetField,
+  origin: is.options(originFields),
   metadata,
   onWait: is.callback,
 };

@@ -39,6 +39,25 @@ export function checkStream(
   return check.problems.sort((left, right) => left.index - right.index);
 }
 
+/** Checks the events of a log as they arrive, each once and in order. Keeps no event. */
+export class StreamCheck {
+  readonly #check = newCheck({ partial: true });
+
+  /** Returns the first rule that the next event breaks; its number in the log does not matter. */
+  next(event: LogEvent): Problem | undefined {
+    const check = this.#check;
+    check.index++;
+    try {
+      checkFrame(check, { ...event, sequence_number: check.index });
+    } catch (error) {
+      report(check, "I1", `the event cannot be read: ${show(String(error))}`);
+    }
+    check.unfolded = [];
+    check.tasks.get(event.task_id)?.seen.clear();
+    return check.problems[0];
+  }
+}
+
 const checkFields: Fields<CheckOptions> = { legacy: flag, filtered: flag, partial: flag };
 const eventsField = required({
   fits: (value) =>

@@ -10,6 +10,7 @@ export type {
   Input,
   InputMessage,
   ObserveOptions,
+  Origin,
   OutputOf,
   Retry,
   Run,

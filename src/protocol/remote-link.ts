@@ -1,4 +1,4 @@
-import type { Answer, Budget } from "./agent.ts";
+import type { Agent, Answer, Budget } from "./agent.ts";
 import type { TaskEvent } from "./event.ts";
 import type { Message } from "./message.ts";
 
@@ -23,6 +23,8 @@ export interface RemoteStart {
   readonly outputSchema?: object;
   /** The W3C trace context of the span that the remote task belongs to. */
   readonly traceparent?: string;
+  /** The tasks that wait for this one, the first root first: a server that has one of them refuses the start. */
+  readonly via: readonly string[];
 }
 
 /** Where to read events, and how to tell what was read. */
@@ -82,3 +84,8 @@ export interface RemoteLink {
 
 /** The property that holds the link of an agent on another server; `Symbol.for`, because entry points may be bundled apart. */
 export const remoteLink: unique symbol = Symbol.for("rivulet.remoteLink");
+
+/** The link of an agent on another server; undefined for any other agent. */
+export function linkBehind(agent: Agent): RemoteLink | undefined {
+  return (agent as { readonly [remoteLink]?: RemoteLink })[remoteLink];
+}

@@ -1,4 +1,4 @@
-import type { Budget } from "./agent.ts";
+import type { Budget, Origin } from "./agent.ts";
 import type { ErrorShape } from "./error.ts";
 import type { TaskEvent, TaskSnapshot } from "./event.ts";
 import type { GenerateReason, Message } from "./message.ts";
@@ -223,6 +223,8 @@ export interface TaskRecord {
   readonly committedOutput: number;
   readonly outputSchema?: object;
   readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Where a root comes from, if another server has started it. */
+  readonly origin?: Origin;
   /** How many children of the parent session may be at work when the task begins; it waits for a place. */
   readonly maxParallel?: number;
   /** The caller's limits, in addition to those of the agent. */
@@ -244,6 +246,7 @@ export interface TaskRecord {
   readonly total?: { readonly usage: Usage; readonly cost?: Cost };
   readonly structured?: unknown;
   readonly error?: ErrorShape;
+  /** The server that runs the task, the id of the child there that it belongs to, and the last event that is stored. */
   readonly remote?: { readonly url: string; readonly taskId: string; readonly cursor: number };
 }
 

@@ -13,6 +13,7 @@ const statuses: Readonly<Record<string, number>> = {
   nothing_to_resume: 409,
   other_agent: 409,
   other_output: 409,
+  remote_loop: 409,
   session_suspended: 409,
   task_ended: 409,
   cursor_expired: 410,

@@ -410,8 +410,10 @@ class Follower implements LiveReader, OpenStream {
       this.isFinal = records.every(({ status }) => isTerminal(status));
       return "terminal";
     }
-    const waits = open.every(({ status }) => status === "suspended");
-    return until === "idle" && waits ? "idle" : undefined;
+    if (until !== "idle" || open.some(({ status }) => status !== "suspended")) return undefined;
+    // A task that was answered is about to move.
+    const rows = await this.#settings.store.posts({ conversation: this.#target.root.sessionId });
+    return rows.some(({ kind }) => kind === "answer" || kind === "cancel") ? undefined : "idle";
   }
 
   /** Sends a sign of life after a silence. */

@@ -5,7 +5,7 @@ import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/settings.ts";
 import type { TaskHandle } from "../agent/stream/run.ts";
 import type { Agent, Answer, Input, RunOptions } from "../protocol/agent.ts";
-import { budgetField } from "../protocol/call-options.ts";
+import { budgetField, originFields } from "../protocol/call-options.ts";
 import { notFound, RivuletError } from "../protocol/error.ts";
 import { materialize } from "../protocol/materialize.ts";
 import type { AnswerBlock, Message } from "../protocol/message.ts";
@@ -47,6 +47,7 @@ const startFields = {
   output: is.data,
   budget: budgetField,
   answers: is.list,
+  via: { ...originFields.via, schema: { type: "array", items: { type: "string" }, maxItems: 16 } },
 };
 
 interface StartBody {
@@ -63,6 +64,7 @@ interface StartBody {
   readonly output?: object;
   readonly budget?: NonNullable<RunOptions["budget"]>;
   readonly answers?: readonly Answer[];
+  readonly via?: readonly string[];
 }
 
 const eventsQuery = {
@@ -200,6 +202,7 @@ async function start(call: Call): Promise<Response> {
     ...(body.on_suspended && { onSuspended: body.on_suspended }),
     ...(body.budget && { budget: body.budget }),
     ...(body.output && { output: jsonSchema(body.output) }),
+    ...(await originOf(call, body)),
   });
   services.background(run.result());
   const ref = await run.task;
@@ -211,6 +214,28 @@ async function start(call: Call): Promise<Response> {
     if (body.cancel_on_disconnect && !isFinal)
       services.background(run.cancel("The client disconnected."));
   });
+}
+
+/** Where a task comes from that another server starts; throws if this server has a task that waits for it. */
+async function originOf(
+  { services, request }: Call,
+  { via, input }: StartBody,
+): Promise<Pick<RunOptions, "origin">> {
+  const header = request.headers.get("traceparent");
+  const traceparent =
+    originFields.traceparent.fits(header) && header !== null ? { traceparent: header } : {};
+  for (const taskId of via ?? []) {
+    if ((await services.store.task(taskId)) === undefined) continue;
+    throw new RivuletError(
+      "remote_loop",
+      `This server already has task ${taskId}, which waits for this one.`,
+      {
+        hint: "Declare the agent where it is needed, or give its server a store of its own.",
+      },
+    );
+  }
+  const origin = { ...traceparent, ...(via && { via }) };
+  return input === undefined || Object.keys(origin).length === 0 ? {} : { origin };
 }
 
 /** Answers and messages of a body, as `run` takes them. */

@@ -68,6 +68,22 @@ export class BudgetMeter {
     return Math.min(wallMs - this.wallMs, this.#parent?.leftMs ?? Number.POSITIVE_INFINITY);
   }
 
+  /** What is left of each limit, here and in all parents; undefined without a limit. */
+  get left(): Budget | undefined {
+    const { tokens, cost, iterations } = this.#budget;
+    const above = this.#parent?.left;
+    const least = (limit: number | undefined, used: number, other: number | undefined) =>
+      Math.max(0, Math.min(limit === undefined ? Infinity : limit - used, other ?? Infinity));
+    const left = {
+      tokens: least(tokens, this.#used.tokens, above?.tokens),
+      cost: rounded(least(cost, this.#used.cost, above?.cost)),
+      iterations: least(iterations, this.#used.iterations, above?.iterations),
+      wallMs: Math.max(0, this.leftMs),
+    };
+    const limited = Object.entries(left).filter(([, amount]) => amount !== Infinity);
+    return limited.length > 0 ? (Object.fromEntries(limited) as Budget) : undefined;
+  }
+
   /** Whether the next model call would exceed a limit. */
   get isUsedUp(): boolean {
     const { tokens, cost, iterations, wallMs } = this.#budget;

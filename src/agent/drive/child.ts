@@ -1,6 +1,7 @@
 import type { Agent, Input } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
+import { linkBehind } from "../../protocol/remote-link.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { after } from "../base/time.ts";
@@ -80,6 +81,7 @@ async function startChild(
   const { agentId, label, mode = "sync", child, output, maxParallel, signal } = options;
   const settings = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
   const uuid = parent.settings.ids.uuid();
+  const { url } = linkBehind(agent) ?? {};
   const record: TaskRecord = {
     taskId: callId,
     rootTaskId: parent.ref.rootTaskId,
@@ -100,6 +102,7 @@ async function startChild(
     committedOutput: 0,
     ...(output && { outputSchema: toJsonSchema(output) }),
     ...(maxParallel !== undefined && { maxParallel }),
+    ...(url !== undefined && { remote: { url, taskId: callId, cursor: -1 } }),
   };
   const queued = { ...record, input: await storedInput(messages, record, settings, signal) };
   const start = { agent, parent, ...(output && { caller: { output } }) };
@@ -108,6 +111,7 @@ async function startChild(
       type: "task.child.started",
       ...childPlace(parent, callId),
       mode,
+      ...(record.remote && { remote: true }),
       agent: { id: agentId, name: record.agentName, key: record.agentKey },
     });
     parent.childCalls.add(callId);

@@ -230,8 +230,10 @@ export class Conversation implements TaskConversation {
   /** Fails the running tasks of a process that is gone, the deepest first: a parent ends after its calls. */
   async failLost(): Promise<void> {
     const { records } = await Workload.read(this.store, this.sessionId);
+    // A remote task goes on: it is not lost with the process that followed it.
     const lost = records.filter(
-      ({ status, depth }) => status === "in_progress" || (status === "queued" && depth > 0),
+      ({ status, depth, remote }) =>
+        !remote && (status === "in_progress" || (status === "queued" && depth > 0)),
     );
     this.#isFailing = true; // no look may start what is about to fail
     for (const record of lost.sort((one, two) => two.depth - one.depth)) {
@@ -333,7 +335,8 @@ export class Conversation implements TaskConversation {
   /** Cancels a task that runs here at once, before the caller has posted anything. */
   cancelNow(taskId: string, reason: unknown): void {
     const { task, controller } = this.drives.get(taskId) ?? {};
-    const isShown = task && !task.emitter.isNew && !task.isResting;
+    // The server of a remote task numbers its events.
+    const isShown = task && !task.emitter.isNew && !task.isResting && !task.record.remote;
     if (isShown && !controller?.signal.aborted)
       task.emitter.emit({ type: "task.cancelling", reason: reasonText(reason) });
     this.abortTree(taskId, reason);

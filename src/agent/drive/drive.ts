@@ -3,10 +3,11 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
+import { onAbort } from "../base/time.ts";
 import { type Ending, executorLost, failed } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
-import { fail, runLoop } from "../loop/loop.ts";
+import { cancel, fail, runLoop } from "../loop/loop.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
@@ -22,6 +23,8 @@ import {
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
 import { relay } from "./relay.ts";
+import { findRemote, openRemote } from "./remote.ts";
+import { remoteSettings } from "./remote-log.ts";
 import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
@@ -190,14 +193,21 @@ export class Drive {
     if (parent) this.ancestors = [...parent.ancestors, parent.ref.taskId];
     const executor = await this.#executor(parent);
     if (executor === undefined) return;
-    const task = await openTask({
-      ...{ conversation, parent, controller: this.controller },
-      settings: executor.settings,
-      record: this.#record, // it may have been promoted meanwhile
-      ...(caller && { caller }),
-      isNew: isNew || (!isChild && status === "queued"),
-    });
+    const task =
+      executor.task ??
+      (await openTask({
+        ...{ conversation, parent, controller: this.controller },
+        settings: executor.settings,
+        record: this.#record, // it may have been promoted meanwhile
+        ...(caller && { caller }),
+        isNew: isNew || (!isChild && status === "queued"),
+      }));
+    const { controller, record } = this;
     this.task = task;
+    if (executor.task) {
+      task.record = { ...task.record, mode: record.mode };
+      onAbort(controller.signal, () => task.controller.abort(controller.signal.reason));
+    }
     await traceTask(task, () => this.#execute(task, executor));
   }
 
@@ -209,6 +219,7 @@ export class Drive {
     const { settings = conversation.rootSettings(record), fail: failure } = this.#start;
     if (parent === undefined) return settings && { settings, run: runLoop };
     const named = nameOnly(parent.settings, record);
+    if (record.remote) return this.#remoteExecutor(parent, named);
     if (this.controller.signal.aborted || failure !== undefined) {
       // The agent does not run, but one that is not of this package is told.
       const agent = childAgents.get(record.taskId);
@@ -226,6 +237,34 @@ export class Drive {
     }
   }
 
+  async #remoteExecutor(parent: TaskRun, named: AgentSettings): Promise<Executor> {
+    const conversation = this.#conversation;
+    const record = this.#record;
+    try {
+      const agent =
+        record.status === "queued"
+          ? (this.#start.agent ?? (await conversation.childAgent(parent, record)))
+          : undefined;
+      const child = await (agent
+        ? openRemote(conversation, agent, record, parent.settings.clock)
+        : findRemote(conversation, record));
+      if (child === undefined) throw executorLost();
+      if (agent) conversation.process.childAgents.set(record.taskId, agent);
+      return {
+        settings: remoteSettings(parent.settings, record, child.link),
+        task: child.log.runs.get(record.taskId),
+        isRemote: true,
+        run: (task) => child.drive(task),
+      };
+    } catch (error) {
+      const { signal } = this.controller;
+      return {
+        settings: named,
+        run: (task) => (signal.aborted ? cancel(task) : fail(task, error)),
+      };
+    }
+  }
+
   async #execute(task: TaskRun, executor: Executor): Promise<void> {
     const { fail: failure, isNew, onBegin } = this.#start;
     const { input = [], status } = task.record;
@@ -234,11 +273,12 @@ export class Drive {
       if (failure) return endTask(task, failed(task, failure));
       if (aborted && !isNew) return cancelQueued(task, this.#cancelRow());
       await beginTask(task, input, onBegin);
-    } else {
+    } else if (!executor.isRemote) {
       await resumeTask(task, aborted ? "cancelled" : "approval_resolved", executor.isRelay);
     }
     this.#onOpen();
     const ending = failure ? await fail(task, failure) : await executor.run(task, input);
+    if (ending === undefined) return;
     await endTask(task, ending);
     if (ending.status !== "failed") return;
     this.error = ending.error;
@@ -303,12 +343,20 @@ export function childrenAhead(
   });
 }
 
-/** Runs the agent behind a record: the loop for our agents, a relay for any other object with the `Agent` interface. */
+/**
+ * Runs the agent behind a record: the loop for our agents, their server for agents on another one, a relay for any other
+ * object with the `Agent` interface.
+ */
 interface Executor {
   readonly settings: AgentSettings;
+  /** The task, if it is open already. */
+  readonly task?: TaskRun | undefined;
+  /** True: another server writes the lifecycle of the task. */
+  readonly isRemote?: true;
   /** True: the calls of the task are run by another agent. */
   readonly isRelay?: true;
-  run(task: TaskRun, input: readonly Message[]): Promise<Ending>;
+  /** Resolves to the ending to write; undefined when it is written. */
+  run(task: TaskRun, input: readonly Message[]): Promise<Ending | undefined>;
 }
 
 function relayExecutor(settings: AgentSettings, agent: Agent): Executor {

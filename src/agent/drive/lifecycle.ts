@@ -1,6 +1,7 @@
 import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { editedReply } from "../../protocol/agent-events.ts";
 import type { RivuletError } from "../../protocol/error.ts";
+import type { LogEvent } from "../../protocol/event.ts";
 import type { HookContext } from "../../protocol/hook.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
@@ -260,13 +261,30 @@ export async function resumeTask(task: TaskRun, reason: string, isRelay = false)
   await commitStep(task, { ...late, record: { status: "in_progress" } });
 }
 
-/** Writes how a task came to rest; the end of a background task is told to its parent in the same commit. */
-export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
+/** The event of a task's rest that another server has written. */
+interface ForwardedRest {
+  readonly event: LogEvent;
+  /** Whether the parent of the task is there too, where it hears of the end. */
+  readonly isBelow: boolean;
+}
+
+/**
+ * Writes how a task came to rest, with an event of its own or a forwarded one. The end of a background task is told to
+ * its parent in the same commit.
+ */
+export async function endTask(
+  task: TaskRun,
+  ending: Ending,
+  forwarded?: ForwardedRest,
+): Promise<void> {
   const total = await totalOf(task);
   task.isResting = true;
+  const show = (body: () => EventBody) =>
+    forwarded ? task.emitter.forward(forwarded.event) : task.emitter.emit(body());
   if (ending.status === "suspended") {
     const { suspension, generateReason, message: result } = ending;
-    task.emitter.emit({ type: "task.suspended", ...suspension, generate_reason: generateReason });
+    const type = "task.suspended";
+    show(() => ({ type, ...suspension, generate_reason: generateReason }));
     await commitStep(task, { record: { status: "suspended", result, generateReason, total } });
     return;
   }
@@ -276,10 +294,10 @@ export async function endTask(task: TaskRun, ending: Ending): Promise<void> {
   const common = { id: task.ref.taskId, object: "task", completed_at, usage } as const;
   const { shown, record } = ending.status === "failed" ? failure(ending.error) : outcome(ending);
   const type = `task.${status}` as const;
-  task.emitter.emit({ type, task: { ...common, ...shown, status } } as EventBody);
+  show(() => ({ type, task: { ...common, ...shown, status } }) as EventBody);
   await commitStep(task, {
     record: { ...record, status, usage, total },
-    posts: deliveryOf(task, status),
+    posts: forwarded?.isBelow ? [] : deliveryOf(task, status),
     taken: claimedBy(task, untilItEnds),
   });
 }
@@ -366,5 +384,6 @@ export function rootRecord(
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
     ...(options.budget && { budget: frozenCopy(options.budget) }),
     ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
+    ...(options.origin && { origin: frozenCopy(options.origin) }),
   };
 }

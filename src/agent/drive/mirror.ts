@@ -382,7 +382,7 @@ export function endUnrecorded({ ref, log, settings }: TaskRun, tree: Tree): void
 }
 
 /** Keeps arguments that are not JSON as they are, for the transcript. */
-function blocksOf(item: Item): readonly Block[] {
+export function blocksOf(item: Item): readonly Block[] {
   if (item.type !== "tool_call") return contentOf(item);
   const { call_id: id, name } = item;
   return [{ type: "tool_use", id, name, ...parseToolInput(item.arguments) }];

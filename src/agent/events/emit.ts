@@ -103,6 +103,13 @@ export class TaskEmitter {
     this.#append(body);
   }
 
+  /** Appends an event that another server has numbered; the next event of this emitter follows it. */
+  forward(event: LogEvent): void {
+    this.#taskSeq = event.task_seq + 1;
+    if (event.type === "task.output_item.added") this.#outputIndex = event.output_index + 1;
+    this.#log.append({ ...event, sequence_number: -1, source: this.#source as Source });
+  }
+
   /** Completes the body in place: a copy of objects with so many shapes costs more than the rest of the emitter. */
   #append(body: EventBody): void {
     const event = body as Mutable<LogEvent>;

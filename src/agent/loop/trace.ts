@@ -48,10 +48,19 @@ export async function openTrace(
     context:
       parent?.calls.get(record.taskId) ??
       parent?.context ??
+      remoteContext(api, record) ??
       attempt(() => api.context.active()) ??
       api.ROOT_CONTEXT,
     calls: new Map(),
   };
+}
+
+/** The span of the caller on another server. */
+function remoteContext({ trace, ROOT_CONTEXT }: OpenTelemetry, { origin }: TaskRecord) {
+  const [, traceId, spanId, flags] = origin?.traceparent?.split("-") ?? [];
+  if (traceId === undefined || spanId === undefined) return undefined;
+  const traceFlags = Number.parseInt(flags ?? "00", 16);
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
 }
 
 /** Whether the program has registered a provider, under the name that all copies of OpenTelemetry 1 share. */
@@ -87,6 +96,13 @@ export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T>
       if (status === "failed" && error) update((span) => setError(own, span, error));
     }
   });
+}
+
+/** The W3C trace context of a task's span, for the server that runs the task. */
+export function traceparentOf({ trace: own }: TaskRun): string | undefined {
+  const span = own && attempt(() => own.api.trace.getSpanContext(own.context));
+  if (own === undefined || !span || !own.api.isSpanContextValid(span)) return undefined;
+  return `00-${span.traceId}-${span.spanId}-${span.traceFlags.toString(16).padStart(2, "0")}`;
 }
 
 type OnRetry = (retry: Retry) => void;

@@ -92,7 +92,9 @@ export function referencesIn(messages: readonly Message[]): readonly ReferenceEn
   return references;
 }
 
-function referencesOf({ content }: Message): readonly ReferenceEntry[] {
+function referencesOf({ content, metadata }: Message): readonly ReferenceEntry[] {
+  // The messages of a remote task hold what they cite.
+  if (metadata?.references) return metadata.references as readonly ReferenceEntry[];
   return content.flatMap((block) =>
     block.type === "tool_result" || block.type === "hint"
       ? ((block.metadata?.references as readonly ReferenceEntry[] | undefined) ?? [])

@@ -11,6 +11,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { describe, type Field, invalid, ownerOf, readOptions } from "../../protocol/options.ts";
+import type { RemoteLimits } from "../../protocol/remote-link.ts";
 import { type CompactionOptions, compactionFields } from "../compaction.ts";
 import { evictionField } from "../eviction.ts";
 import { nameProblem } from "../filesystem/path.ts";
@@ -59,19 +60,30 @@ export type LocalSubagent = LocalBase &
     | { readonly workspace: string; readonly systemPrompt?: never }
   );
 
-interface RemoteSubagent extends SubagentBase, Without<LocalKey | "agent" | "create"> {
+/** A subagent that runs on another server. */
+export interface RemoteSubagent extends SubagentBase, Without<LocalKey | "agent" | "create"> {
+  /** The agent's address on a Rivulet server: `https://review.example/agents/reviewer`. */
   readonly url: string;
+  /** Headers of every request to that server, or a function that returns them for the user of the task. */
   readonly headers?:
     | Readonly<Record<string, string>>
-    | (() => Awaitable<Readonly<Record<string, string>>>);
+    | ((task: RemoteUser) => Awaitable<Readonly<Record<string, string>>>);
+  /** Whether the server may have a private, loopback or link-local address; defaults to false. */
   readonly allowPrivateNetwork?: boolean;
+  readonly limits?: RemoteLimits;
+}
+
+/** The user of a task that runs on another server. */
+export interface RemoteUser {
+  readonly userId?: string;
 }
 
 interface ReadySubagent extends SubagentBase, Without<LocalKey | RemoteKey | "create"> {
   readonly agent: Agent;
 }
 
-interface MadeSubagent extends SubagentBase, Without<LocalKey | RemoteKey | "agent"> {
+/** A subagent that a function creates. */
+export interface MadeSubagent extends SubagentBase, Without<LocalKey | RemoteKey | "agent"> {
   create(child: {
     readonly task: TaskRef;
     readonly depth: number;
@@ -121,8 +133,9 @@ const fields = {
   },
   url: {
     url: { fits: isWebAddress, expected: "a URL that starts with https:// or http://" },
-    headers: is.anything,
+    headers: is.or(is.recordOf(is.text), "a function", (value) => typeof value === "function"),
     allowPrivateNetwork: is.flag,
+    limits: is.options({ lostAfterMs: is.amount, maxBytes: is.count, maxTasks: is.amount }),
   },
   agent: { agent: { fits: isAgent, expected: "an Agent, such as a ReActAgent" } },
   create: { create: is.callback },
@@ -224,6 +237,7 @@ function checkValues(settings: Settings, refuse: Refuse): void {
   if (parsed?.username || parsed?.password) {
     refuse("has a url with a password", "Pass it in headers.");
   }
+  if (parsed?.search || parsed?.hash) refuse("has a url with a query", "Pass it in headers.");
   if (subagents !== undefined) checkDeclarations(subagents as readonly SubagentDeclaration[]);
 }
 

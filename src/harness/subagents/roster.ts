@@ -9,6 +9,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
 import { describe, invalid } from "../../protocol/options.ts";
+import { linkBehind } from "../../protocol/remote-link.ts";
 import { childContextFiles } from "../context-files.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { withSandbox } from "../filesystem/sandbox.ts";
@@ -18,9 +19,16 @@ import type { SkillsOfChild } from "../skills/skills.ts";
 import { fileTools } from "../tools/files.ts";
 import { executeName, shellTools } from "../tools/shell.ts";
 import { loadSkillName } from "../tools/skills.ts";
-import { isAgent, isLocal, type LocalSubagent, type SubagentDeclaration } from "./declaration.ts";
+import {
+  isAgent,
+  isLocal,
+  type LocalSubagent,
+  type MadeSubagent,
+  type SubagentDeclaration,
+} from "./declaration.ts";
 import { declarationLoader, type LoadedDeclarations } from "./load.ts";
 import { openDefinition, placeSubagent } from "./placement.ts";
+import { remoteAgents } from "./remote.ts";
 
 const generalPurpose = "general-purpose";
 
@@ -53,6 +61,8 @@ export interface RosterEntry {
   readonly description: string;
   /** Absent for the built-in subagent. */
   readonly declaration?: SubagentDeclaration;
+  /** The address of the server that it runs on; absent for one that runs here. */
+  readonly url?: string;
   /** Returns the agent of a child. Children share one agent, unless a factory creates one for each. */
   agentFor(child: ForChild): Promise<Agent>;
 }
@@ -93,7 +103,9 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   let merged: readonly RosterEntry[] = [];
 
   function entryOf(declaration: SubagentDeclaration): RosterEntry {
-    return { ...declaration, declaration, agentFor: agentSource(harness, declaration) };
+    const { name, description, agent, url = agent && linkBehind(agent)?.url } = declaration;
+    const agentFor = agentSource(harness, declaration);
+    return { name, description, declaration, agentFor, ...(url !== undefined && { url }) };
   }
 
   function merge(entries: readonly RosterEntry[]): readonly RosterEntry[] {
@@ -174,17 +186,16 @@ function agentSource(
   declaration: SubagentDeclaration,
 ): (child: ForChild) => Promise<Agent> {
   if (isLocal(declaration)) return cached(() => declaredAgent(harness, declaration));
-  const { agent, create } = declaration;
+  if (declaration.url !== undefined) return remoteAgents(declaration);
+  const { agent } = declaration;
   if (agent) return cached(async () => withDeclaration(agent, declaration));
-  if (create) {
-    return cachedByKey(harness.clock, async ({ task, depth, userId }) => {
-      const made: unknown = await create({ task, depth, ...(userId !== undefined && { userId }) });
-      if (isAgent(made)) return withDeclaration(made, declaration);
-      const message = `create of the subagent ${declaration.name} returned ${describe(made)}.`;
-      throw invalid(message, "Return an Agent, such as a ReActAgent.");
-    });
-  }
-  throw new Error(`Subagent ${declaration.name} has no agent, create or systemPrompt.`);
+  const { create } = declaration as MadeSubagent;
+  return cachedByKey(harness.clock, async ({ task, depth, userId }) => {
+    const made: unknown = await create({ task, depth, ...(userId !== undefined && { userId }) });
+    if (isAgent(made)) return withDeclaration(made, declaration);
+    const message = `create of the subagent ${declaration.name} returned ${describe(made)}.`;
+    throw invalid(message, "Return an Agent, such as a ReActAgent.");
+  });
 }
 
 function withDeclaration(

@@ -123,7 +123,10 @@ export function agentTools(
     execute: async (_, context) => {
       const entries = await roster.entries();
       const children = await childrenOf(taskBehind(context));
-      const kinds = entries.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
+      const kinds = entries.map(
+        ({ name, description, url }) =>
+          `- ${name}${url ? ` (runs on ${url})` : ""}: ${oneLine(description)}`,
+      );
       const latest = children.slice(-maxListed);
       const started = latest.map((child) => describeChild(child, child.task?.status ?? "idle"));
       const more = children.length - latest.length;

@@ -408,10 +408,10 @@ describe("an existing agent as a subagent", () => {
     }
   });
 
-  it("is rejected with a url, which is not supported yet", () => {
+  it("is rejected with a url that names no agent", () => {
     const make = (more: object) => () =>
       leadOf([], [{ name: "a", description: "x", ...more } as SubagentDeclaration]);
-    expect(make({ url: "https://example.org" })).toThrow("has url, which is not supported yet");
+    expect(make({ url: "https://example.org" })).toThrow("does not end in /agents/<name>");
   });
 });
 

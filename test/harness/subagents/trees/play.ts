@@ -28,8 +28,11 @@ export interface Played extends Stage {
 const idleTurns = 300;
 
 /** Plays a plan: calls the root, answers approvals and cancels, until everything has ended. */
-export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
-  const stage = openStage(plan);
+export async function play(
+  plan: Plan,
+  door: Door = "run",
+  stage: Stage = openStage(plan),
+): Promise<Played> {
   const people = new People(stage);
   const shown = new Map<string, TaskEvent[]>();
   const follows: Promise<void>[] = [];
@@ -47,8 +50,9 @@ export async function play(plan: Plan, door: Door = "run"): Promise<Played> {
     first ??= await opened.first;
     if (cancel) {
       await cancel();
-      cancelledAt = stage.witness.tick();
+      if (stage.silenceMs === undefined) cancelledAt = stage.witness.tick();
       await expectNothing(stage, "after the cancel");
+      cancelledAt ??= stage.witness.tick();
     } else if (settles) {
       await run?.settled();
       await expectNothing(stage, `when ${root.key} has settled`);
@@ -124,9 +128,19 @@ function cancelOf(stage: Stage, run: Run): (() => Promise<void>) | undefined {
   };
 }
 
-/** Records leftovers of a conversation that should have ended. */
+/** Records leftovers of a conversation that should have ended; other processes may take their time. */
 async function expectNothing(stage: Stage, when: string): Promise<void> {
-  const { store, witness, clock, problems } = stage;
+  const { problems, silenceMs = 0 } = stage;
+  const until = performance.now() + silenceMs;
+  let left = await leftovers(stage, when);
+  for (; left.length > 0 && performance.now() < until; left = await leftovers(stage, when))
+    await turns(10);
+  problems.push(...left);
+}
+
+async function leftovers(stage: Stage, when: string): Promise<readonly string[]> {
+  const { store, witness, clock } = stage;
+  const problems: string[] = [];
   if (processOf(store).owned(sessionId)) problems.push(`it is still driven ${when}`);
   const lease = await store.acquire(sessionId, "somebody else", 1_000);
   if (lease) await store.release(lease);
@@ -135,6 +149,7 @@ async function expectNothing(stage: Stage, when: string): Promise<void> {
   if (clock.pending > 0) problems.push(`${clock.pending} timers are left ${when}`);
   const open = await store.tasks({ conversation: sessionId, status: unfinished });
   if (open.length > 0) problems.push(`${open.length} tasks have not ended ${when}`);
+  return problems;
 }
 
 /** Answers approvals at once, or only when the root suspends. */
@@ -155,11 +170,16 @@ class People {
       isResting = true;
     });
     let writes = -1;
+    let wroteAt = 0;
     for (let idle = 0; ; idle++) {
       await turns(1);
-      if (writes !== witness.commits.length) idle = 0;
+      if (writes !== witness.commits.length) {
+        idle = 0;
+        wroteAt = performance.now();
+      }
       writes = witness.commits.length;
-      if (idle > 20 * idleTurns) throw new Error("It hangs.");
+      const isLong = performance.now() - wroteAt > (this.#stage.silenceMs ?? 0);
+      if (idle > 20 * idleTurns && isLong) throw new Error("It hangs.");
       if (plan.answers === "at once" || isResting || idle > idleTurns) await this.#look();
       if (!isResting || this.#answers.size > 0) continue;
       const left = toTheEnd ? { conversation: sessionId } : { sessionId };

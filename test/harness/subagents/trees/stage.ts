@@ -24,6 +24,8 @@ export interface Stage {
   readonly executed: Map<string, number>;
   /** Problems during the play. */
   readonly problems: string[];
+  /** How long nothing may be written while other processes work, in milliseconds. */
+  readonly silenceMs?: number;
   /** The number of written events. */
   events: number;
   /** Whether an approval was requested since the last look. */
@@ -33,7 +35,7 @@ export interface Stage {
 }
 
 /** Creates the stage of a plan. Its clock stands still except for planned timeouts. */
-export function openStage(plan: Plan): Stage {
+export function openStage(plan: Plan, subagents = declarations(), silenceMs?: number): Stage {
   const roots: readonly TaskPlan[] = [
     ...plan.roots,
     { key: "z", kind: "lead", turns: [], end: "say" },
@@ -52,12 +54,12 @@ export function openStage(plan: Plan): Stage {
     }),
     tools: castTools({
       onCall: (callId) => stage.executed.set(callId, (stage.executed.get(callId) ?? 0) + 1),
-      hold: (context) => untilPromoted(store, clock, context),
+      hold: (context) => untilPromoted([store], clock, context),
     }),
     store,
     clock,
     filesystem: false,
-    subagents: declarations(),
+    subagents,
     modelExecution: { maxAttempts: 1 },
     parallel: plan.parallel,
     onWarning: (warning) => stage.problems.push(`warned: ${warning}`),
@@ -65,6 +67,7 @@ export function openStage(plan: Plan): Stage {
   const stage: Stage = {
     ...{ plan, roots, tasks, agent, store, clock, witness },
     ...{ asked: [], executed: new Map(), problems: [] },
+    ...(silenceMs !== undefined && { silenceMs }),
     events: 0,
     isAsked: false,
     onWritten() {},
@@ -72,16 +75,21 @@ export function openStage(plan: Plan): Stage {
   return stage;
 }
 
-/** Advances the clock past the timeout of a task's caller; all other timeouts are much longer. */
-async function untilPromoted(
-  store: Store,
+/**
+ * Advances the clock past the timeout of a task's caller; all other timeouts are much longer. The caller may use any of
+ * the stores.
+ */
+export async function untilPromoted(
+  stores: readonly Store[],
   clock: ManualClock,
   { taskId, signal }: ToolContext,
 ): Promise<void> {
   for (let tries = 0; tries < 100; tries++) {
     signal.throwIfAborted();
-    if ((await store.task(taskId))?.mode === "background") return;
+    const records = await Promise.all(stores.map((store) => store.task(taskId)));
+    if (records.some((record) => record?.mode === "background")) return;
     await clock.advance(1_000);
+    if (stores.length > 1) await new Promise((resolve) => setTimeout(resolve, 5));
   }
   throw new Error("No task was promoted.");
 }

@@ -1,0 +1,316 @@
+import { expect, it } from "vitest";
+import { z } from "zod";
+import { HarnessAgent, RivuletError, tool } from "../../src/index.ts";
+import type { LogEvent } from "../../src/protocol/event.ts";
+import { scriptedModel } from "../../src/testing/index.ts";
+import { expectLawful, readLog } from "../agent/support/laws.ts";
+import { serveAgents } from "../client/support/serving.ts";
+import { on, rootOf, scripted, serveOne, spawn, storeOf } from "./support/team.ts";
+
+it("streams a child on another server with its own numbers and a source from here", async () => {
+  await using far = await serveOne(
+    scripted("reviewer", [[{ call: "look", input: { at: "it" } }], { text: ["Good", ".[^1]"] }]),
+  );
+  const lead = scripted("lead", [[spawn("reviewer")], "Reviewed.[^1]"], {
+    subagents: [on(far, "reviewer")],
+  });
+  const store = storeOf(lead);
+  const reply = await lead.call("Go.", { sessionId: "s" });
+  expect(reply.text).toBe("Reviewed.[^1]");
+  const rootId = await rootOf(store, "s");
+  await expectLawful(store, rootId);
+  const log = (await readLog(store, rootId)) as readonly LogEvent[];
+  const started = log.find(({ type }) => type === "task.child.started");
+  expect(started).toMatchObject({ mode: "sync", remote: true });
+  const [child] = await store.tasks({ parentSessionId: "s" });
+  const own = log.filter((event) => event.task_id === child?.taskId);
+  expect(own.map(({ task_seq }) => task_seq)).toEqual(own.map((_, index) => index));
+  expect(new Set(own.map(({ source }) => source?.path))).toEqual(new Set(["s/reviewer"]));
+  expect(child?.remote).toMatchObject({ url: `${far.server.url}/agents/reviewer` });
+  expect(child?.total?.usage).toEqual(child?.usage);
+  // The citation leads to the block of the child.
+  const cited = log.findLast(({ type }) => type === "task.text.annotation.added");
+  expect(cited).toMatchObject({ annotation: { target: { task_id: child?.taskId } } });
+});
+
+it("runs connect(url).agent(name) on its server and not as an agent of another kind", async () => {
+  await using far = await serveOne(scripted("reviewer", ["Good."]));
+  const agent = far.remote.agent("reviewer");
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [{ name: "reviewer", description: "Reviews.", agent }],
+  });
+  await lead.call("Go.", { sessionId: "s" });
+  const [child] = await storeOf(lead).tasks({ parentSessionId: "s" });
+  expect(child).toMatchObject({ status: "completed", remote: { taskId: child?.taskId } });
+  await expectLawful(storeOf(lead), await rootOf(storeOf(lead), "s"));
+});
+
+it("asks at the root for an approval of a grandchild on a third server", async () => {
+  await using third = await serveOne(
+    scripted("cleaner", [[{ call: "remove", input: { path: "a" } }], "Clean."]),
+  );
+  await using second = await serveOne(
+    scripted("reviewer", [[spawn("cleaner")], "Good."], { subagents: [on(third, "cleaner")] }),
+  );
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(second, "reviewer")],
+  });
+  const asked = await lead.call("Go.", { sessionId: "s" });
+  expect(asked.generateReason).toBe("approval_required");
+  expect(asked.approvals).toMatchObject([
+    { path: "s/reviewer/cleaner", call: { name: "remove", input: { path: "a" } } },
+  ]);
+  const reply = await lead.call(
+    asked.approvals.map((approval) => approval.approve()),
+    {
+      sessionId: "s",
+    },
+  );
+  expect(reply.text).toBe("Done.");
+  expect(await lead.approvals({ sessionId: "s" })).toEqual([]);
+  await expectLawful(storeOf(lead), await rootOf(storeOf(lead), "s"));
+});
+
+it("remembers earlier tasks of a child, and lists where it runs", async () => {
+  await using far = await serveOne(
+    scripted("reviewer", ({ prompt }) => `I have ${prompt.length - 1} messages.`),
+  );
+  const lead = scripted(
+    "lead",
+    [
+      [spawn("reviewer", "One.", { label: "r" })],
+      [{ call: "agent_send", input: { label: "r", message: "Two." } }],
+      [{ call: "agent_list", input: {} }],
+      "Done.",
+    ],
+    { subagents: [on(far, "reviewer")] },
+  );
+  await lead.call("Go.", { sessionId: "s" });
+  const results = (await storeOf(lead).session("s")).flatMap(({ content }) =>
+    content.flatMap((block) =>
+      block.type === "tool_result" ? [JSON.stringify(block.output)] : [],
+    ),
+  );
+  expect(results[0]).toContain("I have 1 messages.");
+  expect(results[1]).toContain("I have 3 messages.");
+  expect(results[2]).toContain(`reviewer (runs on ${far.server.url}/agents/reviewer)`);
+});
+
+it("delivers the result of a background child", async () => {
+  await using far = await serveOne(scripted("reviewer", ["Good."]));
+  const lead = scripted(
+    "lead",
+    ({ prompt }) => {
+      const text = JSON.stringify(prompt);
+      if (text.includes("Good.")) return "It is good.";
+      if (text.includes("accepted")) return [{ call: "task_wait", input: {} }];
+      return [spawn("reviewer", "Do it.", { timeout_seconds: 0 })];
+    },
+    { subagents: [on(far, "reviewer")] },
+  );
+  expect((await lead.call("Go.", { sessionId: "s" })).text).toBe("It is good.");
+});
+
+it("returns structured output, and fails the child for a value that does not fit", async () => {
+  await using far = await serveOne(
+    scripted("reviewer", [[{ call: "generate_response", input: { score: 3 } }]]),
+  );
+  const output = z.object({ score: z.number() });
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(far, "reviewer", { output })],
+  });
+  await lead.call("Go.", { sessionId: "s" });
+  const [child] = await storeOf(lead).tasks({ parentSessionId: "s" });
+  expect(child).toMatchObject({ status: "completed", structured: { score: 3 } });
+});
+
+it("sends what is left of the budget, which the other server enforces", async () => {
+  await using far = await serveOne(
+    scripted("reviewer", () => [{ call: "look", input: { at: String(Math.random()) } }]),
+  );
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(far, "reviewer", { budget: { iterations: 2 } })],
+  });
+  await lead.call("Go.", { sessionId: "s" });
+  const [child] = await storeOf(lead).tasks({ parentSessionId: "s" });
+  expect(child).toMatchObject({ status: "incomplete", generateReason: "budget" });
+});
+
+it("cancels the model request of a grandchild two servers away", async () => {
+  const isAsked = Promise.withResolvers<void>();
+  const isAborted = Promise.withResolvers<void>();
+  const stuck = tool({
+    name: "stuck",
+    description: "Never ends.",
+    input: z.object({}),
+    execute: (_, { signal }) => {
+      isAsked.resolve();
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener("abort", () => {
+          isAborted.resolve();
+          reject(signal.reason as Error);
+        });
+      });
+    },
+  });
+  await using third = await serveOne(
+    scripted("cleaner", [[{ call: "stuck", input: {} }], "Clean."], { tools: [stuck] }),
+  );
+  await using second = await serveOne(
+    scripted("reviewer", [[spawn("cleaner")], "Good."], { subagents: [on(third, "cleaner")] }),
+  );
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(second, "reviewer")],
+  });
+  const run = lead.run("Go.", { sessionId: "s" });
+  await isAsked.promise;
+  await run.cancel("enough");
+  await isAborted.promise;
+  expect((await run.result()).generateReason).toBe("interrupted");
+  const store = storeOf(lead);
+  const tasks = await store.tasks({ conversation: "s" });
+  expect(tasks.map(({ status }) => status)).toEqual(["cancelled", "cancelled", "cancelled"]);
+  await expectLawful(store, await rootOf(store, "s"));
+});
+
+it("steers a remote child by its task id", async () => {
+  const isAsked = Promise.withResolvers<void>();
+  const isSteered = Promise.withResolvers<void>();
+  const wait = tool({
+    name: "wait",
+    description: "Waits.",
+    input: z.object({}),
+    execute: async () => {
+      isAsked.resolve();
+      await isSteered.promise;
+      return "waited";
+    },
+  });
+  await using far = await serveOne(
+    scripted(
+      "reviewer",
+      ({ prompt }) => {
+        const text = JSON.stringify(prompt);
+        if (!text.includes("waited")) return [{ call: "wait", input: {} }];
+        return text.includes("Be brief.") ? "Ok." : "A very long answer.";
+      },
+      { tools: [wait] },
+    ),
+  );
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(far, "reviewer")],
+  });
+  const run = lead.run("Go.", { sessionId: "s" });
+  await isAsked.promise;
+  const store = storeOf(lead);
+  const [child] = await store.tasks({ parentSessionId: "s" });
+  await lead.attach({ taskId: child?.taskId ?? "" }).steer("Be brief.");
+  while ((await store.posts({ conversation: "s" })).length > 0)
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  isSteered.resolve();
+  await run.result();
+  const [ended] = await store.tasks({ parentSessionId: "s" });
+  expect(JSON.stringify(ended?.result)).toContain("Ok.");
+});
+
+it("fails the child with the reason when its server is gone, within the limit of the declaration", async () => {
+  const far = await serveOne(scripted("reviewer", ["Good."]));
+  await far.server.close();
+  const lead = scripted("lead", [[spawn("reviewer")], "Done without it."], {
+    subagents: [on(far, "reviewer", { limits: { lostAfterMs: 300 } })],
+  });
+  expect((await lead.call("Go.", { sessionId: "s" })).text).toBe("Done without it.");
+  const store = storeOf(lead);
+  const [child] = await store.tasks({ parentSessionId: "s" });
+  expect(child).toMatchObject({ status: "failed", error: { code: "remote_lost" } });
+  await expectLawful(store, await rootOf(store, "s"));
+});
+
+it("refuses a chain of servers that leads back", async () => {
+  const lead = scripted("lead", [[spawn("lead")], "Done."]);
+  await using near = await serveAgents([lead]);
+  const store = storeOf(lead);
+  const caller = new HarnessAgent({
+    ...{ name: "caller", filesystem: false, store },
+    model: scriptedModel([[spawn("lead")], "Done."]),
+    subagents: [on(near, "lead")],
+  });
+  await caller.call("Go.", { sessionId: "s" });
+  const [child] = await store.tasks({ parentSessionId: "s" });
+  expect(child).toMatchObject({ status: "failed", error: { code: "remote_loop" } });
+});
+
+it("gives another user of the parent no access to a remote child", async () => {
+  await using far = await serveOne(
+    scripted("reviewer", [[{ call: "remove", input: { path: "a" } }], "Good."]),
+  );
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(far, "reviewer")],
+  });
+  const asked = await lead.call("Go.", { sessionId: "s", userId: "ann" });
+  const [child] = await storeOf(lead).tasks({ parentSessionId: "s" });
+  const taskId = child?.taskId ?? "";
+  const answers = asked.approvals.map((approval) => approval.approve());
+  for (const userId of ["bob", undefined]) {
+    const user = userId === undefined ? {} : { userId };
+    const tries = [
+      lead.call(answers, { sessionId: "s", ...user }),
+      lead.approvals({ sessionId: "s", ...user }),
+      lead.attach({ taskId }, user).result(),
+    ];
+    await lead
+      .attach({ taskId }, user)
+      .cancel()
+      .catch(() => {});
+    for (const tried of tries) {
+      const error = await Promise.resolve(tried).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toBeInstanceOf(RivuletError);
+      expect(error).toMatchObject({ code: "not_found" });
+    }
+  }
+  expect(await storeOf(lead).task(taskId)).toMatchObject({ status: "suspended" });
+  const reply = await lead.call(answers, { sessionId: "s", userId: "ann" });
+  expect(reply.text).toBe("Done.");
+});
+
+it("sends the headers that the declaration has for the user, and stores them nowhere", async () => {
+  const secret = "canary-of-the-headers";
+  const reviewer = scripted("reviewer", ["Good."]);
+  const users: (string | undefined)[] = [];
+  const options = {
+    auth: {
+      authenticate(request: Request) {
+        const [, userId] =
+          /^Bearer canary-of-the-headers (\w+)$/.exec(request.headers.get("authorization") ?? "") ??
+          [];
+        users.push(userId);
+        return userId === undefined ? undefined : { userId };
+      },
+    },
+  };
+  await using far = await serveAgents([reviewer], options, { token: "unused" });
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [
+      on(far, "reviewer", {
+        headers: ({ userId }) => ({ authorization: `Bearer ${secret} ${userId}` }),
+      }),
+    ],
+  });
+  await lead.call("Go.", { sessionId: "s", userId: "ann" });
+  expect(new Set(users)).toEqual(new Set(["ann"]));
+  const store = storeOf(lead);
+  const rootId = await rootOf(store, "s");
+  const kept = [
+    await store.tasks({ conversation: "s" }),
+    await readLog(store, rootId),
+    await store.session("s"),
+  ];
+  expect(JSON.stringify(kept)).not.toContain(secret);
+  const [far1] = await storeOf(reviewer).tasks({
+    rootTaskId: (await store.tasks({ parentSessionId: "s" }))[0]?.taskId ?? "",
+  });
+  expect(far1).toMatchObject({ userId: "ann", origin: { via: [rootId] } });
+});

@@ -1,0 +1,36 @@
+import { once } from "node:events";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createAdaptorServer } from "@hono/node-server";
+import type { Agent } from "../../../src/index.ts";
+import { createApp } from "../../../src/server/index.ts";
+
+/** The address of a server whose agents are changed by each test. */
+export interface Front extends AsyncDisposable {
+  readonly url: string;
+  /** Replaces the agents. */
+  serve(agents: readonly Agent[], token: string): void;
+}
+
+/** Listens on a free port of this process. */
+export async function openFront(): Promise<Front> {
+  let app: ReturnType<typeof createApp> | undefined;
+  const server = createAdaptorServer({
+    fetch: (request, bindings) =>
+      app?.fetch(request, bindings) ?? new Response(null, { status: 503 }),
+    overrideGlobalObjects: false,
+  }) as Server;
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    serve(agents, token) {
+      const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
+      app = createApp({ agents, token, log: false, limits });
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
