@@ -12,7 +12,7 @@ import { type Script, scriptedModel } from "../../../src/testing/index.ts";
 import { type Served, serveAgents } from "../../client/support/serving.ts";
 
 /** A tool that needs approval. */
-export const remove = tool({
+const remove = tool({
   name: "remove",
   description: "Removes a file.",
   input: z.object({ path: z.string() }),
@@ -21,7 +21,7 @@ export const remove = tool({
 });
 
 /** A tool whose results can be cited. */
-export const look = tool({
+const look = tool({
   name: "look",
   description: "Looks at something.",
   input: z.object({ at: z.string() }),
