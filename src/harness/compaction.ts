@@ -7,17 +7,12 @@ import type { CompactionBlock, Message, TaskRef } from "../protocol/message.ts";
 import type { Fields } from "../protocol/options.ts";
 import * as is from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
+import { commonOptions, type ModelAsker } from "./ask-model.ts";
 import type { Harness } from "./harness.ts";
 import { type ModelView, ViewState } from "./notes.ts";
 import { compactionTexts } from "./prompts.ts";
 import { type Pruned, pruneResults } from "./pruning.ts";
-import {
-  conversationText,
-  type Summarizer,
-  type Summary,
-  summarize,
-  summaryOptions,
-} from "./summary.ts";
+import { conversationText, type Summary, summarize } from "./summary.ts";
 import { messageTokens, promptTokens, viewTokens } from "./token-count.ts";
 
 /** Called with the messages that a summary is about to replace; it is not awaited, and its errors are ignored. */
@@ -74,9 +69,9 @@ export function compaction(
     options.triggerTokens ?? Math.max(window - reservedTokens, Math.ceil(window / 2));
   const keepTokens = options.keepTokens ?? Math.min(maxKeepTokens, Math.ceil(triggerTokens / 4));
   const told = [...listeners, ...(onCompact ? [onCompact] : [])];
-  const summarizer: Summarizer = {
+  const summarizer: ModelAsker = {
     models: flattenModels(options.model ?? agent.model),
-    options: options.model === undefined ? summaryOptions(agent.modelOptions) : {},
+    options: options.model === undefined ? commonOptions(agent.modelOptions) : {},
     clock,
     ids: agent.ids ?? createIds({ clock }),
     timeoutMs,

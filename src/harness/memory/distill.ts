@@ -3,9 +3,10 @@ import type { Clock } from "../../protocol/clock.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { SessionInfo, Store } from "../../protocol/store.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
+import { messageText } from "../message-text.ts";
 import { memoryPrompts } from "../prompts.ts";
 import { type Cursor, readCursor, type StoredCursor, writeCursor } from "./cursor.ts";
-import { conversationOf, entryOf, hasFacts, readFacts, withEntry } from "./facts.ts";
+import { entryOf, hasFacts, readFacts, withEntry } from "./facts.ts";
 import { changeText, dailyPath } from "./memory-files.ts";
 
 /** The surroundings of a distillation. */
@@ -89,7 +90,7 @@ function takePart(
   let room = maxPartCharacters;
   let count = 0;
   for (const [index, message] of messages.entries()) {
-    const text = hidden.has(from + index) ? "" : conversationOf([message]);
+    const text = hidden.has(from + index) ? "" : (messageText(message) ?? "");
     if (text.length > room && texts.length > 0) break;
     room -= text.length;
     count += 1;

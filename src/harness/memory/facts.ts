@@ -1,4 +1,3 @@
-import type { Block, Message } from "../../protocol/message.ts";
 import { oneLine } from "../prompts.ts";
 
 /** The facts of one part of a session, as a section of a daily file. */
@@ -10,41 +9,7 @@ export interface Entry {
 const nothing = "NOTHING";
 const maxFacts = 40;
 const maxFact = 400;
-const maxText = 4_000;
-const maxInput = 500;
-const maxResult = 1_000;
 const idPattern = /\[([0-9a-f]{12})\]$/;
-
-/** The messages as text for the model that looks for facts. */
-export function conversationOf(messages: readonly Message[]): string {
-  return messages
-    .flatMap(({ role, content }) => {
-      const parts = content.flatMap((block) => partOf(block) ?? []).join("\n");
-      return parts === "" ? [] : [`${role}: ${parts}`];
-    })
-    .join("\n\n");
-}
-
-function partOf(block: Block): string | undefined {
-  switch (block.type) {
-    case "text":
-      return cut(block.text, maxText);
-    case "hint": // a note repeats what is written elsewhere
-      return block.metadata?.note === undefined ? cut(block.text, maxText) : undefined;
-    case "tool_use":
-      return `[calls ${block.name} ${cut(JSON.stringify(block.input) ?? "", maxInput)}]`;
-    case "tool_result": {
-      const text = block.output.map((part) => partOf(part) ?? "").join("\n");
-      return `[result of ${block.name}] ${cut(text, maxResult)}`;
-    }
-    default:
-      return undefined;
-  }
-}
-
-function cut(text: string, max: number): string {
-  return text.length <= max ? text : `${text.slice(0, max).toWellFormed()} […]`;
-}
 
 /** Reads the facts in a model's answer; undefined if it is neither a list of facts nor says that there are none. */
 export function readFacts(answer: string): readonly string[] | undefined {

@@ -1,5 +1,5 @@
 import { after } from "../../agent/base/time.ts";
-import type { Hook, HookContext } from "../../agent/loop/hooks.ts";
+import { type Hook, type HookContext, tellAnyway } from "../../agent/loop/hooks.ts";
 import { flattenModels, type Model, modelField } from "../../agent/model/resolve.ts";
 import { reasonOf } from "../../agent/tool/result.ts";
 import { type Clock, systemClock } from "../../protocol/clock.ts";
@@ -8,6 +8,7 @@ import type { Fields } from "../../protocol/options.ts";
 import * as is from "../../protocol/options.ts";
 import type { SessionInfo, Store } from "../../protocol/store.ts";
 import type { Usage } from "../../protocol/task.ts";
+import { askModel, commonOptions } from "../ask-model.ts";
 import { fileSections, memoryContextFiles } from "../context-files.ts";
 import { type IsolationScope, scopeField, type TaskOwner } from "../filesystem/path.ts";
 import type { Harness } from "../harness.ts";
@@ -16,7 +17,6 @@ import { memoryIntroduction } from "../prompts.ts";
 import { memoryTools } from "../tools/memory.ts";
 import { sessionTools } from "../tools/sessions.ts";
 import { FileCache, type FileView, openWorkspace } from "../workspace.ts";
-import { ask } from "./ask.ts";
 import { consolidate, consolidatedAt } from "./consolidate.ts";
 import { distill } from "./distill.ts";
 import { type Forgotten, forget } from "./forget.ts";
@@ -85,8 +85,8 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
   const place = openWorkspace(workspace.files, scope);
   const asker = {
     models: flattenModels(given?.model ?? options.model),
+    options: given?.model === undefined ? commonOptions(options.modelOptions) : {},
     ...{ clock, timeoutMs, ids: options.ids ?? createIds({ clock }) },
-    ...(onUsage && { onUsage }),
   };
   const timers = new Map<string, () => void>();
   const caughtUp = new Set<string>();
@@ -115,15 +115,21 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
     }
   }
 
+  /** Makes a model call; undefined if its answer was cut off. */
+  const askFor = (signal: AbortSignal) => async (prompt: string, text: string) => {
+    const { model, usage, ...answer } = await askModel(asker, prompt, text, signal);
+    tellAnyway(() => onUsage?.(usage, `${model.provider}/${model.modelId}`));
+    const isCut = answer.finishReason === "length" || answer.finishReason === "content-filter";
+    return isCut ? undefined : answer.text;
+  };
+
   function distillIn(view: FileView, session: SessionInfo, signal: AbortSignal): Promise<number> {
-    const call = (prompt: string, text: string) => ask(asker, prompt, text, signal);
     const { files } = view;
-    return distill({ store, files, agentId, clock, signal, warn, ask: call }, session);
+    return distill({ store, files, agentId, clock, signal, warn, ask: askFor(signal) }, session);
   }
 
   function mergeIn({ files, key }: FileView, signal: AbortSignal): Promise<boolean> {
-    const call = (prompt: string, text: string) => ask(asker, prompt, text, signal);
-    return consolidate({ files, scope: key, clock, warn, ask: call });
+    return consolidate({ files, scope: key, clock, warn, ask: askFor(signal) });
   }
 
   async function mergeIfDue(view: FileView, signal: AbortSignal): Promise<void> {
@@ -145,11 +151,14 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
     caughtUp.add(view.key);
     const since = clock.now() - idleMs;
     background(view, async (signal) => {
-      for await (const session of sessionsOf(owner)) {
-        const isOwn = session.sessionId === owner.sessionId;
-        if (!isOwn && (!isFirst || session.updatedAt > since)) continue;
+      const query = { sessionId: owner.sessionId, limit: 1 };
+      const idle = [...(await store.sessions(query))];
+      if (isFirst) {
+        for await (const session of sessionsOf(owner))
+          if (session.updatedAt <= since) idle.push(session);
+      }
+      for (const session of idle) {
         if (!(await isBusy(store, session))) await distillIn(view, session, signal);
-        if (isOwn && !isFirst) break;
       }
       await mergeIfDue(view, signal);
     });

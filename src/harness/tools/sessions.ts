@@ -5,8 +5,8 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { SessionInfo, Store } from "../../protocol/store.ts";
 import type { IsolationScope } from "../filesystem/path.ts";
 import { readCursor } from "../memory/cursor.ts";
-import { conversationOf } from "../memory/facts.ts";
 import { withoutContent } from "../memory/forget.ts";
+import { messageText } from "../message-text.ts";
 import { frameFile, memoryTexts, oneLine } from "../prompts.ts";
 import { sessionsOf } from "../session.ts";
 
@@ -69,8 +69,8 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
         }
         const left = hidden.get(sessionId);
         if (left === undefined || left.has(index)) continue;
-        const message = await store.session(sessionId, index, 1);
-        if (conversationOf(message) === "") continue; // a note of the harness
+        const [message] = await store.session(sessionId, index, 1);
+        if (!message || messageText(message) === undefined) continue; // a note of the harness
         lines.push(`${sessionId}, message ${index}, ${role}: ${excerpt}`);
         if (lines.length === limit) break;
       }
@@ -135,8 +135,8 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
       let room = maxCharacters;
       for (const [at, message] of messages.entries()) {
         const shown = hidden.has(first + at) ? withoutContent(message) : message;
-        const text = conversationOf([shown]);
-        if (text === "") continue;
+        const text = messageText(shown);
+        if (text === undefined) continue;
         const line = `message ${first + at}, ${text}`;
         if (line.length > room && lines.length > 0) break;
         room -= line.length;

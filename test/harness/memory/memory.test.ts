@@ -11,6 +11,7 @@ import {
 import { ManualClock, type TurnFunction } from "../../../src/testing/index.ts";
 import { toolNames, toolTexts } from "../agent/support/agent.ts";
 import { put, workspaceWith } from "../agent/support/workspace.ts";
+import { isSummary, summaryWith } from "../compaction/support.ts";
 import { purposeOf, rememberingAgent, textOf } from "./support/remembering.ts";
 
 const ann = { userId: "ann" };
@@ -94,6 +95,33 @@ describe("distillation", () => {
     for (const part of parts) expect(textOf(part).length).toBeLessThan(45_000);
     for (let n = 0; n < 30; n++) expect(await memory.read()).toContain(`- Fact ${n}.`);
   });
+
+  it.each([false, true])(
+    "happens at a compaction, which does not wait (hangs: %s)",
+    async (hangs) => {
+      const { agent, model } = rememberingAgent(
+        workspaceWith(),
+        { memory: { idleMs: 3_600_000 }, compaction: { triggerTokens: 2_000, keepTokens: 500 } },
+        {
+          reply: (request) => (isSummary(request) ? summaryWith("None.") : "Noted."),
+          ...(hangs && { distill: never }),
+        },
+      );
+      const compacted: string[] = [];
+      for (let n = 0; n < 12; n++) {
+        const text = `Note: Fact ${n}.\n${"words ".repeat(250)}`;
+        for await (const event of agent.run(text, one))
+          if (event.type === "task.custom") compacted.push(event.name);
+      }
+      expect(compacted).toContain("rivulet.compaction");
+      await vi.waitFor(() => expect(callsOf(model, "distill")).not.toEqual([]));
+      const memory = memoryOf(agent, ann);
+      if (!hangs)
+        await vi.waitFor(async () => expect(await memory.search("Fact 0")).not.toEqual([]));
+      else expect(await memory.list()).toEqual([]);
+      await agent.close();
+    },
+  );
 
   it("starts over with a new session that has the id of a deleted one", async () => {
     const store = memoryStore();
@@ -211,7 +239,7 @@ describe("a model call of the memory", () => {
     await vi.waitFor(async () => expect(await bob.search("Bob")).not.toEqual([]));
     await clock.advance(9_000);
     await vi.waitFor(() =>
-      expect(warnings).toContain("The memory was not updated: The model took more than 9000 ms."),
+      expect(warnings).toContain("The memory was not updated: The model took more than 9 seconds."),
     );
     expect(await memoryOf(agent, ann).list()).toEqual([]);
     await agent.close();
@@ -258,6 +286,26 @@ describe("MEMORY.md", () => {
     }
     const versions = (await memory.list()).filter(({ path }) => path.includes("versions"));
     expect(versions).toHaveLength(10);
+  });
+
+  it("keeps the beginning of the prompt the same while it changes", async () => {
+    const { agent, model } = rememberingAgent(workspaceWith());
+    await agent.call("Note: Ann lives in Rome.", one);
+    const memory = memoryOf(agent, ann);
+    await memory.flush();
+    const two = { ...ann, sessionId: "two" };
+    for (const word of ["cat", "dog", "pony"]) {
+      await agent.call(`Note: Ann has a ${word}.`, two);
+      await memory.flush();
+    }
+    const prompts = callsOf(model, "reply").slice(1);
+    for (const [index, { prompt }] of prompts.entries()) {
+      expect(JSON.stringify(prompt)).toContain("Rome");
+      const next = prompts[index + 1]?.prompt ?? prompt;
+      expect(next.slice(0, prompt.length)).toEqual(prompt);
+    }
+    await agent.call("Hello.", { ...ann, sessionId: "three" });
+    expect(textOf(model.calls.at(-1) as never)).toContain("- Ann has a pony.");
   });
 
   it("is in the prompt of later sessions, framed as data", async () => {
@@ -339,7 +387,7 @@ describe("the tools", () => {
     expect(listed).not.toMatch(/his|elsewhere/);
     const history = await resultOf(place, "session_history", { session_id: "one" }, at);
     expect(history).toContain("message 0, user: My parrot is called Otto.");
-    expect(history).toContain("message 1, assistant: Noted.");
+    expect(history).toContain("message 1, assistant lead: Noted.");
     for (const session_id of ["his", "elsewhere", "none"]) {
       const missing = await resultOf(place, "session_history", { session_id }, at);
       expect(missing).toContain(`There is no session "${session_id}".`);

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
@@ -6,6 +6,7 @@ import {
   jsonSchema,
   localFilesystem,
   memoryStore,
+  sandboxFilesystem,
   skillsOf,
   storeFilesystem,
   tool,
@@ -248,6 +249,34 @@ describe("the model", () => {
     expect(systemOf(model.calls[0])).toContain("- tax: Does tax.");
     expect(systemOf(model.calls[0])).not.toContain("- new:");
     expect(toolTexts(model.calls[1])[0]).toContain("Do pdf.");
+  });
+});
+
+describe("a script of a skill", () => {
+  it("runs in the sandbox of the agent, which cannot change it", async () => {
+    const root = workspaceWith({
+      "skills/sum/SKILL.md": skillFile("sum", "allowed-tools: Bash(bash:*)\n"),
+      "skills/sum/scripts/sum.sh": "echo $(( $1 + $2 ))\n",
+    });
+    const run = (command: string) => ({ call: "execute", input: { command } });
+    const { agent, model } = agentIn(
+      root,
+      [
+        { call: "load_skill", input: { name: "sum" } },
+        run("bash skills/sum/scripts/sum.sh 19 23"),
+        [run("rm -rf skills"), run("bash -c 'echo evil > skills/sum/scripts/sum.sh'")],
+        "done",
+      ],
+      { workspace: undefined, filesystem: sandboxFilesystem(root, { jail: "just-bash" }) },
+    );
+    await agent.call("What is 19 + 23?", { userId: "ann" });
+    expect(systemOf(model.calls[0])).toContain("Run its scripts with execute.");
+    const [, sum, denied, refused] = toolTexts(model.calls.at(-1));
+    expect(sum).toContain("42");
+    expect(denied).toContain("was not run");
+    expect(refused).not.toContain("exit_code: 0");
+    const script = readFileSync(join(root, "skills/sum/scripts/sum.sh"), "utf8");
+    expect(script).toBe("echo $(( $1 + $2 ))\n");
   });
 });
 
