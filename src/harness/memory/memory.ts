@@ -69,6 +69,7 @@ export interface AgentMemory {
   close(): void;
 }
 
+const noteKey = "memory";
 const maxParallel = 2;
 const maxShownTokens = 4_000;
 const maxIndexes = 16;
@@ -213,11 +214,13 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
   const memory: AgentMemory = {
     scope,
     viewOf,
-    async note(context) {
+    async note(context, view) {
+      const shown = view.notes.get(noteKey);
+      if (shown && shown.at >= view.from) return []; // a change is not shown before the next compaction
       const sections = await sectionsIn(place.viewFor(context));
       if (sections.length === 0) return [];
       const text = [memoryIntroduction, ...sections].join("\n\n");
-      return [{ key: "memory", text, isFixed: true }];
+      return [{ key: noteKey, text, isFixed: true }];
     },
     async search(view, text, limit) {
       const found = (await indexOf(view)).search(text, limit * 2);
