@@ -11,7 +11,7 @@ import {
 import { ManualClock, type TurnFunction } from "../../../src/testing/index.ts";
 import { toolNames, toolTexts } from "../agent/support/agent.ts";
 import { put, workspaceWith } from "../agent/support/workspace.ts";
-import { isSummary, summaryWith } from "../compaction/support.ts";
+import { isSummary, summaryWith } from "../compaction/pages.ts";
 import { purposeOf, rememberingAgent, textOf } from "./support/remembering.ts";
 
 const ann = { userId: "ann" };
