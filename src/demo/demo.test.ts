@@ -298,6 +298,31 @@ it("lists files with their titles as a cataloguer", async () => {
   );
 });
 
+describe("small talk", () => {
+  it.each([
+    "Hi",
+    "hello there!",
+    "Good morning, Ann.",
+    "Thanks a lot :)",
+    "How are you?",
+    "OK",
+    "What can you do?",
+    "bye",
+  ])("answers %j shortly and calls no tool", async (question) => {
+    const { text, calls } = await work(question, team());
+    expect(calls).toEqual([]);
+    expect(text.length).toBeGreaterThan(5);
+    expect(text.length).toBeLessThan(160);
+  });
+
+  it.each(["Hello, why do stone bridges last?", "Thanks. How high is the tower?"])(
+    "does not take %j for it",
+    async (question) => {
+      expect((await work(question, team())).calls.length).toBeGreaterThan(2);
+    },
+  );
+});
+
 describe("a lead", () => {
   const question = "How high is the tower of the town, and why do stone bridges last?";
   const spawns = (calls: readonly Made[]) =>

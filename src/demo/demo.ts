@@ -8,7 +8,13 @@ import type {
 import { type Clock, systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 
-import { callMatchingTool, introduceSelf, summarizeFindings, unableToHelp } from "./fallback.ts";
+import {
+  callMatchingTool,
+  chat,
+  introduceSelf,
+  summarizeFindings,
+  unableToHelp,
+} from "./fallback.ts";
 import { compose, lead } from "./lead.ts";
 import { catalogue, checkClaims, research } from "./research.ts";
 import { type Move, type View, viewOf } from "./view.ts";
@@ -19,6 +25,7 @@ const pauseMs = 15;
 /** In order of precedence: the first role that fits the tools and the question makes the move. */
 const roles: readonly ((view: View) => Move | undefined)[] = [
   introduceSelf,
+  chat,
   summarizeFindings,
   lead,
   checkClaims,

@@ -16,6 +16,42 @@ export function introduceSelf({ calls, question }: View): Move | undefined {
   return calls.length === 0 && isAsked.test(question) ? { text: selfDescription } : undefined;
 }
 
+/** Small talk and its answers; a message is small talk if it has nothing else in it. */
+const smallTalk: readonly (readonly [said: RegExp, reply: string])[] = [
+  [
+    /^(?:hi|hello|hey|hiya|howdy|yo|greetings|good (?:morning|afternoon|evening|day))(?: (?:there|all|again|everyone|everybody|team|\p{Lu}\p{Ll}+))?$/iu,
+    "Hello! Ask me a question, and I look for the answer in the files.",
+  ],
+  [
+    /^(?:hi |hello |hey )?how (?:are you|is it going|do you do)(?: (?:today|doing))?$/i,
+    "Fine, thank you. What would you like to know?",
+  ],
+  [
+    /^(?:many |ok |great )?(?:thanks?|thank you|thx|cheers)(?: (?:you|a lot|so much|very much|again))?$/i,
+    "You are welcome.",
+  ],
+  [/^(?:bye|goodbye|see you(?: later)?|good night|ciao)$/i, "Goodbye!"],
+  [
+    /^(?:help(?: me)?|what can you do(?: for me)?|what do you do|how does this work)$/i,
+    "Ask me a question. I split it into parts, let other agents look for them in the files, and answer with the source of each sentence.",
+  ],
+  [
+    /^(?:ok(?:ay)?|cool|nice|great|good|fine|wow|perfect|yes|no|sure|right|test|ping|haha)$/i,
+    "All right. What would you like to know?",
+  ],
+];
+
+/** Answers small talk itself, so that nobody works for it. */
+export function chat({ calls, question }: View): Move | undefined {
+  if (calls.length > 0 || question.length > 80) return undefined;
+  const said = question
+    .replace(/[^\p{L}' ]+/gu, " ")
+    .replace(/ +/g, " ")
+    .trim();
+  const found = smallTalk.find(([pattern]) => pattern.test(said));
+  return found && { text: found[1] };
+}
+
 /** Summarizes the findings so far when no tool may be called any more. */
 export function summarizeFindings(view: View): Move | undefined {
   if (view.tools.length > 0 || view.calls.length === 0) return undefined;

@@ -93,14 +93,19 @@ export function withoutCitable(text: string): string {
   return text.replace(/<referencable-item>\nID: \d+\n[\s\S]*?<\/referencable-item>\n?/g, "");
 }
 
-/** Returns the statements in all reports, each once and without those that a check did not find. */
+/**
+ * Returns the statements in all reports, each once and without those that a check did not find. Of several sources that
+ * contain the whole statement, the shortest is the best: a reader finds the statement in it at once.
+ */
 export function evidenceIn(view: View): readonly Evidence[] {
   const reports = [...view.calls.map(({ output }) => output), ...view.notices];
   const found = new Map<string, Evidence>();
   for (const evidence of reports.flatMap(findingsIn)) {
     const key = normalizeText(evidence.statement);
     const hasSource = evidence.id === undefined || view.citable.has(evidence.id);
-    if (hasSource && !found.has(key)) found.set(key, evidence);
+    const earlier = found.get(key);
+    if (hasSource && (!earlier || sourceLength(view, evidence) < sourceLength(view, earlier)))
+      found.set(key, evidence);
   }
   for (const report of reports) {
     for (const [, claim = ""] of report.matchAll(/^- not found: (.+)$/gm)) {
@@ -108,6 +113,13 @@ export function evidenceIn(view: View): readonly Evidence[] {
     }
   }
   return [...found.values()];
+}
+
+function sourceLength({ citable }: View, { id, statement }: Evidence): number {
+  const { text = "" } = (id === undefined ? undefined : citable.get(id)) ?? {};
+  // A sentence may span several lines of a file that was read.
+  const plain = normalizeText(text.replace(/^ *\d+\t/gm, ""));
+  return plain.includes(normalizeText(statement)) ? text.length : Number.POSITIVE_INFINITY;
 }
 
 /** Returns the statements of a report that have a number, a place (`path:line`) or both. */
