@@ -1,31 +1,41 @@
 import type { Agent, Answer, Approval, Input, Run, WaitReason } from "../protocol/agent.ts";
+import type { TaskEvent } from "../protocol/event.ts";
 import type { Reply } from "../protocol/message.ts";
-import type { Watcher } from "./screen.ts";
+import type { Tree } from "../protocol/task.ts";
 
-/** Asks an agent a question, shows the run and passes its approvals to `decide`. */
+/** How a question is asked. */
+export interface AskOptions {
+  readonly sessionId: string;
+  /** Shows the events and folds them. */
+  readonly view: { readonly tree: Tree; see(event: TaskEvent): void };
+  readonly decide: (approval: Approval) => Promise<Answer>;
+  /** Cancels the run when it aborts. */
+  readonly signal: AbortSignal;
+  /** Called with each run, such as the one after an approval; it can be steered. */
+  readonly onRun?: (run: Run) => void;
+  /** Called with the reply; background tasks may still run. */
+  readonly onReply?: (reply: Reply) => void;
+  readonly onWait?: (reason: WaitReason) => void;
+}
+
+/** Asks an agent a question, shows the run and passes its approvals to `decide`; undefined continues a session. */
 export async function ask(
   agent: Agent,
-  question: string,
-  options: {
-    readonly sessionId: string;
-    readonly watcher: Watcher;
-    readonly decide: (approval: Approval) => Promise<Answer>;
-    /** Cancels the run when it aborts. */
-    readonly signal: AbortSignal;
-    readonly onWait?: (reason: WaitReason) => void;
-  },
+  question: string | undefined,
+  options: AskOptions,
 ): Promise<Reply> {
-  const { sessionId, watcher, decide, signal, onWait } = options;
+  const { sessionId, view, decide, signal, onRun, onReply, onWait } = options;
   let input: Input = question;
   for (;;) {
     // A new question denies the approvals that an earlier run left open.
     const run: Run = agent.run(input, {
       sessionId,
       signal,
-      onSuspended: "deny",
+      ...(input !== undefined && { onSuspended: "deny" as const }),
       ...(onWait && { onWait }),
     });
-    for await (const event of run) watcher.see(event);
+    onRun?.(run);
+    for await (const event of run) view.see(event);
     const reply = await run.result();
     const answers: Answer[] = [];
     for (const approval of reply.approvals)
@@ -35,9 +45,10 @@ export async function ask(
       input = answers;
       continue;
     }
+    onReply?.(reply);
     // Background tasks may outlive the reply.
-    const rest = run.events({ after: watcher.tree.safeCursor, until: "tree" });
-    for await (const event of rest) watcher.see(event);
+    for await (const event of run.events({ after: view.tree.safeCursor, until: "tree" }))
+      view.see(event);
     return reply;
   }
 }

@@ -1,7 +1,7 @@
 import { taskOf } from "../protocol/select.ts";
 import type { Annotation, MessageItem, Task, Tree, WireBlock } from "../protocol/task.ts";
 
-/** A citation marker of a message and the source line behind it. */
+/** A source line of a message, by the marker that cites it. */
 export interface Citation {
   readonly marker: string;
   /** `path:line`, or the path of the task when the source is not a file. */
@@ -9,21 +9,38 @@ export interface Citation {
   readonly text: string;
 }
 
-/** Returns a message's citations in order, each with the line of its source that is most similar to the statement. */
-export function citationsOf(tree: Tree, message: MessageItem): readonly Citation[] {
+/** A message with its sources. */
+export interface CitedText {
+  readonly text: string;
+  readonly citations: readonly Citation[];
+}
+
+/**
+ * Returns a message with the source of each statement: the line of the cited result that is most similar to it. Markers
+ * are numbered from 1 in the order of the text, because the numbers in the stream count through a whole session.
+ */
+export function citedText(tree: Tree, message: MessageItem): CitedText {
   const citations = new Map<string, Citation>();
-  for (const block of message.block_list.filter(isText)) {
-    let end = 0;
+  const texts = message.block_list.map((block) => {
+    if (!isText(block)) return `(${block.type})`;
+    let [text, written, end] = ["", 0, 0];
     for (const annotation of block.annotations ?? []) {
       const between = block.text.slice(end, annotation.start_index);
       // Adjacent markers belong to the same statement.
       if (between.trim() !== "") end = annotation.end_index;
       const statement = lastSentence(between || block.text.slice(0, end));
-      const citation = resolve(tree, annotation, statement);
-      if (citation) citations.set(`${citation.marker} ${citation.place}`, citation);
+      const source = resolve(tree, annotation, statement);
+      const key = source?.place ?? "";
+      if (source && !citations.has(key))
+        citations.set(key, { marker: `[^${citations.size + 1}]`, ...source });
+      const marker = citations.get(key)?.marker;
+      text += block.text.slice(written, annotation.start_index);
+      text += marker ?? block.text.slice(annotation.start_index, annotation.end_index);
+      written = annotation.end_index;
     }
-  }
-  return [...citations.values()];
+    return text + block.text.slice(written);
+  });
+  return { text: texts.join("\n"), citations: [...citations.values()] };
 }
 
 /** Joins the text of blocks. */
@@ -31,8 +48,9 @@ export function textOf(blocks: readonly WireBlock[]): string {
   return blocks.map((block) => (isText(block) ? block.text : `(${block.type})`)).join("\n");
 }
 
-function resolve(tree: Tree, annotation: Annotation, statement: string): Citation | undefined {
-  const { marker = `[^${annotation.reference_id}]`, target } = annotation;
+type SourceLine = Omit<Citation, "marker">;
+
+function resolve(tree: Tree, { target }: Annotation, statement: string): SourceLine | undefined {
   const task = taskOf(tree, target?.task_id);
   const item = task?.output.find(({ id }) => id === target?.item_id);
   if (!task || item?.type !== "tool_result") return undefined;
@@ -42,10 +60,10 @@ function resolve(tree: Tree, annotation: Annotation, statement: string): Citatio
   const words = wordsOf(statement);
   const [best] = lines.toSorted((a, b) => similarity(b.text, words) - similarity(a.text, words));
   const place = task.source?.path ?? task.sessionId ?? task.id;
-  return { marker, ...(best ?? { place, text: textOf([block]) }) };
+  return best ?? { place, text: textOf([block]) };
 }
 
-function linesOf(result: string, path: string): readonly Omit<Citation, "marker">[] {
+function linesOf(result: string, path: string): readonly SourceLine[] {
   const read = Array.from(result.matchAll(/^ *(\d+)\t(.*)$/gm), ([, line, text = ""]) => ({
     place: `${path}:${line}`,
     text,

@@ -1,6 +1,7 @@
 import { childrenOf, taskOf } from "../protocol/select.ts";
 import type { Item, Task, Tree } from "../protocol/task.ts";
-import { citationsOf, textOf } from "./citations.ts";
+import { citedText, textOf } from "./citations.ts";
+import { cutTo, printable, widthOf, wrap } from "./text.ts";
 
 /** A text style. */
 export type Look = "bold" | "dim" | "cyan" | "green" | "yellow" | "red";
@@ -16,21 +17,22 @@ export interface Entry {
   readonly look?: Look;
 }
 
-/** Renders a tree, each task under the call that started it; `folded` shortens completed children to one line. */
-export function renderTree(
-  tree: Tree,
-  canvas: Canvas,
-  { folded = false }: { readonly folded?: boolean } = {},
-): readonly string[] {
+/** Renders a tree, each task under the call that started it. */
+export function renderTree(tree: Tree, canvas: Canvas): readonly string[] {
   const places = placesOf(tree);
 
   function renderTask(task: Task, depth: number): readonly string[] {
-    const name = canvas.style("bold", printable(task.agentId ?? task.id));
-    const place = canvas.style("dim", places.get(task.id) ?? "");
-    const status = canvas.style(statusLook[task.status] ?? "dim", task.status);
-    const mode = task.mode === "background" ? canvas.style("dim", " in the background") : "";
-    const lines = [`${"  ".repeat(depth)}${name} ${place} ${status}${mode}`];
-    if (folded && depth > 0 && task.status === "completed") return lines;
+    const indent = indentOf(depth, canvas);
+    const mode = task.mode === "background" ? " in the background" : "";
+    const status = `${task.status}${mode}`;
+    const room = Math.max(0, canvas.columns - indent.length - status.length - 1);
+    const name = cutTo(printable(task.agentId ?? task.id), room);
+    const place = cutTo(places.get(task.id) ?? "", Math.max(0, room - widthOf(name) - 1));
+    const look = statusLook[task.status] ?? "dim";
+    const shown = [canvas.style("bold", name), place && canvas.style("dim", place)];
+    const lines = [
+      `${indent}${[...shown, canvas.style(look, status)].filter((part) => part !== "").join(" ")}`,
+    ];
     const draw = (entry: Entry) => lines.push(...renderEntry(depth + 1, entry, canvas));
     for (const [index, item] of task.output.entries()) {
       for (const entry of entriesOf(tree, item)) draw(entry);
@@ -97,12 +99,13 @@ export function entriesOf(tree: Tree, item: Item): readonly Entry[] {
     case "tool_call":
       return [{ label: "calls", text: shorten(`${item.name} ${item.arguments}`), look: "cyan" }];
     case "message": {
-      const citations = citationsOf(tree, item).map(({ marker, place, text }) => ({
-        label: marker,
-        text: `${place}  "${shorten(text)}"`,
+      const { text, citations } = citedText(tree, item);
+      const sources = citations.map((citation) => ({
+        label: citation.marker,
+        text: `${citation.place}  "${shorten(citation.text)}"`,
         look: "dim" as const,
       }));
-      return [{ label: "says", text: textOf(item.block_list) }, ...citations];
+      return [{ label: "says", text }, ...sources];
     }
     case "tool_result": {
       const { progress, error, block_list } = item;
@@ -126,11 +129,6 @@ export function approvalEntry({ message, kind, decision, by }: Task["approvals"]
   return { label: "asks", text, look: "yellow" };
 }
 
-/** Removes control characters, so that an agent's text cannot control the terminal. */
-export function printable(text: string): string {
-  return text.replaceAll("\t", " ").replace(/[^\P{Cc}\n]/gu, "");
-}
-
 const maxLines = 2;
 const maxCharacters = 300;
 
@@ -143,28 +141,19 @@ function shorten(text: string): string {
   return rest > 0 ? `${cut}\n… ${rest} more ${rest === 1 ? "line" : "lines"}` : cut;
 }
 
-function renderEntry(depth: number, { label, text, look }: Entry, canvas: Canvas) {
-  const indent = "  ".repeat(depth);
-  const head = `${label.padEnd(6)} `;
-  const width = Math.max(20, canvas.columns - indent.length - head.length);
-  const rows = printable(text).split("\n");
-  return rows
-    .flatMap((row) => wrap(row, width))
-    .map((row, index) => {
-      const styled = look === undefined ? row : canvas.style(look, row);
-      return `${indent}${canvas.style("dim", index === 0 ? head : " ".repeat(head.length))}${styled}`;
-    });
+const minText = 24;
+
+/** Very deep tasks share one indent, so that their text keeps some width. */
+function indentOf(depth: number, { columns }: Canvas): string {
+  return "  ".repeat(Math.max(0, Math.min(depth, Math.floor((columns - minText) / 2))));
 }
 
-function wrap(text: string, width: number): readonly string[] {
-  const pieces = new RegExp(`.{1,${width}}`, "gu"); // splits words that are wider than the canvas
-  const rows: string[] = [];
-  let row = "";
-  for (const word of text.split(" ").flatMap((word) => word.match(pieces) ?? [""])) {
-    if (row !== "" && row.length + 1 + word.length > width) {
-      rows.push(row);
-      row = word;
-    } else row = row === "" ? word : `${row} ${word}`;
-  }
-  return [...rows, row];
+function renderEntry(depth: number, { label, text, look }: Entry, canvas: Canvas) {
+  const indent = indentOf(depth, canvas);
+  const head = `${label.padEnd(6)} `;
+  const width = canvas.columns - indent.length - widthOf(head);
+  return wrap(printable(text), width).map((row, index) => {
+    const styled = look === undefined ? row : canvas.style(look, row);
+    return `${indent}${canvas.style("dim", index === 0 ? head : " ".repeat(head.length))}${styled}`;
+  });
 }

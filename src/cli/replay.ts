@@ -1,11 +1,115 @@
-import { readFileSync } from "node:fs";
-import type { Clock } from "../protocol/clock.ts";
+import { existsSync, readFileSync } from "node:fs";
+import { type Clock, systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
-import type { LogEvent } from "../protocol/event.ts";
-import type { Watcher } from "./screen.ts";
+import type { LogEvent, TaskEvent } from "../protocol/event.ts";
+import type { Tree } from "../protocol/task.ts";
+import { readFrames } from "../store/index.ts";
+import { type Arguments, usageError } from "./arguments.ts";
+import type { Console } from "./console.ts";
+import { renderEnding } from "./ending.ts";
+import { openScreen } from "./live-screen.ts";
+import { createPlainView } from "./plain-view.ts";
+import { createRunView } from "./run-view.ts";
+import { findStored, followStored, openExisting } from "./stored.ts";
 
-const maxPauseMs = 2000;
-const hint = "Pass a file with one event per line.";
+const maxPauseMs = 2_000;
+const repaintMs = 80;
+const hint = "Pass a file with one event per line, or the id of a task (rivulet tasks).";
+
+/** `rivulet replay`: plays a run from a file or from the store. */
+export async function replayRun({ operands, flags }: Arguments, console: Console): Promise<number> {
+  const [source] = operands;
+  if (source === undefined) throw usageError("rivulet replay needs a task or a file.", hint);
+  const speed = speedOf(flags.speed, console.isTerminal && !flags.json);
+  const events = existsSync(source) ? readRecording(source) : await readStored(source);
+  await show(paced(events, speed, systemClock), flags.json ?? false, console);
+  return 0;
+
+  async function readStored(id: string): Promise<readonly TaskEvent[]> {
+    const store = await openExisting(flags, console).catch((error: unknown) => {
+      throw /[./\\]/.test(id) ? cannotRead(id, error) : error;
+    });
+    const { taskId } = await findStored(store, id);
+    const events: TaskEvent[] = [];
+    for (let after = -1, more = true; more; ) {
+      const { frames, through, mayHaveMore } = await readFrames(store, taskId, after, 1_000);
+      events.push(...frames);
+      [after, more] = [through, mayHaveMore && frames.length > 0];
+    }
+    await store.close();
+    return events;
+  }
+}
+
+/** `rivulet watch`: follows a run of another process. */
+export async function watchRun({ operands, flags }: Arguments, console: Console): Promise<number> {
+  const store = await openExisting(flags, console);
+  const { taskId, sessionId } = await findStored(store, operands[0]);
+  const stop = new AbortController();
+  process.on("SIGINT", () => stop.abort());
+  if (!flags.json)
+    console.note(
+      `Watching ${taskId} of session ${sessionId}. Ctrl-C ends watching; the run continues.`,
+    );
+  await show(followStored(store, taskId, stop.signal), flags.json ?? false, console);
+  await store.close();
+  return stop.signal.aborted ? 130 : 0;
+}
+
+/** Shows events as they come: on a live screen, as lines, or as JSON. */
+async function show(
+  events: AsyncIterable<TaskEvent>,
+  json: boolean,
+  console: Console,
+): Promise<void> {
+  if (json) {
+    for await (const event of events) console.print(JSON.stringify(event));
+    return;
+  }
+  if (!console.isTerminal) {
+    const view = createPlainView(console.print);
+    for await (const event of events) view.see(event);
+    return printEnding(view.tree);
+  }
+  const { stdout } = process;
+  const device = {
+    get columns() {
+      return Math.max(10, stdout.columns || 80);
+    },
+    get rows() {
+      return Math.max(4, stdout.rows || 24);
+    },
+    write: (text: string) => void stdout.write(text),
+  };
+  const screen = openScreen(device, console.canvas.style);
+  let now = 0;
+  const view = createRunView(screen, () => now);
+  const paint = () => screen.paint(view.render(screen.rows - 1));
+  const onResize = () => {
+    screen.resized();
+    paint();
+  };
+  stdout.on("resize", onResize);
+  const restore = () => screen.close();
+  process.once("exit", restore);
+  let paintedAt = 0;
+  for await (const event of events) {
+    now = timeOf(event) ?? now;
+    const lines = view.see(event);
+    if (lines.length > 0) screen.print(lines);
+    if (performance.now() - paintedAt < repaintMs) continue;
+    paint();
+    paintedAt = performance.now();
+  }
+  stdout.off("resize", onResize);
+  restore();
+  process.off("exit", restore);
+  printEnding(view.tree);
+
+  function printEnding(tree: Tree): void {
+    for (const line of renderEnding(tree, console.canvas)) console.print(line);
+  }
+}
 
 /** Reads a recorded log with one event per line. */
 export function readRecording(path: string): readonly LogEvent[] {
@@ -13,27 +117,48 @@ export function readRecording(path: string): readonly LogEvent[] {
   return lines.flatMap((line, index) => (line.trim() ? [parseLine(path, line, index + 1)] : []));
 }
 
-/** Replays a recording with its original pauses, each at most two seconds. */
-export async function replay(
-  events: readonly LogEvent[],
-  watcher: Watcher,
+/** Yields events with their original pauses, each at most two seconds, divided by the speed. */
+export async function* paced<Event extends TaskEvent>(
+  events: readonly Event[],
+  speed: number,
   clock: Pick<Clock, "sleep">,
-): Promise<void> {
-  let last = events[0]?.created_at ?? 0;
+): AsyncGenerator<Event, void> {
+  let last: number | undefined;
   for (const event of events) {
-    await clock.sleep(Math.min(Math.max(event.created_at - last, 0), maxPauseMs));
-    last = event.created_at;
-    watcher.see(event);
+    const at = timeOf(event) ?? last ?? 0;
+    const pause = Math.min(Math.max(at - (last ?? at), 0), maxPauseMs) / speed;
+    if (pause > 0) await clock.sleep(pause);
+    last = at;
+    yield event;
   }
-  watcher.end();
+}
+
+function timeOf(event: TaskEvent): number | undefined {
+  return "created_at" in event ? event.created_at : undefined;
+}
+
+/** Without a person who watches, nothing is gained by waiting. */
+function speedOf(given: string | undefined, isWatched: boolean): number {
+  if (given === undefined) return isWatched ? 1 : Number.POSITIVE_INFINITY;
+  if (given === "max") return Number.POSITIVE_INFINITY;
+  const speed = Number(given);
+  if (speed > 0 && speed <= 1_000) return speed;
+  throw usageError(
+    `--speed must be a number from 0.01 to 1000 or max, got ${JSON.stringify(given.slice(0, 40))}.`,
+    "Write --speed 4 to play four times as fast.",
+  );
 }
 
 function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new RivuletError("recording_not_found", `Cannot read ${path}.`, { hint, cause });
+    throw cannotRead(path, cause);
   }
+}
+
+function cannotRead(path: string, cause: unknown): RivuletError {
+  return new RivuletError("recording_not_found", `Cannot read ${path}.`, { hint, cause });
 }
 
 function parseLine(path: string, line: string, number: number): LogEvent {

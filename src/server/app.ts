@@ -272,8 +272,11 @@ export function openApp(options: AppOptions): OpenApp {
   return { app, agents, store, close };
 }
 
-/** All agents use one store; those that have none of their own get the server's. */
-function bindAgents({ agents, store: given }: AppOptions): Pick<OpenApp, "agents" | "store"> {
+/** Checks that all agents use one store; those that have none of their own get the server's. */
+export function bindAgents({
+  agents,
+  store: given,
+}: Pick<AppOptions, "agents" | "store">): Pick<OpenApp, "agents" | "store"> {
   const stores = agents.map((agent) => {
     const settings = settingsBehind(agent);
     if (settings) return settings.store;

@@ -34,7 +34,8 @@ export interface Serving {
   close(): Promise<void>;
 }
 
-const fields: Fields<ServeOptions> = {
+/** The rules for the options of `serve`. */
+export const serveFields: Fields<ServeOptions> = {
   ...appFields,
   port: is.integer(0, 65_535),
   host: is.name,
@@ -44,7 +45,7 @@ const fields: Fields<ServeOptions> = {
 
 /** Serves agents over HTTP on Node, and takes up the tasks of processes that have died. */
 export async function serve(given: ServeOptions): Promise<Serving> {
-  const options = readOptions("serve()", given, fields);
+  const options = readOptions("serve()", given, serveFields);
   const { port = 8080, host = "127.0.0.1", lostTasks = "resume", shutdownMs = 10_000 } = options;
   const isLocal = host === "::1" || loopback.includes(host);
   if (!isLocal && options.auth === undefined)

@@ -1,0 +1,54 @@
+import { connect } from "../client/index.ts";
+import { sessionsOf } from "../harness/index.ts";
+import type { Agent } from "../protocol/agent.ts";
+import type { Message } from "../protocol/message.ts";
+import type { SessionInfo } from "../protocol/store.ts";
+import { type Project, withModel } from "./config.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+/** The agents that a terminal talks to, in this process or on a server. */
+export interface Backend {
+  readonly agent: Agent;
+  readonly sessions: {
+    list(page?: { limit?: number }): Promise<readonly SessionInfo[]>;
+    read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
+  };
+  /** Whether `onWait` can be passed to a run. */
+  readonly isLocal: boolean;
+  /** Changes the model of the next messages; absent where it cannot change. */
+  setModel?(model: string): void;
+  /** Kills the server process; absent without one. */
+  kill?(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The agents of a project, in this process. */
+export function localBackend({ store }: Project, first: Agent): Backend {
+  let agent = first;
+  return {
+    get agent() {
+      return agent;
+    },
+    sessions: sessionsOf(store, { allUsers: true }),
+    isLocal: true,
+    setModel(model) {
+      agent = withModel(agent, model);
+    },
+    async close() {
+      await (first as Partial<{ close(): Promise<void> }>).close?.();
+      await store.close();
+    },
+  };
+}
+
+/** The agent of a demo server, which may be killed at any time. */
+export function demoBackend(supervisor: Supervisor): Backend {
+  const server = connect(supervisor.url, { token: supervisor.token });
+  return {
+    agent: server.agent("lead"),
+    sessions: server.sessions,
+    isLocal: false,
+    kill: () => supervisor.kill(),
+    close: () => supervisor.close(),
+  };
+}

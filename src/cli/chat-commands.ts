@@ -1,0 +1,121 @@
+import { textOf } from "../protocol/message.ts";
+import { nearest } from "../protocol/options.ts";
+import type { SessionInfo } from "../protocol/store.ts";
+import type { Chat } from "./chat.ts";
+import { renderTree } from "./render.ts";
+import { newSessionId } from "./run.ts";
+import { cutTo, printable, wrap } from "./text.ts";
+
+/** A command of the chat. */
+interface ChatCommand {
+  readonly operand?: string;
+  readonly summary: string;
+  readonly run: (operand: string, chat: Chat) => Promise<void> | void;
+}
+
+const shownSessions = 10;
+const shownMessages = 2;
+
+const commands: Readonly<Record<string, ChatCommand>> = {
+  help: { summary: "list the commands", run: (_, chat) => chat.print(...helpLines(chat)) },
+  sessions: { summary: "list the sessions, newest first", run: listSessions },
+  resume: { operand: "number or id", summary: "continue another session", run: resume },
+  new: {
+    summary: "begin a new session",
+    run: (_, chat) => {
+      if (isIdle(chat)) chat.sessionId = newSessionId();
+      chat.print(`This is session ${chat.sessionId}.`);
+    },
+  },
+  model: { operand: "provider:id", summary: "use another model from now on", run: setModel },
+  tree: { summary: "print the last run with everything that its agents did", run: printTree },
+  kill: { summary: "kill the server process (demo): every agent goes on where it was", run: kill },
+  quit: { summary: "leave; running work stops", run: (_, chat) => chat.leave(0) },
+};
+
+/** Runs a line that begins with a slash. */
+export async function runCommand(text: string, chat: Chat): Promise<void> {
+  const [, name = "", operand = ""] = /^\/(\S*)\s*(.*)$/s.exec(text) ?? [];
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command) return command.run(operand.trim(), chat);
+  const near = nearest(name, Object.keys(commands))[0];
+  chat.print(
+    `There is no command /${printable(name)}. ${near ? `Did you mean /${near}?` : "/help lists them."}`,
+  );
+}
+
+function helpLines({ backend }: Chat): readonly string[] {
+  const offered = Object.entries(commands).filter(([name]) => name !== "kill" || backend.kill);
+  return [
+    ...offered.map(
+      ([name, { operand, summary }]) =>
+        `  ${`/${name}${operand ? ` <${operand}>` : ""}`.padEnd(24)} ${summary}`,
+    ),
+    "While agents work: Enter steers them, Tab opens and closes their details, Ctrl-C cancels, Ctrl-C twice leaves.",
+  ];
+}
+
+async function listSessions(_: string, chat: Chat): Promise<void> {
+  const sessions = await chat.backend.sessions.list({ limit: shownSessions });
+  if (sessions.length === 0) return void chat.print("There is no session yet.");
+  const lines = sessions.map((session, index) => sessionLine(session, index, chat));
+  chat.print(...lines, "Continue one with /resume <number or id>.");
+}
+
+function sessionLine(
+  { sessionId, title = "", messages, updatedAt }: SessionInfo,
+  index: number,
+  chat: Chat,
+): string {
+  const current = sessionId === chat.sessionId ? "*" : " ";
+  const when = new Date(updatedAt).toISOString().slice(0, 16).replace("T", " ");
+  const head = `${current}${String(index + 1).padStart(2)}  ${sessionId}  ${when}  ${messages} messages  `;
+  return cutTo(`${head}${printable(title)}`, Math.max(20, chat.terminal.screen.columns));
+}
+
+async function resume(operand: string, chat: Chat): Promise<void> {
+  if (!isIdle(chat)) return;
+  const sessions = await chat.backend.sessions.list({ limit: shownSessions });
+  const id = /^\d{1,2}$/.test(operand) ? sessions[Number(operand) - 1]?.sessionId : operand;
+  if (!id) return void chat.print("Name a session: /resume <number or id>. /sessions lists them.");
+  const info = sessions.find(({ sessionId }) => sessionId === id);
+  const from = Math.max(0, (info?.messages ?? shownMessages) - shownMessages);
+  const messages = await chat.backend.sessions.read(id, { from });
+  chat.sessionId = id;
+  for (const { role, content } of messages) {
+    const text = printable(textOf(content)).trim();
+    if (text !== "")
+      chat.print(...wrap(role === "user" ? `> ${text}` : text, chat.terminal.screen.columns));
+  }
+  chat.print(`This is session ${id}.`);
+  await chat.send(undefined);
+}
+
+function setModel(operand: string, chat: Chat): void {
+  const { backend } = chat;
+  if (operand === "")
+    return void chat.print("Name a model: /model provider:id, such as /model openai:gpt-5-mini.");
+  if (backend.setModel === undefined)
+    return void chat.print(
+      "The server chooses the model. Start it again with --model provider:id.",
+    );
+  backend.setModel(operand);
+  chat.print(`The next messages go to ${operand}. Subagents keep their models.`);
+}
+
+function printTree(_: string, { view, terminal }: Chat): void {
+  terminal.screen.print(view ? renderTree(view.tree, terminal.screen) : ["There is no run yet."]);
+}
+
+async function kill(_: string, chat: Chat): Promise<void> {
+  const { kill: killServer } = chat.backend;
+  if (killServer === undefined)
+    return void chat.print("Only the demo has a server to kill: rivulet serve --demo --terminal.");
+  chat.print("Killing the server process with SIGKILL.");
+  await killServer();
+}
+
+function isIdle(chat: Chat): boolean {
+  if (chat.isBusy) chat.print("The agents are at work. Wait for them, or cancel with Ctrl-C.");
+  return !chat.isBusy;
+}

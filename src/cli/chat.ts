@@ -1,0 +1,275 @@
+import { createInterface } from "node:readline";
+import type { ReadStream, WriteStream } from "node:tty";
+import type { Run } from "../protocol/agent.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { Reply } from "../protocol/message.ts";
+import { isTerminal as hasEnded, type Tree } from "../protocol/task.ts";
+import { ask } from "./ask.ts";
+import type { Backend } from "./backend.ts";
+import { runCommand } from "./chat-commands.ts";
+import type { Console } from "./console.ts";
+import { decideAlone, decideHere } from "./decide.ts";
+import { renderEnding } from "./ending.ts";
+import { type Interactive, openInteractive } from "./interactive.ts";
+import { createPlainView } from "./plain-view.ts";
+import { exitCodes, outcomeOf, waitText } from "./run.ts";
+import { createRunView, type RunView } from "./run-view.ts";
+import { printable, wrap } from "./text.ts";
+
+/** A chat and where it takes place. */
+export interface ChatOptions {
+  readonly console: Console;
+  readonly backend: Backend;
+  readonly sessionId: string;
+  /** The command that continues the session. */
+  readonly resume: string;
+  readonly modelLines: readonly string[];
+  readonly yes?: boolean;
+  /** Whether the session may exist already. */
+  readonly continues?: boolean;
+  /** Called when the chat is open. */
+  readonly onChat?: (chat: Chat) => void;
+}
+
+const idleHelp = "Enter sends · /help commands · Ctrl-D leaves";
+const busyHelp = "Enter steers · Tab details · Ctrl-C cancels";
+const frameMs = 80;
+const clockMs = 500;
+
+/** A chat in a terminal: one task at a time, with lines that can be typed at any moment. */
+export class Chat {
+  readonly terminal: Interactive;
+  readonly backend: Backend;
+  sessionId: string;
+  /** The view of the current or last run. */
+  view: RunView | undefined;
+  readonly #options: ChatOptions;
+  readonly #ended = Promise.withResolvers<number>();
+  #run: Run | undefined;
+  #cancel: AbortController | undefined;
+  #isPainting = false;
+  #lastInterrupt = 0;
+  #clock: NodeJS.Timeout | undefined;
+
+  constructor(options: ChatOptions) {
+    const { console, backend, sessionId } = options;
+    this.#options = options;
+    this.backend = backend;
+    this.sessionId = sessionId;
+    const { stdin, stdout } = process;
+    this.terminal = openInteractive(
+      stdin as ReadStream,
+      stdout as WriteStream,
+      console.canvas.style,
+    );
+    this.terminal.status = (maxRows) =>
+      this.view && this.#isShown(this.view.tree) ? this.view.render(maxRows) : [];
+    this.terminal.onInterrupt = () => this.#interrupt();
+    this.terminal.onEnd = () => this.leave(0);
+    this.terminal.onTab = () => {
+      if (this.view) this.view.isExpanded = !this.view.isExpanded;
+      this.terminal.refresh();
+    };
+    this.terminal.onLine = (text) => void this.#enter(text);
+    this.#setHelp();
+    for (const signal of ["SIGTERM", "SIGHUP"] as const)
+      process.once(signal, () => this.leave(exitCodes.cancelled));
+    process.once("exit", () => this.terminal.close());
+  }
+
+  get isBusy(): boolean {
+    return this.#cancel !== undefined;
+  }
+
+  /** Resolves to the exit code when the person leaves. */
+  get ended(): Promise<number> {
+    return this.#ended.promise;
+  }
+
+  leave(code: number): void {
+    clearInterval(this.#clock);
+    this.#cancel?.abort(new Error("cancelled"));
+    this.terminal.close();
+    this.#ended.resolve(code);
+  }
+
+  /** Prints lines that stay; long ones are wrapped. */
+  print(...lines: readonly string[]): void {
+    this.terminal.screen.print(lines.flatMap((line) => wrap(line, this.terminal.screen.columns)));
+  }
+
+  /** Sends a message and shows the work until the reply; undefined continues a session. Returns the exit code. */
+  async send(text: string | undefined): Promise<number> {
+    const { screen } = this.terminal;
+    const cancel = new AbortController();
+    this.#cancel = cancel;
+    this.view = createRunView(screen, () => Date.now());
+    const { view } = this;
+    this.#setHelp();
+    this.#clock ??= setInterval(() => this.terminal.refresh(), clockMs);
+    const { promise: replied, resolve: onReply } = Promise.withResolvers<Reply>();
+    const isCurrent = () => this.view === view;
+    const work = ask(this.backend.agent, text, {
+      sessionId: this.sessionId,
+      signal: cancel.signal,
+      view: {
+        get tree() {
+          return view.tree;
+        },
+        see: (event) => {
+          if (!isCurrent()) return;
+          const lines = view.see(event);
+          if (lines.length > 0) screen.print(lines);
+          this.#paintSoon();
+        },
+      },
+      decide: (approval) =>
+        this.#options.yes
+          ? decideAlone(approval, true, (line) => this.print(line))
+          : decideHere(approval, this.terminal, cancel.signal).catch((error: unknown) => {
+              if (!cancel.signal.aborted) throw error;
+              return approval.deny("The run was cancelled.");
+            }),
+      onRun: (run) => {
+        this.#run = run;
+      },
+      onReply,
+      ...(this.backend.isLocal && { onWait: (reason) => this.print(waitText(reason)) }),
+    });
+    try {
+      const reply = await Promise.race([replied, work]);
+      // The reply of a task with background work ends the turn; its agents stay on the screen until they end.
+      screen.print(["", ...renderEnding(view.tree, screen), ""]);
+      if (cancel.signal.aborted) this.print("The run was cancelled.", "");
+      void work.then(
+        () => this.#paintSoon(),
+        () => {},
+      );
+      return outcomeOf(reply, cancel.signal);
+    } catch (error) {
+      if (isCurrent()) this.view = undefined;
+      if (cancel.signal.aborted) return exitCodes.cancelled;
+      if (text === undefined && isNothingToResume(error)) return exitCodes.completed;
+      screen.print([
+        "",
+        ...errorLines(error, screen.columns).map((line) => screen.style("red", line)),
+        "",
+      ]);
+      return exitCodes.failed;
+    } finally {
+      this.#cancel = undefined;
+      this.#run = undefined;
+      this.#setHelp();
+      this.terminal.refresh();
+    }
+  }
+
+  async #enter(text: string): Promise<void> {
+    const { screen } = this.terminal;
+    screen.print(
+      wrap(`${this.terminal.label}${printable(text)}`, screen.columns).map((line) =>
+        screen.style("bold", line),
+      ),
+    );
+    if (text.startsWith("/")) {
+      await runCommand(text, this).catch((error: unknown) =>
+        this.print(...errorLines(error, screen.columns)),
+      );
+    } else if (this.isBusy) {
+      await this.#run
+        ?.steer(text)
+        .catch((error: unknown) => this.print(...errorLines(error, screen.columns)));
+    } else await this.send(text);
+  }
+
+  /** The first Ctrl-C cancels what runs, or warns; the second one leaves at once. */
+  #interrupt(): void {
+    const now = Date.now();
+    const isSecond = now - this.#lastInterrupt < 3_000;
+    this.#lastInterrupt = now;
+    if (isSecond) {
+      this.leave(exitCodes.cancelled);
+      process.exit(exitCodes.cancelled);
+    }
+    if (this.#cancel) {
+      this.print("Cancelling. Ctrl-C again leaves at once.");
+      this.#cancel.abort(new Error("cancelled"));
+    } else this.print("Ctrl-C again leaves.");
+  }
+
+  /** Agents stay on the screen while one of them works. */
+  #isShown(tree: Tree): boolean {
+    return this.isBusy || Object.values(tree.tasks).some(({ status }) => !hasEnded(status));
+  }
+
+  #setHelp(): void {
+    this.terminal.help = this.isBusy ? busyHelp : idleHelp;
+  }
+
+  #paintSoon(): void {
+    if (this.#isPainting) return;
+    this.#isPainting = true;
+    setTimeout(() => {
+      this.#isPainting = false;
+      this.terminal.refresh();
+    }, frameMs).unref();
+  }
+}
+
+function isNothingToResume(error: unknown): boolean {
+  return error instanceof RivuletError && /^(nothing_to_resume|not_found)$/.test(error.code);
+}
+
+/** An error in one or two lines, with what to do. */
+export function errorLines(error: unknown, columns: number): readonly string[] {
+  const { message, hint } = error as Partial<RivuletError>;
+  return wrap(printable(`${message ?? String(error)} ${hint ?? ""}`.trim()), columns);
+}
+
+/** Chats until the person leaves. */
+export async function chat(options: ChatOptions): Promise<number> {
+  if (!options.console.isTerminal) return chatInPipe(options);
+  const { modelLines, backend, resume } = options;
+  const here = new Chat(options);
+  here.print(`Rivulet · ${backend.agent.name}`, ...modelLines, "");
+  options.onChat?.(here);
+  here.terminal.refresh();
+  if (options.continues) void here.send(undefined); // an unfinished task of the session
+  const code = await here.ended;
+  options.console.print(`Continue with: ${resume}`);
+  await backend.close();
+  return code;
+}
+
+/** Sends one message in a terminal. */
+export async function chatOnce(question: string, options: ChatOptions): Promise<number> {
+  const here = new Chat(options);
+  here.print(...options.modelLines, "", `> ${question}`);
+  const code = await Promise.race([here.send(question), here.ended]);
+  here.leave(code);
+  options.console.print(`Continue with: ${options.resume}`);
+  return code;
+}
+
+/** Chats without a terminal: each line of the input is a message. */
+async function chatInPipe(options: ChatOptions): Promise<number> {
+  const { console, backend, sessionId, yes = false } = options;
+  let code = 0;
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line.trim() === "") continue;
+    const view = createPlainView(console.print);
+    const { signal } = new AbortController();
+    try {
+      const reply = await ask(backend.agent, line, {
+        ...{ sessionId, signal, view },
+        decide: (approval) => decideAlone(approval, yes, console.print),
+      });
+      code = outcomeOf(reply, signal);
+    } catch (error) {
+      console.note(errorLines(error, 1_000).join("\n"));
+      code = exitCodes.failed;
+    }
+  }
+  await backend.close();
+  return code;
+}

@@ -1,0 +1,33 @@
+import { styleText } from "node:util";
+import type { Canvas } from "./render.ts";
+
+/** The process as the commands see it. */
+export interface Console {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The path of this program. */
+  readonly program: string;
+  /** Whether a person sits at both ends. */
+  readonly isTerminal: boolean;
+  readonly canvas: Canvas;
+  /** Writes a line of output. */
+  print(line: string): void;
+  /** Writes a line that is not output, such as a hint. */
+  note(line: string): void;
+}
+
+/** The console of this process. */
+export function openConsole(): Console {
+  const { stdin, stdout, stderr, env, argv } = process;
+  const isTerminal = stdout.isTTY === true && stdin.isTTY === true && env.TERM !== "dumb";
+  return {
+    ...{ env, isTerminal, program: argv[1] ?? "" },
+    canvas: {
+      get columns() {
+        return stdout.isTTY ? stdout.columns || 80 : 100;
+      },
+      style: (look, text) => (text === "" ? "" : styleText(look, text, { stream: stdout })),
+    },
+    print: (line) => void stdout.write(`${line}\n`),
+    note: (line) => void (isTerminal ? stdout : stderr).write(`${line}\n`),
+  };
+}

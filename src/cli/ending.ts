@@ -1,0 +1,68 @@
+import { rootTask, subtreeUsage } from "../protocol/select.ts";
+import type { MessageItem, Tree } from "../protocol/task.ts";
+import { citedText } from "./citations.ts";
+import type { Canvas } from "./render.ts";
+import { renderRoster, shortTime } from "./roster.ts";
+import { cutTo, printable, wrap } from "./text.ts";
+
+/** Renders the end of a run: the answer first, then its sources, the agents, the totals and how to continue. */
+export function renderEnding(tree: Tree, canvas: Canvas, resume?: string): readonly string[] {
+  const root = rootTask(tree);
+  const answer = answerOf(tree);
+  const { columns, style } = canvas;
+  const lines: string[] = [];
+  if (answer) {
+    const { text, citations } = citedText(tree, answer);
+    lines.push(
+      ...wrap(
+        printable(text)
+          .trim()
+          .replace(/\[\^(\d+)\]/g, "[$1]"),
+        columns,
+      ),
+    );
+    if (citations.length > 0) lines.push("", style("bold", "Sources"));
+    for (const { marker, place, text: source } of citations) {
+      const head = `${marker.replace("^", "")} ${printable(place)}  `;
+      lines.push(style("dim", cutTo(`${head}${printable(source)}`, columns)));
+    }
+  }
+  if (root?.error)
+    lines.push(
+      ...wrap(
+        `Failed: ${printable(root.error.message)} ${printable(root.error.hint ?? "")}`.trim(),
+        columns,
+      ).map((line) => style("red", line)),
+    );
+  const agents = Object.keys(tree.tasks).length;
+  const now = root?.completedAt ?? root?.createdAt ?? 0;
+  lines.push("", ...renderRoster(tree, canvas, { now, maxRows: agents }));
+  lines.push(...wrap(totalsOf(tree), columns).map((line) => style("dim", line)));
+  if (resume !== undefined)
+    lines.push(...wrap(`Continue with: ${resume}`, columns).map((line) => style("dim", line)));
+  return lines;
+}
+
+/** The last message of the root task, if nothing follows it. */
+export function answerOf(tree: Tree): MessageItem | undefined {
+  const last = rootTask(tree)?.output.findLast(({ type }) => type !== "discarded");
+  return last?.type === "message" ? last : undefined;
+}
+
+/** The totals of a run in one line. */
+export function totalsOf(tree: Tree): string {
+  const root = rootTask(tree);
+  if (root === undefined) return "";
+  const { input_tokens, output_tokens } = subtreeUsage(tree, root.id);
+  const count = Object.keys(tree.tasks).length;
+  const { createdAt, completedAt, cost } = root;
+  return [
+    `${count} ${count === 1 ? "agent" : "agents"}`,
+    `${input_tokens.toLocaleString("en")} tokens in`,
+    `${output_tokens.toLocaleString("en")} out`,
+    ...(createdAt !== undefined && completedAt !== undefined
+      ? [shortTime(completedAt - createdAt)]
+      : []),
+    ...(cost ? [`${cost.amount} ${cost.currency}`] : []),
+  ].join(" · ");
+}

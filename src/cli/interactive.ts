@@ -1,0 +1,204 @@
+import { emitKeypressEvents } from "node:readline";
+import type { ReadStream, WriteStream } from "node:tty";
+import { editLine, emptyLine, type Key, type Line, layOut } from "./line-editor.ts";
+import { type LiveScreen, openScreen } from "./live-screen.ts";
+import type { Canvas } from "./render.ts";
+import { cutTo, wrap } from "./text.ts";
+
+/** A terminal with a line to type in, which stays below everything else. */
+export interface Interactive {
+  readonly screen: LiveScreen;
+  /** Paints again; `status` gives the lines above the input, in at most so many rows. */
+  refresh(): void;
+  status: (maxRows: number) => readonly string[];
+  /** The text before the line that is typed, and the help below it. */
+  label: string;
+  help: string;
+  /** Called with each line that is entered while nothing is asked. */
+  onLine: (text: string) => void;
+  /** Called for Ctrl-C, for Ctrl-D on an empty line, and for Tab. */
+  onInterrupt: () => void;
+  onEnd: () => void;
+  onTab: () => void;
+  /** Asks for one of these keys; rejects when the signal aborts. */
+  askKey(question: string, keys: readonly string[], signal: AbortSignal): Promise<string>;
+  /** Asks for a line; rejects when the signal aborts. */
+  askLine(question: string, initial: string, signal: AbortSignal): Promise<string>;
+  close(): void;
+}
+
+interface Question {
+  readonly text: string;
+  /** Absent: a line is asked for. */
+  readonly keys?: readonly string[];
+  readonly answer: (text: string) => void;
+  /** The line before the question, which comes back after it. */
+  readonly before: Line;
+}
+
+const [pasteOn, pasteOff] = ["\x1b[?2004h", "\x1b[?2004l"];
+
+/** Takes over a terminal until `close`. */
+export function openInteractive(
+  input: ReadStream,
+  output: WriteStream,
+  style: Canvas["style"],
+): Interactive {
+  const screen = openScreen(
+    {
+      get columns() {
+        return Math.max(10, output.columns || 80);
+      },
+      get rows() {
+        return Math.max(4, output.rows || 24);
+      },
+      write: (text) => void output.write(text),
+    },
+    style,
+  );
+  let line = emptyLine;
+  let question: Question | undefined;
+  let isPasting = false;
+  const history: string[] = [];
+  let recalled = 0;
+
+  const self: Interactive = {
+    screen,
+    status: () => [],
+    label: "> ",
+    help: "",
+    onLine: () => {},
+    onInterrupt: () => {},
+    onEnd: () => {},
+    onTab: () => {},
+    refresh,
+    askKey: (text, keys, signal) => ask(text, "", signal, keys),
+    askLine: (text, initial, signal) => ask(text, initial, signal),
+    close,
+  };
+
+  function refresh(): void {
+    const { columns, rows } = screen;
+    const asked = question ? wrap(question.text, columns).map((row) => style("yellow", row)) : [];
+    const isTyping = question?.keys === undefined;
+    const label = question ? "> " : self.label;
+    const typed = layOut(line, Math.max(4, columns - label.length - 1));
+    const most = Math.max(1, Math.floor(rows / 3));
+    const from = Math.max(0, Math.min(typed.row - most + 1, typed.rows.length - most));
+    const visible = typed.rows.slice(from, from + most);
+    const entry = isTyping
+      ? visible.map(
+          (row, index) => `${index === 0 && from === 0 ? label : " ".repeat(label.length)}${row}`,
+        )
+      : [];
+    const help = self.help === "" || question ? [] : [style("dim", cutTo(self.help, columns))];
+    const room = Math.max(0, rows - 1 - asked.length - entry.length - help.length);
+    const above = self.status(room);
+    const lines = [
+      ...above.slice(-room),
+      ...asked.slice(-Math.max(1, rows - 2)),
+      ...entry,
+      ...help,
+    ];
+    const place = {
+      row: lines.length - help.length - entry.length + typed.row - from,
+      column: label.length + typed.column,
+    };
+    screen.paint(lines, isTyping ? place : undefined);
+  }
+
+  function ask(
+    text: string,
+    initial: string,
+    signal: AbortSignal,
+    keys?: readonly string[],
+  ): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const onAbort = () => {
+      finish();
+      reject(signal.reason);
+    };
+    const finish = () => {
+      signal.removeEventListener("abort", onAbort);
+      line = question?.before ?? emptyLine;
+      question = undefined;
+      refresh();
+    };
+    const answer = (given: string) => {
+      finish();
+      resolve(given);
+    };
+    question = { text, answer, before: line, ...(keys && { keys }) };
+    line = { text: initial, at: initial.length };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort);
+    refresh();
+    return promise;
+  }
+
+  function enter(): void {
+    const { text } = line;
+    if (question) {
+      question.answer(text);
+      return;
+    }
+    line = emptyLine;
+    if (text.trim() !== "" && history.at(-1) !== text) history.push(text);
+    recalled = history.length;
+    refresh();
+    if (text.trim() !== "") self.onLine(text);
+  }
+
+  function recall(step: number): void {
+    recalled = Math.max(0, Math.min(history.length, recalled + step));
+    const text = history[recalled] ?? "";
+    line = { text, at: text.length };
+    refresh();
+  }
+
+  function onKey(text: string | undefined, given: Partial<Key> & { sequence?: string }): void {
+    const { name = "", ctrl = false, meta = false } = given;
+    if (name === "paste-start" || name === "paste-end") {
+      isPasting = name === "paste-start";
+      return;
+    }
+    if (ctrl && name === "c") return void self.onInterrupt();
+    if (question?.keys) {
+      const pressed = (text ?? "").toLowerCase();
+      if (question.keys.includes(pressed)) question.answer(pressed);
+      return;
+    }
+    const isEnter = name === "return" || name === "enter";
+    if (isEnter && !isPasting && !meta) return void enter();
+    if (ctrl && name === "d" && line.text === "") return void self.onEnd();
+    if (name === "tab" && !isPasting) return void self.onTab();
+    if ((name === "up" || name === "down") && !question) return void recall(name === "up" ? -1 : 1);
+    const typed = isEnter ? "\n" : (text ?? "").replace(/\p{Cc}/gu, name === "tab" ? " " : "");
+    const next = editLine(line, { name, ctrl, meta, text: typed });
+    if (next === line) return;
+    line = next;
+    refresh();
+  }
+
+  function onResize(): void {
+    screen.resized();
+    refresh();
+  }
+
+  function close(): void {
+    input.off("keypress", onKey);
+    output.off("resize", onResize);
+    screen.close();
+    output.write(pasteOff);
+    input.setRawMode(false);
+    input.pause();
+  }
+
+  emitKeypressEvents(input);
+  input.setRawMode(true);
+  input.resume();
+  input.on("keypress", onKey);
+  output.on("resize", onResize);
+  output.write(pasteOn);
+  return self;
+}
