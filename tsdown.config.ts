@@ -1,12 +1,13 @@
 import { readFileSync } from "node:fs";
 import { defineConfig, type Rolldown } from "tsdown";
 
-const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as {
+const { exports, bin } = JSON.parse(readFileSync("package.json", "utf8")) as {
   exports: Record<string, string>;
+  bin: Record<string, string>;
 };
 
-// The exports of package.json are the one list of entries: dist/x/index.js is built from src/x/index.ts.
-const entry = Object.values(exports)
+// The exports and programs of package.json are the one list of entries: dist/x/index.js is built from src/x/index.ts.
+const entry = [...Object.values(exports), ...Object.values(bin)]
   .filter((file) => file.startsWith("./dist/"))
   .map((file) => file.replace("./dist/", "src/").replace(/\.js$/, ".ts"));
 // A process of just-bash starts with a file of its own.

@@ -1,15 +1,15 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { RivuletError } from "../protocol/error.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Console } from "./console.ts";
+import { packageRoot, packageVersion } from "./package-root.ts";
 
 /** `rivulet init`: writes a small project that runs and whose test passes. */
 export async function initProject({ operands }: Arguments, console: Console): Promise<number> {
   const [folder = "."] = operands;
   const root = resolve(folder);
-  const files = projectFiles(basename(root), ownVersion());
+  const files = projectFiles(basename(root));
   const written: string[] = [];
   for (const [path, text] of Object.entries(files)) {
     if (!existsSync(join(root, path))) {
@@ -55,118 +55,34 @@ const reasons: Readonly<Record<string, string>> = {
   EEXIST: "a part of its path is a file",
 };
 
-function ownVersion(): string {
-  const path = fileURLToPath(new URL("../../package.json", import.meta.url));
-  return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
+/** The files of a new project by path. */
+function projectFiles(name: string): Readonly<Record<string, string>> {
+  const template = join(packageRoot, "sample", "project");
+  const paths = readdirSync(template, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(template, join(entry.parentPath, entry.name)))
+    .toSorted();
+  const copied = paths.map((path) => [
+    // npm leaves files with the name .gitignore out of packages.
+    path === "gitignore" ? ".gitignore" : path,
+    readFileSync(join(template, path), "utf8"),
+  ]);
+  return { "package.json": manifestOf(name), ...Object.fromEntries(copied) };
 }
 
-function projectFiles(name: string, version: string): Readonly<Record<string, string>> {
+function manifestOf(folder: string): string {
+  const name = folder
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[._-]+/, "");
+  const version = packageVersion();
   const manifest = {
-    name:
-      name
-        .toLowerCase()
-        .replace(/[^a-z0-9._-]+/g, "-")
-        .replace(/^[._-]+/, "") || "agents",
+    name: name === "" ? "agents" : name,
     private: true,
     type: "module",
     engines: { node: ">=22.18" },
     scripts: { start: "rivulet", serve: "rivulet serve", test: "node --test" },
     dependencies: { rivulet: version === "0.0.0" ? "*" : `^${version}`, zod: "^4.0.0" },
   };
-  return {
-    "package.json": `${JSON.stringify(manifest, null, 2)}\n`,
-    ".gitignore": "node_modules\n.rivulet\n",
-    "rivulet.config.ts": configFile,
-    "team.ts": teamFile,
-    "team.test.ts": testFile,
-    "workspace/AGENTS.md": leadFile,
-    "workspace/subagents/researcher.md": researcherFile,
-    "workspace/subagents/writer.md": writerFile,
-    "workspace/notes/rivers.md": notesFile,
-  };
+  return `${JSON.stringify(manifest, null, 2)}\n`;
 }
-
-const configFile = `import { createTeam } from "./team.ts";
-
-// The offline model needs no API key. Set RIVULET_MODEL to use another, such as openai:gpt-5-mini.
-const model = (process.env.RIVULET_MODEL ?? "demo:analyst") as \`\${string}:\${string}\`;
-
-export default { agents: [createTeam({ model })] };
-`;
-
-const teamFile = `import { fileURLToPath } from "node:url";
-import { HarnessAgent, type HarnessAgentOptions, tool } from "rivulet";
-import { z } from "zod";
-
-const wordCount = tool({
-  name: "word_count",
-  description: "Counts the words of a text.",
-  input: z.object({ text: z.string() }),
-  execute: ({ text }) => text.split(/\\s+/).filter((word) => word !== "").length,
-});
-
-/** The lead of a team. The workspace holds its instructions (AGENTS.md) and its subagents (subagents/*.md). */
-export function createTeam(options: Pick<HarnessAgentOptions, "model" | "store">): HarnessAgent {
-  const workspace = fileURLToPath(new URL("workspace", import.meta.url));
-  return new HarnessAgent({ name: "lead", workspace, tools: [wordCount], references: true, ...options });
-}
-`;
-
-const testFile = `import assert from "node:assert/strict";
-import { test } from "node:test";
-import { scriptedModel } from "rivulet/testing";
-import { createTeam } from "./team.ts";
-
-test("the lead asks the researcher and passes on the report", async () => {
-  const model = scriptedModel(({ tools, prompt }) => {
-    const isLead = tools?.some(({ name }) => name === "agent_spawn");
-    if (!isLead) return "Salmon return to the river where they were born.";
-    if (prompt.at(-1)?.role === "tool") return "They return to their river.";
-    return [{ call: "agent_spawn", input: { agent_id: "researcher", task: "Where do salmon go?" } }];
-  });
-  const team = createTeam({ model, store: "memory" });
-
-  const agents = new Set<string>();
-  for await (const event of team.stream("Where do salmon go?"))
-    agents.add(event.source?.agentId ?? "lead");
-
-  assert.deepEqual([...agents], ["lead", "researcher"]);
-});
-`;
-
-const leadFile = `# Lead
-
-You answer questions from the notes in \`notes/\`.
-
-- Give each part of a question to a researcher.
-- Let the writer turn the findings into a short text.
-- If the notes do not contain the answer, say so.
-`;
-
-const researcherFile = `---
-description: Searches the notes for one question and reports the sentences that answer it, with their sources.
-tools: [grep_files, read_file]
-workspace:
-  mode: shared
----
-
-You answer one question from the notes in \`notes/\`.
-Search for its words, read the best matches, and report the sentences that answer it, one per line.
-After each sentence, cite the number of the result that it comes from, as in [^1], then the file and line in brackets.
-`;
-
-const writerFile = `---
-description: Writes a short text from notes without adding anything.
-tools: []
-workspace:
-  mode: shared
----
-
-You get a question and notes. Write the answer in one paragraph and add nothing.
-`;
-
-const notesFile = `# Rivers
-
-Salmon return to the river where they were born.
-They find it by the smell of its water.
-`;

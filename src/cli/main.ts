@@ -2,10 +2,11 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { RivuletError } from "../protocol/error.ts";
 import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
 import { type Console, openConsole } from "./console.ts";
+import { packageRoot, packageVersion } from "./package-root.ts";
 import { servesDemo } from "./supervisor.ts";
 
 /** A command; resolves to the exit code. */
@@ -32,7 +33,7 @@ async function main(): Promise<number> {
     return (await import("./serve.ts")).serveForSupervisor(console);
   const given = process.argv.slice(2);
   if (given[0] === "--version") {
-    console.print(versionOf(packageRoot));
+    console.print(packageVersion());
     return 0;
   }
   const args = readArguments(given);
@@ -44,21 +45,12 @@ async function main(): Promise<number> {
   return command(args, console);
 }
 
-const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
-
-function versionOf(folder: string): string {
-  const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as {
-    version: string;
-  };
-  return version;
-}
-
 /** The program of the package that the project in this folder has installed, if that is another copy. */
 function projectCopy(): string | undefined {
   try {
     const path = createRequire(join(process.cwd(), "package.json")).resolve("rivulet/package.json");
     const folder = dirname(realpathSync(path));
-    if (folder === realpathSync(packageRoot).replace(/[/\\]$/, "")) return undefined;
+    if (folder === realpathSync(packageRoot)) return undefined;
     const { bin } = JSON.parse(readFileSync(path, "utf8")) as { bin?: { rivulet?: string } };
     return bin?.rivulet && join(folder, bin.rivulet);
   } catch {

@@ -1,5 +1,5 @@
 import { accessSync, constants, statSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { z } from "zod";
 import type { Model } from "../agent/model/resolve.ts";
 import { type Tool, tool } from "../agent/tool/tool.ts";
@@ -7,9 +7,10 @@ import type { Filesystem } from "../harness/filesystem/filesystem.ts";
 import { localFilesystem } from "../harness/filesystem/local.ts";
 import { HarnessAgent } from "../harness/harness-agent.ts";
 import { RivuletError } from "../protocol/error.ts";
+import { packageRoot } from "./package-root.ts";
 
 /** The path of the workspace in this package. */
-export const sampleWorkspace = fileURLToPath(new URL("../../sample/workspace", import.meta.url));
+export const sampleWorkspace: string = join(packageRoot, "sample", "workspace");
 
 /** The database that the commands share. */
 export const defaultStore = "sqlite:.rivulet/rivulet.db";
