@@ -236,9 +236,13 @@ export async function chat(options: ChatOptions): Promise<number> {
   here.terminal.refresh();
   if (options.continues) void here.send(undefined); // an unfinished task of the session
   const code = await here.ended;
-  options.console.print(`Continue with: ${resume}`);
+  printResume(options.console, resume);
   await backend.close();
   return code;
+}
+
+function printResume({ print, canvas }: Console, command: string): void {
+  for (const line of wrap(`Continue with: ${command}`, canvas.columns)) print(line);
 }
 
 /** Sends one message in a terminal. */
@@ -247,7 +251,7 @@ export async function chatOnce(question: string, options: ChatOptions): Promise<
   here.print(...options.modelLines, "", `> ${question}`);
   const code = await Promise.race([here.send(question), here.ended]);
   here.leave(code);
-  options.console.print(`Continue with: ${options.resume}`);
+  printResume(options.console, options.resume);
   return code;
 }
 

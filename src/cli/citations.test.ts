@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { emptyTree } from "../protocol/reduce.ts";
 import type { Item, MessageItem, Task, Tree } from "../protocol/task.ts";
-import { citationsOf } from "./citations.ts";
+import { citedText } from "./citations.ts";
 
 const address = (item_id: string) => ({ task_id: "child", item_id, block_index: 0 });
 
@@ -58,30 +58,36 @@ const found = called(
   "b/sea.md:7: The sea is salty.\nb/sea.md:9: Salt is white.",
 );
 
-it("returns the file and line that match the statement", () => {
+it("numbers the lines that match the statements from 1", () => {
   const said = message(
     "By day the sky is blue.[^1] The night sky is black.[^1] And the sea? It is salty.[^2]",
     { 1: "read_file", 2: "grep_files" },
   );
-  expect(citationsOf(treeOf(...read, ...found), said)).toEqual([
-    { marker: "[^1]", place: "a/sky.md:3", text: "The sky is blue by day." },
-    { marker: "[^1]", place: "a/sky.md:4", text: "At night the sky is black." },
-    { marker: "[^2]", place: "b/sea.md:7", text: "The sea is salty." },
-  ]);
+  expect(citedText(treeOf(...read, ...found), said)).toEqual({
+    text: "By day the sky is blue.[^1] The night sky is black.[^2] And the sea? It is salty.[^3]",
+    citations: [
+      { marker: "[^1]", place: "a/sky.md:3", text: "The sky is blue by day." },
+      { marker: "[^2]", place: "a/sky.md:4", text: "At night the sky is black." },
+      { marker: "[^3]", place: "b/sea.md:7", text: "The sea is salty." },
+    ],
+  });
 });
 
 it("treats adjacent markers as sources of one statement", () => {
   const said = message("The sea is salty.[^2][^1]", { 1: "read_file", 2: "grep_files" });
-  expect(citationsOf(treeOf(...read, ...found), said)).toMatchObject([
-    { marker: "[^2]", place: "b/sea.md:7" },
-    { marker: "[^1]" },
+  const { text, citations } = citedText(treeOf(...read, ...found), said);
+  expect(text).toBe("The sea is salty.[^1][^2]");
+  expect(citations).toMatchObject([
+    { marker: "[^1]", place: "b/sea.md:7" },
+    { marker: "[^2]", place: expect.stringContaining("a/sky.md") },
   ]);
 });
 
 it("returns the task's path for a source that is not a file, and skips an unknown target", () => {
   const weather = called("get_weather", "not json", "Sunny, 20 degrees.");
   const said = message("It is sunny.[^1] It is late.[^2]", { 1: "get_weather" });
-  expect(citationsOf(treeOf(...weather), said)).toEqual([
-    { marker: "[^1]", place: "s/researcher", text: "Sunny, 20 degrees." },
-  ]);
+  expect(citedText(treeOf(...weather), said)).toEqual({
+    text: "It is sunny.[^1] It is late.[^2]",
+    citations: [{ marker: "[^1]", place: "s/researcher", text: "Sunny, 20 degrees." }],
+  });
 });

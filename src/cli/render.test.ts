@@ -83,7 +83,7 @@ it("shortens a long result and counts the hidden lines", () => {
   ]);
 });
 
-it("numbers agents with the same path, and folds completed children", () => {
+it("numbers agents with the same path", () => {
   const source = { agentId: "r", depth: 1, path: "s/r" };
   const result: Item = { type: "tool_result", id: "fco", call_id: "a", block_list: [] };
   const said: Item = {
@@ -96,9 +96,10 @@ it("numbers agents with the same path, and folds completed children", () => {
     task(id, [said], { agentId: "r", parentTaskId: "t", parentOutputIndex: 0, source, status });
   const parent = task("t", [result], { agentId: "lead", sessionId: "s", children: ["a", "b"] });
   const tree = treeOf(parent, child("a", "completed"), child("b", "in_progress"));
-  expect(renderTree(tree, canvas, { folded: true })).toEqual([
+  expect(renderTree(tree, canvas)).toEqual([
     "lead s in_progress",
     "    r s/r completed",
+    "      says   Hello.",
     "    r s/r#2 in_progress",
     "      says   Hello.",
   ]);

@@ -135,7 +135,10 @@ const maxCharacters = 300;
 function shorten(text: string): string {
   // Skips lines that are empty or have only a line number.
   const lines = text.split("\n").filter((line) => !/^\s*\d*\s*$/.test(line));
-  const head = lines.slice(0, maxLines).join("\n");
+  const head = lines
+    .slice(0, maxLines)
+    .map((line) => line.trimStart())
+    .join("\n");
   const cut = head.length > maxCharacters ? `${head.slice(0, maxCharacters)}…` : head;
   const rest = lines.length - maxLines;
   return rest > 0 ? `${cut}\n… ${rest} more ${rest === 1 ? "line" : "lines"}` : cut;

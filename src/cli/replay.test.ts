@@ -2,25 +2,28 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { emptyTree, reduce } from "../protocol/reduce.ts";
-import { readRecording, replay } from "./replay.ts";
-import { watch } from "./screen.ts";
+import type { TaskEvent } from "../protocol/event.ts";
+import { paced, readRecording } from "./replay.ts";
 
 const events = readRecording("examples/recorded-run.jsonl");
 
-it("replays every event with the recorded pauses", async () => {
-  const slept: number[] = [];
-  const watcher = watch({
-    columns: 80,
-    rows: 24,
-    live: true,
-    style: (_, text) => text,
-    write() {},
-  });
-  await replay(events, watcher, { sleep: async (ms) => void slept.push(ms) });
-  expect(watcher.tree).toEqual(reduce(emptyTree(), events));
-  expect(slept).toHaveLength(events.length);
-  expect(Math.max(...slept)).toBeLessThanOrEqual(2000);
+it("plays every event with the recorded pauses, divided by the speed", async () => {
+  for (const speed of [1, 4]) {
+    const slept: number[] = [];
+    const played: TaskEvent[] = [];
+    const clock = { sleep: async (ms: number) => void slept.push(ms) };
+    for await (const event of paced(events, speed, clock)) played.push(event);
+    expect(played).toEqual(events);
+    expect(slept.length).toBeGreaterThan(0);
+    expect(Math.max(...slept)).toBeLessThanOrEqual(2000 / speed);
+  }
+});
+
+it("plays without pauses at the highest speed", async () => {
+  const sleep = () => Promise.reject(new Error("slept"));
+  let count = 0;
+  for await (const _ of paced(events, Number.POSITIVE_INFINITY, { sleep })) count += 1;
+  expect(count).toBe(events.length);
 });
 
 it("reports the line of a recording that is not JSON", () => {

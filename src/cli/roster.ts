@@ -24,6 +24,7 @@ const marks: Readonly<Record<Task["status"], readonly [mark: string, look: Look]
   incomplete: ["◐", "yellow"],
 };
 const [tokensWidth, secondsWidth, detailRows] = [6, 5, 2];
+const figuresWidth = tokensWidth + 1 + secondsWidth;
 
 /** Renders one line per agent: its status, what it does, its tokens and its seconds. */
 export function renderRoster(
@@ -35,7 +36,8 @@ export function renderRoster(
   const { maxRows, isExpanded = false } = options;
   const shown = agents.length <= maxRows ? agents : selectAgents(agents, Math.max(1, maxRows - 1));
   const named = Math.max(0, ...shown.map(({ name }) => widthOf(name)));
-  const nameWidth = Math.min(named, Math.max(8, Math.floor(canvas.columns * 0.32)));
+  const most = Math.max(8, Math.floor(canvas.columns * 0.32));
+  const nameWidth = Math.max(1, Math.min(named, most, canvas.columns - figuresWidth - 4));
   const rows = shown.map((agent) => ({
     line: agentLine(agent, canvas, nameWidth, options.now),
     details: isExpanded ? detailsOf(agent, canvas) : [],
@@ -97,7 +99,7 @@ function agentLine(
   const tokens = task.usage ? shortCount(task.usage.total_tokens) : "";
   const from = task.createdAt;
   const seconds = from === undefined ? "" : shortTime((task.completedAt ?? now) - from);
-  const rest = canvas.columns - 2 - nameWidth - 1 - 1 - tokensWidth - 1 - secondsWidth;
+  const rest = canvas.columns - 2 - nameWidth - 1 - 1 - figuresWidth;
   const figures = `${tokens.padStart(tokensWidth)} ${seconds.padStart(secondsWidth)}`;
   // The number of a second agent of the same kind must not be cut off.
   const [copy = ""] = /#\d+$/.exec(name) ?? [];

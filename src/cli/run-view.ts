@@ -1,4 +1,5 @@
 import type { TaskEvent } from "../protocol/event.ts";
+import type { Decision } from "../protocol/message.ts";
 import { TaskTree } from "../protocol/reduce.ts";
 import { rootTask, taskOf } from "../protocol/select.ts";
 import type { ApprovalState, Tree } from "../protocol/task.ts";
@@ -111,19 +112,21 @@ export function prettyJson(json: string | undefined): string {
   }
 }
 
+const decisions: Readonly<Record<Decision, string>> = {
+  approve: "approved",
+  deny: "denied",
+  edit: "approved with changes",
+  answer: "answered",
+  expire: "expired",
+  cancel: "cancelled",
+};
+
 function decisionLines(
-  { name, decision, reason, edited }: ApprovalState,
+  { name, decision = "approve", reason }: ApprovalState,
   canvas: Canvas,
 ): readonly string[] {
-  const what = printable(name ?? "the request");
-  const isDenied = decision === "deny";
-  const how = isDenied
-    ? "denied"
-    : edited
-      ? "approved with changes"
-      : decision === "answer"
-        ? "answered"
-        : "approved";
-  const text = `${isDenied ? "✗" : "✓"} ${what} ${how}${reason ? `: ${printable(reason)}` : ""}`;
+  const isDenied = /^(deny|expire|cancel)$/.test(decision);
+  const what = `${isDenied ? "✗" : "✓"} ${printable(name ?? "the request")} ${decisions[decision]}`;
+  const text = reason ? `${what}: ${printable(reason)}` : what;
   return wrap(text, canvas.columns).map((line) => canvas.style(isDenied ? "red" : "green", line));
 }

@@ -36,7 +36,7 @@ export async function serveProject(
     ...(port !== undefined && { port }),
     ...(flags.host !== undefined && { host: flags.host }),
   });
-  const { pageUrl = server.url } = server as Serving & { pageUrl?: string };
+  const pageUrl = pageUrlOf(server);
   console.note(`Rivulet serves ${project.agents.map(({ name }) => name).join(", ")}: ${pageUrl}`);
   if (flags.open) openBrowser(pageUrl, console);
   await untilSignal(console, () => server.close());
@@ -89,7 +89,8 @@ export async function serveForSupervisor(console: Console): Promise<number> {
     report({ type: "failed", code, message, ...(hint !== undefined && { hint }) });
     return 2;
   }
-  const { url, pageUrl = `${url}/#token=${token}` } = server as Serving & { pageUrl?: string };
+  const { url } = server;
+  const pageUrl = pageUrlOf(server);
   report({ type: "listening", url, port: Number(new URL(url).port), pageUrl });
   process.once("disconnect", () => process.exit(0));
   await new Promise<void>((resolve) => {
@@ -99,6 +100,11 @@ export async function serveForSupervisor(console: Console): Promise<number> {
   await server.close();
   process.disconnect?.();
   return 0;
+}
+
+/** The address for a person, with the token behind `#`, which no server and no log sees. */
+function pageUrlOf({ url, token }: Serving): string {
+  return token === "" ? `${url}/` : `${url}/#token=${token}`;
 }
 
 /** Waits for a signal, then closes; a second signal ends the process at once. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ask } from "../../src/cli/ask.ts";
-import { watch } from "../../src/cli/screen.ts";
+import { createPlainView } from "../../src/cli/plain-view.ts";
 import { ReActAgent, tool } from "../../src/index.ts";
 import type { Answer, Approval } from "../../src/protocol/agent.ts";
 import { rootTask } from "../../src/protocol/select.ts";
@@ -20,24 +20,18 @@ async function askWith(decide: (approval: Approval, cancel: AbortController) => 
     model: scriptedModel([[{ call: "guarded" }, { call: "guarded" }], "Done."], { by: "prompt" }),
     tools: [guarded],
   });
-  const watcher = watch({
-    columns: 80,
-    rows: 24,
-    live: false,
-    style: (_, text) => text,
-    write() {},
-  });
+  const view = createPlainView(() => {});
   const cancel = new AbortController();
   const reply = await ask(agent, "Go.", {
     sessionId: "s",
-    watcher,
+    view,
     decide: (approval) => decide(approval, cancel),
     signal: cancel.signal,
   });
   return {
     reply,
     runs,
-    root: rootTask(watcher.tree),
+    root: rootTask(view.tree),
     waiting: await agent.approvals({ sessionId: "s" }),
   };
 }

@@ -11,7 +11,9 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import type { materialize } from "../../src/protocol/materialize.ts";
+import type { TaskEvent } from "../../src/protocol/event.ts";
+import { materialize } from "../../src/protocol/materialize.ts";
+import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 
 const program = resolve("src/cli/main.ts");
 const workspace = resolve("sample/workspace");
@@ -45,7 +47,7 @@ interface Outcome {
   readonly lines: readonly string[];
 }
 
-/** Runs the program as `npm start` does, without a terminal. */
+/** Runs the program as `npm start -- --terminal` does, without a terminal. */
 async function start(
   args: readonly string[],
   options: {
@@ -55,8 +57,10 @@ async function start(
   } = {},
 ): Promise<Outcome> {
   const { PATH = "", HOME = "", NODE_COMPILE_CACHE = "" } = process.env;
-  const child = spawn(process.execPath, ["--import", offline, program, ...args], {
-    cwd: options.cwd ?? process.cwd(),
+  const session = args.includes("--session") ? [] : ["--session", "demo"];
+  const all = ["serve", "--demo", "--terminal", ...session, ...args];
+  const child = spawn(process.execPath, ["--import", offline, program, ...all], {
+    cwd: options.cwd ?? folder(),
     env: { PATH, HOME, NODE_COMPILE_CACHE, ...options.environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -106,7 +110,7 @@ function statementsOf(text: string) {
 }
 
 // A run mostly waits for the paced model, so the runs can be concurrent.
-describe.concurrent("`npm start`", () => {
+describe.concurrent("`npm start -- --terminal`", () => {
   const environment = { OPENAI_API_KEY: "sk-not-to-be-spent" };
   let run: Promise<Outcome> | undefined;
   const ended = () => {
@@ -142,6 +146,9 @@ describe.concurrent("`npm start`", () => {
     const statements = statementsOf(text);
     expect(statements.length).toBeGreaterThanOrEqual(4);
     expect(text).toContain("delta forms where");
+    const markers = [...new Set(statements.map(({ marker }) => marker))];
+    expect(markers).toEqual(markers.map((_, index) => `[^${index + 1}]`));
+    expect(citations.map(({ marker }) => marker)).toEqual(markers);
     for (const { sentence, marker } of statements) {
       const lines = citations
         .filter((citation) => citation.marker === marker)
@@ -223,12 +230,31 @@ it.concurrent("reports that the library has no answer, and cites nothing", async
   expect(lines.join("\n")).not.toMatch(/\[\^\d/);
 });
 
-it.concurrent("prints only the document with --json", async () => {
+it.concurrent("prints only events with --json, one per line", async () => {
   const { code, output, errors } = await start(["--json", "Why do rivers meander?"]);
   expect(code).toBe(0);
-  const document = JSON.parse(output) as ReturnType<typeof materialize>;
-  expect(JSON.stringify(document)).toContain("Rivers meander because");
+  const lines = output.trimEnd().split("\n");
+  const events = lines.map((line) => JSON.parse(line) as TaskEvent);
+  const document = JSON.stringify(materialize(reduce(emptyTree(), events)));
+  expect(document).toContain("Rivers meander because");
+  expect(events.at(-1)).toMatchObject({ type: "task.completed" });
   expect(errors).toContain("denied, because there is no terminal");
+});
+
+it.concurrent("prints only the answer with --quiet, with its sources numbered from 1", async () => {
+  const { output } = await start(["--quiet", "Why do rivers meander?"]);
+  const [text = "", sources = ""] = output.split(/\n\n(?=\[\^1\]: )/);
+  const cited = [...text.matchAll(/\[\^(\d+)\]/g)].map(([, number]) => Number(number));
+  expect(cited.length).toBeGreaterThan(1);
+  expect([...new Set(cited)]).toEqual(Array.from(new Set(cited), (_, index) => index + 1));
+  expect(sources.trimEnd().split("\n")).toHaveLength(new Set(cited).size);
+});
+
+it.concurrent("answers small talk alone", async () => {
+  const { code, lines } = await start(["Hello there!"]);
+  expect(code).toBe(0);
+  expect(lines.filter((line) => line.includes("] begins"))).toEqual(["[demo] begins"]);
+  expect(lines).toContain("answer");
 });
 
 it.concurrent("stores and continues a conversation with --session", async () => {
@@ -260,6 +286,6 @@ it.concurrent("cancels the run on Ctrl-C", async () => {
 
 it.concurrent("reports an unknown model without a stack trace", async () => {
   const { code, errors } = await start([], { environment: { RIVULET_MODEL: "opnai:x" } });
-  expect(code).toBe(1);
+  expect(code).toBe(2);
   expect(errors).toMatch(/^rivulet: There is no provider "opnai"\. Known providers: /);
 });

@@ -12,7 +12,7 @@ export interface TestTerminal {
   type(keys: string): void;
   resize(columns: number, rows: number): void;
   /** Resolves when the text is on the screen or above it; rejects when the program ends without it. */
-  shows(text: string | RegExp): Promise<void>;
+  shows(text: string | RegExp | ((lines: readonly string[]) => boolean)): Promise<void>;
   /** Resolves to the exit code. */
   readonly ended: Promise<number>;
   /** Everything that the program wrote. */
@@ -80,6 +80,7 @@ export function openTerminal(
     },
     async shows(text) {
       const fits = () => {
+        if (typeof text === "function") return text(scrollback());
         // A phrase may be wrapped.
         const all = scrollback().join("\n");
         const flat = all.replace(/\s+/g, " ");
