@@ -2,8 +2,8 @@ import { textOf } from "../protocol/message.ts";
 import { nearest } from "../protocol/options.ts";
 import type { SessionInfo } from "../protocol/store.ts";
 import type { Chat } from "./chat.ts";
+import { newSessionId } from "./outcome.ts";
 import { renderTree } from "./render.ts";
-import { newSessionId } from "./run.ts";
 import { cutTo, printable, wrap } from "./text.ts";
 
 /** A command of the chat. */

@@ -11,8 +11,8 @@ import type { Console } from "./console.ts";
 import { decideAlone, decideHere } from "./decide.ts";
 import { renderEnding } from "./ending.ts";
 import { type Interactive, openInteractive } from "./interactive.ts";
+import { exitCodes, outcomeOf, waitText } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
-import { exitCodes, outcomeOf, waitText } from "./run.ts";
 import { createRunView, type RunView } from "./run-view.ts";
 import { printable, wrap } from "./text.ts";
 
@@ -47,6 +47,7 @@ export class Chat {
   readonly #ended = Promise.withResolvers<number>();
   #run: Run | undefined;
   #cancel: AbortController | undefined;
+  #sending: Promise<number> | undefined;
   #isPainting = false;
   #lastInterrupt = 0;
   #clock: NodeJS.Timeout | undefined;
@@ -99,7 +100,13 @@ export class Chat {
   }
 
   /** Sends a message and shows the work until the reply; undefined continues a session. Returns the exit code. */
-  async send(text: string | undefined): Promise<number> {
+  send(text: string | undefined): Promise<number> {
+    const sending = this.#send(text);
+    this.#sending = sending;
+    return sending;
+  }
+
+  async #send(text: string | undefined): Promise<number> {
     const { screen } = this.terminal;
     const cancel = new AbortController();
     this.#cancel = cancel;
@@ -149,7 +156,7 @@ export class Chat {
     } catch (error) {
       if (isCurrent()) this.view = undefined;
       if (cancel.signal.aborted) return exitCodes.cancelled;
-      if (text === undefined && isNothingToResume(error)) return exitCodes.completed;
+      if (text === undefined && isOver(error)) return exitCodes.completed;
       screen.print([
         "",
         ...errorLines(error, screen.columns).map((line) => screen.style("red", line)),
@@ -166,20 +173,27 @@ export class Chat {
 
   async #enter(text: string): Promise<void> {
     const { screen } = this.terminal;
-    screen.print(
-      wrap(`${this.terminal.label}${printable(text)}`, screen.columns).map((line) =>
-        screen.style("bold", line),
-      ),
-    );
-    if (text.startsWith("/")) {
-      await runCommand(text, this).catch((error: unknown) =>
-        this.print(...errorLines(error, screen.columns)),
-      );
-    } else if (this.isBusy) {
-      await this.#run
-        ?.steer(text)
-        .catch((error: unknown) => this.print(...errorLines(error, screen.columns)));
-    } else await this.send(text);
+    const typed = wrap(`${this.terminal.label}${printable(text)}`, screen.columns);
+    screen.print(typed.map((line) => screen.style("bold", line)));
+    try {
+      if (text.startsWith("/")) await runCommand(text, this);
+      else if (this.isBusy) await this.#steer(text);
+      else await this.send(text);
+    } catch (error) {
+      this.print(...errorLines(error, screen.columns));
+    }
+  }
+
+  /** A message for a task that has ended meanwhile is the next question. */
+  async #steer(text: string): Promise<void> {
+    const current = this.#sending;
+    try {
+      if (this.#run) return await this.#run.steer(text);
+    } catch (error) {
+      if (!isOver(error)) throw error;
+    }
+    await current;
+    await this.send(text);
   }
 
   /** The first Ctrl-C cancels what runs, or warns; the second one leaves at once. */
@@ -216,12 +230,14 @@ export class Chat {
   }
 }
 
-function isNothingToResume(error: unknown): boolean {
-  return error instanceof RivuletError && /^(nothing_to_resume|not_found)$/.test(error.code);
+/** Whether a task or session has nothing left to do. */
+function isOver(error: unknown): boolean {
+  const codes = /^(nothing_to_resume|not_found|task_ended)$/;
+  return error instanceof RivuletError && codes.test(error.code);
 }
 
 /** An error in one or two lines, with what to do. */
-export function errorLines(error: unknown, columns: number): readonly string[] {
+function errorLines(error: unknown, columns: number): readonly string[] {
   const { message, hint } = error as Partial<RivuletError>;
   return wrap(printable(`${message ?? String(error)} ${hint ?? ""}`.trim()), columns);
 }

@@ -1,7 +1,7 @@
 import { rootTask, subtreeUsage } from "../protocol/select.ts";
 import type { MessageItem, Tree } from "../protocol/task.ts";
 import { citedText } from "./citations.ts";
-import type { Canvas } from "./render.ts";
+import { type Canvas, renderUsage } from "./render.ts";
 import { renderRoster, shortTime } from "./roster.ts";
 import { cutTo, printable, wrap } from "./text.ts";
 
@@ -50,7 +50,7 @@ export function answerOf(tree: Tree): MessageItem | undefined {
 }
 
 /** The totals of a run in one line. */
-export function totalsOf(tree: Tree): string {
+function totalsOf(tree: Tree): string {
   const root = rootTask(tree);
   if (root === undefined) return "";
   const { input_tokens, output_tokens } = subtreeUsage(tree, root.id);
@@ -65,4 +65,23 @@ export function totalsOf(tree: Tree): string {
       : []),
     ...(cost ? [`${cost.amount} ${cost.currency}`] : []),
   ].join(" · ");
+}
+
+/** The answer with its sources, as text. */
+export function plainAnswer(tree: Tree): string {
+  const answer = answerOf(tree);
+  if (answer === undefined) return "";
+  const { text, citations } = citedText(tree, answer);
+  const sources = citations.map(({ marker, place }) => `${marker}: ${place}`);
+  return [printable(text), ...(sources.length > 0 ? ["", ...sources] : [])].join("\n");
+}
+
+/** The end of a run without a terminal: the answer once more, after all the lines of the agents. */
+export function plainEnding(tree: Tree, canvas: Canvas, resume?: string): readonly string[] {
+  const answer = plainAnswer(tree);
+  return [
+    ...(answer === "" ? [""] : ["", "answer", answer, ""]),
+    ["used", ...renderUsage(tree, canvas)].join("\n  "),
+    ...(resume === undefined ? [] : ["", `continue  ${resume}`]),
+  ];
 }

@@ -1,34 +1,31 @@
-import { existsSync, readFileSync } from "node:fs";
-import { type Clock, systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { LogEvent, TaskEvent } from "../protocol/event.ts";
-import type { Tree } from "../protocol/task.ts";
+import { existsSync } from "node:fs";
+import { systemClock } from "../protocol/clock.ts";
+import type { TaskEvent } from "../protocol/event.ts";
 import { readFrames } from "../store/index.ts";
 import { type Arguments, usageError } from "./arguments.ts";
 import type { Console } from "./console.ts";
-import { renderEnding } from "./ending.ts";
+import { plainEnding, renderEnding } from "./ending.ts";
 import { openScreen } from "./live-screen.ts";
 import { createPlainView } from "./plain-view.ts";
+import { paced, readRecording, recordingHint, timeOf } from "./recording.ts";
 import { createRunView } from "./run-view.ts";
 import { findStored, followStored, openExisting } from "./stored.ts";
 
-const maxPauseMs = 2_000;
 const repaintMs = 80;
-const hint = "Pass a file with one event per line, or the id of a task (rivulet tasks).";
 
 /** `rivulet replay`: plays a run from a file or from the store. */
 export async function replayRun({ operands, flags }: Arguments, console: Console): Promise<number> {
   const [source] = operands;
-  if (source === undefined) throw usageError("rivulet replay needs a task or a file.", hint);
+  if (source === undefined)
+    throw usageError("rivulet replay needs a task or a file.", recordingHint);
   const speed = speedOf(flags.speed, console.isTerminal && !flags.json);
-  const events = existsSync(source) ? readRecording(source) : await readStored(source);
+  const isFile = existsSync(source) || /[\\/]|\.jsonl?$/.test(source);
+  const events = isFile ? readRecording(source) : await readStored(source);
   await show(paced(events, speed, systemClock), flags.json ?? false, console);
   return 0;
 
   async function readStored(id: string): Promise<readonly TaskEvent[]> {
-    const store = await openExisting(flags, console).catch((error: unknown) => {
-      throw /[./\\]/.test(id) ? cannotRead(id, error) : error;
-    });
+    const store = await openExisting(flags, console);
     const { taskId } = await findStored(store, id);
     const events: TaskEvent[] = [];
     for (let after = -1, more = true; more; ) {
@@ -69,7 +66,8 @@ async function show(
   if (!console.isTerminal) {
     const view = createPlainView(console.print);
     for await (const event of events) view.see(event);
-    return printEnding(view.tree);
+    for (const line of plainEnding(view.tree, console.canvas)) console.print(line);
+    return;
   }
   const { stdout } = process;
   const device = {
@@ -104,37 +102,7 @@ async function show(
   stdout.off("resize", onResize);
   restore();
   process.off("exit", restore);
-  printEnding(view.tree);
-
-  function printEnding(tree: Tree): void {
-    for (const line of renderEnding(tree, console.canvas)) console.print(line);
-  }
-}
-
-/** Reads a recorded log with one event per line. */
-export function readRecording(path: string): readonly LogEvent[] {
-  const lines = readText(path).split("\n");
-  return lines.flatMap((line, index) => (line.trim() ? [parseLine(path, line, index + 1)] : []));
-}
-
-/** Yields events with their original pauses, each at most two seconds, divided by the speed. */
-export async function* paced<Event extends TaskEvent>(
-  events: readonly Event[],
-  speed: number,
-  clock: Pick<Clock, "sleep">,
-): AsyncGenerator<Event, void> {
-  let last: number | undefined;
-  for (const event of events) {
-    const at = timeOf(event) ?? last ?? 0;
-    const pause = Math.min(Math.max(at - (last ?? at), 0), maxPauseMs) / speed;
-    if (pause > 0) await clock.sleep(pause);
-    last = at;
-    yield event;
-  }
-}
-
-function timeOf(event: TaskEvent): number | undefined {
-  return "created_at" in event ? event.created_at : undefined;
+  for (const line of renderEnding(view.tree, console.canvas)) console.print(line);
 }
 
 /** Without a person who watches, nothing is gained by waiting. */
@@ -147,24 +115,4 @@ function speedOf(given: string | undefined, isWatched: boolean): number {
     `--speed must be a number from 0.01 to 1000 or max, got ${JSON.stringify(given.slice(0, 40))}.`,
     "Write --speed 4 to play four times as fast.",
   );
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (cause) {
-    throw cannotRead(path, cause);
-  }
-}
-
-function cannotRead(path: string, cause: unknown): RivuletError {
-  return new RivuletError("recording_not_found", `Cannot read ${path}.`, { hint, cause });
-}
-
-function parseLine(path: string, line: string, number: number): LogEvent {
-  try {
-    return JSON.parse(line) as LogEvent;
-  } catch (cause) {
-    throw new RivuletError("recording_invalid", `${path}:${number} is not JSON.`, { hint, cause });
-  }
 }

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { emptyTree, reduce } from "../protocol/reduce.ts";
 import type { Task, Tree } from "../protocol/task.ts";
+import { readRecording } from "./recording.ts";
 import type { Canvas } from "./render.ts";
-import { readRecording } from "./replay.ts";
 import { renderRoster, shortTime } from "./roster.ts";
 import { widthOf } from "./text.ts";
 

@@ -95,7 +95,7 @@ function requestLines(
 }
 
 /** JSON for people: long texts keep their line breaks. */
-export function prettyJson(json: string | undefined): string {
+function prettyJson(json: string | undefined): string {
   if (json === undefined || json === "" || json === "{}") return "";
   try {
     const value: unknown = JSON.parse(json);

@@ -1,29 +1,17 @@
-import type { Agent, WaitReason } from "../protocol/agent.ts";
+import type { Agent } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
-import type { Reply } from "../protocol/message.ts";
 import { nearest } from "../protocol/options.ts";
 import { rootTask } from "../protocol/select.ts";
-import type { Tree } from "../protocol/task.ts";
 import { type Arguments, usageError } from "./arguments.ts";
 import { ask } from "./ask.ts";
 import { localBackend } from "./backend.ts";
 import { chatOnce } from "./chat.ts";
-import { citedText } from "./citations.ts";
 import { loadProject, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
 import { decideAlone } from "./decide.ts";
-import { answerOf } from "./ending.ts";
+import { plainAnswer, plainEnding } from "./ending.ts";
+import { exitCodes, newSessionId, outcomeOf, resumeCommand, waitText } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
-import { renderUsage } from "./render.ts";
-
-/** Exit codes: the outcome of a run. */
-export const exitCodes = {
-  completed: 0,
-  failed: 1,
-  usage: 2,
-  incomplete: 3,
-  cancelled: 130,
-} as const;
 
 /** `rivulet run`: one task; the exit code tells its outcome. */
 export async function runOnce({ operands, flags }: Arguments, console: Console): Promise<number> {
@@ -70,7 +58,10 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
       onWait: (reason) => console.note(waitText(reason)),
     });
     if (quiet) console.print(plainAnswer(view.tree));
-    else if (!json) printEnding(view.tree, reply, console, command);
+    else if (!json) {
+      if (reply.generateReason === "interrupted") console.print("\nThe run was cancelled.");
+      for (const line of plainEnding(view.tree, console.canvas, command)) console.print(line);
+    }
     return outcomeOf(reply, cancel.signal);
   } catch (error) {
     if (json && rootTask(view.tree)?.error) return exitCodes.failed; // the last event has the error
@@ -78,51 +69,6 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
   } finally {
     await backend.close();
   }
-}
-
-/** The exit code of a reply. */
-export function outcomeOf({ generateReason, approvals }: Reply, signal: AbortSignal): number {
-  if (generateReason === "interrupted" || signal.aborted) return exitCodes.cancelled;
-  if (approvals.length > 0 || generateReason === "approval_required") return exitCodes.incomplete;
-  return generateReason === "model_stop" || generateReason === "structured_output"
-    ? exitCodes.completed
-    : exitCodes.incomplete;
-}
-
-function plainAnswer(tree: Tree): string {
-  const answer = answerOf(tree);
-  if (answer === undefined) return "";
-  const { text, citations } = citedText(tree, answer);
-  const sources = citations.map(({ marker, place }) => `${marker}: ${place}`);
-  return [text, ...(sources.length > 0 ? ["", ...sources] : [])].join("\n");
-}
-
-/** The answer once more, after all the lines of the agents. */
-function printEnding(tree: Tree, reply: Reply, console: Console, resume: string): void {
-  if (reply.generateReason === "interrupted") console.print("\nThe run was cancelled.");
-  const answer = plainAnswer(tree);
-  console.print(answer === "" ? "" : `\nanswer\n${answer}\n`);
-  console.print(["used", ...renderUsage(tree, console.canvas)].join("\n  "));
-  console.print(`\ncontinue  ${resume}`);
-}
-
-/** Why a run does not begin, for people. */
-export function waitText({ reason, leftMs = 0 }: WaitReason): string {
-  if (reason === "busy") return "Waiting for another task of this session.";
-  if (reason === "unknown_agent") return "Waiting for a process that has the agent of this task.";
-  const seconds = Math.ceil(leftMs / 1_000);
-  return `Waiting for a process that stopped responding; taking over in ${seconds} s.`;
-}
-
-/** A new id that a person can type. */
-export function newSessionId(): string {
-  return crypto.randomUUID().slice(0, 8);
-}
-
-/** The command that continues a session. */
-export function resumeCommand(isDemo: boolean, sessionId: string): string {
-  const id = /^[\w.-]+$/.test(sessionId) ? sessionId : JSON.stringify(sessionId);
-  return isDemo ? `npm start -- --terminal --session ${id}` : `rivulet --session ${id}`;
 }
 
 /** The agent of this name; the first without one. */

@@ -1,14 +1,10 @@
 import { spawn } from "node:child_process";
 import { RivuletError } from "../protocol/error.ts";
 import { type Serving, serve } from "../server/index.ts";
-import { serveFields } from "../server/serve.ts";
 import { type Arguments, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines } from "./config.ts";
 import type { Console } from "./console.ts";
 import { type DemoReport, type DemoSettings, supervise } from "./supervisor.ts";
-
-/** The page, where the server has one. */
-const withPage = Object.hasOwn(serveFields, "page") ? { page: true } : {};
 
 /** `rivulet serve`: serves the agents of a config until a signal ends it. */
 export async function serveProject(
@@ -31,12 +27,12 @@ export async function serveProject(
   );
   const port = numberFlag("port", flags.port, 65_535);
   const server = await serve({
-    ...{ ...withPage, prompts: true, ...project.options },
+    ...{ page: true, prompts: true, ...project.options },
     ...{ agents: project.agents, store: project.store },
     ...(port !== undefined && { port }),
     ...(flags.host !== undefined && { host: flags.host }),
   });
-  const pageUrl = pageUrlOf(server);
+  const { pageUrl = server.url } = server;
   console.note(`Rivulet serves ${project.agents.map(({ name }) => name).join(", ")}: ${pageUrl}`);
   if (flags.open) openBrowser(pageUrl, console);
   await untilSignal(console, () => server.close());
@@ -80,7 +76,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
       token,
       port,
       demo: { kill },
-      ...withPage,
+      page: !flags.terminal,
       prompts: true,
       log: false,
     });
@@ -89,8 +85,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
     report({ type: "failed", code, message, ...(hint !== undefined && { hint }) });
     return 2;
   }
-  const { url } = server;
-  const pageUrl = pageUrlOf(server);
+  const { url, pageUrl = url } = server;
   report({ type: "listening", url, port: Number(new URL(url).port), pageUrl });
   process.once("disconnect", () => process.exit(0));
   await new Promise<void>((resolve) => {
@@ -100,11 +95,6 @@ export async function serveForSupervisor(console: Console): Promise<number> {
   await server.close();
   process.disconnect?.();
   return 0;
-}
-
-/** The address for a person, with the token behind `#`, which no server and no log sees. */
-function pageUrlOf({ url, token }: Serving): string {
-  return token === "" ? `${url}/` : `${url}/#token=${token}`;
 }
 
 /** Waits for a signal, then closes; a second signal ends the process at once. */

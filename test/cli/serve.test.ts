@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, afterEach, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { buildPage } from "../../scripts/build-page.ts";
 import { connect } from "../../src/client/index.ts";
 import type { TaskEvent } from "../../src/protocol/event.ts";
 import { checkStream, emptyTree, reduce } from "../../src/protocol/index.ts";
@@ -12,6 +13,7 @@ import { scriptedTeam } from "./support/program.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-serve-"));
 const children: ChildProcess[] = [];
+beforeAll(() => buildPage());
 afterEach(() => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
 });

@@ -165,6 +165,22 @@ it.each([
   expect(size).toBeLessThanOrEqual(limit);
 });
 
+it("`npx rivulet` runs from the package, and creates a project whose test passes", async () => {
+  const path = `${resolve("node_modules/.bin")}:${process.env.PATH}`;
+  const environment = { ...process.env, PATH: path };
+  const npx = (args: readonly string[], cwd = project) =>
+    run("npx", ["--no-install", "rivulet", ...args], { cwd, env: environment });
+  expect((await npx(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  expect((await npx(["run", "--quiet", "Hello!"])).stdout).toContain("Ask me a question");
+  expect((await npx(["init", "app"])).stdout).toContain("created   app/rivulet.config.ts");
+  const app = join(project, "app");
+  const { stdout } = await run("npm", ["test"], { cwd: app, env: environment });
+  expect(stdout).toMatch(/pass 1\n[\s\S]*fail 0\n/);
+  // The config imports the package by its name, and the program must be the same copy.
+  const asked = await npx(["run", "--quiet", "Where do salmon return?"], app);
+  expect(asked.stdout).toContain("[^1]: notes/rivers.md:3");
+});
+
 it("the installed package passes its conformance kit with the adapter of the documentation", async () => {
   const page = "docs/protocol/conformance.md";
   const [adapter] = codeBlocks(page, readFileSync(page, "utf8"));

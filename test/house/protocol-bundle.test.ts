@@ -43,7 +43,7 @@ it("protocol bundles into one browser script without imports", async () => {
 });
 
 it("detects an import", async () => {
-  const { imports } = await bundle("src/cli/replay.ts");
+  const { imports } = await bundle("src/cli/recording.ts");
   expect(imports).toEqual(["node:fs"]);
 });
 

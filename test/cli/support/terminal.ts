@@ -3,12 +3,24 @@ import { resolve } from "node:path";
 import type { Writable } from "node:stream";
 import xterm from "@xterm/headless";
 
+/** Characters of one row with the same style. */
+export interface StyledCell {
+  readonly text: string;
+  readonly column: number;
+  /** The number in the palette of the terminal; undefined for the default colour. */
+  readonly color: number | undefined;
+  readonly isBold: boolean;
+  readonly isDim: boolean;
+}
+
 /** A program in a pseudo-terminal, and the screen that a person sees. */
 export interface TestTerminal {
   /** The rows of the screen, without spaces at their ends. */
   screen(): readonly string[];
   /** All rows, with those that have scrolled off the screen. */
   scrollback(): readonly string[];
+  /** The rows of the screen with their styles. */
+  cells(): readonly (readonly StyledCell[])[];
   type(keys: string): void;
   resize(columns: number, rows: number): void;
   /** Resolves when the text is on the screen or above it; rejects when the program ends without it. */
@@ -69,10 +81,31 @@ export function openTerminal(
       (active.getLine(from + index)?.translateToString(true) ?? "").trimEnd(),
     );
   };
+  const cellsOf = (row: number) => {
+    const line = screen.buffer.active.getLine(screen.buffer.active.baseY + row);
+    const cells: StyledCell[] = [];
+    for (let column = 0; column < screen.cols; column++) {
+      const cell = line?.getCell(column);
+      if (cell === undefined || cell.getWidth() === 0) continue;
+      const color = cell.isFgDefault() ? undefined : cell.getFgColor();
+      const style = { color, isBold: cell.isBold() !== 0, isDim: cell.isDim() !== 0 };
+      const text = cell.getChars() || " ";
+      const last = cells.at(-1);
+      const isSame =
+        last !== undefined &&
+        last.color === color &&
+        last.isBold === style.isBold &&
+        last.isDim === style.isDim;
+      if (isSame) cells[cells.length - 1] = { ...last, text: last.text + text };
+      else cells.push({ text, column, ...style });
+    }
+    return cells.map((cell) => ({ ...cell, text: cell.text.trimEnd() }));
+  };
   const scrollback = () => linesOf(0);
   return {
     screen: () => linesOf(screen.buffer.active.baseY),
     scrollback,
+    cells: () => Array.from({ length: screen.rows }, (_, row) => cellsOf(row)),
     type: (keys) => void child.stdin.write(keys),
     resize(width, height) {
       screen.resize(width, height);

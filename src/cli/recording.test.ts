@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { TaskEvent } from "../protocol/event.ts";
-import { paced, readRecording } from "./replay.ts";
+import { paced, readRecording } from "./recording.ts";
 
 const events = readRecording("examples/recorded-run.jsonl");
 
