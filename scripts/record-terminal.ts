@@ -1,4 +1,4 @@
-// Records the demo in a real terminal and writes docs/images/terminal.svg: node scripts/record-terminal.ts
+// Records the demo in a real terminal and writes docs/images/terminal.svg: npm run generate:terminal
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
