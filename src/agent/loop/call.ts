@@ -203,7 +203,10 @@ async function checkAndRun(
       if (isCancel(signal, error)) throw error;
       return failed("tool_failed", `Tool execution failed: ${reasonOf(error)}`);
     }
-    if ((rule === "ask" || isNeeded) && !isAlwaysAllowed(await wholeTranscript(task), call.name)) {
+    if (
+      (rule === "ask" || isNeeded) &&
+      !isAlwaysAllowed(await wholeTranscript(task), call.name, read.input)
+    ) {
       const reason = `Allow ${call.name}?`;
       return { type: "suspend", kind: "approval", reason, input: shownInput };
     }

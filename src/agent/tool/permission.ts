@@ -1,11 +1,21 @@
-import type { Message } from "../../protocol/message.ts";
+import type { Message, ToolUseBlock } from "../../protocol/message.ts";
 import { type Field, invalid } from "../../protocol/options.ts";
 import { isRecord } from "../base/plain.ts";
+import { areAllowed, isCommandPattern, restricts } from "./command.ts";
 
-/** Matches calls by a glob for the tool's name and, optionally, globs for fields of its input. */
+/** Matches calls by a glob for the tool's name and, optionally, globs for fields of its input and for shell commands. */
 export type Rule =
   | string
-  | { readonly tool: string; readonly input?: Readonly<Record<string, string>> };
+  | {
+      readonly tool: string;
+      readonly input?: Readonly<Record<string, string>>;
+      /**
+       * The words of a command in the input field `command`, such as `git status` or `git log *`. The shell script there
+       * is parsed: an allow rule holds only if such rules match every command in it, word by word. Ask and deny rules match
+       * any command that begins with these words; if a script hides what it runs, a person is asked.
+       */
+      readonly command?: string;
+    };
 
 /** The calls that an agent may make without approval, with approval, or never. A glob has `*` (any text) and `?` (one character). */
 export interface Permissions {
@@ -48,10 +58,11 @@ export const permissionsHint =
 
 function isRule(rule: unknown): rule is Rule {
   if (!isRecord(rule)) return typeof rule === "string" && rule !== "";
-  const { tool, input = {} } = rule;
+  const { tool, input = {}, command } = rule;
   const hasGlobs =
     isRecord(input) && Object.values(input).every((glob) => typeof glob === "string");
-  return typeof tool === "string" && tool !== "" && hasGlobs;
+  const hasCommand = command === undefined || isCommandPattern(command);
+  return typeof tool === "string" && tool !== "" && hasGlobs && hasCommand;
 }
 
 /** Deny beats ask beats allow; an array matches a deny or ask rule with one entry, an allow rule with all entries. */
@@ -60,13 +71,38 @@ export function decide(
   toolName: string,
   input: unknown,
 ): "allow" | "ask" | "deny" | undefined {
-  const hasRule = (decision: keyof Permissions, matches: ListMatch) =>
-    layers.some((layer) =>
-      layer[decision]?.some((rule) => matchesCall(rule, toolName, input, matches)),
+  const rulesFor = (decision: keyof Permissions, matches: ListMatch) =>
+    layers.flatMap(
+      (layer) =>
+        layer[decision]?.filter((rule) => matchesCall(rule, toolName, input, matches)) ?? [],
     );
-  if (hasRule("deny", "some")) return "deny";
-  if (hasRule("ask", "some")) return "ask";
-  return hasRule("allow", "every") ? "allow" : undefined;
+  const denied = rulesFor("deny", "some").map((rule) => restrictsCall(rule, input));
+  if (denied.includes(true)) return "deny";
+  const asked = rulesFor("ask", "some").map((rule) => restrictsCall(rule, input));
+  if (asked.includes(true) || [...denied, ...asked].includes("unknown")) return "ask";
+  return allowsCall(rulesFor("allow", "every"), input) ? "allow" : undefined;
+}
+
+/** Whether a rule that matches a call also matches its command. */
+function restrictsCall(rule: Rule, input: unknown): boolean | "unknown" {
+  const pattern = commandOf(rule);
+  if (pattern === undefined) return true;
+  const script = commandOf(input);
+  return script !== undefined && restricts(script, pattern, matchesGlob);
+}
+
+function allowsCall(rules: readonly Rule[], input: unknown): boolean {
+  const patterns = rules.map(commandOf);
+  if (patterns.includes(undefined)) return true;
+  const script = commandOf(input);
+  const given = patterns.filter((pattern) => pattern !== undefined);
+  return script !== undefined && given.length > 0 && areAllowed(script, given, matchesGlob);
+}
+
+/** The command of a rule or of an input. */
+function commandOf(value: unknown): string | undefined {
+  const command = isRecord(value) && Object.hasOwn(value, "command") ? value.command : undefined;
+  return typeof command === "string" ? command : undefined;
 }
 
 /** Joins the rules of several layers into one. */
@@ -123,16 +159,21 @@ export function matchesGlob(glob: string, text: string): boolean {
   return at === glob.length;
 }
 
-/** Whether an answer in this session has allowed a tool permanently. */
-export function isAlwaysAllowed(messages: readonly Message[], toolName: string): boolean {
-  const callNames = new Map<string, string>();
-  const approvalNames = new Map<string, string | undefined>();
+/** Whether an answer in this session has allowed a tool permanently; of a tool that takes a command, only that command. */
+export function isAlwaysAllowed(
+  messages: readonly Message[],
+  toolName: string,
+  input: unknown,
+): boolean {
+  const calls = new Map<string, Pick<ToolUseBlock, "name" | "input">>();
+  const approved = new Map<string, Pick<ToolUseBlock, "name" | "input"> | undefined>();
   for (const block of messages.flatMap((message) => message.content)) {
-    if (block.type === "tool_use") callNames.set(block.id, block.name);
+    if (block.type === "tool_use") calls.set(block.id, block);
     else if (block.type === "suspension" && block.kind !== "stop") {
-      approvalNames.set(block.approvalId, block.edited?.name ?? callNames.get(block.callId));
+      approved.set(block.approvalId, block.edited ?? calls.get(block.callId));
     } else if (block.type === "answer" && block.always && block.decision === "approve") {
-      if (approvalNames.get(block.approvalId) === toolName) return true;
+      const call = approved.get(block.approvalId);
+      if (call?.name === toolName && commandOf(call.input) === commandOf(input)) return true;
     }
   }
   return false;

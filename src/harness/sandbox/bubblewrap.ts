@@ -208,10 +208,16 @@ function probe(
   }
 }
 
-/** Closes inherited descriptors: those that this process got from its own parent would reach the jail. */
-const closeOthers = `last=$1; shift
-for path in /proc/self/fd/*; do fd=\${path##*/}; if ((fd > last)); then eval "exec $fd>&-"; fi; done
-exec "$@"`;
+/**
+ * Closes inherited descriptors, because those that this process got from its own parent would reach the jail. Ends the
+ * whole group when this process dies: `--die-with-parent` does so only once bubblewrap has come that far.
+ */
+const supervise = `life=$1; shift
+for path in /proc/self/fd/*; do fd=\${path##*/}; if ((fd > life)); then eval "exec $fd>&-"; fi; done
+eval '"$@"' "$life<&-" '&'
+command=$!
+(read -r -u "$life"; kill -KILL 0) &
+wait "$command"`;
 
 /** Sets the limits of a process, runs the command in the same shell, and reports where it ended. */
 function shellScript(shell: string, limits: CommandLimits, timeoutMs: number): string {
@@ -273,9 +279,9 @@ async function run(
     ...[shell, "-c", shellScript(shell, limits, timeoutMs), "sh", script],
   ];
   try {
-    const last = descriptor.view + entries.length - 1;
-    const closing = bash ? [bash, "-c", closeOthers, "bash", `${last}`] : [];
-    const [file = program, ...rest] = [...closing, ...inner];
+    const life = descriptor.view + entries.length;
+    const supervisor = bash ? [bash, "-c", supervise, "bash", `${life}`] : [];
+    const [file = program, ...rest] = [...supervisor, ...inner];
     const result = await runProcess({
       file,
       args: rest,
@@ -287,6 +293,7 @@ async function run(
         ...[files.seccomp, files.passwd, files.group].map((reopen) => open(reopen())),
         "pipe",
         ...entries,
+        ...(bash ? ["pipe" as const] : []),
       ],
       timeoutMs,
       outputBytes: limits.outputBytes,

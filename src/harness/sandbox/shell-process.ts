@@ -7,6 +7,7 @@ export interface ShellStart {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly outputBytes: number;
+  readonly timeoutMs: number;
 }
 
 /** An operation on the files of the workspace, which only the parent can reach. */
@@ -163,7 +164,7 @@ const workspace: IFileSystem = {
   readlink: unsupported("readlink"),
 };
 
-async function run({ script, cwd, env, outputBytes }: ShellStart): Promise<ShellEnd> {
+async function run({ script, cwd, env, outputBytes, timeoutMs }: ShellStart): Promise<ShellEnd> {
   const { Bash, decodeBytesToUtf8, InMemoryFs, MountableFs, stdoutAsBytes } = await import(
     "just-bash"
   );
@@ -175,7 +176,8 @@ async function run({ script, cwd, env, outputBytes }: ShellStart): Promise<Shell
     fs,
     cwd,
     env: { HOME: "/tmp", ...env },
-    executionLimits: { maxOutputSize: 16 * outputBytes },
+    // Its parent ends it first, unless the parent is gone.
+    executionLimits: { maxOutputSize: 16 * outputBytes, maxExecutionTimeMs: timeoutMs },
   });
   try {
     const result = await bash.exec(script, { rawScript: true });

@@ -72,6 +72,7 @@ async function runInProcess(
     cwd: `${jailRoot}/${cwd}`.replace(/\/$/, ""),
     env,
     outputBytes,
+    timeoutMs,
   };
   child.send(start, () => {});
   try {

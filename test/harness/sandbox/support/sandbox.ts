@@ -13,7 +13,7 @@ import { requires } from "../../../support/requires.ts";
 export const hasBubblewrap = requires("bubblewrap");
 
 /** Creates an empty workspace that every user of this machine can reach, as the jail of a root process needs. */
-async function workspaceDirectory(): Promise<string> {
+export async function workspaceDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), "rivulet-sandbox-"));
   await chmod(directory, 0o755);
   const root = join(directory, "root");
