@@ -163,7 +163,7 @@ export function matchesGlob(glob: string, text: string): boolean {
 export function isAlwaysAllowed(
   messages: readonly Message[],
   toolName: string,
-  input: unknown,
+  input?: unknown,
 ): boolean {
   const calls = new Map<string, Pick<ToolUseBlock, "name" | "input">>();
   const approved = new Map<string, Pick<ToolUseBlock, "name" | "input"> | undefined>();
