@@ -23,6 +23,7 @@ const endings: Readonly<Record<string, string>> = {
   "14-mount.ts": "Mounted under /ai.",
   "15-skill.ts": "All checks passed.",
   "16-memory.ts": "All checks passed.",
+  "17-sandbox.ts": "All checks passed.",
 };
 
 async function node(...args: readonly string[]) {

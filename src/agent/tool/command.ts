@@ -40,7 +40,7 @@ const redefining = new Set(["alias", "source", ".", "shopt", "set", "enable", "h
 const harmlessTarget = "/dev/null";
 
 /** Splits a script into its simple commands. It does not read every script, but it never takes one for less than it is. */
-export function readScript(text: string, nesting = 0): Script {
+function readScript(text: string, nesting = 0): Script {
   const commands: SimpleCommand[] = [];
   let isPlain = true;
   let isOpaque = text.length > maxLength || nesting > maxNesting;

@@ -233,7 +233,7 @@ function shellScript(shell: string, limits: CommandLimits, timeoutMs: number): s
     `ulimit ${isBash ? "-u" : "-p"} ${processes}`,
     `trap 'pwd -P >&${descriptor.cwd}' EXIT`,
     `eval "$1" ${descriptor.cwd}>&-`,
-  ].join("\n");
+  ].join("; "); // one line, so that messages of the shell count the lines of the command
 }
 
 interface Bubblewrap {

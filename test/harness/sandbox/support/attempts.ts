@@ -128,7 +128,7 @@ function writeAttempts({ file, directory, pid }: Outside): readonly Attempt[] {
     write("/evil"),
     write("/run/evil"),
     write("/var/tmp/evil"),
-    write("/root/evil"),
+    write("~root/evil"),
     write("/dev/evil"),
     write("/proc/sysrq-trigger"),
     // Opened without a write: a success would change the machine that runs the tests.
