@@ -206,6 +206,7 @@ function skillsPiece({ skills }: Harness): Piece {
   const asOffered = ({ name, description }: Skill): Offered => ({ name, description });
   return {
     hooks: [skills.hook],
+    notes: [skills.note],
     offers: async () => ({ skills: (await skills.list()).map(asOffered) }),
   };
 }

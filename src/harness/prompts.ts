@@ -95,6 +95,13 @@ export function skillsPrompt(
   return [skillRules, `${files}${scripts}`, lines.join("\n")].join("\n\n");
 }
 
+/** Names skills whose instructions are out of view; `names` reads them back. */
+export const skillsNote = {
+  text: (names: readonly string[]) =>
+    `You loaded these skills earlier, and their instructions are no longer in view: ${names.join(", ")}. Before you continue that work, call load_skill again.`,
+  names: (text: string) => /no longer in view: ([^.]*)\./.exec(text)?.[1]?.split(", ") ?? [],
+};
+
 /** Errors of skills. */
 export const skillErrors = {
   notAllowed: (tool: string, skills: readonly { readonly name: string }[]) => {

@@ -23,11 +23,11 @@ const ourNames: Readonly<Record<string, string>> = {
   task: "agent_spawn",
 };
 
-/** Tools that no skill takes away: they only read, or end what the task has started. */
+/** Tools that no skill takes away: they only read, keep the agent's own lists, or end what the task has started. */
 const alwaysAllowed: ReadonlySet<string> = new Set([
   ...["load_skill", "read_file", "list_files", "glob_files", "grep_files", "generate_response"],
   ...["memory_search", "memory_get", "session_search", "session_list", "session_history"],
-  ...["task_output", "task_wait", "task_cancel", "task_list"],
+  ...["task_output", "task_wait", "task_cancel", "task_list", "todo_write", "exit_plan"],
 ]);
 
 const maxEntries = 100;

@@ -30,6 +30,11 @@ export function skillPath(name: string): string {
   return `${skillsDirectory}/${name}/${skillFile}`;
 }
 
+/** The name of the skill whose file a model's path names; undefined if it is another file. */
+export function skillPathName(path: string): string | undefined {
+  return /(?:^|\/)skills\/([a-z0-9-]+)\/SKILL\.md$/.exec(path)?.[1];
+}
+
 async function findSkills(files: Filesystem) {
   const skipped = (path: string, reason: string): LoadProblem => ({
     ...{ path, level: "skipped", reason },

@@ -1,11 +1,12 @@
-import { isRecord } from "../../agent/base/plain.ts";
 import type { Hook, HookContext, ModelCall } from "../../agent/loop/hooks.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
+import type { NoteSource } from "../notes.ts";
 import { oneLine, skillErrors, skillsPrompt } from "../prompts.ts";
 import { loadSkillName, loadSkillTool } from "../tools/skills.ts";
 import { isAllowedBySkills } from "./allowed-tools.ts";
-import { type LoadedSkills, skillLoader, skillPath } from "./load.ts";
+import { type LoadedSkills, skillLoader } from "./load.ts";
+import { loadedNote, loadsIn } from "./loads.ts";
 import type { Skill } from "./skill.ts";
 
 /** The skills that an agent offers to its model. */
@@ -13,6 +14,8 @@ export interface Skills {
   list(): Promise<readonly Skill[]>;
   /** Lists the skills in the system prompt, loads them, and keeps tasks within the tools of the skills they use. */
   readonly hook: Hook;
+  /** Names the skills that the model has loaded and no longer sees. */
+  readonly note: NoteSource;
   /** The skills of a child: those with these names, or all. `isHere`: the child works in the same files. */
   forChild(child: SkillsOfChild): Skills;
 }
@@ -118,14 +121,19 @@ function skillsFrom({ files, list, isHere, warn }: Selected): Skills {
   const preActing: Hook["preActing"] = async (context, call) => {
     const limiting = (await list()).filter(({ allowedTools }) => allowedTools !== undefined);
     if (limiting.length === 0) return undefined;
-    const loaded = loadedIn(context, limiting);
+    const { taskId } = context.task;
+    const names = new Set(
+      loadsIn(context).flatMap((load) => (load.taskId === taskId ? load.name : [])),
+    );
+    const loaded = limiting.filter(({ name }) => names.has(name));
     const lists = loaded.flatMap(({ allowedTools }) => (allowedTools ? [allowedTools] : []));
     if (isAllowedBySkills(lists, call)) return undefined;
-    return { result: skillErrors.notAllowed(call.name, loaded) };
+    return { result: skillErrors.notAllowed(call.name, loaded), state: "denied" };
   };
 
   return {
     list,
+    note: loadedNote,
     hook: {
       name: "skills",
       priority: 70,
@@ -136,26 +144,4 @@ function skillsFrom({ files, list, isHere, warn }: Selected): Skills {
     forChild: ({ owner, names, isHere }) =>
       skillsFrom({ files, warn, isHere, list: selector(list, owner, names, warn) }),
   };
-}
-
-/** The skills that this task has loaded, with the tool or by reading the file. */
-function loadedIn({ messages, task }: HookContext, skills: readonly Skill[]): readonly Skill[] {
-  const ended = new Set<string>();
-  const names = new Set<string>();
-  for (const { metadata, content, role } of messages.toReversed()) {
-    const isOther = metadata?.taskId !== undefined && metadata.taskId !== task.taskId;
-    if (role === "assistant" && isOther) break; // tasks of a session do not overlap
-    for (const block of content) {
-      if (block.type === "tool_result" && block.state === "success") ended.add(block.id);
-      if (block.type !== "tool_use" || !ended.has(block.id) || !isRecord(block.input)) continue;
-      const { name, path } = block.input;
-      if (block.name === loadSkillName && typeof name === "string") names.add(name);
-      if (block.name === "read_file" && typeof path === "string") {
-        const plain = path.replace(/^(?:\.?\/)+/, "");
-        for (const skill of skills)
-          if (plain.endsWith(skillPath(skill.name))) names.add(skill.name);
-      }
-    }
-  }
-  return skills.filter(({ name }) => names.has(name));
 }

@@ -32,6 +32,7 @@ export function memoryTools(memory: AgentMemory): readonly Tool[] {
       additionalProperties: false,
     }),
     idempotent: true,
+    readOnly: true,
     async execute({ query, limit = defaultResults }, context) {
       const found = await memory.search(viewFor(context), query, limit);
       if (found.length === 0) return memoryTexts.noMatch;
@@ -53,6 +54,7 @@ export function memoryTools(memory: AgentMemory): readonly Tool[] {
       additionalProperties: false,
     }),
     idempotent: true,
+    readOnly: true,
     async execute({ path = memoryFile, offset = 1, limit = defaultLines }, context) {
       const { files } = viewFor(context);
       try {

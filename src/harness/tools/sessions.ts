@@ -58,6 +58,7 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
       additionalProperties: false,
     }),
     idempotent: true,
+    readOnly: true,
     async execute({ query, limit = defaultResults }, context) {
       const found = await sessionsFor(context).search(query, { limit: maxFound });
       const hidden = new Map<string, ReadonlySet<number> | undefined>();
@@ -91,6 +92,7 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
       additionalProperties: false,
     }),
     idempotent: true,
+    readOnly: true,
     async execute({ limit = defaultResults, before }, context) {
       const page = { limit: maxFound, ...(before !== undefined && { before }) };
       const sessions = await sessionsFor(context).list(page);
@@ -121,6 +123,7 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
       additionalProperties: false,
     }),
     idempotent: true,
+    readOnly: true,
     async execute({ session_id, from, limit = defaultMessages }, context) {
       const info = await find(session_id, context);
       if (!info) throw unknownSession(session_id);

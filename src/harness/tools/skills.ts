@@ -33,6 +33,7 @@ export function loadSkillTool(files: Filesystem, list: () => Promise<readonly Sk
       additionalProperties: false,
     }),
     idempotent: true,
+    readOnly: true,
     async execute({ name, path, offset = 1 }) {
       const skills = await list();
       if (!skills.some((skill) => skill.name === name)) throw unknownSkill(name, skills);

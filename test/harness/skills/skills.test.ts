@@ -12,8 +12,9 @@ import {
   tool,
 } from "../../../src/index.ts";
 import type { Script } from "../../../src/testing/index.ts";
-import { agentWith, systemOf, toolNames, toolTexts } from "../agent/support/agent.ts";
+import { agentWith, systemOf, toolNames, toolTexts, userTexts } from "../agent/support/agent.ts";
 import { put, workspaceWith } from "../agent/support/workspace.ts";
+import { isSummary, summaryWith } from "../compaction/pages.ts";
 import { type Variant, variants } from "./variants.ts";
 
 const skillFile = (name: string, more = "", body = `Do ${name}.`) =>
@@ -250,6 +251,37 @@ describe("the model", () => {
     expect(systemOf(model.calls[0])).not.toContain("- new:");
     expect(toolTexts(model.calls[1])[0]).toContain("Do pdf.");
   });
+});
+
+it("names the skills that a compaction has taken out of view", async () => {
+  const root = workspaceWith({
+    "skills/pdf/SKILL.md": skillFile("pdf"),
+    "skills/tax/SKILL.md": skillFile("tax"),
+  });
+  const noted: (string | undefined)[] = [];
+  const { agent } = agentIn(
+    root,
+    (request) => {
+      if (isSummary(request)) return summaryWith("None.");
+      const texts = userTexts(request);
+      noted.push(texts.findLast((text) => text.includes("no longer in view")));
+      const last = request.prompt.at(-1);
+      const isAsked = last?.role === "user" && texts.some((text) => text.startsWith("Load "));
+      const [, name] =
+        /^Load (\w+)/.exec(texts.findLast((text) => text.startsWith("Load ")) ?? "") ?? [];
+      return isAsked && noted.length < 4 ? { call: "load_skill", input: { name } } : "Done.";
+    },
+    { skills: ["pdf", "tax"] },
+  );
+  const at = { sessionId: "s" };
+  await agent.call("Load pdf.", at);
+  await agent.call("Load tax.", at);
+  await agent.compact("s");
+  await agent.call(`Go on. ${"word ".repeat(3_000)}`, at);
+  await agent.compact("s");
+  await agent.call("And now?", at);
+  expect(noted.slice(0, 4)).toEqual([undefined, undefined, undefined, undefined]);
+  expect(noted.at(-1)).toContain("no longer in view: pdf, tax.");
 });
 
 describe("a script of a skill", () => {
