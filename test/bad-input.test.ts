@@ -374,6 +374,7 @@ const exports: Readonly<Record<string, Export>> = {
           prefix: "wiki_",
           execution,
           connectTimeoutMs: 1_000,
+          trustReadOnly: false,
           signal: signal(),
           reconnect: execution,
           clock: clock(),

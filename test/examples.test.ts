@@ -24,6 +24,7 @@ const endings: Readonly<Record<string, string>> = {
   "15-skill.ts": "All checks passed.",
   "16-memory.ts": "All checks passed.",
   "17-sandbox.ts": "All checks passed.",
+  "18-long-session.ts": "All checks passed.",
 };
 
 async function node(...args: readonly string[]) {

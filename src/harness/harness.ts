@@ -141,8 +141,8 @@ const limitFields: Fields<SubagentLimits> = {
   parallelChildren: is.count,
 };
 const { name: _, ...placeFields } = serverFields;
-const { prefix, execution, connectTimeoutMs } = mcpFields;
-const mcpServerFields = { ...placeFields, prefix, execution, connectTimeoutMs };
+const { prefix, execution, connectTimeoutMs, trustReadOnly } = mcpFields;
+const mcpServerFields = { ...placeFields, prefix, execution, connectTimeoutMs, trustReadOnly };
 const toolsFileFields: Fields<ToolsFileOptions> = { variables: is.record };
 
 /** A piece that a hook can replace; the agent checks the hook. */

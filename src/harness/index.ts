@@ -1,3 +1,4 @@
+export type { CompactionOptions, OnCompact } from "./compaction.ts";
 export type { Filesystem } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
 export type { IsolationScope } from "./filesystem/path.ts";

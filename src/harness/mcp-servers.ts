@@ -16,7 +16,7 @@ import { notes } from "./prompts.ts";
 
 /** An MCP server. Its tools are named `<server>_<tool>` unless `prefix` is set. */
 export type McpServerOptions = (Omit<McpProgram, "name"> | Omit<McpAddress, "name">) &
-  Pick<McpOptions, "prefix" | "execution" | "connectTimeoutMs">;
+  Pick<McpOptions, "prefix" | "execution" | "connectTimeoutMs" | "trustReadOnly">;
 /** MCP servers by name. */
 export type McpServersByName = Readonly<Record<string, McpServerOptions>>;
 
@@ -63,9 +63,10 @@ export function mcpServers(
   }
 
   function connect(name: string, server: Server, wanted: McpServerOptions): Promise<void> {
-    const { prefix: _, execution, connectTimeoutMs = defaultConnectTimeoutMs, ...place } = wanted;
+    const { prefix: _, execution, connectTimeoutMs = defaultConnectTimeoutMs, ...rest } = wanted;
+    const { trustReadOnly = false, ...place } = rest;
     const { signal } = server.end;
-    const limits = { connectTimeoutMs, signal, ...(execution && { execution }) };
+    const limits = { connectTimeoutMs, trustReadOnly, signal, ...(execution && { execution }) };
     const options = { prefix: server.prefix, clock, onWarning, ...limits };
     server.connecting = connectMcp({ name, ...place }, options).then(
       async (connection) => {

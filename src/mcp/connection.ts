@@ -127,9 +127,10 @@ class ServerConnection implements McpConnection {
     }
   }
 
-  #createTool({ name, listed, description, document, isIdempotent: idempotent }: ListedTool): Tool {
-    const { execution = {} } = this.#options;
-    const options = { name, description, input: inputOf(document), idempotent, execution };
+  #createTool({ name, listed, description, document, ...hints }: ListedTool): Tool {
+    const { execution = {}, trustReadOnly = false } = this.#options;
+    const marks = { idempotent: hints.isIdempotent, readOnly: trustReadOnly && hints.isReadOnly };
+    const options = { name, description, input: inputOf(document), execution, ...marks };
     return tool({ ...options, execute: (input, context) => this.#call(listed, input, context) });
   }
 

@@ -31,6 +31,8 @@ export interface McpOptions {
   /** The execution settings of its tools. */
   readonly execution?: Execution;
   readonly connectTimeoutMs?: number;
+  /** True: believes the server about which tools only read, so that they run in plan mode. */
+  readonly trustReadOnly?: boolean;
   /** Aborts the connection attempt; has no effect later. */
   readonly signal?: AbortSignal;
   /** How a call reconnects to a server that is gone. */
@@ -56,6 +58,7 @@ export const mcpFields: Fields<McpOptions> = {
   prefix: is.text,
   execution: executionField,
   connectTimeoutMs: is.duration,
+  trustReadOnly: is.flag,
   signal: is.signal,
   reconnect: executionField,
   onWarning: is.callback,

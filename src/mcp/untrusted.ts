@@ -30,6 +30,8 @@ export interface ListedTool {
   /** The JSON Schema that the model sees. */
   readonly document: Fields;
   readonly isIdempotent: boolean;
+  /** Whether the server says that the tool changes nothing. */
+  readonly isReadOnly: boolean;
 }
 
 /** The tools of a server within the limits; `warn` gets what was cut or left out. */
@@ -61,6 +63,7 @@ export function readTools(
       description: shown,
       document: isIgnored ? { type: "object" } : { ...inputSchema, type: "object" },
       isIdempotent: annotations?.idempotentHint === true || annotations?.readOnlyHint === true,
+      isReadOnly: annotations?.readOnlyHint === true,
     });
   }
   const omitted = listed.length - tools.length;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { expectLawful } from "../../agent/support/laws.ts";
+import { workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, pageText, summaryWith } from "./pages.ts";
 import { blocksOf, compactions, reader, turnsOf } from "./support.ts";
 
@@ -114,5 +115,38 @@ describe("agent.compact()", () => {
       code: "not_found",
     });
     await expect(agent.compact("unknown")).rejects.toMatchObject({ code: "not_found" });
+  });
+});
+
+describe("what a compaction carries over", () => {
+  it("names the skills in use, and keeps instructions of the session", async () => {
+    const { agent, model } = reader(1, () => summaryWith("None."), {
+      workspace: workspaceWith({
+        "skills/baking/SKILL.md": "---\nname: baking\ndescription: Bakes.\n---\nUse butter.\n",
+      }),
+      hooks: [
+        {
+          name: "loader",
+          postReasoning: (_, message) => ({
+            ...message,
+            content: message.content.map((block) =>
+              block.type === "tool_use"
+                ? { ...block, name: "load_skill", input: { name: "baking" } }
+                : block,
+            ),
+          }),
+        },
+      ],
+    });
+    const system = { role: "system", content: "Answer in verse." } as const;
+    await agent.call([system, { role: "user", content: "Bake." }], { sessionId });
+    await agent.call("More.", { sessionId });
+    await agent.compact(sessionId);
+    await agent.compact(sessionId);
+    await agent.call("Again.", { sessionId });
+    const text = JSON.stringify(turnsOf(model).at(-2)?.prompt);
+    expect(text).toContain("You have loaded these skills before");
+    expect(text).toContain("- baking");
+    expect(text).toContain("Answer in verse.");
   });
 });
