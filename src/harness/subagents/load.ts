@@ -100,6 +100,7 @@ async function readDeclaration(files: Filesystem, entry: FileStat, options: Plac
 
 const fileKeys = [
   ...["description", "workspace", "filesystem", "model", "maxIters", "steps", "tools", "skills"],
+  ...["compaction", "eviction"],
 ];
 const workspaceKeys = ["mode", "path"];
 const filesystemKeys = ["sandbox"];
@@ -136,6 +137,8 @@ function declarationOf(name: string, data: Data, body: string) {
     maxIters: numberOf(data.maxIters ?? data.steps),
     tools: namesOf(data.tools),
     skills: namesOf(data.skills),
+    compaction: data.compaction,
+    eviction: data.eviction,
     workspaceMode: place.mode,
     workspace: place.path,
     filesystem: isSet(files.sandbox) ? { sandbox: files.sandbox } : undefined,

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { HarnessAgent, memoryStore, ReActAgent, tool } from "../../../src/index.ts";
+import { declarationLoader } from "../../../src/harness/subagents/load.ts";
+import {
+  HarnessAgent,
+  memoryStore,
+  ReActAgent,
+  storeFilesystem,
+  tool,
+} from "../../../src/index.ts";
 import { scriptedModel } from "../../../src/testing/index.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, readPage, summaryWith } from "./pages.ts";
@@ -10,7 +17,15 @@ const sessionId = "book";
 describe("agent.compact() on a session that is not idle", () => {
   it("waits for the running task", async () => {
     const gate = Promise.withResolvers<string>();
-    const wait = tool({ name: "wait", description: "Waits.", execute: () => gate.promise });
+    const started = Promise.withResolvers<void>();
+    const wait = tool({
+      name: "wait",
+      description: "Waits.",
+      execute() {
+        started.resolve();
+        return gate.promise;
+      },
+    });
     let turn = 0;
     const { agent, store } = reader(0, () => summaryWith("None."), {
       tools: [wait],
@@ -21,18 +36,26 @@ describe("agent.compact() on a session that is not idle", () => {
     });
     await agent.call("Talk.", { sessionId });
     const running = agent.call("Wait.", { sessionId });
+    await started.promise;
     const compacting = agent.compact(sessionId);
     gate.resolve("done");
     expect((await running).text).toContain("Answer 3.");
     expect(await compacting).toMatchObject({ before: expect.any(Number) });
     const messages = await store.session(sessionId);
     expect(messages.findLastIndex(({ role }) => role === "assistant")).toBeLessThan(
-      messages.findLastIndex(({ content }) => blocksOf([{ id: "", role: "tool", content }]).length > 0),
+      messages.findLastIndex(
+        ({ content }) => blocksOf([{ id: "", role: "tool", content }]).length > 0,
+      ),
     );
   });
 
   it("rejects while the session waits for an answer", async () => {
-    const ask = tool({ name: "ask", description: "Asks.", needsApproval: true, execute: () => "ok" });
+    const ask = tool({
+      name: "ask",
+      description: "Asks.",
+      needsApproval: true,
+      execute: () => "ok",
+    });
     const { agent } = reader(0, () => summaryWith("None."), {
       tools: [ask],
       model: scriptedModel([{ call: "ask" }]),
@@ -102,9 +125,28 @@ describe("a hook with preTurn", () => {
     });
     for (const text of ["a", "b", "c"]) await agent.call(text, { sessionId });
     const texts = model.calls[2]?.prompt.flatMap(({ content }) =>
-      typeof content === "string" ? content : content.map((part) => ("text" in part ? part.text : "")),
+      typeof content === "string"
+        ? content
+        : content.map((part) => ("text" in part ? part.text : "")),
     );
     expect(texts).toEqual(["They talked.", "c", "It is late."]);
     expect(await store.session(sessionId)).toHaveLength(8);
+  });
+});
+
+describe("a subagent file", () => {
+  it("can switch compaction off or set its window", async () => {
+    const files = storeFilesystem(memoryStore(), { readOnly: [] });
+    const body = (compaction: string) =>
+      `---\ndescription: Reads.\ncompaction: ${compaction}\n---\n`;
+    await files.write("subagents/on.md", body("{ window: 50000 }"));
+    await files.write("subagents/off.md", body("false"));
+    await files.write("subagents/wrong.md", body("{ widow: 1 }"));
+    const { declarations, problems } = await declarationLoader(files, "subagents")();
+    expect(declarations.map(({ name, compaction }) => ({ name, compaction }))).toEqual([
+      { name: "off", compaction: false },
+      { name: "on", compaction: { window: 50_000 } },
+    ]);
+    expect(problems).toMatchObject([{ path: "subagents/wrong.md" }]);
   });
 });
