@@ -1,5 +1,5 @@
 import type { Agent, Answer, Budget } from "./agent.ts";
-import type { TaskEvent } from "./event.ts";
+import type { TaskEvent, TaskSnapshot } from "./event.ts";
 import type { Message } from "./message.ts";
 
 /** A task on another server that is the child of a task here. */
@@ -17,6 +17,8 @@ export interface RemoteStart {
   readonly taskId: string;
   readonly sessionId: string;
   readonly messages: readonly Message[];
+  /** True: another process may have started the task, and it is not known whether it has. */
+  readonly mayHaveStarted: boolean;
   /** What is left of the limits of the task and of all tasks above it; `wallMs` is its deadline. */
   readonly budget?: Budget;
   /** The JSON Schema of the result. */
@@ -31,6 +33,8 @@ export interface RemoteStart {
 export interface RemoteReading {
   /** The number of the last event that was read; -1 for none. */
   readonly after: number;
+  /** The task as it was read so far, for protocols that do not send events again. */
+  readonly known: TaskSnapshot;
   readonly signal: AbortSignal;
   /** Called when a connection is open, with the number of the last event that the server has then. */
   readonly onOpened: (last: number) => void;

@@ -6,12 +6,14 @@ import type {
   LogEvent,
   TaskCreated,
   TaskEvent,
+  TaskSnapshot,
   TaskSuspended,
 } from "../../protocol/event.ts";
 import { isOfTurn } from "../../protocol/item-content.ts";
 import type { Message } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import type { RemoteLink } from "../../protocol/remote-link.ts";
+import { snapshotOf } from "../../protocol/snapshot.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { type Cost, isTerminal, type TaskObject, type Usage } from "../../protocol/task.ts";
 import { readPages } from "../../store/index.ts";
@@ -71,6 +73,15 @@ export class RemoteLog {
     this.#link = link;
     this.#top = top;
     this.cursor = top.remote?.cursor ?? -1;
+  }
+
+  /** The child as it was read so far. */
+  get known(): TaskSnapshot {
+    const { taskId, createdAt } = this.#top;
+    const at = { sequenceNumber: Math.max(0, this.cursor), createdAt };
+    const known = snapshotOf(this.#tree.tree, taskId, at);
+    if (known) return known;
+    throw new RivuletError("internal", `Task ${taskId} has not begun.`);
   }
 
   /** The state of a task that has just begun here. */

@@ -77,6 +77,8 @@ export class RemoteChild {
   readonly log: RemoteLog;
   readonly #conversation: Conversation;
   readonly #task: RemoteTask;
+  /** Whether another process has begun the child. */
+  readonly #isLoaded: boolean;
   readonly #clock: Clock;
   readonly #onEnd: () => void;
   /** The tasks that are driven; each settles when it rests. */
@@ -105,7 +107,8 @@ export class RemoteChild {
     clock: Clock,
     onEnd: () => void,
   ) {
-    const { taskId, sessionId, remote } = top;
+    const { taskId, sessionId, remote, status } = top;
+    this.#isLoaded = status !== "queued";
     this.#conversation = conversation;
     this.link = link;
     this.log = log;
@@ -183,7 +186,7 @@ export class RemoteChild {
     try {
       this.#starting = this.#start();
       await this.#starting;
-      const reading = { after: log.cursor, signal, onOpened };
+      const reading = { after: log.cursor, known: log.known, signal, onOpened };
       for await (const event of this.link.events(this.#task, reading)) {
         if (signal.aborted) return;
         const before = log.cursor;
@@ -227,10 +230,12 @@ export class RemoteChild {
 
   /** Starts the task on the server. Repeated until an event has arrived: the same id is the same start. */
   async #start(): Promise<void> {
-    const { taskId, sessionId } = this.#task;
+    const { taskId, sessionId, remoteId: known } = this.#task;
     const run = this.log.runs.get(taskId);
     const isCancelled = run?.controller.signal.aborted === true;
-    if (this.log.cursor >= 0 || run === undefined || isCancelled) return;
+    // An id of the server's own says that the task has started.
+    const isStarted = this.log.cursor >= 0 || known !== taskId;
+    if (isStarted || run === undefined || isCancelled) return;
     const { outputSchema } = run.record;
     const { left } = run.budget;
     const traceparent = traceparentOf(run);
@@ -239,6 +244,7 @@ export class RemoteChild {
     const request = {
       ...{ taskId, sessionId },
       messages: messagesOf(run).filter(({ metadata }) => metadata?.input),
+      mayHaveStarted: this.#isLoaded,
       ...(left && { budget: left }),
       ...(outputSchema && { outputSchema }),
       ...(traceparent !== undefined && { traceparent }),

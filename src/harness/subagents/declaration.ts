@@ -60,10 +60,7 @@ export type LocalSubagent = LocalBase &
     | { readonly workspace: string; readonly systemPrompt?: never }
   );
 
-/** A subagent that runs on another server. */
-export interface RemoteSubagent extends SubagentBase, Without<LocalKey | "agent" | "create"> {
-  /** The agent's address on a Rivulet server: `https://review.example/agents/reviewer`. */
-  readonly url: string;
+interface RemoteBase extends SubagentBase, Without<LocalKey | "agent" | "create"> {
   /** Headers of every request to that server, or a function that returns them for the user of the task. */
   readonly headers?:
     | Readonly<Record<string, string>>
@@ -72,6 +69,24 @@ export interface RemoteSubagent extends SubagentBase, Without<LocalKey | "agent"
   readonly allowPrivateNetwork?: boolean;
   readonly limits?: RemoteLimits;
 }
+
+/** A subagent that runs on another server. */
+export type RemoteSubagent = RemoteBase &
+  (
+    | {
+        /** The agent's address on a Rivulet server: `https://review.example/agents/reviewer`. */
+        readonly url: string;
+        /** What the server speaks; defaults to `rivulet`. */
+        readonly protocol?: "rivulet" | "agentscope";
+        readonly a2a?: never;
+      }
+    | {
+        /** The address of the card of an A2A agent. */
+        readonly a2a: string;
+        readonly url?: never;
+        readonly protocol?: never;
+      }
+  );
 
 /** The user of a task that runs on another server. */
 export interface RemoteUser {
@@ -96,7 +111,7 @@ export type SubagentDeclaration = LocalSubagent | RemoteSubagent | ReadySubagent
 
 type Without<Keys extends string> = { readonly [Key in Keys]?: never };
 type LocalKey = keyof typeof fields.local;
-type RemoteKey = keyof typeof fields.url;
+type RemoteKey = keyof typeof fields.url | keyof typeof fields.a2a;
 
 const maxDeclarations = 256;
 const maxTimeoutMs = 600_000;
@@ -104,6 +119,15 @@ const maxDescription = 2_000; // it is in every system prompt of the caller
 const executeName = "execute";
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
+const webAddress: Field = {
+  fits: isWebAddress,
+  expected: "a URL that starts with https:// or http://",
+};
+const remoteFields = {
+  headers: is.or(is.recordOf(is.text), "a function", (value) => typeof value === "function"),
+  allowPrivateNetwork: is.flag,
+  limits: is.options({ lostAfterMs: is.amount, maxBytes: is.count, maxTasks: is.amount }),
+};
 const fields = {
   common: {
     name: is.anything,
@@ -132,16 +156,16 @@ const fields = {
     workspace: { fits: isText, expected: "the path of a directory" },
   },
   url: {
-    url: { fits: isWebAddress, expected: "a URL that starts with https:// or http://" },
-    headers: is.or(is.recordOf(is.text), "a function", (value) => typeof value === "function"),
-    allowPrivateNetwork: is.flag,
-    limits: is.options({ lostAfterMs: is.amount, maxBytes: is.count, maxTasks: is.amount }),
+    url: webAddress,
+    protocol: is.oneOf("rivulet", "agentscope"),
+    ...remoteFields,
   },
+  a2a: { a2a: webAddress, ...remoteFields },
   agent: { agent: { fits: isAgent, expected: "an Agent, such as a ReActAgent" } },
   create: { create: is.callback },
 } as const satisfies Record<string, Record<string, Field>>;
 const allFields: Readonly<Record<string, Field>> = Object.assign({}, ...Object.values(fields));
-const kinds = ["url", "agent", "create"] as const;
+const kinds = ["url", "a2a", "agent", "create"] as const;
 
 /** Returns whether a declaration describes an agent that the harness creates in this process. */
 export function isLocal(declaration: SubagentDeclaration): declaration is LocalSubagent {
@@ -222,7 +246,7 @@ function checkKeys(settings: Settings, refuse: Refuse): void {
 }
 
 function checkValues(settings: Settings, refuse: Refuse): void {
-  const { model, url, subagents, permissions } = settings;
+  const { model, url, a2a, subagents, permissions } = settings;
   const problem = permissionsProblem(permissions);
   if (problem !== undefined) refuse(`has invalid permissions: ${problem}`, permissionsHint);
   try {
@@ -232,7 +256,8 @@ function checkValues(settings: Settings, refuse: Refuse): void {
     const reason = error.message.replace(/\.$/, "");
     refuse(`has a model that cannot be used: ${reason}`, error.hint ?? "");
   }
-  const parsed = isText(url) ? URL.parse(url) : null;
+  const address = url ?? a2a;
+  const parsed = isText(address) ? URL.parse(address) : null;
   // A URL is stored in records and shown in errors.
   if (parsed?.username || parsed?.password) {
     refuse("has a url with a password", "Pass it in headers.");

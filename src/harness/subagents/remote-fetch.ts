@@ -46,11 +46,12 @@ const agents = [false, true].map((allowsPrivate) => ({
  * the address that it connects to, follows no redirect, takes no compressed response and limits what a response may cost.
  */
 export function remoteFetch(
-  { url, headers: given = {}, allowPrivateNetwork = false }: RemoteSubagent,
+  declaration: RemoteSubagent,
   user: RemoteUser = {},
   resolve: typeof lookup = lookup,
 ): typeof fetch {
-  const { origin } = new URL(url);
+  const { headers: given = {}, allowPrivateNetwork = false } = declaration;
+  const { origin } = new URL(declaration.url ?? declaration.a2a);
   const agent = agents.find(({ allowsPrivate }) => allowsPrivate === allowPrivateNetwork);
   const check = allowPrivateNetwork ? () => {} : refusePrivate;
   const checkedLookup = ((host, options, done) => {

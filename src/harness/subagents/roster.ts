@@ -103,7 +103,8 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   let merged: readonly RosterEntry[] = [];
 
   function entryOf(declaration: SubagentDeclaration): RosterEntry {
-    const { name, description, agent, url = agent && linkBehind(agent)?.url } = declaration;
+    const { name, description, agent, a2a } = declaration;
+    const url = declaration.url ?? a2a ?? (agent && linkBehind(agent)?.url);
     const agentFor = agentSource(harness, declaration);
     return { name, description, declaration, agentFor, ...(url !== undefined && { url }) };
   }
@@ -186,7 +187,8 @@ function agentSource(
   declaration: SubagentDeclaration,
 ): (child: ForChild) => Promise<Agent> {
   if (isLocal(declaration)) return cached(() => declaredAgent(harness, declaration));
-  if (declaration.url !== undefined) return remoteAgents(declaration);
+  if (declaration.url !== undefined || declaration.a2a !== undefined)
+    return remoteAgents(declaration);
   const { agent } = declaration;
   if (agent) return cached(async () => withDeclaration(agent, declaration));
   const { create } = declaration as MadeSubagent;

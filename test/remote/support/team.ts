@@ -55,7 +55,7 @@ export function on(
     headers: { authorization: `Bearer ${server.token}` },
     allowPrivateNetwork: true,
     ...more,
-  };
+  } as SubagentDeclaration;
 }
 
 /** A turn that spawns a subagent. */
