@@ -7,40 +7,14 @@ import type {
   ApprovalState,
   Item,
   ItemStatus,
-  SummaryEntry,
   TerminalStatus,
   Usage,
   WireBlock,
 } from "../protocol/task.ts";
+import { blockOf, type Entry, entryOf, type Part, type textBlock } from "./foreign-items.ts";
 
 type WithoutEnvelope<E> = E extends LogEvent ? Omit<E, keyof Envelope> : never;
 type Body = WithoutEnvelope<LogEvent>;
-
-/** A part of an item: text that grows, or a block that came whole. */
-interface Part {
-  /** What the other protocol calls it. */
-  readonly key: string;
-  readonly whole?: WireBlock;
-  text: string;
-  /** Half of a character, whose rest has not arrived. */
-  held: string;
-  isOpen: boolean;
-}
-
-/** An item of the task's output. */
-interface Entry {
-  readonly id: string;
-  readonly index: number;
-  readonly type: Item["type"];
-  readonly messageId?: string | undefined;
-  readonly callId?: string;
-  readonly name?: string;
-  arguments: string;
-  /** Whether the arguments are complete. */
-  isArgued: boolean;
-  isOpen: boolean;
-  readonly parts: Part[];
-}
 
 /** A question of the task, in the words of this package. */
 export interface Question {
@@ -479,35 +453,4 @@ export class ForeignTask {
     };
     this.#queue.push({ ...body, ...envelope } as LogEvent);
   }
-}
-
-function textBlock({ key, text }: Pick<Part, "key" | "text">) {
-  const id = key === "" ? {} : { id: key };
-  return { type: "text" as const, text, annotations: [], ...id };
-}
-
-function blockOf(part: Part): WireBlock {
-  return part.whole ?? textBlock(part);
-}
-
-function entryOf(item: Item, index: number): Entry {
-  const { id, type } = item;
-  const isOpen = item.status === "in_progress";
-  const messageId = "message_id" in item ? item.message_id : undefined;
-  const blocks = type === "message" || type === "tool_result" ? item.block_list : [];
-  const texts = type === "reasoning" ? item.summary : [];
-  const parts = [...blocks, ...texts].map((block: WireBlock | SummaryEntry): Part => {
-    const part = { key: "id" in block ? (block.id ?? "") : "", held: "" };
-    return block.type === "text"
-      ? { ...part, text: block.text, isOpen: block.status === "in_progress" }
-      : { ...part, text: "", whole: block, isOpen: false };
-  });
-  return {
-    ...{ id, index, type, messageId, isOpen },
-    ...((type === "tool_call" || type === "tool_result") && { callId: item.call_id }),
-    ...(type === "tool_call" && { name: item.name }),
-    arguments: type === "tool_call" ? item.arguments : "",
-    isArgued: type === "tool_call" && (!isOpen || item.arguments_status === "completed"),
-    parts,
-  };
 }
