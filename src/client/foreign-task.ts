@@ -5,7 +5,6 @@ import type { Decision } from "../protocol/message.ts";
 import type {
   ApprovalKind,
   ApprovalState,
-  Item,
   ItemStatus,
   TerminalStatus,
   Usage,
