@@ -20,7 +20,6 @@ export function memoryTools(memory: AgentMemory): readonly Tool[] {
 
   const search = tool({
     name: "memory_search",
-    readOnly: true,
     description:
       "Searches what you remember from earlier conversations. Returns path:line: text, the best match first.",
     input: jsonSchema<{ query: string; limit?: number }>({
@@ -44,7 +43,6 @@ export function memoryTools(memory: AgentMemory): readonly Tool[] {
 
   const get = tool({
     name: "memory_get",
-    readOnly: true,
     description: `Reads a file of your memory: ${memoryFile}, or a daily file such as memory/2030-12-31.md.`,
     input: jsonSchema<{ path?: string; offset?: number; limit?: number }>({
       type: "object",

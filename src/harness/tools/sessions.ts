@@ -46,7 +46,6 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
 
   const search = tool({
     name: "session_search",
-    readOnly: true,
     description:
       "Searches the messages of your conversations with this user, including this one, word for word.",
     input: jsonSchema<{ query: string; limit?: number }>({
@@ -83,7 +82,6 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
 
   const list = tool({
     name: "session_list",
-    readOnly: true,
     description: "Lists your conversations with this user, the newest first.",
     input: jsonSchema<{ limit?: number; before?: string }>({
       type: "object",
@@ -110,7 +108,6 @@ export function sessionTools({ store, agentId, scope }: SessionToolsOptions): re
 
   const history = tool({
     name: "session_history",
-    readOnly: true,
     description: "Reads messages of one of your conversations with this user.",
     input: jsonSchema<{ session_id: string; from?: number; limit?: number }>({
       type: "object",

@@ -20,7 +20,6 @@ const maxCharacters = 40_000;
 export function loadSkillTool(files: Filesystem, list: () => Promise<readonly Skill[]>): Tool {
   return tool({
     name: loadSkillName,
-    readOnly: true,
     description:
       "Loads the instructions of a skill. With path, reads one of the skill's files instead.",
     input: jsonSchema<{ name: string; path?: string; offset?: number }>({
