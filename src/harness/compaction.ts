@@ -89,9 +89,8 @@ export function compaction(
     const failedAt = context.state.get(failedAtKey) as number | undefined;
     const floor = Math.max(failedAt ?? 0, view.compaction?.tokens?.after ?? 0);
     // A compaction that does not help enough must not follow every reply.
-    if (floor > 0 && tokens < floor + trigger * minGrowth) return false;
-    if (tokens >= trigger) return true;
-    if (triggerMessages === undefined) return false;
+    if (tokens >= trigger) return floor === 0 || tokens >= floor + trigger * minGrowth;
+    if (triggerMessages === undefined || failedAt !== undefined) return false;
     return context.messages.length - view.from >= triggerMessages;
   }
 
@@ -118,7 +117,7 @@ export function compaction(
     });
     const draft = {
       ...{ context, view, pruned, before, reason },
-      ...(reason === "overflow" && { limit: Math.max(minLimit, before * 0.9) }),
+      ...(reason === "overflow" && { limit: Math.max(minLimit, Math.round(before * 0.9)) }),
     };
     const pruneOnly = blockOf(draft, view.compaction?.summary ?? "", view.from);
     const isByTokens = reason === "overflow" || (reason === "turn" && before >= trigger);

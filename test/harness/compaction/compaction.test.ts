@@ -61,6 +61,17 @@ describe("a session that outgrows the model's window", () => {
   });
 });
 
+it("also compacts by the number of messages, if that is set", async () => {
+  const { agent, model, store } = reader(60, () => summaryWith("None."), {
+    compaction: { triggerMessages: 20 },
+  });
+  const { task } = await agent.call("Read everything.", { sessionId });
+  const events = await compactions(store, task.taskId);
+  expect(events.length).toBeGreaterThan(4);
+  expect(events.every(({ summarized }) => summarized === true)).toBe(true);
+  for (const { prompt } of turnsOf(model)) expect(prompt.length).toBeLessThan(30);
+});
+
 describe("a summary that cannot be used", () => {
   it.each([
     ["fails", () => ({ error: new Error("no summary today") })],
