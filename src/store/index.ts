@@ -1,4 +1,4 @@
-export { openStoreField, storeField, withFilesField } from "./arguments.ts";
+export { openStoreField, storeField, TrustedCommit, withFilesField } from "./arguments.ts";
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
 export { readFrames, readPages } from "./read-frames.ts";

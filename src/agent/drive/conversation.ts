@@ -2,6 +2,7 @@ import type { Agent } from "../../protocol/agent.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
+import { TrustedCommit } from "../../store/index.ts";
 import { LogWriter, type Step } from "../events/log-writer.ts";
 import { executorLost } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
@@ -256,8 +257,8 @@ export class Conversation implements TaskConversation {
   async #commit(steps: readonly Step[]): Promise<number> {
     if (this.lost.signal.aborted) throw this.lost.signal.reason;
     const lease = this.#lease;
-    const commits = steps.map((step): Commit => ({ ...step, lease }));
-    const first = commits[0] as Commit;
+    const commits = steps.map((step) => new TrustedCommit(step, lease));
+    const first: Commit = commits[0] as TrustedCommit;
     try {
       const written = await this.store.commit(first, commits.slice(1));
       if (written >= 1) return written;
