@@ -5,6 +5,8 @@ import { promisify } from "node:util";
 
 const rounds = 7;
 const limits = { import: 0.95, hello: 0.9, stream: 1.25, chunks: { 20000: 1.9, 100000: 1.8 } };
+/** What is wanted and not reached everywhere. */
+const goals = { import: 0.8, stream: 1.15, chunks: { 20000: 1.2, 100000: 1.08 } };
 
 /** Shared by all programs: a model that streams words as providers do, without a delay, and the CPU time of a run in milliseconds. */
 const common = `
@@ -128,23 +130,30 @@ async function compare(first: string, second: string) {
   return { first: median("first"), second: median("second"), ratio: median("ratio") };
 }
 
-async function expectAtMost(title: string, first: string, second: string, limit: number) {
+async function expectAtMost(
+  title: string,
+  first: string,
+  second: string,
+  limit: number,
+  goal = limit,
+) {
   const { ratio, ...times } = await compare(first, second);
   const isWithin = ratio <= limit;
   const ms = `${times.first.toFixed(0)} ms / ${times.second.toFixed(0)} ms`;
-  const verdict = `${ratio.toFixed(2)} (limit ${limit}) ${isWithin ? "ok" : "TOO HIGH"}`;
+  const verdict = `${ratio.toFixed(2)} (limit ${limit}, goal ${goal}) ${isWithin ? "ok" : "TOO HIGH"}`;
   console.log(`${title}: ${ms} = ${verdict}`);
   if (!isWithin) process.exitCode = 1;
 }
 
 console.log(`cold processes, medians of ${rounds}`);
-await expectAtMost("import / ai", importOf("rivulet"), importOf("ai"), limits.import);
+await expectAtMost("import / ai", importOf("rivulet"), importOf("ai"), limits.import, goals.import);
 await expectAtMost("first text / ai", rivuletHello, aiHello, limits.hello);
-for (const [count, limit] of Object.entries(limits.chunks)) {
-  const [agent, bare] = [agentRun, bareRun].map((each) => chunkRun(each, Number(count)));
-  const title = `CPU of ${Number(count).toLocaleString("en")} chunks, run() / the model alone`;
-  await expectAtMost(title, agent as string, bare as string, limit);
+for (const count of [20000, 100000] as const) {
+  const [agent, bare] = [agentRun, bareRun].map((each) => chunkRun(each, count));
+  const title = `CPU of ${count.toLocaleString("en")} chunks, run() / the model alone`;
+  const [limit, goal] = [limits.chunks[count], goals.chunks[count]];
+  await expectAtMost(title, agent as string, bare as string, limit, goal);
 }
 const [stream, events] = [agentStream, agentRun].map((each) => chunkRun(each, 100_000));
 const title = "CPU of 100,000 chunks, stream() / run()";
-await expectAtMost(title, stream as string, events as string, limits.stream);
+await expectAtMost(title, stream as string, events as string, limits.stream, goals.stream);

@@ -28,7 +28,7 @@ export function after(clock: Pick<Clock, "sleep">, ms: number, run: () => unknow
 /** The waits for one signal, behind one listener: the platform compares each new listener with all earlier ones. */
 class AbortWaits extends Set<() => void> {
   readonly end = (): void => {
-    for (const run of this) run();
+    for (const run of [...this]) if (this.has(run)) run(); // a run may add and remove others
   };
 }
 const abortWaits = new WeakMap<AbortSignal, AbortWaits>();

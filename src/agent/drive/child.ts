@@ -4,7 +4,7 @@ import type { Message } from "../../protocol/message.ts";
 import { linkBehind } from "../../protocol/remote-link.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { after } from "../base/time.ts";
+import { after, onAbort } from "../base/time.ts";
 import { checkAgentId } from "../base/validation.ts";
 import { TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
@@ -140,9 +140,7 @@ async function waitFor(
   { signal, timeoutMs }: RunChildOptions,
 ): Promise<void> {
   const { taskId } = child.record;
-  const onAbort = () => conversation.abortTree(taskId, signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
+  const ignoreAbort = onAbort(signal, () => conversation.abortTree(taskId, signal.reason));
   const timeout = Promise.withResolvers<boolean>();
   const onTimeout = () => timeout.resolve(true);
   const stopClock = timeoutMs !== undefined && after(parent.settings.clock, timeoutMs, onTimeout);
@@ -155,7 +153,7 @@ async function waitFor(
     tellFinished(parent, child);
   } finally {
     if (stopClock) stopClock();
-    signal.removeEventListener("abort", onAbort);
+    ignoreAbort();
   }
 }
 

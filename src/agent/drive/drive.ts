@@ -89,15 +89,13 @@ export class Drive {
     this.#start = start;
     this.ancestors = parent ? [...parent.ancestors, parent.ref.taskId] : [];
     const { signal: lost } = conversation.lost;
-    const onLost = () => this.controller.abort(lost.reason);
-    if (lost.aborted) onLost();
-    else lost.addEventListener("abort", onLost, { once: true });
+    const ignoreLost = onAbort(lost, () => this.controller.abort(lost.reason));
     if (cancel !== undefined) this.controller.abort(cancel);
     if (parent?.controller.signal.aborted) this.controller.abort(parent.controller.signal.reason);
     conversation.drives.set(record.taskId, this);
     if (!isNew) this.#begun.resolve(start.stored);
     const rest = () => {
-      lost.removeEventListener("abort", onLost);
+      ignoreLost();
       conversation.release(this);
     };
     this.ended = this.#run().then(
@@ -322,7 +320,7 @@ async function untilFirst(
 async function untilPlaced({ drives }: Conversation, child: Drive): Promise<void> {
   const { maxParallel = Number.POSITIVE_INFINITY } = child.record;
   const { signal } = child.controller;
-  const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
+  const aborted = new Promise<void>((resolve) => onAbort(signal, resolve));
   while (!signal.aborted) {
     const ahead = childrenAhead(drives, child.record);
     if (ahead.length < maxParallel) return;

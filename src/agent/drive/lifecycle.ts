@@ -8,19 +8,15 @@ import { ReferencePool } from "../../protocol/references.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
+import type { TerminalStatus } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
+import { onAbort } from "../base/time.ts";
 import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
-import {
-  cancelled,
-  type Ending,
-  type RestingEnding,
-  refOf,
-  type Suspended,
-} from "../loop/ending.ts";
+import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
 import { arrived, cancelReason, lateRows, reasonText } from "../loop/inbox.ts";
 import { StepState } from "../loop/next.ts";
@@ -130,12 +126,10 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     isResting: false,
     trace,
   };
-  const onCancel = () => {
+  onAbort(controller.signal, () => {
     task.cancelledAt = settings.clock.now();
     task.calls.abort(controller.signal.reason);
-  };
-  if (controller.signal.aborted) onCancel();
-  else controller.signal.addEventListener("abort", onCancel, { once: true });
+  });
   if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
   return task;
 }
@@ -281,14 +275,14 @@ export async function endTask(
   task.isResting = true;
   const show = (body: () => EventBody) =>
     forwarded ? task.emitter.forward(forwarded.event) : task.emitter.emit(body());
-  if (ending.status === "suspended") {
-    const { suspension, generateReason, message: result } = ending;
+  if ("suspension" in ending && ending.suspension) {
+    const { suspension, status, generateReason, message: result } = ending;
     const type = "task.suspended";
     show(() => ({ type, ...suspension, generate_reason: generateReason }));
-    await commitStep(task, { record: { status: "suspended", result, generateReason, total } });
+    await commitStep(task, { record: { status, result, generateReason, total } });
     return;
   }
-  const { status } = ending;
+  const status = ending.status as TerminalStatus;
   const { usage } = task;
   const completed_at = task.settings.clock.now();
   const common = { id: task.ref.taskId, object: "task", completed_at, usage } as const;
@@ -307,7 +301,7 @@ function failure(thrown: RivuletError) {
   return { shown: { error }, record: { error } };
 }
 
-function outcome(ending: Exclude<RestingEnding, Suspended>) {
+function outcome(ending: RestingEnding) {
   const { generateReason, incompleteReason, reason, message: result } = ending;
   // The caller gets the value itself and may do with it what it likes.
   const value = ending.structured && freezePlain(JSON.parse(JSON.stringify(ending.structured)));

@@ -2,6 +2,7 @@ import type { WaitReason } from "../../protocol/agent.ts";
 import { notFound, RivuletError } from "../../protocol/error.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
+import { onAbort } from "../base/time.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
 import { plan, postCancel, Workload } from "./plan.ts";
@@ -106,20 +107,18 @@ export async function taskReached(
   signal: AbortSignal,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const onAbort = () => resolve();
   const look = () =>
     void store.task(taskId).then((record) => {
       if (record === undefined || isReached(record)) resolve();
     }, reject);
   const unwatch = store.watch({ task: taskId }, look);
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  else look();
+  const ignoreAbort = onAbort(signal, resolve);
+  if (!signal.aborted) look();
   try {
     await promise;
   } finally {
     unwatch();
-    signal.removeEventListener("abort", onAbort);
+    ignoreAbort();
   }
 }
 

@@ -17,37 +17,24 @@ import { type TaskRun, totalOf } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
 
 /** How a task rests. All but `suspended` are final. */
-export type Ending =
-  | {
-      readonly status: "completed" | "incomplete" | "cancelled";
-      readonly generateReason: GenerateReason;
-      readonly message: Message;
-      /** True: a `postCall` hook has changed the message. */
-      readonly isEdited?: true;
-      readonly structured?: unknown;
-      readonly incompleteReason?: IncompleteReason;
-      readonly reason?: string;
-    }
-  | Suspended
-  | { readonly status: "failed"; readonly error: RivuletError };
+export type Ending = RestingEnding | { readonly status: "failed"; readonly error: RivuletError };
 /** An ending with a message. */
-export type RestingEnding = Exclude<Ending, { status: "failed" }>;
-/** The task continues when it is answered. */
-export interface Suspended {
-  readonly status: "suspended";
+export interface RestingEnding {
+  readonly status: "completed" | "incomplete" | "cancelled" | "suspended";
   readonly generateReason: GenerateReason;
   readonly message: Message;
+  /** True: a `postCall` hook has changed the message. */
   readonly isEdited?: true;
-  readonly suspension: Suspension;
+  readonly structured?: unknown;
+  readonly incompleteReason?: IncompleteReason;
+  readonly reason?: string;
+  /** Of a suspended task, which continues when it is answered. */
+  readonly suspension?: Suspension;
 }
 
 /** The parts of a reply. */
-interface Rested {
-  readonly status: TaskRecord["status"];
-  readonly generateReason: GenerateReason;
-  readonly message: Message;
-  readonly structured?: unknown;
-}
+type Rested = Pick<RestingEnding, "generateReason" | "message" | "structured"> &
+  Pick<TaskRecord, "status">;
 
 /** The part of a task that its ending depends on. */
 type Spoken = Pick<TaskRun, "messages" | "ref"> & {
@@ -101,7 +88,7 @@ export function executorLost(cause?: unknown): RivuletError {
 }
 
 /** The task continues only with an answer. */
-export function suspended(task: Spoken, step: OpenStep): Suspended {
+export function suspended(task: Spoken, step: OpenStep) {
   const { calls, stop, stoppedAfter } = step;
   const waiting = calls.flatMap(({ suspension, answer }) =>
     suspension && !answer ? [suspension] : [],
@@ -110,7 +97,7 @@ export function suspended(task: Spoken, step: OpenStep): Suspended {
   const children = stop ? [] : calls.filter(isRunnable).map(({ call }) => call.id);
   const needsApproval = waiting.some(({ kind }) => kind === "approval");
   const onlyChildren = waiting.length === 0;
-  const status = "suspended";
+  const status = "suspended" as const;
   const waits = {
     ...(waiting.length > 0 && { approval_ids: waiting.map(({ approvalId }) => approvalId) }),
     ...(children.length > 0 && { waiting_on: children }),
@@ -119,17 +106,14 @@ export function suspended(task: Spoken, step: OpenStep): Suspended {
     const generateReason = `${stoppedAfter}_stop_requested` as const;
     const isActing = stoppedAfter === "acting";
     const message = isActing ? lastToolMessage(task) : openMessage(step, true);
-    return { status, generateReason, message, suspension: { reason: "stop_requested", ...waits } };
+    const suspension: Suspension = { reason: "stop_requested", ...waits };
+    return { status, generateReason, message, suspension };
   }
-  return {
-    status,
-    generateReason: needsApproval || onlyChildren ? "approval_required" : "tool_suspended",
-    message: openMessage(step, false),
-    suspension: {
-      reason: needsApproval ? "approval" : onlyChildren ? "child" : "external",
-      ...waits,
-    },
-  };
+  const isAsked = needsApproval || onlyChildren;
+  const generateReason = isAsked ? ("approval_required" as const) : ("tool_suspended" as const);
+  const reason = needsApproval ? "approval" : onlyChildren ? "child" : "external";
+  const suspension: Suspension = { reason, ...waits };
+  return { status, generateReason, message: openMessage(step, false), suspension };
 }
 
 /** The message of the calls that wait, without those that have a result. */

@@ -2,7 +2,7 @@ import type { Message } from "../../protocol/message.ts";
 import type { Post } from "../../protocol/store.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { interruptedResult, tooLateResult } from "../base/prompts.ts";
-import { after, isCancel, longestTimer, onAbort } from "../base/time.ts";
+import { after, isCancel, longestTimer } from "../base/time.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
 import type { Ending, RestingEnding } from "./ending.ts";
@@ -22,8 +22,6 @@ import { iterationOf, lastRepeat } from "./transcript.ts";
  */
 export async function runLoop(task: TaskRun, input: readonly Message[]): Promise<Ending> {
   const stopClock = stopWhenTimeIsUp(task);
-  // The platform's listener stays while the task runs, and not only during each wait.
-  const stopListening = onAbort(task.controller.signal, () => {});
   try {
     if (task.record.compacts) await prepareTurn(task, "asked");
     if (task.record.observes ?? task.record.compacts) return completed(task, undefined);
@@ -36,7 +34,6 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
     return fail(task, error);
   } finally {
     stopClock?.();
-    stopListening();
   }
 }
 

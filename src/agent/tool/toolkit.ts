@@ -81,7 +81,7 @@ export class Toolkit {
   readonly execution: Execution;
   readonly context: ContextValues;
   readonly extraInput: NonNullable<ToolkitOptions["extraInput"]>;
-  readonly #options: ToolkitOptions;
+  readonly #tools: readonly Tool[];
   readonly #groups: ToolGroups;
   readonly #sources: readonly ToolSource[];
   readonly #always: readonly Tool[];
@@ -99,15 +99,7 @@ export class Toolkit {
     this.#groups = Object.fromEntries(
       Object.entries(groups).map(([name, group]) => [name, { ...group, tools: [...group.tools] }]),
     );
-    // For the copies of `with` and `without`.
-    this.#options = {
-      ...options,
-      tools: [...tools],
-      groups: this.#groups,
-      execution: this.execution,
-      context: this.context,
-      extraInput: this.extraInput,
-    };
+    this.#tools = [...tools];
     this.#sources = [...sources];
     const hasGroups = Object.keys(groups).length > 0;
     this.#always = Object.freeze(hasGroups ? [...tools, groupsTool(groups)] : [...tools]);
@@ -119,11 +111,7 @@ export class Toolkit {
   with(tools: readonly Tool[], sources: readonly ToolSource[] = []): Toolkit {
     readArgument("tools", tools, is.required(is.list));
     readArgument("sources", sources, sourcesField);
-    return new Toolkit({
-      ...this.#options,
-      tools: [...(this.#options.tools ?? []), ...tools],
-      sources: [...this.#sources, ...sources],
-    });
+    return this.#copy([...this.#tools, ...tools], this.#groups, [...this.#sources, ...sources]);
   }
 
   /** A copy without the tools of these names. */
@@ -132,8 +120,13 @@ export class Toolkit {
     const groups = Object.entries(this.#groups).map(
       ([name, group]) => [name, { ...group, tools: group.tools.filter(isKept) }] as const,
     );
-    const tools = this.#options.tools?.filter(isKept) ?? [];
-    return new Toolkit({ ...this.#options, tools, groups: Object.fromEntries(groups) });
+    return this.#copy(this.#tools.filter(isKept), Object.fromEntries(groups), this.#sources);
+  }
+
+  #copy(tools: readonly Tool[], groups: ToolGroups, sources: readonly ToolSource[]): Toolkit {
+    const { execution, context, extraInput, onChunk } = this;
+    const common = { execution, context, extraInput, ...(onChunk && { onChunk }) };
+    return new Toolkit({ ...common, tools, groups, sources });
   }
 
   /** The names of all tools, active or not, and of the current tools of the sources. */
