@@ -6,7 +6,6 @@ import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
 import { readArgument, readOptions, text } from "../../protocol/options.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { readPages } from "../../store/index.ts";
-import { onAbort } from "../base/time.ts";
 import { processOf } from "../drive/process.ts";
 import { cancelTask, untilRest } from "../drive/rest.ts";
 import { refOf } from "../loop/ending.ts";
@@ -52,8 +51,9 @@ export class TaskHandle<O> implements Run<O> {
     const { process, stop, options } = call;
     const { signal } = options;
     // The reply reports a store that fails.
-    const ignoreAbort =
-      signal && onAbort(signal, () => void this.#cancel(signal.reason).catch(() => {}));
+    const onAbort = () => void this.#cancel(signal?.reason).catch(() => {});
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
     try {
       const entered = await enter(call);
       const { record, conversation, refused } = entered;
@@ -68,7 +68,7 @@ export class TaskHandle<O> implements Run<O> {
       this.#entering.reject(failure);
       throw failure;
     } finally {
-      ignoreAbort?.();
+      signal?.removeEventListener("abort", onAbort);
       const { taskId = "" } = call;
       if (process.callers.get(taskId)?.options === options) process.callers.delete(taskId);
     }
