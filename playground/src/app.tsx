@@ -4,7 +4,7 @@ import { Conversation } from "./conversation.tsx";
 import { useKeys } from "./keys.ts";
 import { Rail } from "./rail.tsx";
 import { openFile } from "./state/open-file.ts";
-import { useLog, useSessions } from "./state/sessions.ts";
+import { useSessions } from "./state/sessions.ts";
 import { setUi, useUi } from "./state/ui.ts";
 import { StreamBar } from "./stream/stream-bar.tsx";
 import { TopBar } from "./top-bar.tsx";
@@ -20,7 +20,6 @@ export function App() {
   const isHelpOpen = useUi(({ isHelpOpen }) => isHelpOpen);
   const announcement = useUi(({ announcement }) => announcement);
   const status = useSessions(({ status }) => status);
-  const log = useLog();
   useKeys();
   useDrop();
   return (
@@ -29,7 +28,7 @@ export function App() {
       <main className="main">
         <TopBar />
         <Conversation />
-        {status === "ready" && <Composer key={log?.taskId} />}
+        {status === "ready" && <Composer />}
       </main>
       <aside className="panel" aria-label="Agents of the run">
         <Suspense fallback={null}>

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { isTerminal, taskOf } from "rivulet/protocol";
 import { useApprovals } from "rivulet/react";
 import { Icon, Status } from "./icons.tsx";
@@ -89,12 +89,24 @@ interface BoxProps {
   readonly children?: React.ReactNode;
 }
 
+/** Whether the composer that is replaced by another one had the focus. */
+let hadFocus = false;
+
 /** A text that is sent with Enter; a text that could not be sent waits for the connection. */
 function Box({ placeholder, to, log, onSend, children }: BoxProps) {
   const [text, setText] = useState("");
   const [pending, setPending] = useState<string>();
   const area = useRef<HTMLTextAreaElement>(null);
   const mention = log && /(?:^|\s)@([\w-]*)$/.exec(text)?.[1];
+
+  useLayoutEffect(() => {
+    const { current } = area;
+    if (hadFocus) current?.focus();
+    hadFocus = false;
+    return () => {
+      hadFocus = document.activeElement === current;
+    };
+  }, []);
 
   async function send(given = text): Promise<void> {
     const trimmed = given.trim();

@@ -1,6 +1,6 @@
 import { createContext, Fragment, memo, type ReactNode, useContext, useMemo } from "react";
 import type { Annotation } from "rivulet/protocol";
-import { urlOf } from "../state/api.ts";
+import { urlOf } from "../state/url.ts";
 import { type Chunk, chunksOf, type Line, type Parsed, parseChunk } from "./blocks.ts";
 import { type Inline, parseInline } from "./inline.ts";
 

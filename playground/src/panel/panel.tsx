@@ -25,21 +25,23 @@ export function Panel() {
   const view = log === undefined && chosen === "tree" ? "agents" : chosen;
   return (
     <>
-      <div className="tabs" role="tablist" aria-label="Panel">
-        {views.map(([name, label]) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
-            id={`tab-${name}`}
-            aria-controls="panel-body"
-            aria-selected={name === view}
-            className={name === view ? "on" : ""}
-            onClick={() => setUi({ view: name })}
-          >
-            {label}
-          </button>
-        ))}
+      <div className="tabs">
+        <div className="tablist" role="tablist" aria-label="Panel">
+          {views.map(([name, label]) => (
+            <button
+              key={name}
+              type="button"
+              role="tab"
+              id={`tab-${name}`}
+              aria-controls="panel-body"
+              aria-selected={name === view}
+              className={name === view ? "on" : ""}
+              onClick={() => setUi({ view: name })}
+            >
+              {label}
+            </button>
+          ))}
+        </div>
         <span className="grow" />
         <button
           type="button"

@@ -206,7 +206,6 @@ const TaskNode = memo(function TaskNode(props: NodeProps) {
       aria-level={depth + 1}
       aria-selected={isSelected}
       aria-expanded={isOpen}
-      aria-label={`${labelOf(tree, id)}, ${shapeNames[shape]}`}
       className={isSelected ? "node sel" : "node"}
       style={{ "--d": Math.min(depth, maxIndent) } as React.CSSProperties}
       onClick={() => openTask(log, id)}

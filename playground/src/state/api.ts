@@ -102,16 +102,6 @@ export const api = {
   },
 };
 
-/** The address of an image or a file that a block names; undefined if the page must not load it. */
-export function urlOf(url: string): string | undefined {
-  const blob = /^task:\/\/([^/]+)\/blobs\/([^/]+)$/.exec(url);
-  if (blob) return `/v1/tasks/${segment(blob[1] ?? "")}/blobs/${segment(blob[2] ?? "")}`;
-  if (/^data:image\/(png|jpeg|gif|webp|avif);base64,/.test(url) || url.startsWith("blob:"))
-    return url;
-  const isOwn = URL.canParse(url) && new URL(url).origin === location.origin;
-  return isOwn ? url : undefined;
-}
-
 async function request<T>(method: string, path: string, body?: object): Promise<T> {
   const response = await send(method, path, body);
   const text = await response.text();

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { ApprovalState } from "rivulet/protocol";
 import { useApprovals } from "rivulet/react";
 import { argumentsOf, labelOf, pathOf } from "../state/agents.ts";
@@ -34,6 +34,7 @@ export function ApprovalCard({ log, taskId, approval }: CardProps) {
   const [reason, setReason] = useState("");
   const reasonInput = useRef<HTMLInputElement>(null);
 
+  useWholeWidth(element);
   useEffect(() => {
     if (isMarked) element.current?.focus({ preventScroll: true });
   }, [isMarked]);
@@ -155,6 +156,25 @@ export function ApprovalCard({ log, taskId, approval }: CardProps) {
       )}
     </section>
   );
+}
+
+/** On a phone the card leaves its thread and takes the width of the screen. */
+function useWholeWidth(element: React.RefObject<HTMLElement | null>): void {
+  useLayoutEffect(() => {
+    const { current } = element;
+    const parent = current?.parentElement;
+    if (!current || !parent) return;
+    const place = () => {
+      const left =
+        parent.getBoundingClientRect().left +
+        Number.parseFloat(getComputedStyle(parent).paddingLeft);
+      current.style.setProperty("--appr-shift", `${left - 2}px`);
+    };
+    place();
+    const observer = new ResizeObserver(place);
+    observer.observe(parent);
+    return () => observer.disconnect();
+  }, [element]);
 }
 
 function title(label: string, { kind, name, message }: ApprovalState) {

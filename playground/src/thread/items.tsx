@@ -1,10 +1,10 @@
 import { memo, useCallback, useMemo } from "react";
 import type { Item, MessageItem, WireBlock, WireImageBlock, WireTextBlock } from "rivulet/protocol";
 import { Markdown, type RenderCitation } from "../markdown/markdown.tsx";
-import { urlOf } from "../state/api.ts";
 import { type Source, sourcesOf } from "../state/citations.ts";
 import { shownText, textKey } from "../state/heals.ts";
 import type { RunLog } from "../state/run-log.ts";
+import { urlOf } from "../state/url.ts";
 import { Citation, Sources } from "./citation.tsx";
 import { useLogView } from "./context.ts";
 

@@ -1,0 +1,194 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { requires } from "../support/requires.ts";
+import { launch, openScene, type Scene } from "./support/playground-scene.ts";
+import { askingTeam, nestedTeam } from "./support/playground-team.ts";
+
+/** Screenshots are kept here for people; git ignores the folder. */
+const folder = "test/browser/screenshots";
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** The serious violations of accessibility on a page. */
+async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const { axe: tool } = globalThis as unknown as {
+      axe: {
+        run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }>;
+      };
+    };
+    const found = await tool.run();
+    return found.violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(" | ")}`);
+  });
+}
+
+const widths = [
+  { width: 360, height: 740 },
+  { width: 768, height: 1024 },
+  { width: 1440, height: 900 },
+] as const;
+describe.skipIf(!requires("chromium"))("the page looks right", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launch();
+    mkdirSync(folder, { recursive: true });
+  });
+  afterAll(() => browser?.close());
+
+  /** In both themes: takes a picture, and finds nothing serious for accessibility and nothing wider than the screen. */
+  async function check({ page, errors }: Scene, name: string): Promise<void> {
+    for (const theme of ["dark", "light"]) {
+      await page.evaluate((chosen) => {
+        document.documentElement.dataset.theme = chosen;
+      }, theme);
+      const path = join(folder, `${name}-${theme}.png`);
+      await page.screenshot({ path, animations: "disabled" });
+      expect(await violations(page), path).toEqual([]);
+    }
+    const overflow = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
+    expect(overflow, name).toBe(0);
+    expect(errors, name).toEqual([]);
+  }
+
+  it.each(widths)("at $width px: start, live, panel, past, end", async (look) => {
+    await using scene = await openScene({ browser, team: nestedTeam, ...look });
+    const { page, gates, thread } = scene;
+    const name = (state: string) => `${state}-${look.width}`;
+    const isSmall = look.width < 1100;
+    await check(scene, name("start"));
+    await scene.ask("What is new?");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    gates.open("bob");
+    await thread("carl").getByText("carl begins here.").waitFor();
+    await check(scene, name("live"));
+    if (isSmall) {
+      await page.getByRole("button", { name: /running/ }).click();
+      await page.getByRole("treeitem").first().waitFor();
+      await check(scene, name("tree"));
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Runs" }).click();
+      await page.getByRole("link", { name: /What is new/ }).waitFor();
+      await check(scene, name("runs"));
+      await page.keyboard.press("Escape");
+    } else {
+      await page.getByRole("tab", { name: "Inspector" }).click();
+      await page.getByText("model call 1 of").waitFor();
+      await check(scene, name("inspector"));
+      await page.getByRole("button", { name: "Usage", exact: true }).click();
+      await check(scene, name("usage"));
+      await page.getByRole("tab", { name: "Agents" }).click();
+      await check(scene, name("agents"));
+      await page.getByRole("tab", { name: "Tree" }).click();
+    }
+    await page.getByRole("slider").focus();
+    await page.keyboard.press("PageDown");
+    await page.locator(".pastbar").waitFor();
+    await check(scene, name("past"));
+    await page.keyboard.press("Escape");
+    gates.open("ann", "carl", "dora");
+    await scene.said("The answer of the lead.").waitFor();
+    await check(scene, name("end"));
+  });
+
+  it.each(widths)("at $width px: an approval and its edit form", async (look) => {
+    await using scene = await openScene({ browser, team: askingTeam, ...look });
+    const { page, thread } = scene;
+    await scene.ask("Please edit.");
+    const card = thread("critic").locator(".appr");
+    await card.getByRole("button", { name: "Approve" }).waitFor();
+    await card.locator(".diff .a").first().waitFor();
+    await check(scene, `approval-${look.width}`);
+    if (look.width === 360) {
+      const box = await card.boundingBox();
+      expect(box?.width).toBeGreaterThan(340);
+    }
+    await card.getByRole("button", { name: /^Edit/ }).click();
+    await check(scene, `edit-${look.width}`);
+    await page.keyboard.press("Escape");
+    await card.getByRole("button", { name: "Approve" }).waitFor();
+  });
+
+  it("works by keys alone", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const { page, gates, thread } = scene;
+    const press = async (...keys: readonly string[]) => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    // Tab reaches the composer.
+    for (let count = 0; count < 40; count++) {
+      await press("Tab");
+      if (await page.evaluate(() => document.activeElement?.id === "composer")) break;
+    }
+    await page.keyboard.type("What is new?");
+    await press("Enter");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    await press("Escape", "?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    // The tree: from the lead down to ann.
+    for (let count = 0; count < 60; count++) {
+      await press("Tab");
+      if (await page.evaluate(() => document.activeElement?.getAttribute("role") === "treeitem"))
+        break;
+    }
+    await press("ArrowDown", "ArrowDown");
+    await expect
+      .poll(() => page.locator("[role=treeitem][aria-selected=true]").textContent())
+      .toMatch(/^ann/);
+    await press("f");
+    await page.getByRole("navigation", { name: "Path of the focused agent" }).waitFor();
+    expect(await thread("bob").count()).toBe(0);
+    await press("Escape");
+    await thread("bob").waitFor();
+    await press("x");
+    await expect.poll(() => thread("ann").getAttribute("data-status")).toBe("cancelled");
+    await press("t");
+    await page.locator(".dock").waitFor();
+    await press("t", ",");
+    await page.locator(".pastbar").waitFor();
+    await press("l");
+    await page.locator(".pastbar").waitFor({ state: "detached" });
+    gates.open("bob", "carl", "dora");
+    await scene.said("The answer of the lead.").waitFor();
+    await press("n");
+    await page.getByText("Read every agent as it writes.").waitFor();
+    await press("/");
+    await page.keyboard.type("new");
+    await page.getByRole("link", { name: /What is new/ }).waitFor();
+  });
+
+  it("refuses politely without a key, and says so", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const other = await browser.newContext();
+    const page = await other.newPage();
+    await page.goto(scene.url);
+    await page.getByText("This server needs a key.").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.getByLabel("Token").fill("a-token-of-the-browser-tests");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("Read every agent as it writes.").waitFor();
+    await other.close();
+  });
+});
+
+it("sends at most 150 kB of script before the first paint", async () => {
+  if (!existsSync("dist/playground/index.html"))
+    await (await import("../../scripts/build-page.ts")).buildPage();
+  const html = readFileSync("dist/playground/index.html", "utf8");
+  const first = new Set(html.match(/\/[\w./-]+\.js/g));
+  const size = (file: string) => gzipSync(readFileSync(`dist/playground${file}`)).length;
+  const bytes = [...first].reduce((sum, file) => sum + size(file), 0);
+  expect(first.size).toBeGreaterThan(0);
+  expect(bytes).toBeLessThan(150_000);
+  // The rest is there, too.
+  expect(readdirSync("dist/playground/assets").length).toBeGreaterThan(first.size);
+});
