@@ -1,5 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type Message, textOf } from "rivulet/protocol";
 import { Icon } from "./icons.tsx";
+import { Markdown } from "./markdown/markdown.tsx";
 import { Start } from "./start.tsx";
 import { duration, number } from "./state/format.ts";
 import type { RunLog } from "./state/run-log.ts";
@@ -52,17 +54,49 @@ export function Conversation() {
             </span>
           </p>
         </div>
-      ) : log === undefined ? (
+      ) : log === undefined && open.earlier.length === 0 ? (
         <Start />
+      ) : log === undefined ? (
+        <div className="talk">
+          <div className="col">
+            <Earlier messages={open.earlier} />
+          </div>
+        </div>
       ) : (
-        <Talk turns={open.turns} log={log} />
+        <Talk turns={open.turns} earlier={open.earlier} log={log} />
       )}
     </>
   );
 }
 
+/** The questions and answers that a fork has copied. */
+function Earlier({ messages }: { readonly messages: readonly Message[] }) {
+  return (
+    <section className="earlier" aria-label="Before the fork">
+      {messages.map(({ id, role, content }) =>
+        role === "user" ? (
+          <h2 key={id} className="ask-q">
+            {textOf(content)}
+          </h2>
+        ) : (
+          <div key={id} className="say lead">
+            <Markdown text={textOf(content)} isOpen={false} renderCitation={() => null} />
+          </div>
+        ),
+      )}
+      {messages.length > 0 && <p className="note">This session was forked here.</p>}
+    </section>
+  );
+}
+
+interface TalkProps {
+  readonly turns: readonly RunLog[];
+  readonly earlier: readonly Message[];
+  readonly log: RunLog;
+}
+
 /** The turns of a session. It follows the newest words only while the reader is at the end. */
-function Talk({ turns, log }: { readonly turns: readonly RunLog[]; readonly log: RunLog }) {
+function Talk({ turns, earlier, log }: TalkProps) {
   const element = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -100,6 +134,7 @@ function Talk({ turns, log }: { readonly turns: readonly RunLog[]; readonly log:
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroll area needs the focus to scroll by keys */}
       <div className="talk" ref={element} tabIndex={0} role="region" aria-label="Conversation">
         <div className="col" ref={content}>
+          {focus === undefined && earlier.length > 0 && <Earlier messages={earlier} />}
           {(focus === undefined ? turns : turns.slice(-1)).map((turn) => (
             <Turn key={turn.taskId} log={turn} />
           ))}

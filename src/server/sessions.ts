@@ -39,10 +39,16 @@ export const sessionRoutes: readonly Route[] = [
     needs: "read",
     summary: "List the sessions of the user, newest first.",
     query: { limit, before: is.name },
-    returns: { status: 200, description: "`{ sessions: [{ session_id, title, … }] }`" },
+    returns: { status: 200, description: "`{ sessions: [{ session_id, title, status, … }] }`" },
     handle: async (call) => {
-      const sessions = await own(call).list(call.query);
-      return Response.json({ sessions: sessions.map(shownSession) }, { headers: call.headers });
+      const { store } = call.services;
+      const infos = await own(call).list(call.query);
+      const sessions = infos.map(async (info) => {
+        const { sessionId } = info;
+        const [newest] = await store.tasks({ sessionId, newestFirst: true, limit: 1 });
+        return { ...shownSession(info), status: newest?.status };
+      });
+      return Response.json({ sessions: await Promise.all(sessions) }, { headers: call.headers });
     },
   },
   {

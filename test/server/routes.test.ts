@@ -446,7 +446,10 @@ it("lists its agents, and describes itself in OpenAPI 3.1", async () => {
   ];
   const { as } = await startServer({ agents });
   expect((await as(tokens.ann).get("/v1/agents")).body).toEqual({
-    agents: [{ name: "one", description: "The first." }, { name: "two" }],
+    agents: [
+      { name: "one", description: "The first.", tools: [], subagents: [], skills: [] },
+      { name: "two", tools: [], subagents: [], skills: [] },
+    ],
   });
   expect((await as("").get("/healthz")).body).toEqual({ status: "ok" });
   const { body } = await as("").get("/openapi.json");

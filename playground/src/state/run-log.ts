@@ -35,7 +35,7 @@ export class RunLog implements TaskStore {
   #first = Number.POSITIVE_INFINITY;
   #last = -1;
   #spans = new Spans();
-  readonly #store: TaskStore;
+  #store: TaskStore;
   readonly #heals = new Heals();
   readonly #kept = new Map<number, Tree>();
   readonly #subscribers = new Set<() => void>();
@@ -99,6 +99,23 @@ export class RunLog implements TaskStore {
       });
     };
   };
+
+  /** Lets go of everything. React keeps old properties for a while, and a long log is large. */
+  close(): void {
+    this.#stop?.();
+    this.#stop = undefined;
+    this.#store = recordedStore([]);
+    this.#events = [];
+    this.#kept.clear();
+    this.#past = undefined;
+    this.#spans = new Spans();
+    this.#snapshot = this.#build();
+  }
+
+  /** The tree now, whatever event is shown. */
+  get liveTree(): Tree {
+    return this.#store.getSnapshot().tree;
+  }
 
   /** Shows the tree after event `at`; undefined: live. */
   seek(at: number | undefined): void {

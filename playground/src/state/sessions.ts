@@ -1,4 +1,4 @@
-import { type RivuletError, type SessionInfo, textOf } from "rivulet/protocol";
+import { type Message, type RivuletError, type SessionInfo, textOf } from "rivulet/protocol";
 import { type AgentOffer, api, server } from "./api.ts";
 import { RunLog } from "./run-log.ts";
 import { cell, useCell } from "./store.ts";
@@ -14,6 +14,8 @@ export interface OpenSession {
   readonly status: "loading" | "ready" | "error";
   readonly turns: readonly RunLog[];
   readonly agentName: string;
+  /** The messages that a fork has copied: questions and answers, without the work behind them. */
+  readonly earlier: readonly Message[];
   readonly forkedFrom?: { readonly session_id: string; readonly task_id: string };
   /** The name of the file that a recorded run came from. */
   readonly file?: string;
@@ -27,7 +29,23 @@ interface Sessions {
   readonly open: OpenSession;
 }
 
-const blank: OpenSession = { id: undefined, status: "ready", turns: [], agentName: "" };
+/** Shows another session, and lets go of the runs of the one before. */
+function show(open: OpenSession): void {
+  const before = getSessions().open.turns;
+  sessions.set({ open });
+  // The components of the old runs are gone after this render.
+  setTimeout(() => {
+    for (const turn of before) if (!getSessions().open.turns.includes(turn)) turn.close();
+  });
+}
+
+const blank: OpenSession = {
+  id: undefined,
+  status: "ready",
+  turns: [],
+  agentName: "",
+  earlier: [],
+};
 const sessions = cell<Sessions>({ status: "loading", agents: [], list: [], open: blank });
 
 export const getSessions = sessions.get;
@@ -101,12 +119,12 @@ async function openFromAddress(): Promise<void> {
 export function showNew(): void {
   resetUi();
   if (location.hash !== "") history.pushState(null, "", location.pathname);
-  sessions.set({ open: blank });
+  show(blank);
 }
 
 async function openSession(id: string): Promise<void> {
   resetUi();
-  sessions.set({ open: { ...blank, id, status: "loading" } });
+  show({ ...blank, id, status: "loading" });
   try {
     const [{ session, tasks }, messages] = await Promise.all([
       api.session(id),
@@ -118,19 +136,27 @@ async function openSession(id: string): Promise<void> {
       if (taskId === undefined || input !== true || role !== "user") continue;
       inputs.set(taskId, [inputs.get(taskId), textOf(content)].filter(Boolean).join("\n\n"));
     }
-    const turns = tasks.map((task) => {
+    // The first task of a fork only holds the copied messages.
+    const own = session.forked_from ? tasks.slice(1) : tasks;
+    const turns = own.map((task) => {
       const { id: taskId, created_at: startedAt } = task;
       const run = server.task(taskId);
       return new RunLog({ taskId, startedAt, run, input: inputs.get(taskId) ?? "" });
     });
     if (getSessions().open.id !== id) return;
     const { agent_id: agentName = "", forked_from: forkedFrom } = session;
-    sessions.set({
-      open: { id, status: "ready", turns, agentName, ...(forkedFrom && { forkedFrom }) },
-    });
+    const ids = new Set(tasks.map((task) => task.id));
+    const earlier = messages.filter(
+      ({ role, content, metadata }) =>
+        forkedFrom !== undefined &&
+        !ids.has(metadata?.taskId ?? "") &&
+        (role === "assistant" || (role === "user" && metadata?.input === true)) &&
+        textOf(content).trim() !== "",
+    );
+    show({ id, status: "ready", turns, agentName, earlier, ...(forkedFrom && { forkedFrom }) });
   } catch (error) {
     if (getSessions().open.id !== id) return;
-    sessions.set({ open: { ...blank, id, status: "error", error: error as RivuletError } });
+    show({ ...blank, id, status: "error", error: error as RivuletError });
   }
 }
 
@@ -146,9 +172,7 @@ export async function ask(input: string): Promise<void> {
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
   setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });
   const turns = open.id === undefined ? [] : getSessions().open.turns;
-  sessions.set({
-    open: { ...open, id: sessionId, status: "ready", agentName, turns: [...turns, log] },
-  });
+  show({ ...open, id: sessionId, status: "ready", agentName, turns: [...turns, log] });
   announce("The run has started.");
   void refreshList();
 }
@@ -181,5 +205,5 @@ export async function deleteSession(id: string): Promise<void> {
 export function openRecording(log: RunLog, file: string): void {
   resetUi();
   history.pushState(null, "", location.pathname);
-  sessions.set({ open: { ...blank, turns: [log], file } });
+  show({ ...blank, turns: [log], file });
 }

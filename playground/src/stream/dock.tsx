@@ -5,7 +5,7 @@ import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
 import { duration, number, tokens } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { fork } from "../state/sessions.ts";
-import type { Lane } from "../state/spans.ts";
+import type { Lane, Span } from "../state/spans.ts";
 import { openPlace, setUi, showError, useUi } from "../state/ui.ts";
 import { momentOf, useLogView, useNow } from "../thread/context.ts";
 import { copyEvent, playback, speeds, usePlayback } from "./playback.ts";
@@ -152,7 +152,7 @@ interface GanttRowProps {
 
 function GanttRow({ log, lane, to, place, moment }: GanttRowProps) {
   const task = useLogView(log, ({ tree }) => taskOf(tree, lane.taskId));
-  const label = useLogView(log, ({ tree }) => labelOf(tree, lane.taskId));
+  const label = useLogView(log, () => labelOf(log.liveTree, lane.taskId));
   const isSelected = useUi(({ selected }) => selected === lane.taskId);
   const depth = task?.source?.depth ?? 0;
   return (
@@ -164,9 +164,7 @@ function GanttRow({ log, lane, to, place, moment }: GanttRowProps) {
         onClick={() => openTask(log, lane.taskId)}
       >
         {task ? <Status shape={shapeOf(task)} /> : <i className="nost" />}
-        <span style={{ paddingLeft: `${Math.min(depth, 5) * 8}px` }}>
-          {task ? label : "not yet"}
-        </span>
+        <span style={{ paddingLeft: `${Math.min(depth, 5) * 8}px` }}>{label}</span>
       </button>
       <Track log={log} lane={lane} to={to} place={place} moment={moment} />
       <span className="v num">{task ? totalsOf(task) : "not yet"}</span>
@@ -189,6 +187,17 @@ export function openTask(log: RunLog, taskId: string, itemId?: string): void {
   openPlace({ taskId, ...(itemId !== undefined && { itemId }) }, pathOf(tree, taskId));
 }
 
+/** A bar, or its two parts before and after the moment that is shown. */
+function piecesOf(span: Span, until: number, moment = Number.POSITIVE_INFINITY) {
+  const { from } = span;
+  if (from >= moment) return [{ span, from, until, isFuture: true }];
+  if (until <= moment) return [{ span, from, until, isFuture: false }];
+  return [
+    { span, from, until: moment, isFuture: false },
+    { span, from: moment, until, isFuture: true },
+  ];
+}
+
 const names = { model: "model call", tool: "tool", wait: "waiting", ask: "waits for a person" };
 
 /** The bars of one agent; a click goes to the place in the thread. */
@@ -196,21 +205,24 @@ export function Track({ log, lane, to, place, moment }: GanttRowProps) {
   const end = lane.endedAt ?? to;
   return (
     <div className="tk">
-      <i style={{ left: place(lane.startedAt), right: `calc(100% - ${place(end)})` }} />
+      <i
+        className={moment !== undefined && lane.startedAt > moment ? "fut" : ""}
+        style={{ left: place(lane.startedAt), right: `calc(100% - ${place(end)})` }}
+      />
       {lane.spans
         .filter(({ kind }) => kind !== "wait")
-        .map((span) => {
-          const isFuture = moment !== undefined && span.from > moment;
-          const until = span.to ?? end;
+        .flatMap((span) => piecesOf(span, span.to ?? end, moment))
+        .map(({ span, from, until, isFuture }) => {
+          const title = `${names[span.kind]}, ${duration((span.to ?? end) - span.from)}`;
           return (
             <button
-              key={span.at}
+              key={`${span.at} ${isFuture}`}
               type="button"
               tabIndex={-1}
-              aria-label={`${names[span.kind]}, ${duration(until - span.from)}`}
-              title={`${names[span.kind]}, ${duration(until - span.from)}`}
+              aria-label={title}
+              title={title}
               className={`${span.kind}${isFuture ? " fut" : ""}${lane.endedAt ? " d" : ""}`}
-              style={{ left: place(span.from), right: `calc(100% - ${place(until)})` }}
+              style={{ left: place(from), right: `calc(100% - ${place(until)})` }}
               onClick={() => openTask(log, lane.taskId, span.itemId)}
             />
           );
