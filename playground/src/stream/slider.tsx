@@ -100,7 +100,10 @@ function eventAtTime(log: RunLog, moment: number): number {
 /** How many events there were in each stretch of time. */
 function Histogram({ log, ratio }: { readonly log: RunLog; readonly ratio: number }) {
   // The bars of a long log need not move with each event.
-  const size = useLogView(log, () => Math.ceil(log.events.length / 32));
+  const size = useLogView(log, () => {
+    const { length } = log.events;
+    return Math.ceil(length / Math.max(16, length / 50));
+  });
   // biome-ignore lint/correctness/useExhaustiveDependencies: the size stands for the events
   const path = useMemo(() => {
     const [from, to] = extentOf(log);

@@ -89,7 +89,7 @@ function textIn(blocks: readonly WireBlock[]): string {
   return blocks
     .map((block) => (block.type === "text" ? block.text : ""))
     .join("\n")
-    .trim();
+    .trimEnd();
 }
 
 type View = "result" | "model" | "arguments" | "diff";
