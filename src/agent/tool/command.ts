@@ -82,7 +82,7 @@ function readScript(text: string, nesting = 0): Script {
       if (redirection) {
         at += redirection[0].length;
         if (redirection[1] === "<<" || redirection[1] === "<<-") hide(); // what follows is no command
-        const duplicate = /^&(?:\d+|-)/.exec(text.slice(at, at + 10));
+        const duplicate = /^&(?:\d|-)(?![^\s;|&<>()])/.exec(text.slice(at, at + 3));
         if (duplicate) {
           at += duplicate[0].length;
           continue;

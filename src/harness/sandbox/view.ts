@@ -87,7 +87,8 @@ export function viewHolder(
       const key = names.join("/");
       if (owner && !given.has(key)) await give(directory, owner, isKept(place));
       given.add(key);
-      const stub = (at: Directory, name: string) => addStub(at, name, held.stubs);
+      const isLayer = layer.length > 0;
+      const stub: AddStub = (at, name) => addStub(at, name, held.stubs, isLayer);
       const readOnly = await openReadOnly(directory, place, opened, stub);
       const nested = await openRoots(directory, place, roots.values(), opened, stub);
       const hidden = names.length === 0 ? [reservedPrefix] : [];
@@ -183,20 +184,29 @@ interface Stub {
   readonly size: bigint;
 }
 
-async function addStub(directory: Directory, name: string, stubs: Stub[]): Promise<void> {
+/** Creates an entry if it is missing. In a layer, one that a crash has left there counts as created. */
+async function addStub(
+  directory: Directory,
+  name: string,
+  stubs: Stub[],
+  isLayer: boolean,
+): Promise<void> {
   const at = directory.at(name);
+  const content = stubContent[name] ?? "";
   try {
     if (!name.includes(".")) await mkdir(at);
     else {
       const handle = await open(at, "wx", 0o644);
-      await handle.writeFile(stubContent[name] ?? "").finally(() => handle.close());
+      await handle.writeFile(content).finally(() => handle.close());
     }
   } catch (error) {
-    return ignoreCode("EEXIST")(error);
+    ignoreCode("EEXIST")(error);
+    if (!isLayer || stubs.some((stub) => stub.name === name)) return;
   }
-  const { ino: inode, size } = await lstat(at, { bigint: true });
+  const stats = await lstat(at, { bigint: true });
+  if (!stats.isDirectory() && stats.size !== BigInt(content.length)) return;
   const own = await directory.enter(".", name); // the caller closes its directory first
-  stubs.push({ directory: own, name, inode, size });
+  stubs.push({ directory: own, name, inode: stats.ino, size: stats.size });
 }
 
 async function removeStub({ directory, name, inode, size }: Stub): Promise<void> {

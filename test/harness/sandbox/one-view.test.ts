@@ -1,8 +1,14 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { Filesystem } from "../../../src/harness/filesystem/filesystem.ts";
-import { createSandbox, hasBubblewrap } from "./support/sandbox.ts";
+import { sandboxFilesystem } from "../../../src/harness/filesystem/sandbox.ts";
+import { processesWith } from "./support/processes.ts";
+import { createSandbox, hasBubblewrap, workspaceDirectory } from "./support/sandbox.ts";
 
 const text = async (files: Filesystem, path: string) =>
   Buffer.from((await files.read(path)).data).toString();
@@ -13,6 +19,24 @@ const run = async (files: Filesystem, script: string) =>
 
 const jails = [...(hasBubblewrap ? (["bubblewrap"] as const) : []), "just-bash", "unsafe"] as const;
 
+describe.runIf(hasBubblewrap)("files in bubblewrap after a crash", () => {
+  it("lose the copies of common files with the next command", async () => {
+    const root = await workspaceDirectory();
+    const program = join(import.meta.dirname, "support/command-process.ts");
+    const child = fork(program, [root, "echo own > own.txt; echo x >> common.txt; sleep 74.25"]);
+    while (processesWith("sleep 74.25").length < 2) await sleep(10);
+    const layer = join(root, ".rivulet/namespaces/user-ann");
+    while (!existsSync(join(layer, "own.txt"))) await sleep(10);
+    expect(await readdir(layer)).toContain("other.txt");
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const files = sandboxFilesystem(root, { jail: "bubblewrap" });
+    const ann = files.within({ scope: "user", id: "ann" });
+    expect(await run(ann, "cat own.txt common.txt other.txt")).toBe("own\ncommon\nx\nother\n");
+    expect((await readdir(layer)).sort()).toEqual(["common.txt", "own.txt"]);
+  });
+});
+
 describe.each(jails)("files in %s", (jail) => {
   it("shows each side what the other wrote", async () => {
     const files = await createSandbox({ jail });
@@ -22,7 +46,8 @@ describe.each(jails)("files in %s", (jail) => {
     );
     expect(await text(files, "out/a.txt")).toBe("shell\n");
     await files.write("out/a.txt", "again\n");
-    expect(await run(files, "cat out/a.txt; rm out/a.txt; ls out")).toBe("again\n");
+    expect(await run(files, "echo more >> out/a.txt; cat out/a.txt")).toBe("again\nmore\n");
+    expect(await run(files, "rm out/a.txt; ls out")).toBe("");
     expect(await files.stat("out/a.txt")).toBeUndefined();
   });
 

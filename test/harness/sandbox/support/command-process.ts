@@ -6,5 +6,6 @@ const warnings: string[] = [];
 const files = sandboxFilesystem(root, { onWarning: (message) => void warnings.push(message) });
 const ann = files.within({ scope: "user", id: "ann" });
 await files.write("common.txt", "common\n");
+await files.write("other.txt", "other\n");
 const result = await ann.shell?.run(script);
 console.log(JSON.stringify({ jail: files.shell.jail, warnings, result }));
