@@ -2,14 +2,14 @@ import type { Hook, HookContext } from "../agent/loop/hooks.ts";
 import { type CompactionBlock, type Message, textOf } from "../protocol/message.ts";
 import { changedNotes, type ModelView, type Note, type NoteSource, ViewState } from "./notes.ts";
 import { compactionTexts } from "./prompts.ts";
-import { loadedSkillsNote } from "./skills/loaded-skills.ts";
+import { loadedNote } from "./skills/loads.ts";
 import { firstTokens } from "./summary.ts";
 
 const maxCarriedTokens = 2_000;
 
 /** Keeps the model's view current: shortens it with `compactor`, and adds the notes that have changed or are out of view. */
 export function contextHook(compactor: Hook | undefined, sources: readonly NoteSource[]): Hook {
-  const all = [...sources, loadedSkillsNote, instructions, lastRequest];
+  const all = [...sources, loadedNote, instructions, lastRequest];
   return {
     name: "context",
     priority: 10,

@@ -206,7 +206,6 @@ function skillsPiece({ skills }: Harness): Piece {
   const asOffered = ({ name, description }: Skill): Offered => ({ name, description });
   return {
     hooks: [skills.hook],
-    notes: [skills.note],
     offers: async () => ({ skills: (await skills.list()).map(asOffered) }),
   };
 }

@@ -191,10 +191,6 @@ export const notes = {
 export const nestedIntroduction =
   "You work in a directory that has its own AGENTS.md. It applies to the files below this directory:";
 
-/** Introduces the skills in use that are out of view. */
-export const loadedSkillsIntroduction =
-  "You have loaded these skills before. Load a skill again with load_skill before you continue work that needs it:";
-
 /** Texts of the todo list. */
 export const todoTexts = {
   description:

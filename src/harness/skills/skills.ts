@@ -1,12 +1,11 @@
 import type { Hook, HookContext, ModelCall } from "../../agent/loop/hooks.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
-import type { NoteSource } from "../notes.ts";
 import { oneLine, skillErrors, skillsPrompt } from "../prompts.ts";
 import { loadSkillName, loadSkillTool } from "../tools/skills.ts";
 import { isAllowedBySkills } from "./allowed-tools.ts";
 import { type LoadedSkills, skillLoader } from "./load.ts";
-import { loadedNote, loadsIn } from "./loads.ts";
+import { loadsIn } from "./loads.ts";
 import type { Skill } from "./skill.ts";
 
 /** The skills that an agent offers to its model. */
@@ -14,8 +13,6 @@ export interface Skills {
   list(): Promise<readonly Skill[]>;
   /** Lists the skills in the system prompt, loads them, and keeps tasks within the tools of the skills they use. */
   readonly hook: Hook;
-  /** Names the skills that the model has loaded and no longer sees. */
-  readonly note: NoteSource;
   /** The skills of a child: those with these names, or all. `isHere`: the child works in the same files. */
   forChild(child: SkillsOfChild): Skills;
 }
@@ -133,7 +130,6 @@ function skillsFrom({ files, list, isHere, warn }: Selected): Skills {
 
   return {
     list,
-    note: loadedNote,
     hook: {
       name: "skills",
       priority: 70,
