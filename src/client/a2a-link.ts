@@ -92,7 +92,7 @@ export class A2aLink implements RemoteLink {
   }
 
   async start(request: RemoteStart, signal: AbortSignal): Promise<string> {
-    const { taskId, sessionId, messages, mayHaveStarted } = request;
+    const { taskId, sessionId, messages, mayHaveStarted, traceparent } = request;
     return this.#attempt(signal, async () => {
       if (mayHaveStarted || this.#unsure.has(taskId)) {
         const found = await this.#find(taskId, sessionId);
@@ -100,7 +100,7 @@ export class A2aLink implements RemoteLink {
       }
       const parts = messages.map(({ content }) => textPart(textOf(content)));
       const message = newMessage(taskId, { contextId: sessionId, parts });
-      const sent = await this.#send(message, signal, taskId);
+      const sent = await this.#send(message, signal, { taskId, traceparent });
       this.#unsure.delete(taskId);
       this.#sent.set(taskId, sent);
       const { payload } = sent.first;
@@ -128,7 +128,14 @@ export class A2aLink implements RemoteLink {
   }
 
   /** Sends a message and returns with the first word of the server: it works on, whether we listen or not. */
-  async #send(message: A2aMessage, signal: AbortSignal, taskId?: string): Promise<Sent> {
+  async #send(
+    message: A2aMessage,
+    signal: AbortSignal,
+    {
+      taskId,
+      traceparent,
+    }: { readonly taskId?: string; readonly traceparent?: string | undefined } = {},
+  ): Promise<Sent> {
     const { client, card } = await this.#open();
     const configuration = {
       ...{ acceptedOutputModes: [], returnImmediately: true },
@@ -136,15 +143,17 @@ export class A2aLink implements RemoteLink {
     };
     const request = { tenant: "", message, configuration, metadata: undefined };
     const stop = new AbortController();
+    const serviceParameters = traceparent === undefined ? {} : { traceparent };
+    const sending = { signal: stop.signal, serviceParameters };
     const abort = () => stop.abort(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
     if (taskId !== undefined) this.#unsure.add(taskId);
     try {
       if (card.capabilities?.streaming !== true) {
-        const answer = await client.sendMessage(request, { signal: stop.signal });
+        const answer = await client.sendMessage(request, sending);
         return { first: responseOf(answer) };
       }
-      const rest = client.sendMessageStream(request, { signal: stop.signal });
+      const rest = client.sendMessageStream(request, sending);
       const { done, value } = await rest.next();
       if (done) throw invalid(`${this.url} answered with an empty stream`);
       return { first: value, rest, stop: () => stop.abort() };

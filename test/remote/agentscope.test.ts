@@ -280,6 +280,17 @@ describe("a confirmation", () => {
 });
 
 describe("a server that is gone", () => {
+  it("fails a child that waits for a confirmation, once it is answered", async () => {
+    const server = await agentScopeServer({ helper: () => [{ confirm: [call] }] });
+    const { lead, store } = leadOf({ ...placeOf(server), limits: { lostAfterMs: 300 } });
+    const { approvals } = await lead.call("Go.", { sessionId: "s" });
+    await server.close();
+    const answers = approvals.map((one) => one.approve());
+    const { task } = await lead.call(answers, { sessionId: "s" });
+    const { child } = await childOf(store, task.taskId);
+    expect(child).toMatchObject({ status: "failed", error: { code: "remote_lost" } });
+  });
+
   it("fails the child with the reason, within the limit of the declaration", async () => {
     const agent: Agent = function* () {
       yield { readers: 1 };

@@ -365,6 +365,9 @@ export class RemoteLog {
     }
     const { messages } = newMessages(run, this.#tree);
     await commitStep(run, { messages, record: { committedOutput: output.length } });
+    // A suspended task cannot show the results that end it.
+    if (run.record.status === "suspended")
+      run.emitter.emit({ type: "task.resumed", reason: "cancelled" });
     const state = ending.status === "failed" ? "error" : "interrupted";
     await settlePending(run, state, interruptedResult);
     await endTask(run, ending, undefined);
