@@ -143,7 +143,8 @@ export class A2aLink implements RemoteLink {
     };
     const request = { tenant: "", message, configuration, metadata: undefined };
     const stop = new AbortController();
-    const serviceParameters = traceparent === undefined ? {} : { traceparent };
+    const serviceParameters: Record<string, string> =
+      traceparent === undefined ? {} : { traceparent };
     const sending = { signal: stop.signal, serviceParameters };
     const abort = () => stop.abort(signal.reason);
     signal.addEventListener("abort", abort, { once: true });

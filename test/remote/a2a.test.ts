@@ -9,7 +9,8 @@ import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
 import { serveAgents } from "../client/support/serving.ts";
 import { type Agent, a2aServer } from "./support/a2a-server.ts";
-import { childOf, leadOf, spawn } from "./support/foreign.ts";
+import { childOf } from "./support/foreign.ts";
+import { leadOf, spawn } from "./support/foreign-lead.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-a2a-child-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
