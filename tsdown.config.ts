@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { defineConfig, type Rolldown } from "tsdown";
+import { build, defineConfig, type Rolldown } from "tsdown";
 
 const { exports, bin } = JSON.parse(readFileSync("package.json", "utf8")) as {
   exports: Record<string, string>;
@@ -7,11 +7,13 @@ const { exports, bin } = JSON.parse(readFileSync("package.json", "utf8")) as {
 };
 
 // The exports and programs of package.json are the one list of entries: dist/x/index.js is built from src/x/index.ts.
-const entry = [...Object.values(exports), ...Object.values(bin)]
-  .filter((file) => file.startsWith("./dist/"))
-  .map((file) => file.replace("./dist/", "src/").replace(/\.js$/, ".ts"));
+const sourcesOf = (files: Record<string, string>) =>
+  Object.values(files)
+    .filter((file) => file.startsWith("./dist/"))
+    .map((file) => file.replace("./dist/", "src/").replace(/\.js$/, ".ts"));
 // A process of just-bash starts with a file of its own.
-entry.push("src/harness/sandbox/shell-process.ts");
+const library = [...sourcesOf(exports), "src/harness/sandbox/shell-process.ts"];
+const programs = sourcesOf(bin);
 
 /** Small, without dependencies, and needed at the start: as a package, it would load nine more files. */
 const bundled = "@cfworker/json-schema";
@@ -40,20 +42,57 @@ const ascii: Rolldown.Plugin = {
   },
 };
 
-export default defineConfig({
-  entry,
-  // The page is built apart and stays when it has not changed.
-  clean: ["dist/*", "!dist/playground"],
+const common = {
   root: "src",
   format: "esm",
   fixedExtension: false,
-  dts: true,
   deps: { onlyBundle: [bundled] },
+  // Files are not joined, so "use client" stays at the beginning of its own.
+  checks: { moduleLevelDirective: false },
+} as const;
+
+/**
+ * The file of each module in a build without the programs. A program uses other modules than each entry, which would
+ * split the files further, and every import of the package would load twice as many.
+ */
+async function libraryFiles(): Promise<ReadonlyMap<string, string>> {
+  const [built] = await build({
+    ...{ ...common, config: false, entry: library },
+    ...{ dts: false, clean: false, write: false, logLevel: "error" },
+  });
+  const chunks = built?.chunks.filter((chunk) => chunk.type === "chunk") ?? [];
+  const index = chunks.find(({ fileName }) => fileName === "index.js");
+  const imported = chunks.filter(({ fileName }) => index?.imports.includes(fileName));
+  const [largest] = imported.toSorted((a, b) => b.code.length - a.code.length);
+  const files = new Map<string, string>();
+  for (const { isEntry, name, facadeModuleId, moduleIds } of chunks) {
+    for (const id of moduleIds) {
+      if (!isEntry) files.set(id, name);
+      // What only the main entry used before is shared with the programs now.
+      else if (id !== facadeModuleId && name === index?.name && largest)
+        files.set(id, largest.name);
+    }
+  }
+  return files;
+}
+
+const files = await libraryFiles();
+
+export default defineConfig({
+  ...common,
+  entry: [...library, ...programs],
+  // The page is built apart and stays when it has not changed.
+  clean: ["dist/*", "!dist/playground"],
+  dts: true,
   plugins: [ascii],
+  // `includeDependenciesRecursively: false` requires it.
+  inputOptions: { preserveEntrySignatures: "allow-extension" },
   outputOptions: {
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [{ debugName: "library", name: (id) => files.get(id) ?? null }],
+    },
     banner: ({ moduleIds }) => (moduleIds.some((id) => id.includes(bundled)) ? notice : ""),
   },
   failOnWarn: true,
-  // Files are not joined, so "use client" stays at the beginning of its own.
-  checks: { moduleLevelDirective: false },
 });

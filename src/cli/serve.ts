@@ -6,6 +6,9 @@ import { findConfig, loadProject, offlineLines } from "./config.ts";
 import type { Console } from "./console.ts";
 import { type DemoReport, type DemoSettings, supervise } from "./supervisor.ts";
 
+/** The next server of the demo listens soon after a kill. */
+const demoRetryMs = 400;
+
 /** `rivulet serve`: serves the agents of a config until a signal ends it. */
 export async function serveProject(
   { operands, flags }: Arguments,
@@ -62,7 +65,9 @@ export async function serveDemo({ flags }: Arguments, console: Console): Promise
 
 /** The server process of the demo: it ends with its supervisor. */
 export async function serveForSupervisor(console: Console): Promise<number> {
-  const report = (message: DemoReport) => process.send?.(message);
+  const report = (message: DemoReport, then = () => {}) => process.send?.(message, then);
+  process.once("disconnect", () => process.exit(0));
+  process.on("SIGINT", () => {}); // a terminal sends it to all processes; the supervisor decides
   const { token, port, flags } = await new Promise<DemoSettings>((resolve) =>
     process.once("message", (message) => resolve(message as DemoSettings)),
   );
@@ -76,22 +81,20 @@ export async function serveForSupervisor(console: Console): Promise<number> {
       token,
       port,
       demo: { kill },
+      retryMs: demoRetryMs,
       page: !flags.terminal,
       prompts: true,
       log: false,
     });
   } catch (error) {
     const { code = "server_failed", message, hint } = error as RivuletError;
-    report({ type: "failed", code, message, ...(hint !== undefined && { hint }) });
+    const reason = { code, message, ...(hint !== undefined && { hint }) };
+    report({ type: "failed", ...reason }, () => process.disconnect());
     return 2;
   }
   const { url, pageUrl = url } = server;
   report({ type: "listening", url, port: Number(new URL(url).port), pageUrl });
-  process.once("disconnect", () => process.exit(0));
-  await new Promise<void>((resolve) => {
-    process.once("SIGTERM", resolve);
-    process.on("SIGINT", () => {}); // a terminal sends it to all processes; the supervisor decides
-  });
+  await new Promise<void>((resolve) => process.once("SIGTERM", resolve));
   await server.close();
   process.disconnect?.();
   return 0;

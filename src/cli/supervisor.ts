@@ -55,29 +55,21 @@ export async function supervise(
 ): Promise<Supervisor> {
   const token = randomBytes(32).toString("base64url");
   let settings: DemoSettings = { token, port: port ?? (await freePort(defaultPort)), flags };
-  let child: ChildProcess;
   let isClosing = false;
   let quickDeaths = 0;
   let restarted = Promise.withResolvers<void>();
+  let current = forkServer(program);
+  // It has loaded everything and waits, so that the next server listens at once.
+  let spare: ServerProcess | undefined;
 
-  async function start(): Promise<Extract<DemoReport, { type: "listening" }>> {
+  async function start(): Promise<Listening> {
     const startedAt = performance.now();
-    child = fork(program, ["serve", "--demo"], {
-      env: { ...process.env, [servesDemo]: "1" },
-      stdio: ["ignore", "ignore", "pipe", "ipc"],
-    });
-    const started = child;
-    let errors = "";
-    started.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      errors = `${errors}${text}`.slice(-4_000);
-    });
-    started.send(settings);
-    const exited = once(started, "exit").then(() => undefined);
-    const report = await Promise.race([
-      once(started, "message").then(([message]) => message as DemoReport),
-      exited,
-    ]);
-    if (report?.type !== "listening") throw demoFailed(report, errors);
+    const { child, exited, errors } = current;
+    child.send(settings);
+    const message = once(child, "message").then(([report]) => report as DemoReport);
+    const report = await Promise.race([message, exited]);
+    if (report?.type !== "listening") throw demoFailed(report, errors());
+    spare = forkServer(program);
     void exited.then(() => restart(performance.now() - startedAt));
     return report;
   }
@@ -86,19 +78,19 @@ export async function supervise(
     if (isClosing) return;
     quickDeaths = livedMs < quickMs ? quickDeaths + 1 : 0;
     const diedAt = performance.now();
+    const waiting = restarted;
+    restarted = Promise.withResolvers();
     try {
       if (quickDeaths > maxQuickDeaths) throw new Error("it ends soon after each start");
+      current = spare ?? forkServer(program);
       await start();
       onRestart(performance.now() - diedAt);
-      restarted.resolve();
+      waiting.resolve();
     } catch (error) {
-      process.stderr.write(
-        `rivulet: the server cannot be started again: ${(error as Error).message}\n`,
-      );
-      restarted.reject(error);
+      const { message } = error as Error;
+      process.stderr.write(`rivulet: the server cannot be started again: ${message}\n`);
       process.exit(1);
     }
-    restarted = Promise.withResolvers();
   }
 
   const { url, port: bound, pageUrl } = await start();
@@ -113,18 +105,36 @@ export async function supervise(
     },
     async close() {
       isClosing = true;
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const exited = once(child, "exit");
-      child.kill("SIGTERM");
-      await exited;
+      spare?.child.kill("SIGKILL");
+      current.child.kill("SIGTERM");
+      await current.exited;
     },
   };
 }
 
-function demoFailed(
-  report: Exclude<DemoReport, { type: "listening" }> | undefined,
-  errors: string,
-) {
+type Listening = Extract<DemoReport, { type: "listening" }>;
+
+interface ServerProcess {
+  readonly child: ChildProcess;
+  readonly exited: Promise<undefined>;
+  /** The end of what it wrote to stderr. */
+  errors(): string;
+}
+
+function forkServer(program: string): ServerProcess {
+  const child = fork(program, ["serve", "--demo"], {
+    env: { ...process.env, [servesDemo]: "1" },
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  let errors = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    errors = `${errors}${text}`.slice(-4_000);
+  });
+  const exited = once(child, "exit").then(() => undefined);
+  return { child, exited, errors: () => errors };
+}
+
+function demoFailed(report: Exclude<DemoReport, Listening> | undefined, errors: string) {
   if (report) {
     const { code, message, hint } = report;
     return new RivuletError(code, message, hint === undefined ? {} : { hint });

@@ -100,12 +100,19 @@ mcp_not_installed Run \`npm i @modelcontextprotocol/client\`.
 
 it("`npm pack` builds the package first", () => {
   const { scripts } = JSON.parse(readFileSync("package.json", "utf8"));
-  expect(scripts.prepack).toMatch(/tsdown$/);
+  expect(scripts.prepack).toMatch(/npm run build$/);
+  expect(scripts.build).toMatch(/^tsdown\b/);
+  expect(files).toContain("dist/cli/main.js");
+  expect(files).toContain("dist/playground/index.html");
+  expect(files).toContain("sample/project/rivulet.config.ts");
   expect(files).toContain("dist/index.js");
   expect(files).toContain("dist/index.d.ts");
   expect(
     files.filter(
-      (path) => !/^((conformance|dist)\/.*|package\.json|README\.md|LICENSE)$/.test(path),
+      (path) =>
+        !/^((conformance|dist|sample\/project|sample\/workspace\/(library|subagents))\/.*|sample\/workspace\/AGENTS\.md|package\.json|README\.md|LICENSE)$/.test(
+          path,
+        ),
     ),
   ).toEqual([]);
 });

@@ -1,0 +1,66 @@
+import { RivuletError } from "../protocol/error.ts";
+import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
+import { type Console, openConsole } from "./console.ts";
+import { initProject } from "./init.ts";
+import { packageVersion } from "./package-root.ts";
+import { replayRun, watchRun } from "./replay.ts";
+import { runOnce } from "./run.ts";
+import { serveForSupervisor } from "./serve.ts";
+import { startChat, startServe } from "./start.ts";
+import { listTasks } from "./stored.ts";
+import { servesDemo } from "./supervisor.ts";
+
+/** A command; resolves to the exit code. */
+type Command = (args: Arguments, console: Console) => Promise<number>;
+
+const commands: Readonly<Record<CommandName, Command>> = {
+  chat: startChat,
+  run: runOnce,
+  serve: startServe,
+  init: initProject,
+  tasks: listTasks,
+  watch: watchRun,
+  replay: replayRun,
+};
+
+/** Errors that the person who typed the command can solve. */
+const usageCodes =
+  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found)$/;
+
+async function main(): Promise<number> {
+  const console = openConsole();
+  if (console.env[servesDemo] && process.send) return serveForSupervisor(console);
+  const given = process.argv.slice(2);
+  if (given[0] === "--version") {
+    console.print(packageVersion());
+    return 0;
+  }
+  const args = readArguments(given);
+  if (args.help !== undefined) {
+    console.print(args.help.trimEnd());
+    return 0;
+  }
+  return commands[args.command](args, console);
+}
+
+function report(error: unknown): void {
+  const { message, hint } = error as Partial<RivuletError>;
+  const text = [message ?? String(error), error instanceof RivuletError ? hint : undefined];
+  process.stderr.write(`rivulet: ${text.filter((part) => part !== undefined).join(" ")}\n`);
+  const isUsage = error instanceof RivuletError && usageCodes.test(error.code);
+  process.exitCode = isUsage ? 2 : 1;
+}
+
+/** Runs the command line of this process. */
+export async function runProgram(): Promise<void> {
+  // The reader may close the pipe early, as in `rivulet tasks | head`.
+  for (const stream of [process.stdout, process.stderr])
+    stream.on("error", (error: NodeJS.ErrnoException) =>
+      process.exit(error.code === "EPIPE" ? 0 : 1),
+    );
+  try {
+    process.exitCode = await main();
+  } catch (error) {
+    report(error);
+  }
+}
