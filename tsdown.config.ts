@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { build, defineConfig, type Rolldown } from "tsdown";
+import { build, defineConfig, type InlineConfig, type Rolldown } from "tsdown";
 
 const { exports, bin } = JSON.parse(readFileSync("package.json", "utf8")) as {
   exports: Record<string, string>;
@@ -42,14 +42,14 @@ const ascii: Rolldown.Plugin = {
   },
 };
 
-const common = {
+const common: InlineConfig = {
   root: "src",
   format: "esm",
   fixedExtension: false,
   deps: { onlyBundle: [bundled] },
   // Files are not joined, so "use client" stays at the beginning of its own.
   checks: { moduleLevelDirective: false },
-} as const;
+};
 
 /**
  * The file of each module in a build without the programs. A program uses other modules than each entry, which would
