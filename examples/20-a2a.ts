@@ -1,5 +1,5 @@
 // Serve an agent over A2A, and use an A2A agent as a subagent: its text streams, and its approval is asked for here.
-// Run it with: npm run example 17
+// Run it with: npm run example 20
 import assert from "node:assert/strict";
 import { HarnessAgent, ReActAgent, tool } from "rivulet";
 import { serve } from "rivulet/server";
