@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import {
   closeSync,
   existsSync,
+  fstatSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -11,7 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { readFile, statfs } from "node:fs/promises";
+import { lstat, readFile, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import type { Readable, Writable } from "node:stream";
@@ -300,7 +301,7 @@ async function run(
       ...(command.signal && { signal: command.signal }),
       ...(command.onOutput && { onOutput: command.onOutput }),
       onSpawn,
-      watch: () => watch(pid, view.directory.path, limits),
+      watch: () => watch(pid, view, limits),
     });
     // The shell writes to its standard output only, so this is bubblewrap's own.
     const { problem, ...ended } = result;
@@ -328,18 +329,28 @@ function insidePath(reported: string): string | undefined {
   return path.startsWith(`${jailRoot}/`) ? path.slice(jailRoot.length + 1) : undefined;
 }
 
-/** Limits that no rlimit covers: the memory of all processes together, and the disk. */
+/** What no rlimit and no mount covers: the memory of all processes together, the disk, and replaced control files. */
 async function watch(
   pid: number | undefined,
-  directory: string,
+  view: JailView,
   { memoryBytes }: CommandLimits,
 ): Promise<StopReason | undefined> {
-  const disk = await statfs(directory);
+  if (await isReplaced(view)) return "control";
+  const disk = await statfs(view.directory.path);
   const minimum = Math.min(disk.blocks * reserve.share, reserve.bytes / disk.bsize);
   if (disk.bavail < minimum || (disk.files > 0 && disk.ffree < disk.files * reserve.share))
     return "disk";
   if (pid === undefined) return undefined;
   return (await memoryOf(pid)) > memoryBytes ? "memory" : undefined;
+}
+
+/** Whether an entry is no longer the one that the jail has read-only: replacing it ends that protection. */
+async function isReplaced({ directory, readOnly }: JailView): Promise<boolean> {
+  for (const { path, fd } of readOnly) {
+    const now = await lstat(join(directory.path, path), { bigint: true }).catch(() => undefined);
+    if (now?.ino !== fstatSync(fd, { bigint: true }).ino) return true;
+  }
+  return false;
 }
 
 const pageBytes = 4_096; // at least; larger pages only make the limit looser

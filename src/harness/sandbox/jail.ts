@@ -117,7 +117,7 @@ export interface Command extends Pick<ShellOptions, "signal" | "onOutput"> {
 }
 
 /** Why a command was stopped. */
-export type StopReason = "timeout" | "cancel" | "memory" | "disk" | "output";
+export type StopReason = "timeout" | "cancel" | "memory" | "disk" | "output" | "control";
 
 /** The outcome of a command. */
 export interface CommandResult {

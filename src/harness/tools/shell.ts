@@ -162,6 +162,7 @@ const stopTexts: Readonly<Record<StopReason, string>> = {
   memory: "stopped because it used too much memory",
   disk: "stopped because the disk is almost full",
   output: "stopped because it wrote too much output",
+  control: "stopped because a file that steers the agent was replaced meanwhile",
 };
 
 const directoryLine = /^(?:exit_code|stopped): [^\n]*\ndirectory: ([^\n]*)\n/m;

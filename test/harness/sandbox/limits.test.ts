@@ -1,3 +1,6 @@
+import { renameSync, writeFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
@@ -108,6 +111,20 @@ describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
     const result = await withDelay("yes", () => files.shell.run("yes"));
     expect(result).toMatchObject({ stoppedBy: "output" });
     expect(result.output.startsWith("y\ny\n")).toBe(true);
+  });
+
+  it("is stopped when the operator replaces a file that steers the agent", async () => {
+    const files = await createSandbox();
+    const path = join(files.root, "AGENTS.md");
+    await writeFile(path, "one");
+    const running = files.shell.run("echo started; sleep 20", {
+      onOutput: () => {
+        writeFileSync(`${path}.new`, "two");
+        renameSync(`${path}.new`, path);
+      },
+    });
+    expect((await running).stoppedBy).toBe("control");
+    expect(await readFile(path, "utf8")).toBe("two");
   });
 
   it("stops processes that together use too much memory", async () => {
