@@ -31,6 +31,9 @@ import {
 import { enter, findTask, openApprovals } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
 
+/** The settings of agents that `agentWith` makes, by the options that stand for them. */
+const changedSettings = new WeakMap<ReActAgentOptions, AgentSettings>();
+
 /**
  * An agent that reasons and acts in turns. The object holds settings only and is frozen; everything that changes lives in
  * the store and the run, so any number of sessions can use it at once.
@@ -42,7 +45,7 @@ export class ReActAgent implements Agent {
   readonly [settingsKey]: AgentSettings;
 
   constructor(options: ReActAgentOptions) {
-    const settings = settingsBehind(options) ?? settingsOf(options);
+    const settings = changedSettings.get(options) ?? settingsOf(options);
     this[settingsKey] = settings;
     this.name = settings.name;
     if (settings.description !== undefined) this.description = settings.description;
@@ -109,6 +112,7 @@ export function agentWith(agent: Agent, changes: Partial<AgentSettings>): Agent 
   const settings = settingsBehind(agent);
   if (settings === undefined) return agent;
   checkBudget(changes.budget, settings.price !== undefined);
-  const changed = { [settingsKey]: Object.freeze({ ...settings, ...changes }) };
-  return new ReActAgent(changed as unknown as ReActAgentOptions);
+  const options = {} as ReActAgentOptions;
+  changedSettings.set(options, Object.freeze({ ...settings, ...changes }));
+  return new ReActAgent(options);
 }

@@ -210,9 +210,9 @@ export const observeFields: Fields<ObserveOptions> = {
 /** The property that holds the settings of an agent of this package. */
 export const settingsKey = Symbol("settings");
 
-/** The settings of an agent of this package; undefined for any other object. */
-export function settingsBehind(agent: object): AgentSettings | undefined {
-  return (agent as { readonly [settingsKey]?: AgentSettings } | undefined)?.[settingsKey];
+/** The settings of an agent of this package; undefined for any other object with the `Agent` interface. */
+export function settingsBehind(agent: Agent): AgentSettings | undefined {
+  return (agent as { readonly [settingsKey]?: AgentSettings })[settingsKey];
 }
 
 /** The name that an agent's messages carry. */
