@@ -59,9 +59,14 @@ describe.concurrent("rivulet run", () => {
   });
 
   it("ends with 130 when it is interrupted", async () => {
+    let isSent = false;
     const { code, output } = await rivulet(["run", ...scriptedTeam, "slow"], {
       cwd: folder(),
-      onOutput: (text, child) => void (text.includes("begins") && child.kill("SIGINT")),
+      onOutput(text, child) {
+        if (isSent || !text.includes("begins")) return;
+        isSent = true; // a second signal would end the program at once
+        child.kill("SIGINT");
+      },
     });
     expect(code).toBe(130);
     expect(output).toContain("The run was cancelled.");
