@@ -46,7 +46,7 @@ export class Heals {
         if (this.#brokeAt !== undefined) this.#show("held");
         onTimer();
       }, unseenMs);
-    } else if (status === "open" && this.#brokeAt !== undefined && last > this.#cursor) {
+    } else if (status === "open" && this.#brokeAt !== undefined && this.#isBack(tree, last)) {
       const isShown = this.healing !== undefined;
       if (isShown) this.#show("healed");
       this.#brokeAt = undefined;
@@ -61,6 +61,12 @@ export class Heals {
       if (lost !== this.#lost || repeated !== this.#repeated)
         this.healing = { ...this.healing, lost: this.#lost, repeated: this.#repeated };
     }
+  }
+
+  /** An agent that works again shows it with an event; a run that waits for a person, or has ended, sends none. */
+  #isBack(tree: Tree, last: number): boolean {
+    const statuses = Object.values(tree.tasks).map(({ status }) => status);
+    return last > this.#cursor || !statuses.some((it) => it === "queued" || it === "in_progress");
   }
 
   #show(status: Healing["status"]): void {
