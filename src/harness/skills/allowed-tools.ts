@@ -1,11 +1,12 @@
 import { isRecord } from "../../agent/base/plain.ts";
+import { areAllowed, isCommandPattern } from "../../agent/tool/command.ts";
 import { matchesGlob } from "../../agent/tool/permission.ts";
 
 /** A tool that a skill allows. */
 export interface AllowedTool {
   /** The name or glob of one of our tools. */
   readonly tool: string;
-  /** The commands that the skill allows, such as `git:*` or `npm test`; only for `execute`. */
+  /** The commands that the skill allows, such as `git log *` or `npm test`; only for `execute`. */
   readonly command?: string;
 }
 
@@ -55,11 +56,20 @@ export function readAllowedTools(value: unknown): Read {
     const [, name = "", command] = found;
     const tool = ourName(name);
     if (command === undefined || command.trim() === "*") tools.push({ tool });
-    else if (tool === "execute") tools.push({ tool, command: command.trim() });
     else {
+      const pattern = command.trim().replace(/\s*:\*$/, " *");
+      const problem =
+        tool !== "execute"
+          ? "only a shell can have a pattern in parentheses"
+          : isCommandPattern(pattern)
+            ? undefined
+            : "its pattern is not one simple command";
       // To allow the whole tool would allow more than the skill asks for.
-      const reason = "only a shell can have a pattern in parentheses";
-      warnings.push(`The entry ${JSON.stringify(entry)} of allowed-tools is ignored: ${reason}.`);
+      if (problem === undefined) tools.push({ tool, command: pattern });
+      else
+        warnings.push(
+          `The entry ${JSON.stringify(entry)} of allowed-tools is ignored: ${problem}.`,
+        );
     }
   }
   return { tools, warnings };
@@ -84,27 +94,12 @@ export function isAllowedBySkills(
   { name, input }: { readonly name: string; readonly input: unknown },
 ): boolean {
   if (lists.length === 0 || alwaysAllowed.has(name)) return true;
-  return lists.flat().some(({ tool, command }) => {
-    if (!matchesGlob(tool, name)) return false;
-    return command === undefined || isAllowedCommand(command, input);
+  const commands = lists.flat().flatMap(({ tool, command }) => {
+    return matchesGlob(tool, name) ? [command] : [];
   });
-}
-
-// With these a command can run other commands.
-const combining = /[;&|<>$`(){}\n\r\\]/;
-
-/** Whether the input of a shell runs one command, and one that fits the pattern. */
-function isAllowedCommand(pattern: string, input: unknown): boolean {
-  const command = isRecord(input) ? input.command : undefined;
-  if (typeof command !== "string" || combining.test(command)) return false;
-  const words = command.trim().split(/\s+/);
-  const isBeginning = /(?::|\s)\*$/.test(pattern);
-  const wanted = pattern
-    .replace(/(?::|\s)\*$/, "")
-    .trim()
-    .split(/\s+/);
-  if (!isBeginning && wanted.length !== words.length) return false;
-  return wanted.every(
-    (word, index) => words[index] !== undefined && matchesGlob(word, words[index]),
-  );
+  if (commands.includes(undefined)) return true;
+  const script = isRecord(input) ? input.command : undefined;
+  const patterns = commands.filter((command) => command !== undefined);
+  if (typeof script !== "string" || patterns.length === 0) return false;
+  return areAllowed(script, patterns, matchesGlob);
 }

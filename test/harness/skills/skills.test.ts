@@ -287,7 +287,7 @@ it("names the skills that a compaction has taken out of view", async () => {
 describe("a script of a skill", () => {
   it("runs in the sandbox of the agent, which cannot change it", async () => {
     const root = workspaceWith({
-      "skills/sum/SKILL.md": skillFile("sum", "allowed-tools: Bash(bash:*)\n"),
+      "skills/sum/SKILL.md": skillFile("sum", "allowed-tools: Bash\n"),
       "skills/sum/scripts/sum.sh": "echo $(( $1 + $2 ))\n",
     });
     const run = (command: string) => ({ call: "execute", input: { command } });
@@ -296,6 +296,7 @@ describe("a script of a skill", () => {
       [
         { call: "load_skill", input: { name: "sum" } },
         run("bash skills/sum/scripts/sum.sh 19 23"),
+        { call: "write_file", input: { path: "notes.md", content: "42" } },
         [run("rm -rf skills"), run("bash -c 'echo evil > skills/sum/scripts/sum.sh'")],
         "done",
       ],
@@ -303,10 +304,11 @@ describe("a script of a skill", () => {
     );
     await agent.call("What is 19 + 23?", { userId: "ann" });
     expect(systemOf(model.calls[0])).toContain("Run its scripts with execute.");
-    const [, sum, denied, refused] = toolTexts(model.calls.at(-1));
+    const [, sum, denied] = toolTexts(model.calls.at(-1));
     expect(sum).toContain("42");
     expect(denied).toContain("was not run");
-    expect(refused).not.toContain("exit_code: 0");
+    const own = localFilesystem(root).within({ scope: "user", id: "ann" });
+    expect(await own.stat("skills/sum/SKILL.md")).toBeDefined();
     const script = readFileSync(join(root, "skills/sum/scripts/sum.sh"), "utf8");
     expect(script).toBe("echo $(( $1 + $2 ))\n");
   });
@@ -343,16 +345,14 @@ describe("allowed-tools", () => {
     const { agent, model } = start([
       { call: "pay" },
       load("git"),
-      [{ call: "pay" }, { call: "list_files" }, run("git status"), run("git log --oneline -3")],
+      [{ call: "pay" }, { call: "list_files" }, run("git status && git log --oneline -3")],
       [run("rm -rf ."), run("git status; rm -rf ."), run("git log $(rm x)"), run("git push")],
       "done",
       { call: "pay" },
       "done",
     ]);
     await agent.call("Hi.", { sessionId: "s" });
-    expect(ran.toSorted()).toEqual([
-      ...["execute git log --oneline -3", "execute git status", "pay"],
-    ]);
+    expect(ran).toEqual(["pay", "execute git status && git log --oneline -3"]);
     const denied = toolTexts(model.calls[4]).filter((text) => text.includes("was not run"));
     expect(denied).toHaveLength(5);
     expect(denied[0]).toContain("You have loaded git, and the allowed-tools of these skills");

@@ -49,7 +49,7 @@ export const variants: readonly Variant[] = [
       license: "Apache-2.0. See LICENSE.txt.",
       compatibility: "Requires python3 and network access.",
       metadata: { author: "example-org", version: "1.0" },
-      allowedTools: [{ tool: "execute", command: "python3:*" }, { tool: "read_file" }],
+      allowedTools: [{ tool: "execute", command: "python3 *" }, { tool: "read_file" }],
     },
   },
   {
@@ -130,6 +130,12 @@ export const variants: readonly Variant[] = [
     files: described("path-pattern", "allowed-tools: Write(docs/**) Edit"),
     skill: { ...basic("path-pattern"), allowedTools: [{ tool: "edit_file" }] },
     warnings: ["only a shell can have a pattern in parentheses"],
+  },
+  {
+    directory: "odd-pattern",
+    files: described("odd-pattern", "allowed-tools: Bash(git log; rm) Bash(git log *)"),
+    skill: { ...basic("odd-pattern"), allowedTools: [{ tool: "execute", command: "git log *" }] },
+    warnings: ["its pattern is not one simple command"],
   },
   {
     directory: "no-body",
