@@ -16,12 +16,12 @@ import type { NoteSource } from "../notes.ts";
 import { memoryIntroduction } from "../prompts.ts";
 import { memoryTools } from "../tools/memory.ts";
 import { sessionTools } from "../tools/sessions.ts";
-import { FileCache, type FileView, openWorkspace } from "../workspace.ts";
+import { type FileView, openWorkspace } from "../workspace.ts";
 import { consolidate, consolidatedAt } from "./consolidate.ts";
 import { distill } from "./distill.ts";
 import { type Forgotten, forget } from "./forget.ts";
-import { dailyFiles, memoryFile } from "./memory-files.ts";
-import { type MemoryIndex, openIndex, type Passage, passagesOf } from "./search.ts";
+import { memorySearch, type Passage } from "./search.ts";
+import { type Work, workQueue } from "./work-queue.ts";
 
 /** How an agent remembers. */
 export interface MemoryOptions {
@@ -69,10 +69,12 @@ export interface AgentMemory {
   close(): void;
 }
 
+/** Work that was stopped rejects with one of these. */
+const madeWay = new Error("Something is being forgotten.");
+const closed = new Error("The agent was closed.");
 const noteKey = "memory";
 const maxParallel = 2;
 const maxShownTokens = 4_000;
-const maxIndexes = 16;
 const sessionPage = 100;
 
 /** Opens the memory of an agent; it makes model calls only if `memory` was set. */
@@ -92,7 +94,7 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
   const timers = new Map<string, () => void>();
   const caughtUp = new Set<string>();
   const mergedAt = new Map<string, number>();
-  const work = inTurns(maxParallel);
+  const work = workQueue(maxParallel);
 
   const viewOf = (owner: TaskOwner) => place.viewOf(owner);
   const shownTokens = Math.min(options.maxContextTokens ?? maxShownTokens, maxShownTokens);
@@ -165,11 +167,21 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
     });
   }
 
-  /** Runs work that no caller waits for; again if it had to make way for `forget`. */
+  /** Runs work of one scope after the other; again if it had to make way for `forget`. */
+  async function inTurn<T>(key: string, run: Work<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await work.add(key, run);
+      } catch (error) {
+        if (error !== madeWay) throw error;
+      }
+    }
+  }
+
+  /** Runs work that no caller waits for. */
   function background(view: FileView, run: Work<void>): void {
-    work.add(view.key, run).catch((error: unknown) => {
-      if (error === madeWay) background(view, run);
-      else if (error !== closed) warn(`The memory was not updated: ${reasonOf(error)}`);
+    inTurn(view.key, run).catch((error: unknown) => {
+      if (error !== closed) warn(`The memory was not updated: ${reasonOf(error)}`);
     });
   }
 
@@ -186,30 +198,7 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
     );
   }
 
-  const passages = new FileCache<readonly Passage[]>(clock, ({ path, data }) =>
-    passagesOf(path, new TextDecoder().decode(data)),
-  );
-  const indexes = new Map<string, { from: readonly unknown[]; index: Promise<MemoryIndex> }>();
-
-  /** The index of a scope; opened again when a file has changed. */
-  async function indexOf(view: FileView): Promise<MemoryIndex> {
-    const paths = [memoryFile, ...(await dailyFiles(view.files))];
-    const found = await Promise.all(paths.map((path) => passages.get(view, path)));
-    const from = found.filter((list) => list !== undefined);
-    const known = indexes.get(view.key);
-    indexes.delete(view.key);
-    const isKnown =
-      known?.from.length === from.length && known.from.every((list, i) => list === from[i]);
-    if (known && !isKnown) void known.index.then((index) => index.close());
-    const entry = known && isKnown ? known : { from, index: openIndex(from.flat()) };
-    indexes.set(view.key, entry);
-    const [oldest] = indexes;
-    if (indexes.size > maxIndexes && oldest) {
-      indexes.delete(oldest[0]);
-      void oldest[1].index.then((index) => index.close());
-    }
-    return entry.index;
-  }
+  const search = memorySearch(clock);
 
   const memory: AgentMemory = {
     scope,
@@ -222,22 +211,16 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
       const text = [memoryIntroduction, ...sections].join("\n\n");
       return [{ key: noteKey, text, isFixed: true }];
     },
-    async search(view, text, limit) {
-      const found = (await indexOf(view)).search(text, limit * 2);
-      // A fact is in the daily file and, after a merge, in the memory file too.
-      return [...new Map(found.toReversed().map((passage) => [passage.text, passage])).values()]
-        .toReversed()
-        .slice(0, limit);
-    },
+    search,
     async forget(owner, text) {
       const { key, files } = viewOf(owner);
       work.stop(madeWay, key);
       const sessions = () => sessionsOf(owner);
-      return work.add(key, () => forget({ store, agentId, files, scope: key, sessions }, text));
+      return inTurn(key, () => forget({ store, agentId, files, scope: key, sessions }, text));
     },
     async flush(owner) {
       const view = viewOf(owner);
-      await work.add(view.key, async (signal) => {
+      await inTurn(view.key, async (signal) => {
         for await (const session of sessionsOf(owner)) await distillIn(view, session, signal);
         await mergeIn(view, signal);
       });
@@ -279,44 +262,4 @@ function later(clock: Clock, ms: number, run: () => void): () => void {
   const timer = setTimeout(run, ms);
   timer.unref();
   return () => clearTimeout(timer);
-}
-
-type Work<T> = (signal: AbortSignal) => Promise<T>;
-/** Work that was stopped rejects with one of these. */
-const madeWay = new Error("Something is being forgotten.");
-const closed = new Error("The agent was closed.");
-
-/** Runs work with the same key one after the other, and at most `limit` at once. */
-function inTurns(limit: number) {
-  const last = new Map<string, Promise<unknown>>();
-  const running = new Map<AbortController, string>();
-  const waiting: (() => void)[] = [];
-
-  async function withPlace<T>(key: string, run: Work<T>): Promise<T> {
-    const end = new AbortController();
-    running.set(end, key);
-    if (running.size > limit) await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      end.signal.throwIfAborted();
-      return await run(end.signal);
-    } catch (error) {
-      throw end.signal.aborted ? end.signal.reason : error;
-    } finally {
-      running.delete(end);
-      waiting.shift()?.();
-    }
-  }
-  return {
-    add<T>(key: string, run: Work<T>): Promise<T> {
-      const result = (last.get(key) ?? Promise.resolve()).then(() => withPlace(key, run));
-      const settled = result.catch(() => {});
-      last.set(key, settled);
-      void settled.then(() => last.get(key) === settled && last.delete(key));
-      return result;
-    },
-    /** Stops the work that runs or waits, of one key or of all. */
-    stop(reason: Error, key?: string): void {
-      for (const [end, at] of running) if (key === undefined || at === key) end.abort(reason);
-    },
-  };
 }

@@ -73,9 +73,7 @@ it("ranks the same with and without SQLite", () => {
   );
 });
 
-it("opens an index with SQLite where it can", async () => {
+it("opens an index", async () => {
   const index = await openIndex(passages);
   expect(index.search("cat", 1)[0]?.line).toBe(4);
-  index.close();
-  expect(() => index.search("cat", 1)).toThrow();
 });

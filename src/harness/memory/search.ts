@@ -1,6 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
+import type { Clock } from "../../protocol/clock.ts";
 import { isBeginning, type Phrase, phrasesOf, plainWords } from "../../store/search.ts";
+import { FileCache, type FileView } from "../workspace.ts";
 import { blocksOf } from "./facts.ts";
+import { dailyFiles, memoryFile } from "./memory-files.ts";
 
 /** A list item or paragraph of a memory file. */
 export interface Passage {
@@ -13,11 +16,44 @@ export interface Passage {
 /** Finds the passages with the most and the rarest of the words, the best first. */
 export interface MemoryIndex {
   search(query: string, limit: number): readonly Passage[];
-  close(): void;
 }
 
+const maxIndexes = 16;
 const maxPassages = 5_000;
 const maxPassage = 2_000;
+
+/** Searches the memory of a scope; an index is opened again when a file has changed. */
+export function memorySearch(
+  clock: Clock,
+): (view: FileView, text: string, limit: number) => Promise<readonly Passage[]> {
+  const passages = new FileCache<readonly Passage[]>(clock, ({ path, data }) =>
+    passagesOf(path, new TextDecoder().decode(data)),
+  );
+  const indexes = new Map<string, { from: readonly unknown[]; index: Promise<MemoryIndex> }>();
+
+  async function indexOf(view: FileView): Promise<MemoryIndex> {
+    const paths = [memoryFile, ...(await dailyFiles(view.files))];
+    const found = await Promise.all(paths.map((path) => passages.get(view, path)));
+    const from = found.filter((list) => list !== undefined);
+    const known = indexes.get(view.key);
+    const isKnown =
+      known?.from.length === from.length && known.from.every((list, at) => list === from[at]);
+    const entry = known && isKnown ? known : { from, index: openIndex(from.flat()) };
+    indexes.delete(view.key); // the newest entry is the last
+    indexes.set(view.key, entry);
+    const [oldest] = indexes.keys();
+    if (indexes.size > maxIndexes && oldest !== undefined) indexes.delete(oldest);
+    return entry.index;
+  }
+
+  return async (view, text, limit) => {
+    const found = (await indexOf(view)).search(text, limit * 2);
+    // A fact is in the daily file and, after a merge, in the memory file too.
+    return [...new Map(found.toReversed().map((passage) => [passage.text, passage])).values()]
+      .toReversed()
+      .slice(0, limit);
+  };
+}
 
 /** The passages of a memory file; headings and blank lines are none. */
 export function passagesOf(path: string, text: string): readonly Passage[] {
@@ -58,7 +94,6 @@ export function ftsIndex(passages: readonly Passage[], database: DatabaseSync): 
       const match = phrases.map(quote).join(" OR ");
       return select.all(match, limit).flatMap(({ id }) => passages[Number(id)] ?? []);
     },
-    close: () => database.close(),
   };
 }
 
@@ -97,7 +132,6 @@ export function plainIndex(passages: readonly Passage[]): MemoryIndex {
       scored.sort((one, two) => two.score - one.score || one.index - two.index);
       return scored.slice(0, limit).flatMap(({ index }) => passages[index] ?? []);
     },
-    close() {},
   };
 }
 
