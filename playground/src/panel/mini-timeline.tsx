@@ -1,7 +1,7 @@
-import { useEffect } from "react";
 import { labelOf } from "../state/agents.ts";
 import { duration } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
+import { showError } from "../state/ui.ts";
 import { openTask, Track } from "../stream/dock.tsx";
 import { extentOf } from "../stream/slider.tsx";
 import { momentOf, useLogView, useNow } from "../thread/context.ts";
@@ -20,11 +20,19 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
   const brokeAt = useLogView(log, ({ healing }) => healing?.brokeAt);
   const now = useNow(isLive && at === undefined);
   useLogView(log, ({ last }) => (isLive ? 0 : last));
-  useEffect(() => {
-    if (first > 0) log.loadHistory().catch(() => {}); // the slider tells
-  }, [log, first]);
   if (at !== undefined) return <ShownEvent log={log} at={at} />;
   const lanes = [...log.lanes.values()];
+  if (first > 0)
+    return (
+      <section className="tlbox" aria-label="Timeline">
+        <h2>Timeline</h2>
+        <p className="none">
+          <button type="button" className="link" onClick={() => log.loadHistory().catch(showError)}>
+            Load the events of this run
+          </button>
+        </p>
+      </section>
+    );
   if (lanes.length === 0) return null;
   const [from, lastEvent] = extentOf(log);
   const to = now > 0 ? Math.max(now, lastEvent) : lastEvent;

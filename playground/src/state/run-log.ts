@@ -43,6 +43,7 @@ export class RunLog implements TaskStore {
   #snapshot: LogSnapshot;
   #stop: (() => void) | undefined;
   #history: Promise<void> | undefined;
+  #isClosed = false;
   /** Resolves when it is known which events are in memory. */
   readonly #opened = Promise.withResolvers<void>();
 
@@ -102,6 +103,7 @@ export class RunLog implements TaskStore {
 
   /** Lets go of everything. React keeps old properties for a while, and a long log is large. */
   close(): void {
+    this.#isClosed = true;
     this.#stop?.();
     this.#stop = undefined;
     this.#store = recordedStore([]);
@@ -148,6 +150,7 @@ export class RunLog implements TaskStore {
     const end = this.#first;
     const before: LogEvent[] = [];
     for await (const event of run.events({ after: -1, until: "log" })) {
+      if (this.#isClosed) return;
       if (event.type === "task.snapshot" || event.type === "error") continue;
       if (event.sequence_number >= end) break;
       before.push(event);
