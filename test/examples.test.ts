@@ -25,6 +25,7 @@ const endings: Readonly<Record<string, string>> = {
   "16-memory.ts": "All checks passed.",
   "17-sandbox.ts": "All checks passed.",
   "18-long-session.ts": "All checks passed.",
+  "19-remote.ts": "Dinner is served.",
 };
 
 async function node(...args: readonly string[]) {

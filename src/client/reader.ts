@@ -33,6 +33,7 @@ export interface Reading {
 /** The silence after which a connection counts as lost, in heartbeats. */
 const maxSilence = 3;
 const defaultHeartbeatMs = 15_000;
+const maxHeartbeatMs = 600_000;
 const defaultRetryMs = 1_500;
 /** How often the server may send something unreadable in the same place. */
 const maxFaults = 3;
@@ -187,7 +188,10 @@ class LogReader implements Supply<TaskEvent> {
 
   #accept(frame: StreamFrame): void {
     if (frame.type === "stream.opened") {
-      const { heartbeat_ms = defaultHeartbeatMs, root_task_id, last_sequence_number } = frame;
+      const { heartbeat_ms: given, root_task_id, last_sequence_number } = frame;
+      const isUsable =
+        Number.isFinite(given) && Number(given) >= 1 && Number(given) <= maxHeartbeatMs;
+      const heartbeat_ms = isUsable ? Number(given) : defaultHeartbeatMs;
       this.#order.isSubtree = root_task_id !== this.#reading.taskId;
       this.#reading.onOpened?.(last_sequence_number);
       if (heartbeat_ms === this.#heartbeatMs) return;

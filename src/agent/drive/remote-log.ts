@@ -1,13 +1,13 @@
 import { StreamCheck } from "../../protocol/check.ts";
-import { type ErrorPlace, RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../protocol/error.ts";
 import type {
   ApprovalRequested,
   ApprovalResolved,
+  ChildStarted,
   LogEvent,
   TaskCreated,
   TaskEvent,
   TaskSnapshot,
-  TaskSuspended,
 } from "../../protocol/event.ts";
 import { isOfTurn } from "../../protocol/item-content.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -18,21 +18,23 @@ import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { type Cost, isTerminal, type TaskObject, type Usage } from "../../protocol/task.ts";
 import { readPages } from "../../store/index.ts";
 import { interruptedResult } from "../base/prompts.ts";
-import { checkAgentId } from "../base/validation.ts";
 import { maxEventBytes } from "../events/emit.ts";
-import { completed, type Ending, incomplete, suspended } from "../loop/ending.ts";
+import { cancelled, type Ending } from "../loop/ending.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { settlePending } from "../loop/settle.ts";
 import { commitStep, controlMessage, type TaskRun, writeStep } from "../loop/task-run.ts";
 import { messagesOf } from "../loop/transcript.ts";
 import { waitingTasks } from "../loop/waiting.ts";
-import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
 import type { Conversation } from "./conversation.ts";
-import { endTask, nameOnly, openParent, openTask } from "./lifecycle.ts";
-import { editedMessage, newMessages, suspensionOf } from "./remote-messages.ts";
+import { announce, endTask, nameOnly, openParent, openTask } from "./lifecycle.ts";
+import { endingOf, errorPlaced, type RestEvent } from "./remote-ending.ts";
+import { newMessages, suspensionOf } from "./remote-messages.ts";
 
 const defaultMaxBytes = 64 * 1024 * 1024;
 const defaultMaxTasks = 256;
+/** Ids become parts of paths. */
+const idPattern = /^[\w-]{1,128}$/;
+const segmentPattern = /^[^/]{1,128}$/;
 /** How many events may arrive before the place in the remote log is stored. */
 const maxUnstored = 512;
 
@@ -65,6 +67,8 @@ export class RemoteLog {
   /** The number of the last event of each task, and the tasks that this process has ended on its own. */
   readonly #seqs = new Map<string, number>();
   readonly #closed = new Set<string>();
+  /** The children that tasks have started and that have no event yet. */
+  readonly #announced = new Map<string, { readonly run: TaskRun; readonly event: ChildStarted }>();
   #bytes = 0;
   #unstored = 0;
 
@@ -107,11 +111,22 @@ export class RemoteLog {
       if (own.has(record.taskId)) this.cursor = Math.max(this.cursor, record.remote?.cursor ?? -1);
     }
     const pages = readPages(store, rootTaskId);
-    for await (const { frames } of pages) for (const event of frames) this.#restore(event, own);
+    const started = new Map<string, ChildStarted>();
+    for await (const { frames } of pages) {
+      for (const event of frames) {
+        this.#restore(event, own);
+        if (event.type === "task.child.started") started.set(event.child_task_id, event);
+        if (event.type === "task.created") started.delete(event.task_id);
+      }
+    }
     for (const record of records) {
       if (!own.has(record.taskId) || isTerminal(record.status)) continue;
       const parent = this.runs.get(record.parentTaskId ?? "");
       await this.#open(record, parent ?? (await openParent(this.#conversation, record)), false);
+    }
+    for (const event of started.values()) {
+      const run = this.runs.get(event.task_id);
+      if (run) this.#announced.set(event.child_task_id, { run, event });
     }
   }
 
@@ -169,8 +184,12 @@ export class RemoteLog {
       return undefined;
     }
     if (!(at > this.cursor)) throw invalidEvent(event, "its number is not above the last one");
-    this.#countBytes(event);
-    this.#note(event);
+    try {
+      this.#countBytes(event);
+      this.#note(event);
+    } catch (error) {
+      throw error instanceof RivuletError ? error : invalidEvent(event, "it cannot be read");
+    }
     if (event.type === "task.created") await this.#create(event);
     const run = this.runs.get(taskId);
     if (run === undefined) throw forged(`task ${taskId} is not one of its tasks`);
@@ -193,32 +212,36 @@ export class RemoteLog {
     });
   }
 
+  /** A task may only start children with new ids. */
+  async #announce(run: TaskRun, event: ChildStarted): Promise<void> {
+    const { child_task_id: taskId, agent } = event;
+    const { maxTasks = defaultMaxTasks } = this.#link.limits;
+    const isValid = idPattern.test(taskId) && segmentPattern.test(agent.id);
+    if (!isValid || (await this.#conversation.store.task(taskId)) !== undefined)
+      throw forged(`task ${taskId.slice(0, 128)} cannot be its child`);
+    if (run.childCalls.size >= maxTasks) throw forged(`it has more than ${maxTasks} tasks`);
+    run.childCalls.add(taskId);
+    this.#announced.set(taskId, { run, event });
+  }
+
   /** Creates the record of a descendant. It may only be a new task in a new session, or in a session of its parent. */
   async #create({ task, source }: TaskCreated): Promise<void> {
-    const { id: taskId, session_id: sessionId = "", parent_task_id = "", mode = "sync" } = task;
+    const { id: taskId, session_id: sessionId = "", parent_task_id: parentId = "" } = task;
     const { store } = this.#conversation;
     const { maxTasks = defaultMaxTasks } = this.#link.limits;
-    const parent = this.runs.get(parent_task_id);
-    if (parent === undefined) throw forged(`the parent of ${taskId} is not one of its tasks`);
+    const { run: parent, event } = this.#announced.get(taskId) ?? {};
+    if (parent === undefined || parent.ref.taskId !== parentId || event === undefined)
+      throw forged(`no task of it has started ${taskId}`);
     if (this.#seqs.size > maxTasks + 1) throw forged(`it has more than ${maxTasks} tasks`);
-    const { agentId = "", agentName = agentId, agentKey = "" } = source ?? {};
-    checkAgentId(agentId);
-    if ((await store.task(taskId)) !== undefined) throw forged(`task ${taskId} exists already`);
     const earlier = await store.tasks({ sessionId });
     const isOwn = ({ remote, parentSessionId }: TaskRecord) =>
       remote?.url === this.#link.url && parentSessionId === parent.record.sessionId;
     const [session] = await store.sessions({ sessionId, limit: 1 });
-    if (!earlier.every(isOwn) || (session !== undefined && earlier.length === 0))
-      throw forged(`session ${sessionId} is not one of its sessions`);
-    const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent.record;
-    const record: TaskRecord = {
-      ...{ taskId, rootTaskId, parentTaskId: parent_task_id, agentId, agentName, agentKey },
-      ...(task.parent_item_id !== undefined && { parentItemId: task.parent_item_id }),
-      ...{ sessionId, parentSessionId, ...(userId !== undefined && { userId }) },
-      ...{ depth: depth + 1, path: `${path}/${agentId}`, createdAt: task.created_at ?? 0 },
-      ...{ mode, status: "queued", committedOutput: 0, ...(remote && { remote }) },
-    };
-    await this.#open(record, parent, earlier.length === 0);
+    const isTaken = !earlier.every(isOwn) || (session !== undefined && earlier.length === 0);
+    if (isTaken || !segmentPattern.test(sessionId) || source?.agentId !== event.agent.id)
+      throw forged(`session ${sessionId.slice(0, 128)} is not one of its sessions`);
+    await this.#open(childRecord(parent, event, sessionId, task), parent, earlier.length === 0);
+    this.#announced.delete(taskId);
   }
 
   async #write(run: TaskRun, event: LogEvent): Promise<TaskRun | undefined> {
@@ -240,7 +263,7 @@ export class RemoteLog {
         this.#countUsage(run, event.usage, event.cost);
         break;
       case "task.child.started":
-        run.childCalls.add(event.child_task_id);
+        await this.#announce(run, event);
         break;
       case "task.child.promoted":
         this.#promote(event.child_task_id);
@@ -349,10 +372,24 @@ export class RemoteLog {
     await this.#end(run, ending(run));
   }
 
+  /** Cancels the children of a task that have no event yet: a reader of the log would wait for them. */
+  async #endAnnounced(parent: TaskRun): Promise<void> {
+    for (const [taskId, { run, event }] of this.#announced) {
+      if (run !== parent) continue;
+      this.#announced.delete(taskId);
+      const sessionId = `sub-${run.settings.ids.uuid()}`;
+      const record = childRecord(run, event, sessionId, { created_at: run.settings.clock.now() });
+      const child = await this.#open(record, run, true);
+      announce(child.emitter, record);
+      await this.#end(child, cancelled(child));
+    }
+  }
+
   async #end(run: TaskRun, ending: Ending): Promise<void> {
     const { taskId } = run.ref;
     if (!this.runs.delete(taskId)) return;
     this.#closed.add(taskId);
+    await this.#endAnnounced(run);
     const { output = [] } = this.#tree.task(taskId) ?? {};
     const { committedOutput } = run.record;
     const isTurnOpen = output.some((item) => isOfTurn(item) && item.status === "in_progress");
@@ -381,55 +418,22 @@ export function isAnswered(run: TaskRun, approvalId: string): boolean {
   );
 }
 
-type RestEvent = TaskSuspended | Extract<LogEvent, { readonly task: TaskObject }>;
-
-/** How a remote task rests; the child itself must return what its caller has asked for. */
-async function endingOf(run: TaskRun, event: RestEvent, isChild: boolean): Promise<Ending> {
-  const last = completed(run, undefined);
-  if (event.type === "task.suspended") {
-    const { generate_reason: generateReason = "approval_required", reason } = event;
-    const { next } = run.steps;
-    const isOpen = next.type === "act" || next.type === "wait";
-    const { message } = isOpen ? suspended(run, next) : last;
-    return { status: "suspended", generateReason, message, suspension: { reason } };
-  }
-  const { status, error, structured, incomplete_details, reason } = event.task;
-  const edited = editedMessage(event.task);
-  const isEdited = edited && ({ message: edited, isEdited: true } as const);
-  const { taskId, path, outputSchema } = run.record;
-  switch (status) {
-    case "failed": {
-      const { code = "failed", message = "The task failed.", retryable, hint } = error ?? {};
-      const more = { retryable: retryable === true, ...(hint !== undefined && { hint }) };
-      return { status, error: new RivuletError(code, message, more).at({ taskId, path }) };
-    }
-    case "incomplete":
-      return { ...incomplete(run, incomplete_details?.reason ?? "timeout"), ...isEdited };
-    case "cancelled": {
-      const why = reason !== undefined && { reason };
-      return { ...last, status, generateReason: "interrupted", ...why, ...isEdited };
-    }
-    default: {
-      const problem = isChild && outputSchema && (await outputProblem(outputSchema, structured));
-      if (problem) return { status: "failed", error: problem.at({ taskId, path }) };
-      if (structured === undefined) return { ...last, ...isEdited };
-      return completed(run, undefined, { value: structured });
-    }
-  }
-}
-
-async function outputProblem(schema: object, value: unknown): Promise<RivuletError | undefined> {
-  const { issues } = await jsonSchema(schema as JsonSchema)["~standard"].validate(value);
-  if (issues === undefined) return undefined;
-  const problems = issues.map(({ message }) => message).join("; ");
-  const message = `The server returned a value that does not fit the output schema: ${problems}`;
-  return new RivuletError("structured_output_invalid", message);
-}
-
-/** The place of an error is one in this tree. */
-function errorPlaced(event: RestEvent, where: ErrorPlace): LogEvent {
-  if (!("task" in event) || event.task.error === undefined) return event;
-  return { ...event, task: { ...event.task, error: { ...event.task.error, where } } } as LogEvent;
+/** The record of a descendant of the child. */
+function childRecord(
+  { record: parent }: TaskRun,
+  { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
+  sessionId: string,
+  { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},
+): TaskRecord {
+  const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent;
+  const { id: agentId, name: agentName = agentId, key: agentKey } = agent;
+  return {
+    ...{ taskId, rootTaskId, parentTaskId: parent.taskId, parentItemId },
+    ...{ agentId, agentName, agentKey, sessionId, parentSessionId },
+    ...(userId !== undefined && { userId }),
+    ...{ depth: depth + 1, path: `${path}/${agentId}`, createdAt, mode: created },
+    ...{ status: "queued", committedOutput: 0, ...(remote && { remote }) },
+  };
 }
 
 /** The child is the root of the remote log. */

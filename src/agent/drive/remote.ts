@@ -401,7 +401,7 @@ export class RemoteChild {
     const { lostAfterMs = defaultLostAfterMs } = this.link.limits;
     const waited = this.#clock.now() - since;
     if (waited >= lostAfterMs) throw serverLost(this.link.url, waited, error);
-    const delay = Math.min(maxDelayMs, 100 + waited, lostAfterMs - waited);
+    const delay = Math.min(maxDelayMs, 50 + waited, lostAfterMs - waited);
     await this.#clock.sleep(delay, AbortSignal.any([lost, signal])).catch(() => {});
   }
 }

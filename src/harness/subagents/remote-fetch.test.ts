@@ -114,13 +114,19 @@ describe("remoteFetch", () => {
     expect(requests).toBe(1);
   });
 
-  it("refuses a compressed response", async () => {
-    await using server = await listen((_, response) => {
-      response.writeHead(200, { "content-encoding": "gzip" });
-      response.end(gzipSync(Buffer.alloc(10_000_000)));
+  it("limits what a compressed response expands to, and refuses other encodings", async () => {
+    const sent = { "/small": Buffer.from("here"), "/bomb": Buffer.alloc(100_000_000) };
+    await using server = await listen(({ url = "" }, response) => {
+      const isOther = url === "/other";
+      response.writeHead(200, { "content-encoding": isOther ? "br" : "gzip" });
+      response.end(isOther ? "" : gzipSync(sent[url as keyof typeof sent]));
     });
     const fetch = remoteFetch({ ...agent, url: server.url, allowPrivateNetwork: true });
-    await expect(fetch(server.url)).rejects.toMatchObject({ code: "invalid_response" });
+    expect(await (await fetch(`${server.url}/small`)).text()).toBe("here");
+    const bomb = await fetch(`${server.url}/bomb`);
+    await expect(bomb.text()).rejects.toMatchObject({ code: "invalid_response" });
+    const other = fetch(`${server.url}/other`);
+    await expect(other).rejects.toMatchObject({ code: "invalid_response" });
   });
 
   it("limits a response to 8 MiB, but not a stream of events", async () => {

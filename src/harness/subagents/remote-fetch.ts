@@ -2,6 +2,7 @@ import { lookup } from "node:dns";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
+import { constants, createGunzip } from "node:zlib";
 import { RivuletError } from "../../protocol/error.ts";
 import type { RemoteSubagent, RemoteUser } from "./declaration.ts";
 
@@ -43,7 +44,7 @@ const agents = [false, true].map((allowsPrivate) => ({
 
 /**
  * Returns a `fetch` for the server of a declaration. It sends the headers of the declaration to that origin alone, checks
- * the address that it connects to, follows no redirect, takes no compressed response and limits what a response may cost.
+ * the address that it connects to, follows no redirect and limits what a response may cost.
  */
 export function remoteFetch(
   declaration: RemoteSubagent,
@@ -76,7 +77,7 @@ export function remoteFetch(
     const own = typeof given === "function" ? await given(user) : given;
     const headers = new Headers(init.headers);
     for (const [name, value] of Object.entries(own)) headers.set(name, value);
-    headers.set("accept-encoding", "identity");
+    headers.set("accept-encoding", "gzip");
     const { promise, resolve: answer, reject } = Promise.withResolvers<Response>();
     const isSecure = target.protocol === "https:";
     const request = (isSecure ? httpsRequest : httpRequest)(target, {
@@ -108,42 +109,60 @@ export function remoteFetch(
 function responseOf(incoming: IncomingMessage): Response {
   const { statusCode: status = 0, headers } = incoming;
   const encoding = headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") throw invalidResponse(`a response is encoded with ${encoding}`);
+  if (encoding !== "identity" && encoding !== "gzip")
+    throw invalidResponse(`a response is encoded with ${encoding}`);
   const isStream = headers["content-type"]?.startsWith("text/event-stream") === true;
   const isEmpty = status === 204 || status === 304;
   if (isEmpty) incoming.resume();
-  const body = isEmpty ? null : bodyOf(incoming, isStream ? Infinity : maxBodyBytes);
+  const limit = isStream ? Number.POSITIVE_INFINITY : maxBodyBytes;
+  const body = isEmpty ? null : bodyOf(incoming, encoding === "gzip", limit);
   const flat = Object.entries(headers).map(([name, value]) => [name, String(value)]);
   return new Response(body, { status, headers: flat as [string, string][] });
 }
 
-function bodyOf(incoming: IncomingMessage, maxBytes: number): ReadableStream<Uint8Array> {
-  const isLimited = maxBytes !== Infinity;
+/** The bytes of a response, uncompressed as they are read, so that the memory does not depend on their number. */
+function bodyOf(
+  incoming: IncomingMessage,
+  isCompressed: boolean,
+  maxBytes: number,
+): ReadableStream<Uint8Array> {
+  const options = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+  const source = isCompressed ? incoming.pipe(createGunzip(options)) : incoming;
   const tooSlow = () => incoming.destroy(new Error(`a response took more than ${responseMs} ms`));
-  const timer = isLimited ? setTimeout(tooSlow, responseMs) : undefined;
+  const timer = Number.isFinite(maxBytes) ? setTimeout(tooSlow, responseMs) : undefined;
   let bytes = 0;
   let isLeft = false;
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        incoming.on("data", (chunk: Buffer) => {
-          if (isLeft) return;
-          bytes += chunk.length;
-          if (bytes > maxBytes)
-            incoming.destroy(invalidResponse(`a response has more than ${maxBytes} bytes`));
-          else controller.enqueue(chunk);
-          if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
-        });
-        incoming.once("end", () => isLeft || controller.close());
-        incoming.once("close", () => {
+        const fail = (error: Error) => {
           clearTimeout(timer);
-          if (!incoming.complete) controller.error(new Error("the connection was closed"));
+          incoming.destroy();
+          if (isLeft) return;
+          isLeft = true;
+          controller.error(error);
+        };
+        source.on("data", (chunk: Buffer) => {
+          bytes += chunk.length;
+          if (bytes > maxBytes) fail(invalidResponse(`a response has more than ${maxBytes} bytes`));
+          if (isLeft) return;
+          controller.enqueue(chunk);
+          if ((controller.desiredSize ?? 0) <= 0) source.pause();
         });
-        incoming.once("error", (error) => controller.error(error));
+        source.once("end", () => {
+          clearTimeout(timer);
+          if (!isLeft) controller.close();
+          isLeft = true;
+        });
+        incoming.once("close", () => {
+          if (!incoming.complete) fail(new Error("the connection was closed"));
+        });
+        for (const stream of [incoming, source]) stream.on("error", fail);
       },
-      pull: () => void incoming.resume(),
+      pull: () => void source.resume(),
       cancel() {
         isLeft = true;
+        clearTimeout(timer);
         incoming.destroy();
       },
     },

@@ -34,9 +34,10 @@ export function scripted(
   name: string,
   script: Script,
   more: Partial<ConstructorParameters<typeof HarnessAgent>[0]> = {},
+  how: Parameters<typeof scriptedModel>[1] = {},
 ): HarnessAgent {
   return new HarnessAgent({
-    ...{ name, model: scriptedModel(script), filesystem: false, store: memoryStore() },
+    ...{ name, model: scriptedModel(script, how), filesystem: false, store: memoryStore() },
     ...{ tools: [remove, look], modelExecution: { maxAttempts: 1 } },
     ...more,
   });
