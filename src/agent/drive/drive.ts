@@ -239,8 +239,9 @@ export class Drive {
     const conversation = this.#conversation;
     const record = this.#record;
     try {
+      // A queued task below a remote child waits on its server.
       const agent =
-        record.status === "queued"
+        record.status === "queued" && record.remote?.taskId === record.taskId
           ? (this.#start.agent ?? (await conversation.childAgent(parent, record)))
           : undefined;
       const child = await (agent
@@ -267,7 +268,7 @@ export class Drive {
     const { fail: failure, isNew, onBegin } = this.#start;
     const { input = [], status } = task.record;
     const { aborted } = task.controller.signal;
-    if (status === "queued") {
+    if (status === "queued" && !executor.task) {
       if (failure) return endTask(task, failed(task, failure));
       if (aborted && !isNew) return cancelQueued(task, this.#cancelRow());
       await beginTask(task, input, onBegin);
