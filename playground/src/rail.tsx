@@ -1,18 +1,12 @@
 import { useEffect, useRef, useState } from "react";
+import type { ListedSession } from "rivulet/protocol";
 import { Icon, Mark, Status } from "./icons.tsx";
 import type { Shape } from "./state/agents.ts";
 import { server } from "./state/api.ts";
 import { clock, dayOf, plural } from "./state/format.ts";
 import { openFile } from "./state/open-file.ts";
 import type { RunLog } from "./state/run-log.ts";
-import {
-  addressOf,
-  deleteSession,
-  type ListedSession,
-  showNew,
-  useLog,
-  useSessions,
-} from "./state/sessions.ts";
+import { addressOf, deleteSession, showNew, useLog, useSessions } from "./state/sessions.ts";
 import { setTheme, setUi } from "./state/ui.ts";
 import { useLogView } from "./thread/context.ts";
 import { summaryOf } from "./top-bar.tsx";

@@ -2,7 +2,8 @@ import { RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import { readArgument, readOptions } from "../protocol/options.ts";
-import type { SearchMatch, SessionInfo } from "../protocol/store.ts";
+import type { ListedSession, SearchMatch } from "../protocol/store.ts";
+import type { TaskStatus } from "../protocol/task.ts";
 import { find, RemoteAgent } from "./remote-agent.ts";
 import { RemoteRun } from "./remote-run.ts";
 import { type ConnectOptions, queryOf, Server } from "./request.ts";
@@ -10,7 +11,7 @@ import { type ConnectOptions, queryOf, Server } from "./request.ts";
 /** The sessions of the user on a server. */
 export interface RemoteSessions {
   /** Lists sessions, newest first; `limit` defaults to 50, `before` is the last id of the previous page. */
-  list(page?: { limit?: number; before?: string }): Promise<readonly SessionInfo[]>;
+  list(page?: { limit?: number; before?: string }): Promise<readonly ListedSession[]>;
   /** Returns the messages from index `from` on; rejects with `not_found`. */
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
@@ -52,6 +53,7 @@ interface SessionBody {
   readonly messages: number;
   readonly created_at: number;
   readonly updated_at: number;
+  readonly status?: TaskStatus;
 }
 interface MatchBody extends Omit<SearchMatch, "sessionId"> {
   readonly session_id: string;
@@ -112,7 +114,7 @@ function pathOf(sessionId: string): string {
   return `/v1/sessions/${encodeURIComponent(sessionId)}`;
 }
 
-function infoOf(body: SessionBody): SessionInfo {
+function infoOf(body: SessionBody): ListedSession {
   const { session_id, agent_id, created_at, updated_at, ...rest } = body;
   return {
     sessionId: session_id,

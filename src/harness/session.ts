@@ -9,7 +9,13 @@ import {
   readOptions,
   required,
 } from "../protocol/options.ts";
-import type { SearchMatch, SessionInfo, Store, TaskRecord } from "../protocol/store.ts";
+import type {
+  ListedSession,
+  SearchMatch,
+  SessionInfo,
+  Store,
+  TaskRecord,
+} from "../protocol/store.ts";
 import { openStoreField } from "../store/index.ts";
 import { forkSession } from "./fork.ts";
 import { copyCursor, deleteCursor } from "./memory/cursor.ts";
@@ -17,7 +23,7 @@ import { copyCursor, deleteCursor } from "./memory/cursor.ts";
 /** The sessions of a store that one user, or the operator, can see. */
 export interface Sessions {
   /** Lists sessions, newest first; `limit` defaults to 50, `before` is the last id of the previous page. */
-  list(page?: { limit?: number; before?: string }): Promise<readonly SessionInfo[]>;
+  list(page?: { limit?: number; before?: string }): Promise<readonly ListedSession[]>;
   /** Returns the messages from index `from` on; rejects with `not_found`. */
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
@@ -34,7 +40,7 @@ export interface Sessions {
 export interface SessionExportHeader {
   readonly format: "rivulet-session";
   readonly version: 1;
-  readonly session: SessionInfo;
+  readonly session: ListedSession;
   /** The tasks of the session and of its descendants; export their sessions by id. */
   readonly tasks: readonly TaskRecord[];
 }
@@ -66,7 +72,9 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
 
   return {
     async list(page = {}) {
-      return store.sessions({ limit: 50, ...readOptions("list()", page, pageFields), ...user });
+      const read = readOptions("list()", page, pageFields);
+      const sessions = await store.sessions({ limit: 50, ...read, ...user });
+      return Promise.all(sessions.map((info) => withStatus(store, info)));
     },
     async read(sessionId, part = {}) {
       const { from, limit } = readOptions("read()", part, partFields);
@@ -91,9 +99,15 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
       return fork;
     },
     async *export(sessionId) {
-      yield* exportSession(store, await find(sessionId));
+      yield* exportSession(store, await withStatus(store, await find(sessionId)));
     },
   };
+}
+
+async function withStatus(store: Store, info: SessionInfo): Promise<ListedSession> {
+  const { sessionId } = info;
+  const [newest] = await store.tasks({ sessionId, newestFirst: true, limit: 1 });
+  return newest ? { ...info, status: newest.status } : info;
 }
 
 /** A `userId` that is missing by mistake must not mean another set of sessions. */
@@ -109,7 +123,7 @@ function userIn(read: SessionScope, given: SessionScope): { readonly userId?: st
 }
 
 /** Reads the messages in pages, so that a long session does not fill the memory. */
-async function* exportSession(store: Store, session: SessionInfo): AsyncGenerator<string, void> {
+async function* exportSession(store: Store, session: ListedSession): AsyncGenerator<string, void> {
   const { sessionId, messages: count } = session;
   const tasks = await tasksBelow(store, sessionId);
   const header: SessionExportHeader = { format: "rivulet-session", version: 1, session, tasks };

@@ -96,6 +96,7 @@ export type {
   FileInfo,
   Files,
   Lease,
+  ListedSession,
   LogSnapshot,
   Post,
   PostQuery,

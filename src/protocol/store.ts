@@ -262,6 +262,11 @@ export interface SessionInfo {
   readonly createdAt: number;
   readonly updatedAt: number;
 }
+/** A session in a list. */
+export interface ListedSession extends SessionInfo {
+  /** The status of its newest task. */
+  readonly status?: TaskStatus;
+}
 
 /** Files with versions. */
 export interface Files {

@@ -1,11 +1,8 @@
-import { type Message, type RivuletError, type SessionInfo, textOf } from "rivulet/protocol";
+import { type ListedSession, type Message, type RivuletError, textOf } from "rivulet/protocol";
 import { type AgentOffer, api, server } from "./api.ts";
 import { RunLog } from "./run-log.ts";
 import { cell, useCell } from "./store.ts";
 import { announce, resetUi, setUi, showError } from "./ui.ts";
-
-/** A session in the list, with the status of its newest task where the server tells it. */
-export type ListedSession = SessionInfo & { readonly status?: string };
 
 /** The session on the page. */
 export interface OpenSession {
