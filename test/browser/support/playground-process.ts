@@ -1,9 +1,10 @@
-// Serves a team that writes slowly, with the page and its button that kills: node playground-process.ts <path> <port>
+// Serves a team that writes slowly, with the page and its button that kills:
+// node playground-process.ts <path> <port> <token> [stops]. With `stops` its agents fall silent in mid-sentence.
 import { agentTool, ReActAgent, sqliteStore } from "../../../src/index.ts";
 import { serve } from "../../../src/server/index.ts";
 import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
 
-const [path = "", port = "0", token = ""] = process.argv.slice(2);
+const [path = "", port = "0", token = "", stops] = process.argv.slice(2);
 const store = sqliteStore(path);
 /** One block of text in many deltas, so that a sentence is cut in its middle. */
 function sentence(name: string): ScriptedTurn {
@@ -12,8 +13,9 @@ function sentence(name: string): ScriptedTurn {
     { delayMs: 40 },
     { chunk: { type: "text-delta" as const, id: "1", delta } },
   ]);
+  const said = stops === undefined ? deltas : [...deltas.slice(0, 2 * 20), { hang: true as const }];
   const [start, end] = [{ type: "text-start" as const }, { type: "text-end" as const }];
-  return [{ chunk: { ...start, id: "1" } }, ...deltas, { chunk: { ...end, id: "1" } }];
+  return [{ chunk: { ...start, id: "1" } }, ...said, { chunk: { ...end, id: "1" } }];
 }
 const writer = (name: string) =>
   new ReActAgent({
