@@ -2,6 +2,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
 import { start } from "./state/sessions.ts";
+import "./style/fonts.css";
 import "./style/tokens.css";
 import "./style/shell.css";
 import "./style/thread.css";
