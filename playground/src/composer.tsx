@@ -6,7 +6,7 @@ import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
 import { api } from "./state/api.ts";
 import type { RunLog } from "./state/run-log.ts";
 import { ask, useLog, useSessions } from "./state/sessions.ts";
-import { openPlace, setUi, showError, useUi } from "./state/ui.ts";
+import { getUi, openPlace, setUi, showError, type Ui, useUi } from "./state/ui.ts";
 import { cancelTask } from "./thread/actions.ts";
 import { useLogView } from "./thread/context.ts";
 
@@ -52,6 +52,7 @@ function RunComposer({ log }: { readonly log: RunLog }) {
   return (
     <div className="compose">
       <Needs log={log} />
+      <Sent log={log} />
       {isOver ? (
         <Box placeholder="Ask the next question" onSend={ask} />
       ) : (
@@ -64,8 +65,7 @@ function RunComposer({ log }: { readonly log: RunLog }) {
           to={label}
           log={log}
           onSend={async (text) => {
-            if (steered !== undefined) await api.steer(steered, text);
-            setUi({ steered: undefined });
+            if (steered !== undefined) await steer(log, steered, text);
           }}
         >
           <button
@@ -79,6 +79,43 @@ function RunComposer({ log }: { readonly log: RunLog }) {
       )}
     </div>
   );
+}
+
+async function steer(log: RunLog, taskId: string, text: string): Promise<void> {
+  await api.steer(taskId, text);
+  const { sent } = getUi();
+  const waiting = sent.filter((message) => message.taskId === taskId && isUnread(log, message));
+  const after = messagesTo(log, taskId) + waiting.length;
+  setUi({ steered: undefined, sent: [...sent, { taskId, text, after }] });
+}
+
+function messagesTo(log: RunLog, taskId: string): number {
+  const { hints = [] } = taskOf(log.getSnapshot().tree, taskId) ?? {};
+  return hints.filter(({ from_task_id }) => from_task_id === undefined).length;
+}
+
+function isUnread(log: RunLog, { taskId, after }: Ui["sent"][number]): boolean {
+  const task = taskOf(log.getSnapshot().tree, taskId);
+  return task !== undefined && !isTerminal(task.status) && messagesTo(log, taskId) <= after;
+}
+
+/** The messages that an agent gets before its next step. */
+function Sent({ log }: { readonly log: RunLog }) {
+  const sent = useUi(({ sent }) => sent);
+  const unread = useLogView(log, () =>
+    sent.flatMap((message, index) => (isUnread(log, message) ? [index] : [])).join(" "),
+  );
+  const { tree } = log.getSnapshot();
+  return unread
+    .split(" ")
+    .flatMap((index) => (index === "" ? [] : (sent[Number(index)] ?? [])))
+    .map(({ taskId, text, after }) => (
+      <p key={`${taskId}${after}`} className="sent">
+        <Icon name="steer" />
+        <span className="grow">{text}</span>
+        <span className="by">{labelOf(tree, taskId)} reads this before its next step</span>
+      </p>
+    ));
 }
 
 interface BoxProps {

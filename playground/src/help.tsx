@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "react";
+import { store } from "./state/storage.ts";
 import { setUi, useUi } from "./state/ui.ts";
 
 const groups: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
@@ -57,6 +58,7 @@ export function Help() {
       aria-label="Keys"
       onClose={() => setUi({ isHelpOpen: false })}
     >
+      <h1>Keys</h1>
       <div className="keys">
         {groups.map(([name, rows]) => (
           <section key={name}>
@@ -80,7 +82,7 @@ export function Help() {
             type="checkbox"
             checked={hasKeys}
             onChange={({ target }) => {
-              localStorage.setItem("rivulet-keys", target.checked ? "on" : "off");
+              store("keys", target.checked ? "on" : "off");
               setUi({ hasKeys: target.checked });
             }}
           />{" "}

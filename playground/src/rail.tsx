@@ -158,8 +158,9 @@ function LiveStatus({ log }: { readonly log: RunLog }) {
 function LiveSummary({ log }: { readonly log: RunLog }) {
   const count = useLogView(log, ({ tree }) => Object.keys(tree.tasks).length);
   const [shape = "done"] = useLogView(log, summaryOf).split(":");
+  const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
   const states: Record<string, string> = { run: ", running", ask: ", waiting for you" };
-  return `${plural(count, "agent")}${states[shape] ?? ""}`;
+  return `${plural(count, "agent")}${isHeld ? ", held" : (states[shape] ?? "")}`;
 }
 
 /** Deletes after a second click. */

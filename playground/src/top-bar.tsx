@@ -63,7 +63,8 @@ function ForkButton({ log }: { readonly log: RunLog }) {
 export function summaryOf({ tree }: LogSnapshot): string {
   const shapes = Object.values(tree.tasks).map((task) => shapeOf(task));
   const asking = shapes.filter((shape) => shape === "ask").length;
-  if (asking > 0) return `ask:${asking} ${asking === 1 ? "waits" : "wait"}`;
+  if (asking > 0)
+    return `ask:${asking} of ${shapes.length} ${asking === 1 ? "waits" : "wait"} for you`;
   const running = shapes.filter((shape) => shape === "run").length;
   return running > 0
     ? `run:${running} of ${shapes.length} running`
@@ -75,7 +76,7 @@ function RunningButton({ log }: { readonly log: RunLog }) {
   const [shape = "done", text] = summary.split(":") as ["ask" | "run" | "done", string];
   return (
     <button type="button" className="btn only-s" onClick={() => setUi({ drawer: "panel" })}>
-      <Status shape={shape} /> {text}
+      <Status shape={shape} /> {shape === "ask" ? text?.replace(/ of \d+| for you/g, "") : text}
     </button>
   );
 }

@@ -38,7 +38,10 @@ describe.skipIf(!requires("chromium"))("the page answers approvals", () => {
     await shown.ask("Please edit.");
     const card = thread("critic").locator(".appr");
     await card.getByRole("button", { name: "Edit e" }).click();
+    await card.getByLabel("new_string").fill("CHANGED");
+    await card.getByRole("button", { name: "JSON" }).click();
     const area = card.getByLabel("Arguments as JSON");
+    expect(await area.inputValue()).toContain("CHANGED");
     await area.fill("{ broken");
     await card.getByRole("button", { name: "Run with these arguments" }).click();
     await card.getByRole("alert").waitFor();
@@ -47,6 +50,20 @@ describe.skipIf(!requires("chromium"))("the page answers approvals", () => {
     await said("The lead is done.").waitFor();
     await shown.unfold();
     await said("The critic got: now says EDITED").waitFor();
+  });
+
+  it("edits one argument in its own field, and marks the call", async () => {
+    await using shown = await scene();
+    const { thread, said } = shown;
+    await shown.ask("Please edit.");
+    const card = thread("critic").locator(".appr");
+    await card.getByRole("button", { name: "Edit e" }).click();
+    expect(await card.getByLabel("path").inputValue()).toBe("reports/deltas.md");
+    await card.getByLabel("new_string").fill("Two lines,\nas they are.");
+    await card.getByRole("button", { name: "Run with these arguments" }).click();
+    await said("The lead is done.").waitFor();
+    await shown.unfold();
+    await thread("critic").locator(".call", { hasText: "edited" }).waitFor();
   });
 
   it("denies with a reason that the agent reads", async () => {

@@ -64,7 +64,10 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
           <div className="bandbox">
             <i
               className="band"
-              style={{ left: place(brokeAt), right: `calc(100% - ${place(brokeAt + downMs)})` }}
+              style={{
+                left: place(brokeAt),
+                right: `calc(100% - ${place(Math.min(brokeAt + downMs, to))})`,
+              }}
             />
           </div>
         )}
@@ -87,6 +90,14 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
             </span>
             waiting
           </span>
+          {lanes.some(({ spans }) => spans.some(({ kind }) => kind === "ask")) && (
+            <span>
+              <span className="tk">
+                <u className="ask" />
+              </span>
+              waits for you
+            </span>
+          )}
         </div>
       </div>
     </section>

@@ -197,6 +197,8 @@ const TaskNode = memo(function TaskNode(props: NodeProps) {
   const shape = shapeOf(task, isHeld);
   const words = lastWords(tree, task);
   const isLive = shape === "run";
+  // The current of its parent goes on to the agents below it.
+  const dashed = guides.split(" ").includes(String(depth)) ? "el dashed passed" : "el dashed";
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree handles the keys
     <div
@@ -211,7 +213,7 @@ const TaskNode = memo(function TaskNode(props: NodeProps) {
       onClick={() => openTask(log, id)}
     >
       <Guides levels={guides} />
-      {depth > 0 && <i className={task.mode === "background" ? "el dashed" : "el"} />}
+      {depth > 0 && <i className={task.mode === "background" ? dashed : "el"} />}
       <Status shape={shape} />
       <span className="who">
         <b>{labelOf(tree, id)}</b>

@@ -1,5 +1,6 @@
 import {
   type ApprovalState,
+  type Hint,
   type Item,
   isTerminal,
   type Task,
@@ -172,14 +173,31 @@ function plain(text: string): string {
 /** Which children a task waits for. */
 export function waitingText(tree: Tree, task: Task): string {
   const names = task.children
-    .filter((id) => {
-      const child = taskOf(tree, id);
-      return child && child.mode !== "background" && !isTerminal(child.status);
-    })
-    .map((id) => labelOf(tree, id));
+    .flatMap((id) => taskOf(tree, id) ?? [])
+    .filter(isAwaited)
+    .map(({ id }) => labelOf(tree, id));
   if (names.length === 0) return "";
   if (names.length > 3) return `waits for ${names.length} agents`;
   return `waits for ${names.join(names.length === 2 ? " and " : ", ")}`;
+}
+
+/** What happens below a task that waits for one agent: the agents down to the one that works, and its last words. */
+export function wordsBelow(tree: Tree, task: Task): { path: string; words: string } | undefined {
+  const path: string[] = [];
+  let at = task;
+  while (!isTerminal(at.status) && waitsForChild(at)) {
+    const open = at.children.flatMap((id) => taskOf(tree, id) ?? []).filter(isAwaited);
+    const [child] = open;
+    if (child === undefined || open.length > 1) break;
+    path.push(labelOf(tree, child.id));
+    at = child;
+  }
+  if (path.length === 0) return undefined;
+  return { path: path.join(" › "), words: lastWords(tree, at) };
+}
+
+function isAwaited({ mode, status }: Task): boolean {
+  return mode !== "background" && !isTerminal(status);
 }
 
 /** A row of a thread. */
@@ -191,6 +209,7 @@ export type Row =
       readonly item: ToolCallItem;
       readonly result: ToolResultItem | undefined;
     }
+  | { readonly kind: "hint"; readonly index: number; readonly hint: Hint }
   | {
       readonly kind: "fan";
       readonly index: number;
@@ -198,8 +217,15 @@ export type Row =
       readonly isBackground: boolean;
     };
 
-/** The rows of a task: calls with their results, and children where they were called. */
-export function rowsOf(tree: Tree, task: Task): readonly Row[] {
+/**
+ * The rows of a task: calls with their results, children where they were called, and messages where the task read them.
+ * `places` has the number of items before each message; a message without a place is the last row.
+ */
+export function rowsOf(
+  tree: Tree,
+  task: Task,
+  places: ReadonlyMap<string, number> = new Map(),
+): readonly Row[] {
   const results = new Map<string, ToolResultItem>();
   for (const item of task.output) if (item.type === "tool_result") results.set(item.call_id, item);
   const childByCall = new Map<string, string>();
@@ -215,7 +241,13 @@ export function rowsOf(tree: Tree, task: Task): readonly Row[] {
       rows[rows.length - 1] = { ...last, taskIds: [...last.taskIds, id] };
     else rows.push({ kind: "fan", index, taskIds: [id], isBackground });
   };
+  const hints = (task.hints ?? []).map((hint) => ({ hint, index: places.get(hint.id) }));
+  const addHints = (from: number, to: number) => {
+    for (const { hint, index = task.output.length } of hints)
+      if (index >= from && index < to) rows.push({ kind: "hint", index, hint });
+  };
   task.output.forEach((item, index) => {
+    addHints(index, index + 1);
     if (item.type === "tool_call") {
       calls.add(item.call_id);
       const child = childByCall.get(item.call_id);
@@ -229,5 +261,6 @@ export function rowsOf(tree: Tree, task: Task): readonly Row[] {
   task.children.forEach((id) => {
     if (!placed.has(id)) addChild(id, task.output.length);
   });
+  addHints(task.output.length, Number.POSITIVE_INFINITY);
   return rows;
 }

@@ -18,11 +18,10 @@ export function tokens(count: number): string {
 const numberFormat = new Intl.NumberFormat("en");
 export const number = (value: number): string => numberFormat.format(value);
 
-/** A size of text: `27 lines`, `340 characters`. */
+/** A size of text: `27 lines`; a short line as it is. */
 export function sizeOf(text: string): string {
   const lines = text.trimEnd().split("\n").length;
-  if (lines > 1) return `${number(lines)} lines`;
-  return text.length > 60 ? `${number(text.length)} characters` : text.trim();
+  return lines === 1 && text.length <= 60 ? text.trim() : plural(lines, "line");
 }
 
 export function bytes(size: number): string {

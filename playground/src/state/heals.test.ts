@@ -35,6 +35,14 @@ describe("an interruption", () => {
     expect(heals.healing?.status).toBe("healed");
   });
 
+  it("ends with the run, if the connection closes before it was seen open", () => {
+    const heals = interrupted(treeOf("in_progress"));
+    heals.follow({ status: "closed" }, treeOf("completed"), 9, () => {});
+    expect(heals.healing?.status).toBe("healed");
+    vi.advanceTimersByTime(10_000);
+    expect(heals.healing).toBeUndefined();
+  });
+
   it("of a run that waits for a person ends with the connection", () => {
     const tree = treeOf("suspended");
     const heals = interrupted(tree);

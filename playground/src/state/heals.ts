@@ -35,7 +35,8 @@ export class Heals {
     else if (last >= 0) this.#lost += number - last - 1;
   }
 
-  follow({ status }: Connection, tree: Tree, last: number, onTimer: () => void): void {
+  follow(connection: Connection, tree: Tree, last: number, onTimer: () => void): void {
+    const { status } = connection;
     if (status === "reconnecting" && this.#brokeAt === undefined) {
       this.#brokeAt = Date.now();
       this.#cursor = last;
@@ -46,7 +47,10 @@ export class Heals {
         if (this.#brokeAt !== undefined) this.#show("held");
         onTimer();
       }, unseenMs);
-    } else if (status === "open" && this.#brokeAt !== undefined && this.#isBack(tree, last)) {
+    } else if (this.#brokeAt !== undefined && connection.error && status === "closed") {
+      this.#brokeAt = undefined;
+      this.healing = undefined; // the error says why there is no more
+    } else if (this.#brokeAt !== undefined && this.#isBack(connection, tree, last)) {
       const isShown = this.healing !== undefined;
       if (isShown) this.#show("healed");
       this.#brokeAt = undefined;
@@ -63,8 +67,13 @@ export class Heals {
     }
   }
 
-  /** An agent that works again shows it with an event; a run that waits for a person, or has ended, sends none. */
-  #isBack(tree: Tree, last: number): boolean {
+  /**
+   * An agent that works again shows it with an event; a run that waits for a person, or has ended, sends none. A run that
+   * ends at once closes the connection before the page sees it open.
+   */
+  #isBack({ status }: Connection, tree: Tree, last: number): boolean {
+    if (status === "closed") return true;
+    if (status !== "open") return false;
     const statuses = Object.values(tree.tasks).map(({ status }) => status);
     return last > this.#cursor || !statuses.some((it) => it === "queued" || it === "in_progress");
   }

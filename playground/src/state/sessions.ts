@@ -1,5 +1,5 @@
 import { type ListedSession, type Message, type RivuletError, textOf } from "rivulet/protocol";
-import { type AgentOffer, api, server } from "./api.ts";
+import { type AgentOffer, api, type SessionBody, server } from "./api.ts";
 import { RunLog } from "./run-log.ts";
 import { cell, useCell } from "./store.ts";
 import { announce, resetUi, setUi, showError } from "./ui.ts";
@@ -25,6 +25,9 @@ interface Sessions {
   readonly list: readonly ListedSession[];
   readonly open: OpenSession;
 }
+
+/** How often the page looks for changes that other tabs and programs have made. */
+const refreshMs = 5_000;
 
 /** Shows another session, and lets go of the runs of the one before. */
 function show(open: OpenSession): void {
@@ -62,16 +65,27 @@ export function hasWorkspace({ agents }: Sessions): boolean {
 
 /** Connects: signs in with the token of the address, then loads the agents and the sessions. */
 export async function start(): Promise<void> {
-  const token = /^#token=([\w~+/=.-]+)$/.exec(location.hash)?.[1];
-  if (token !== undefined) {
-    history.replaceState(null, "", location.pathname);
-    await api.signIn(token).catch(() => {}); // the next request tells
-  }
+  await signInFromAddress();
   await load();
   await openFromAddress();
-  addEventListener("hashchange", () => void openFromAddress());
+  addEventListener("hashchange", () => void onAddress());
   addEventListener("focus", () => void refreshList());
-  setInterval(() => document.visibilityState === "visible" && void refreshList(), 10_000);
+  setInterval(() => document.visibilityState === "visible" && void refreshList(), refreshMs);
+}
+
+/** An address that a person pastes into an open page changes only its hash. */
+async function onAddress(): Promise<void> {
+  if (await signInFromAddress()) await load();
+  await openFromAddress();
+}
+
+/** Exchanges the token of the address for a cookie; false if there is none. */
+async function signInFromAddress(): Promise<boolean> {
+  const token = /^#token=([\w~+/=.-]+)$/.exec(location.hash)?.[1];
+  if (token === undefined) return false;
+  history.replaceState(null, "", location.pathname);
+  await api.signIn(token).catch(() => {}); // the next request tells
+  return true;
 }
 
 /** Signs in with a token that the person has typed. */
@@ -92,9 +106,35 @@ export async function load(): Promise<void> {
 }
 
 async function refreshList(): Promise<void> {
-  if (getSessions().status !== "ready") return load();
+  if (getSessions().status === "refused") return; // only a person can help
+  if (getSessions().status !== "ready") {
+    await load();
+    return openFromAddress();
+  }
   const list = await server.sessions.list().catch(() => undefined);
-  if (list && JSON.stringify(list) !== JSON.stringify(getSessions().list)) sessions.set({ list });
+  if (list === undefined || JSON.stringify(list) === JSON.stringify(getSessions().list)) return;
+  sessions.set({ list });
+  await addTurns();
+}
+
+/** Adds the turns that another tab, or another program, has begun in the open session. */
+async function addTurns(): Promise<void> {
+  const { id } = getSessions().open;
+  if (id === undefined) return;
+  const isNew = (taskId: string) =>
+    getSessions().open.turns.every((turn) => turn.taskId !== taskId);
+  try {
+    const found = await api.session(id);
+    const newest = found.tasks.at(-1);
+    if (newest === undefined || !isNew(newest.id)) return;
+    const turns = turnsOf(found, await server.sessions.read(id));
+    const { open } = getSessions();
+    const added = turns.filter(({ taskId }) => isNew(taskId));
+    if (open.id === id && open.status === "ready" && added.length > 0)
+      show({ ...open, turns: [...open.turns, ...added] });
+  } catch {
+    // The next look at the list tries again.
+  }
 }
 
 /** The address of a session on this page. */
@@ -127,19 +167,7 @@ async function openSession(id: string): Promise<void> {
       api.session(id),
       server.sessions.read(id),
     ]);
-    const inputs = new Map<string, string>();
-    for (const { metadata, content, role } of messages) {
-      const { taskId, input } = metadata ?? {};
-      if (taskId === undefined || input !== true || role !== "user") continue;
-      inputs.set(taskId, [inputs.get(taskId), textOf(content)].filter(Boolean).join("\n\n"));
-    }
-    // The first task of a fork only holds the copied messages.
-    const own = session.forked_from ? tasks.slice(1) : tasks;
-    const turns = own.map((task) => {
-      const { id: taskId, created_at: startedAt } = task;
-      const run = server.task(taskId);
-      return new RunLog({ taskId, startedAt, run, input: inputs.get(taskId) ?? "" });
-    });
+    const turns = turnsOf({ session, tasks }, messages);
     if (getSessions().open.id !== id) return;
     const { agent_id: agentName = "", forked_from: forkedFrom } = session;
     const ids = new Set(tasks.map((task) => task.id));
@@ -157,6 +185,22 @@ async function openSession(id: string): Promise<void> {
   }
 }
 
+/** The turns of a session: one for each of its root tasks. */
+function turnsOf({ session, tasks }: SessionBody, messages: readonly Message[]): RunLog[] {
+  const inputs = new Map<string, string>();
+  for (const { metadata, content, role } of messages) {
+    const { taskId, input } = metadata ?? {};
+    if (taskId === undefined || input !== true || role !== "user") continue;
+    inputs.set(taskId, [inputs.get(taskId), textOf(content)].filter(Boolean).join("\n\n"));
+  }
+  // The first task of a fork only holds the copied messages.
+  const own = session.forked_from ? tasks.slice(1) : tasks;
+  return own.map(({ id: taskId, created_at: startedAt }) => {
+    const run = server.task(taskId);
+    return new RunLog({ taskId, startedAt, run, input: inputs.get(taskId) ?? "" });
+  });
+}
+
 /** Starts a turn: in the open session, or in a new one. */
 export async function ask(input: string): Promise<void> {
   const { open, agents } = getSessions();
@@ -168,7 +212,9 @@ export async function ask(input: string): Promise<void> {
   const log = new RunLog({ taskId, input, run, startedAt: Date.now(), isNew: true });
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
   setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });
-  const turns = open.id === undefined ? [] : getSessions().open.turns;
+  const turns = (open.id === undefined ? [] : getSessions().open.turns).filter(
+    (turn) => turn.taskId !== taskId,
+  );
   show({ ...open, id: sessionId, status: "ready", agentName, turns: [...turns, log] });
   announce("The run has started.");
   void refreshList();

@@ -22,12 +22,15 @@ export interface Lane {
   readonly at: number;
   endedAt?: number;
   readonly spans: Span[];
+  /** The messages that the task got while it ran, with the number of items before each. */
+  readonly hints: Map<string, number>;
 }
 
 interface Working extends Lane {
   readonly tools: Map<number, string>;
   readonly children: Set<number>;
   readonly approvals: Set<string>;
+  items: number;
   isSuspended: boolean;
 }
 
@@ -48,7 +51,7 @@ export class Spans {
 
 function newLane({ task_id: taskId, created_at: startedAt, sequence_number: at }: LogEvent) {
   const lane: Working = {
-    ...{ taskId, startedAt, at, spans: [], isSuspended: true },
+    ...{ taskId, startedAt, at, spans: [], hints: new Map(), items: 0, isSuspended: true },
     ...{ tools: new Map(), children: new Set(), approvals: new Set() },
   };
   return lane;
@@ -64,7 +67,11 @@ function note(lane: Working, event: LogEvent): boolean {
     case "task.suspended":
       lane.isSuspended = true;
       return true;
+    case "task.hint.added":
+      lane.hints.set(event.hint.id, lane.items);
+      return false;
     case "task.output_item.added":
+      lane.items = event.output_index + 1;
       if (event.item.type === "tool_result") lane.tools.set(event.output_index, event.item.id);
       return event.item.type === "tool_result";
     case "task.child.started":

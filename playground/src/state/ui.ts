@@ -1,3 +1,4 @@
+import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
 
 /** The views of the panel. */
@@ -31,6 +32,12 @@ export interface Ui {
   readonly place: Place | undefined;
   /** The task that the composer steers; undefined: the root. */
   readonly steered: string | undefined;
+  /** Messages to running agents, with the number of messages that each agent had before it. */
+  readonly sent: readonly {
+    readonly taskId: string;
+    readonly text: string;
+    readonly after: number;
+  }[];
   /** The last sentence for screen readers. */
   readonly announcement: string;
   /** One sentence about the last action, such as a failed request. */
@@ -45,10 +52,11 @@ const initial: Ui = {
   view: "tree",
   isTimelineOpen: false,
   isHelpOpen: false,
-  hasKeys: localStorage.getItem("rivulet-keys") !== "off",
+  hasKeys: readStored("keys") !== "off",
   drawer: undefined,
   place: undefined,
   steered: undefined,
+  sent: [],
   announcement: "",
   notice: undefined,
 };
@@ -106,6 +114,6 @@ export function showError(error: unknown): void {
 }
 
 export function setTheme(theme: "light" | "dark"): void {
-  localStorage.setItem("rivulet-theme", theme);
+  store("theme", theme);
   document.documentElement.dataset.theme = theme;
 }

@@ -98,7 +98,11 @@ function Controls({ log }: { readonly log: RunLog }) {
             </button>
           )}
           <button type="button" className="btn past" onClick={() => playback.live()}>
-            <span className="hide-s">Return to</span> {log.run ? "live" : "the end"} <kbd>l</kbd>
+            <span>
+              <span className="hide-s">Return to </span>
+              {log.run ? "live" : "the end"}
+            </span>{" "}
+            <kbd>l</kbd>
           </button>
         </>
       )}

@@ -5,6 +5,8 @@ import { announce, setUi, showError } from "../state/ui.ts";
 
 /** The speeds of a replay; 0: as fast as the page can. */
 export const speeds = [0.5, 1, 4, 16, 0] as const;
+/** The fastest replay takes this long, however few frames the page shows. */
+const fastestMs = 4_000;
 /** A pause in the log is shortened to this when it plays. */
 const maxPauseMs = 1_500;
 
@@ -73,7 +75,8 @@ function play(log: RunLog): void {
     const { at, last } = log.getSnapshot();
     if (!isPlaying || at === undefined || log !== newest()) return playback.pause();
     let next = at;
-    if (speed === 0) next = Math.min(last, at + Math.max(1, Math.ceil(last / 300)));
+    if (speed === 0)
+      next = Math.min(last, at + Math.max(1, Math.ceil((last * (now - shownAt)) / fastestMs)));
     else {
       budget += (now - shownAt) * speed;
       while (next < last) {

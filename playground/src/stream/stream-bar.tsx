@@ -1,6 +1,7 @@
 import { lazy, Suspense } from "react";
+import { taskOf } from "rivulet/protocol";
 import { Icon, Status } from "../icons.tsx";
-import type { Shape } from "../state/agents.ts";
+import { type Shape, shapeOf } from "../state/agents.ts";
 import { api } from "../state/api.ts";
 import { duration, number } from "../state/format.ts";
 import type { LogSnapshot, RunLog } from "../state/run-log.ts";
@@ -61,7 +62,10 @@ const words: Readonly<Record<Mode, readonly [Shape, string]>> = {
 function LogBar({ log }: { readonly log: RunLog }) {
   const mode = useLogView(log, modeOf);
   const last = useLogView(log, ({ last }) => last);
-  const error = useLogView(log, ({ connection }) => connection.error);
+  const ending = useLogView(log, ({ connection, tree }): Shape => {
+    const root = taskOf(tree, tree.rootId);
+    return connection.error || root === undefined ? "fail" : shapeOf(root);
+  });
   const isTimelineOpen = useUi(({ isTimelineOpen }) => isTimelineOpen);
   const isRecorded = log.run === undefined;
   const shown = mode === "ended" && isRecorded ? "recorded" : mode;
@@ -77,7 +81,7 @@ function LogBar({ log }: { readonly log: RunLog }) {
       {mode !== "past" && (
         <div className="bar">
           <span className="conn">
-            <Status shape={error && mode === "ended" ? "fail" : shape} />
+            <Status shape={shown === "ended" ? ending : shape} />
             {word}
             {mode !== "killed" && <span className="num">event {number(last)}</span>}
           </span>

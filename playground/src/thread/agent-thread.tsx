@@ -1,5 +1,5 @@
 import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import { type ApprovalState, isTerminal, type Task } from "rivulet/protocol";
+import { type ApprovalState, type Hint, isTerminal, type Task } from "rivulet/protocol";
 import { useTask } from "rivulet/react";
 import { Icon, Status } from "../icons.tsx";
 import {
@@ -11,6 +11,7 @@ import {
   shapeOf,
   waitingIn,
   waitingText,
+  wordsBelow,
 } from "../state/agents.ts";
 import { tokens } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
@@ -74,7 +75,7 @@ export const AgentThread = memo(function AgentThread(props: ThreadProps) {
       aria-label={labelOf(log.getSnapshot().tree, taskId)}
     >
       <Header task={task} log={log} shape={shape} isFolded={isFolded} isTop={isTop} />
-      {!isFolded && <Rows task={task} log={log} isHeld={isHeld} />}
+      {!isFolded && <Rows task={task} log={log} isHeld={isHeld} isTop={isTop} />}
       {children}
     </section>
   );
@@ -145,8 +146,13 @@ function Header({ task, log, shape, isFolded, isTop }: HeaderProps) {
   const { tree } = log.getSnapshot();
   const label = labelOf(tree, task.id);
   const isLive = useLogView(log, ({ at }) => at === undefined) && !isTerminal(task.status);
-  const words = isFolded ? lastWords(tree, task) : "";
-  const isStreaming = isFolded && shape === "run" && words !== "";
+  const isWaiting = isFolded && shape === "idle";
+  const below = useLogView(log, ({ tree }) => {
+    const found = isWaiting ? wordsBelow(tree, task) : undefined;
+    return found && `${found.path}\n${found.words}`;
+  })?.split("\n");
+  const words = below?.[1] ?? (isFolded ? lastWords(tree, task) : "");
+  const isStreaming = isFolded && words !== "" && (shape === "run" || below !== undefined);
   return (
     <header>
       <Status shape={shape} />
@@ -164,6 +170,7 @@ function Header({ task, log, shape, isFolded, isTop }: HeaderProps) {
       {task.mode === "background" && <span className="tag dash">background</span>}
       {task.remote && <span className="tag">remote</span>}
       {task.cancelling && isLive && <span className="tag">stopping</span>}
+      {below && <span className="via">› {below[0]}</span>}
       {isFolded && words !== "" ? (
         <span className={isStreaming ? "last over" : "last"}>
           <span>
@@ -220,17 +227,21 @@ function endOf({ completedAt, status, createdAt }: Task): number | undefined {
   return completedAt ?? (isTerminal(status) ? createdAt : undefined);
 }
 
-function Rows({
-  task,
-  log,
-  isHeld,
-}: {
+interface RowsProps {
   readonly task: Task;
   readonly log: RunLog;
   readonly isHeld: boolean;
-}) {
+  readonly isTop: boolean;
+}
+
+function Rows({ task, log, isHeld, isTop }: RowsProps) {
   const { tree } = log.getSnapshot();
-  const rows = useMemo(() => rowsOf(log.getSnapshot().tree, task), [task, log]);
+  const first = useLogView(log, ({ first }) => first);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the places of messages come with the history
+  const rows = useMemo(
+    () => rowsOf(log.getSnapshot().tree, task, log.lanes.get(task.id)?.hints),
+    [task, log, first],
+  );
   const revealed = useUi(({ place }) =>
     place?.taskId === task.id && place.itemId !== undefined ? place.itemId : undefined,
   );
@@ -244,7 +255,7 @@ function Rows({
       <Windowed rows={rows} rowHeight={34} reveal={reveal}>
         {(row, index) => (
           <ShownRow
-            key={`${row.kind}${row.index}`}
+            key={row.kind === "hint" ? row.hint.id : `${row.kind}${row.index}`}
             row={row}
             task={task}
             log={log}
@@ -256,12 +267,8 @@ function Rows({
       {loose.map((approval) => (
         <ApprovalCard key={approval.approval_id} log={log} taskId={task.id} approval={approval} />
       ))}
-      <Notes
-        task={task}
-        text={isOver ? "" : waitingText(tree, task)}
-        isHeld={isHeld}
-        nameOf={(id) => labelOf(tree, id)}
-      />
+      {/* Further down, the agent that it waits for stands right above. */}
+      <Notes task={task} text={isOver || isHeld || !isTop ? "" : waitingText(tree, task)} />
     </>
   );
 }
@@ -275,6 +282,11 @@ function indexOf(rows: readonly Row[], itemId: string): number | undefined {
   return index < 0 ? undefined : index;
 }
 
+/** What a person, or the time, decided about a call. */
+function decisionOn({ approvals }: Task, callId: string): ApprovalState["decision"] {
+  return approvals.findLast(({ call_id }) => call_id === callId)?.decision;
+}
+
 interface RowProps {
   readonly row: Row;
   readonly task: Task;
@@ -286,6 +298,7 @@ interface RowProps {
 function ShownRow({ row, task, log, waiting, hasMore }: RowProps) {
   if (row.kind === "fan")
     return <Fan taskIds={row.taskIds} isBackground={row.isBackground} hasMore={hasMore} />;
+  if (row.kind === "hint") return <ShownHint log={log} task={task} hint={row.hint} />;
   if (row.kind === "item")
     return (
       <ShownItem
@@ -305,45 +318,46 @@ function ShownRow({ row, task, log, waiting, hasMore }: RowProps) {
         item={row.item}
         result={row.result}
         isAsking={approval !== undefined}
+        decision={decisionOn(task, row.item.call_id)}
+        isOver={isTerminal(task.status)}
       />
       {approval && <ApprovalCard log={log} taskId={task.id} approval={approval} />}
     </>
   );
 }
 
-/** What a thread says at its end: steering, whom it waits for, why it ended. */
-function Notes({
-  task,
-  text,
-  isHeld,
-  nameOf,
-}: {
+interface HintProps {
+  readonly log: RunLog;
   readonly task: Task;
-  readonly text: string;
-  readonly isHeld: boolean;
-  readonly nameOf: (taskId: string) => string;
-}) {
-  const { error, status, incompleteReason, hints = [] } = task;
+  readonly hint: Hint;
+}
+
+/** A message that an agent got while it ran: from a person, or the report of an agent in the background. */
+function ShownHint({ log, task, hint }: HintProps) {
+  const { tree } = log.getSnapshot();
+  if (hint.from_task_id === undefined)
+    return (
+      <p className="hint">
+        <Icon name="steer" />
+        <span>{hint.text}</span>
+      </p>
+    );
+  return (
+    <details className="report">
+      <summary>
+        {labelOf(tree, hint.from_task_id)} reported back to {labelOf(tree, task.id)}
+      </summary>
+      <pre className="out">{hint.text}</pre>
+    </details>
+  );
+}
+
+/** What a thread says at its end: which agents it waits for, why it ended. */
+function Notes({ task, text }: { readonly task: Task; readonly text: string }) {
+  const { error, status, incompleteReason, reason = "" } = task;
   return (
     <>
-      {hints.map((hint) =>
-        hint.from_task_id === undefined ? (
-          <p key={hint.id} className="hint">
-            <Icon name="steer" />
-            <span>{hint.text}</span>
-          </p>
-        ) : (
-          <details key={hint.id} className="report">
-            <summary>
-              {nameOf(hint.from_task_id)} reported back, and {nameOf(task.id)} has read it
-            </summary>
-            <pre className="out">{hint.text}</pre>
-          </details>
-        ),
-      )}
-      {text !== "" && !isHeld && (
-        <p className="note">{`${text[0]?.toUpperCase()}${text.slice(1)}.`}</p>
-      )}
+      {text !== "" && <p className="note">{`${sentence(text)}.`}</p>}
       {status === "failed" && (
         <p className="notice bad">
           <span>
@@ -353,11 +367,20 @@ function Notes({
         </p>
       )}
       {status === "cancelled" && (
-        <p className="note">Cancelled{task.reason ? `: ${task.reason}` : ""}.</p>
+        <p className="note">
+          {/^cancelled\b/i.test(reason)
+            ? sentence(reason)
+            : `Cancelled${reason === "" ? "" : `: ${reason}`}`}
+          .
+        </p>
       )}
       {status === "incomplete" && (
         <p className="note">Stopped early: {incompleteReason?.replaceAll("_", " ")}.</p>
       )}
     </>
   );
+}
+
+function sentence(text: string): string {
+  return `${text[0]?.toUpperCase() ?? ""}${text.slice(1).replace(/\.$/, "")}`;
 }

@@ -6,8 +6,8 @@ import { duration } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { announce, showError, useUi } from "../state/ui.ts";
 import { useLogView, useNow } from "./context.ts";
+import { EditForm } from "./edit-form.tsx";
 import { changeOf, FileChange } from "./file-change.tsx";
-import { pretty } from "./tool-call.tsx";
 
 interface CardProps {
   readonly log: RunLog;
@@ -87,7 +87,9 @@ export function ApprovalCard({ log, taskId, approval }: CardProps) {
     >
       <p className="path">{path}</p>
       <h3>{title(label, approval)}</h3>
-      {message !== undefined && !isQuestion && <p className="why">“{message}”</p>}
+      {message !== undefined && message !== `Allow ${name}?` && !isQuestion && (
+        <p className="why">“{message}”</p>
+      )}
       {mode === "ask" && !isQuestion && (
         <Arguments input={input} text={text} hasDiff={change !== undefined} approval={approval} />
       )}
@@ -98,7 +100,7 @@ export function ApprovalCard({ log, taskId, approval }: CardProps) {
         <AnswerForm isSent={isSent} isExternal={kind === "external"} onSend={send} />
       ) : mode === "edit" ? (
         <EditForm
-          text={pretty(text)}
+          text={text}
           isSent={isSent}
           onSend={(value) => void send("edit", value)}
           onCancel={() => setMode("ask")}
@@ -238,68 +240,6 @@ function Expiry({ at }: { readonly at: number }) {
       <dt>expires</dt>
       <dd>in {duration(at - now)}, then counts as denied</dd>
     </div>
-  );
-}
-
-interface EditProps {
-  readonly text: string;
-  readonly isSent: boolean;
-  readonly onSend: (value: unknown) => void;
-  readonly onCancel: () => void;
-}
-
-function EditForm({ text, isSent, onSend, onCancel }: EditProps) {
-  const [draft, setDraft] = useState(text);
-  const [problem, setProblem] = useState("");
-  const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => area.current?.focus(), []);
-  function submit(): void {
-    try {
-      onSend(JSON.parse(draft));
-    } catch (error) {
-      setProblem(`The arguments are not JSON: ${(error as Error).message}`);
-    }
-  }
-  return (
-    <form
-      className="edit"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-      onKeyDown={(event) => {
-        if (event.key === "Escape") {
-          event.stopPropagation();
-          onCancel();
-        }
-        if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
-      }}
-    >
-      <textarea
-        ref={area}
-        aria-label="Arguments as JSON"
-        spellCheck={false}
-        rows={Math.min(16, draft.split("\n").length + 1)}
-        value={draft}
-        onChange={({ target }) => {
-          setDraft(target.value);
-          setProblem("");
-        }}
-      />
-      {problem !== "" && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
-      <div className="acts">
-        <button type="submit" className="btn yes" disabled={isSent}>
-          Run with these arguments
-        </button>
-        <button type="button" className="btn" onClick={onCancel}>
-          Back <kbd>esc</kbd>
-        </button>
-      </div>
-    </form>
   );
 }
 

@@ -27,8 +27,8 @@ describe("editLines", () => {
 
   it("marks the words that differ", () => {
     const [, del, add] = editLines("x\nThe delta grows.", "The delta", "Where strong, the delta");
-    expect(del?.text.slice(...(del.mark ?? []))).toBe("T");
-    expect(add?.text.slice(...(add.mark ?? []))).toBe("Where strong, t");
+    expect(del?.text.slice(...(del.mark ?? []))).toBe("The");
+    expect(add?.text.slice(...(add.mark ?? []))).toBe("Where strong, the");
   });
 });
 

@@ -111,6 +111,11 @@ function markWords(lines: readonly DiffLine[]): DiffLine[] {
       if (one.at(-1 - back) !== other.at(-1 - back)) break;
       back++;
     }
+    // Whole words, so that `The` becomes `the`, not `T` becomes `t`.
+    const isWord = (letter: string | undefined) => /[\p{L}\p{N}_]/u.test(letter ?? "");
+    const differs = (index: number) => isWord(one.at(index)) || isWord(other.at(index));
+    while (from > 0 && isWord(one[from - 1]) && differs(from)) from--;
+    while (back > 0 && isWord(one.at(-back)) && differs(-1 - back)) back--;
     return { ...line, mark: [from, one.length - back] as const };
   });
 }
@@ -130,7 +135,8 @@ export const Diff = memo(function Diff({ path, lines }: DiffProps) {
     <div className="diff" role="group" aria-label={`Change of ${path}`}>
       <div className="h">
         {path}
-        {first !== undefined && `, lines ${first} to ${last}`}
+        {first !== undefined &&
+          (first === last ? `, line ${first}` : `, lines ${first} to ${last}`)}
       </div>
       {lines.map((line, index) => (
         <div key={index.toString()} className={classes[line.kind]}>

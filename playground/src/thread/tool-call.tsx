@@ -1,5 +1,5 @@
 import { memo, useEffect, useRef, useState } from "react";
-import type { ToolCallItem, ToolResultItem, WireBlock } from "rivulet/protocol";
+import type { ApprovalState, ToolCallItem, ToolResultItem, WireBlock } from "rivulet/protocol";
 import { Icon } from "../icons.tsx";
 import { argumentsOf } from "../state/agents.ts";
 import { api } from "../state/api.ts";
@@ -16,11 +16,14 @@ interface CallProps {
   readonly result: ToolResultItem | undefined;
   /** True: it waits for a person. */
   readonly isAsking?: boolean;
+  readonly decision?: ApprovalState["decision"];
+  /** True: the task has ended, so an open call has, too. */
+  readonly isOver?: boolean;
 }
 
 /** A tool call on one line: name, arguments as they arrive, size of the result. It opens to all of it. */
 export const ToolCall = memo(function ToolCall(props: CallProps) {
-  const { log, taskId, item, result, isAsking = false } = props;
+  const { log, taskId, item, result, isAsking = false, isOver = false, decision } = props;
   const [isOpen, setOpen] = useState(false);
   const place = useUi(({ place }) =>
     place?.itemId !== undefined && place.itemId === result?.id ? place : undefined,
@@ -39,11 +42,12 @@ export const ToolCall = memo(function ToolCall(props: CallProps) {
         aria-expanded={isOpen}
         onClick={() => setOpen(!isOpen)}
       >
-        <Icon name={/file|read|write/.test(item.name) ? "file" : "tool"} />
+        <Icon name={iconOf(item.name)} />
         <code>{item.name}</code>
         <span className="arg">{summaryOf(item)}</span>
+        {decision && <span className="tag">{decisions[decision]}</span>}
         <span className={isFailed ? "res bad" : "res"}>
-          {isAsking ? "waits for you" : resultText(item, result)}
+          {isAsking ? "waits for you" : resultText(item, result, isOver)}
         </span>
       </button>
       {images.map((block, index) => (
@@ -56,9 +60,29 @@ export const ToolCall = memo(function ToolCall(props: CallProps) {
   );
 });
 
+const decisions: Readonly<Record<NonNullable<ApprovalState["decision"]>, string>> = {
+  approve: "approved",
+  deny: "denied",
+  edit: "edited",
+  answer: "answered",
+  expire: "expired",
+  cancel: "cancelled",
+};
+
+function iconOf(name: string) {
+  if (/^agent_/.test(name)) return "fork";
+  if (/grep|glob|find|search/.test(name)) return "find";
+  return /file|read|write/.test(name) ? "file" : "tool";
+}
+
 /** The most telling argument, or what has arrived of them. */
-function summaryOf({ arguments: text }: ToolCallItem): string {
+function summaryOf({ name, arguments: text }: ToolCallItem): string {
   const input = argumentsOf(text);
+  // The thread of the agent takes the place of this row in a moment.
+  const [, agent, task = ""] =
+    /^\{"agent_id":\s*"([^"]*)"(?:,\s*"task":\s*"((?:[^"\\]|\\.)*))?/.exec(text) ?? [];
+  if (name === "agent_spawn" && agent !== undefined)
+    return [agent, task.replace(/\\n/g, " ").replace(/\\(.)/g, "$1")].filter(Boolean).join(": ");
   if (input === undefined) return text;
   const strings = Object.entries(input).filter(([, value]) => typeof value !== "object");
   for (const name of ["pattern", "path", "query", "command", "url", "title", "name"]) {
@@ -68,7 +92,12 @@ function summaryOf({ arguments: text }: ToolCallItem): string {
   return strings.map(([name, value]) => `${name}: ${value}`).join(", ");
 }
 
-function resultText(item: ToolCallItem, result: ToolResultItem | undefined): string {
+function resultText(
+  item: ToolCallItem,
+  result: ToolResultItem | undefined,
+  isOver: boolean,
+): string {
+  if (isOver && (result ?? item).status === "in_progress") return "stopped";
   if (result === undefined) return item.status === "in_progress" ? "" : "waits";
   const { status, error, progress, block_list: blocks } = result;
   if (status === "failed") return error?.message ?? "failed";

@@ -1,0 +1,141 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { agentTool, ReActAgent, type Store } from "../../src/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { requires } from "../support/requires.ts";
+import { launch, openScene } from "./support/playground-scene.ts";
+import { askingTeam, nestedTeam } from "./support/playground-team.ts";
+
+const model = (...turns: readonly ScriptedTurn[]) => scriptedModel(turns, { by: "prompt" });
+const answering = (text: string) => (store: Store) => [
+  new ReActAgent({ name: "lead", store, model: model([text]) }),
+];
+
+/** Agents that each wait for the one below; the last one writes. */
+function chainTeam(store: Store) {
+  const names = ["lead", "editor", "researcher", "critic", "checker", "counter"];
+  let agent: ReActAgent | undefined;
+  for (const name of names.toReversed()) {
+    const below = agent;
+    const turn: ScriptedTurn =
+      below === undefined
+        ? ["Three of them give a speed. ", { hang: true }]
+        : [{ call: below.name, input: { prompt: "Look closer." } }];
+    agent = new ReActAgent({
+      ...{ name, model: model(turn, ["Done."]) },
+      ...(below && { tools: [agentTool(below)] }),
+      ...(name === "lead" && { store }),
+    });
+  }
+  return agent ? [agent] : [];
+}
+
+describe.skipIf(!requires("chromium"))("the page at its edges", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(() => browser?.close());
+
+  it("works in a browser that stores nothing, and signs in when the printed address is pasted", async () => {
+    await using scene = await openScene({ browser, team: answering("All is well.") });
+    const context = await browser.newContext();
+    await context.addInitScript(() => {
+      Object.defineProperty(globalThis, "localStorage", {
+        get: () => {
+          throw new DOMException("denied", "SecurityError");
+        },
+      });
+    });
+    const page = await context.newPage();
+    const errors: string[] = [];
+    page.on("pageerror", ({ message }) => errors.push(message));
+    await page.goto(scene.url);
+    await page.getByText("This server needs a key.").waitFor();
+    const token = scene.headers.authorization?.replace("Bearer ", "");
+    await page.goto(`${scene.url}/#token=${token}`); // only the hash changes: the page is not loaded again
+    await page.getByText("Connected").waitFor();
+    await page.getByRole("button", { name: /Use the (dark|light) theme/ }).click();
+    await page.locator("#composer").fill("How is it?");
+    await page.keyboard.press("Enter");
+    await page.getByText("All is well.").first().waitFor();
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  it("shows in a second tab what the first one answers and asks", async () => {
+    await using scene = await openScene({ browser, team: askingTeam });
+    await scene.ask("Please edit.");
+    await scene.page.locator(".appr").waitFor();
+    const other = await scene.context.newPage();
+    await other.goto(scene.page.url());
+    await other.locator(".appr").waitFor();
+    await scene.page.getByRole("button", { name: /^Approve/ }).click();
+    await other.locator(".talk").getByText("The lead is done.").first().waitFor();
+    expect(await other.locator(".appr").count()).toBe(0);
+    await scene.ask("Please edit again.");
+    await other.bringToFront();
+    await other.getByRole("heading", { name: "Please edit again." }).first().waitFor();
+    expect(scene.errors).toEqual([]);
+  });
+
+  it("shows a message until the agent reads it, then in its place", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const { page, gates, thread, said } = scene;
+    await scene.ask("Go.");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    await page.locator("#composer").fill("Look at the map.");
+    await page.keyboard.press("Enter");
+    await page.locator(".sent", { hasText: "lead reads this before its next step" }).waitFor();
+    gates.open("ann", "bob", "carl", "dora");
+    await said("The answer of the lead.").waitFor();
+    await expect.poll(() => page.locator(".sent").count()).toBe(0);
+    for (const _ of ["live", "reloaded"]) {
+      const message = await page.locator(".hint", { hasText: "Look at the map." }).boundingBox();
+      const answer = await said("The answer of the lead.").boundingBox();
+      expect(message?.y).toBeLessThan(answer?.y ?? 0);
+      await page.reload();
+      await said("The answer of the lead.").waitFor();
+      await page.locator(".tlbox .r").first().waitFor(); // the history is loaded
+    }
+  });
+
+  it("shows in the row of a folded agent which agent below it writes, and what", async () => {
+    await using scene = await openScene({ browser, team: chainTeam });
+    await scene.ask("How many lines give a speed?");
+    const row = scene.thread("checker");
+    await row.getByText("› counter").waitFor();
+    await row.getByText("Three of them give a speed.").waitFor();
+    expect(await row.getAttribute("class")).toContain("mini");
+  });
+
+  it("shows hostile text as text: no script, no foreign image, no wide page", async () => {
+    const hostile = [
+      '<img src=x onerror="document.title=1"><script>document.title=2</script>',
+      "[press](javascript:document.title=3) ![pixel](https://evil.example/pixel.png)",
+      `| ${"column | ".repeat(40)}\n| ${"--- | ".repeat(40)}\n| ${"value | ".repeat(40)}`,
+      `${"Donaudampfschiff".repeat(200)} مرحبا بالعالم 👩‍👩‍👧‍👦‍`,
+      "[^1] [^999] **open `code",
+    ].join("\n\n");
+    await using scene = await openScene({ browser, team: answering(hostile), width: 360 });
+    const { page } = scene;
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    await scene.ask("W".repeat(10_000));
+    await scene.said("onerror").waitFor();
+    expect(await page.locator(".say img, .say script, .say a[href^=javascript]").count()).toBe(0);
+    expect(await page.title()).toBe("Rivulet");
+    expect(asked.filter((url) => !url.startsWith(scene.url))).toEqual([]);
+    const isWide = () =>
+      page.evaluate(() => {
+        const talk = document.querySelector(".talk");
+        const { scrollWidth, clientWidth } = document.documentElement;
+        return scrollWidth > clientWidth || (talk?.scrollWidth ?? 0) > (talk?.clientWidth ?? 0);
+      });
+    expect(await isWide()).toBe(false);
+    await page.reload();
+    await scene.said("onerror").waitFor();
+    expect(await isWide()).toBe(false);
+    expect(scene.errors).toEqual([]);
+  });
+});
