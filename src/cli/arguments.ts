@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { RivuletError } from "../protocol/error.ts";
 import { nearest } from "../protocol/options.ts";
+import { column, wrap } from "./text.ts";
 
 /** The commands of the program. */
 export type CommandName = "chat" | "run" | "serve" | "init" | "tasks" | "watch" | "replay";
@@ -42,36 +43,36 @@ interface FlagHelp {
 const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   config: {
     value: "file",
-    text: "the config; defaults to rivulet.config.ts or .js in this folder",
+    text: "path of the config; defaults to rivulet.config.ts, .mts, .js or .mjs in this folder",
   },
   model: {
     value: "provider:id",
-    text: "use this model instead of the configured one. Also RIVULET_MODEL.",
+    text: "model for the agents; overrides the config and RIVULET_MODEL. Subagents that name a model keep it",
   },
   workspace: {
     value: "folder",
-    text: "the sample team works in this folder, with its AGENTS.md and subagents/*.md",
+    text: "workspace of the sample team, with AGENTS.md and subagents/*.md; only without a config",
   },
-  agent: { value: "name", text: "the agent to talk to; defaults to the first of the config" },
+  agent: { value: "name", text: "the agent to talk to; defaults to the first one in the config" },
   session: { value: "id", text: "continue this session" },
-  port: { value: "number", text: "listen on this port; defaults to 8080. 0: any free port" },
+  port: { value: "number", text: "port to listen on; defaults to 8080. 0 selects a free port" },
   host: {
     value: "address",
-    text: "listen on this address; defaults to 127.0.0.1. Another one needs `auth`.",
+    text: "address to listen on; defaults to 127.0.0.1. Others require `auth` in the config",
   },
   speed: {
     value: "factor",
-    text: "play faster or slower, such as 4 or 0.5; `max` plays without pauses",
+    text: "playback speed, such as 4 or 0.5; `max` plays without pauses",
   },
-  limit: { value: "count", text: "how many tasks to list; defaults to 20" },
+  limit: { value: "count", text: "number of tasks to list; defaults to 20" },
   yes: {
-    text: "approve every request of the agents. Without it and without a terminal, requests are denied.",
+    text: "approve all requests. Without it, requests are denied when there is no terminal to ask in",
   },
-  json: { text: "print one event per line as JSON, and nothing else" },
+  json: { text: "print JSON, one event (for tasks: one task) per line, and nothing else" },
   quiet: { text: "print only the answer" },
-  demo: { text: "use the sample team, the offline model and a server that may be killed" },
+  demo: { text: "serve the sample team with the offline model; the server can be killed" },
   terminal: { text: "with --demo: show the demo in this terminal instead of the browser" },
-  open: { text: "open the browser; --no-open does not" },
+  open: { text: "open the browser; the demo does, unless you pass --no-open" },
 };
 
 interface CommandHelp {
@@ -90,16 +91,16 @@ const commands: Readonly<Record<CommandName, CommandHelp>> = {
     summary: "talk to an agent in this terminal",
     flags: [...ofAgents, "yes"],
     most: 0,
-    details: `Type a message and press Enter. While the agents work, Enter sends them your message (steering), Tab opens and
-closes the details of each agent, and Ctrl-C cancels; a second Ctrl-C leaves at once. Type /help for the commands.
-Sessions are stored in .rivulet/ and can be continued with --session or /resume.`,
+    details: `Type a message and press Enter. While agents work, Enter steers them, Tab shows their details, and Ctrl-C cancels the run; a second Ctrl-C leaves at once. Type /help for the chat commands.
+
+Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
   },
   run: {
     operands: "<prompt>",
     summary: "give an agent one task and wait for its answer",
     flags: [...ofAgents, "yes", "json", "quiet"],
     most: Number.POSITIVE_INFINITY,
-    details: `Exit codes: 0 completed, 1 failed, 2 wrong usage or settings, 3 ended early or waits for an answer, 130 cancelled.
+    details: `Exit codes: 0 completed, 1 failed, 2 wrong usage or settings, 3 ended early or waits for an answer, 130 cancelled. Ctrl-C and a closed pipe cancel the run.
 
   rivulet run "Why do rivers meander?"
   rivulet run --json "Why do rivers meander?" | jq -r .type
@@ -107,7 +108,7 @@ Sessions are stored in .rivulet/ and can be continued with --session or /resume.
   },
   serve: {
     operands: "[config]",
-    summary: "serve the agents of a config: page, HTTP API and event streams",
+    summary: "serve agents: page, HTTP API and event streams",
     flags: [
       "config",
       "port",
@@ -123,51 +124,57 @@ Sessions are stored in .rivulet/ and can be continued with --session or /resume.
       "quiet",
     ],
     most: Number.POSITIVE_INFINITY,
-    details: `Prints one address. Without \`auth\` in the config it contains a token and works on this machine only.
+    details: `Prints one address. Without \`auth\` in the config the address contains a token and works on this machine only.
 
-  rivulet serve --demo                        the sample team in the browser, offline
-  rivulet serve --demo --terminal             the same in this terminal; /kill kills the server in mid-sentence
-  rivulet serve --demo "How do deltas form?"  asks one question and ends`,
+  rivulet serve                      the agents of rivulet.config.ts
+  rivulet serve --demo               the sample team in the browser
+  rivulet serve --demo --terminal    the sample team in this terminal`,
   },
   init: {
     operands: "[folder]",
     summary: "create a project: config, workspace, two subagents, a test",
     flags: [],
     most: 1,
-    details: "Writes files that do not exist yet, and changes none.",
+    details: `Existing files are not changed.
+
+  rivulet init my-agents && cd my-agents && npm install && npm test`,
   },
   tasks: {
     operands: "",
     summary: "list the tasks of the store, newest first",
     flags: ["config", "limit", "json"],
     most: 0,
-    details: "",
+    details: `  rivulet tasks --limit 5
+  rivulet tasks --json | jq -r .taskId`,
   },
   watch: {
     operands: "[task or session]",
-    summary: "follow a run that another process works on",
+    summary: "follow a run of another process",
     flags: ["config", "json"],
     most: 1,
-    details:
-      "Without an id, the newest task. Watching changes nothing; Ctrl-C ends it, and the run continues.",
+    details: `Without an id, follows the newest task. Ctrl-C ends watching; the run continues.
+
+  rivulet watch                      the newest run
+  rivulet watch a1b2c3d4             the newest run of a session`,
   },
   replay: {
     operands: "<task or file>",
-    summary: "play a run again, from the store or from a file with one event per line",
+    summary: "play back a run from the store or from a file with one event per line",
     flags: ["config", "speed", "json"],
     most: 1,
-    details: "",
+    details: `  rivulet replay task_01J… --speed 4
+  rivulet run --json "…" > run.jsonl && rivulet replay run.jsonl`,
   },
 };
 
 const names = Object.keys(commands) as CommandName[];
 
-/** Reads the command line; throws `invalid_arguments` with the nearest spelling. */
-export function readArguments(args: readonly string[]): Arguments {
+/** Reads the command line; throws `invalid_arguments` with the nearest spelling. `columns` is the width of the help. */
+export function readArguments(args: readonly string[], columns = 100): Arguments {
   const [first = "", ...rest] = args;
   const isNamed = first !== "" && !first.startsWith("-");
   if (first === "help" || first === "--help" || first === "-h")
-    return { command: "chat", operands: [], flags: {}, help: helpFor(rest[0]) };
+    return { command: "chat", operands: [], flags: {}, help: helpFor(rest[0], columns) };
   if (isNamed && !names.includes(first as CommandName)) throw unknownCommand(first);
   const command = isNamed ? (first as CommandName) : "chat";
   const { tokens, values, positionals } = parseArgs({
@@ -200,7 +207,12 @@ export function readArguments(args: readonly string[]): Arguments {
   }
   const { help, version: _, ...flags } = values as Flags & { help?: boolean; version?: boolean };
   if (help)
-    return { command, operands: [], flags: {}, help: helpFor(isNamed ? command : undefined) };
+    return {
+      command,
+      operands: [],
+      flags: {},
+      help: helpFor(isNamed ? command : undefined, columns),
+    };
   const { most } = commands[command];
   if (positionals.length > most)
     throw usageError(
@@ -210,44 +222,60 @@ export function readArguments(args: readonly string[]): Arguments {
   return { command, operands: positionals, flags };
 }
 
-/** The help of a command, or of the program. */
-export function helpFor(name: string | undefined): string {
-  if (name === undefined || !names.includes(name as CommandName)) return overview;
+/** The help of a command, or of the program, in lines of at most `columns` characters. */
+export function helpFor(name: string | undefined, columns: number): string {
+  if (name === undefined) return overview(columns);
+  if (!names.includes(name as CommandName)) throw unknownCommand(name);
   const { operands, summary, flags, details } = commands[name as CommandName];
   const title = name === "chat" ? "rivulet" : `rivulet ${name}`;
   return [
     `${title} ${operands}`.trim(),
     `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
-    ...(details === "" ? [] : ["", details]),
-    ...(flags.length === 0 ? [] : ["", "Flags", ...flags.map(flagLine)]),
+    ...(details === "" ? [] : ["", ...wrap(details, columns)]),
+    ...(flags.length === 0 ? [] : ["", "Flags", ...twoColumns(flags.map(flagRow), columns)]),
     "",
   ].join("\n");
 }
 
-function flagLine(name: keyof Flags): string {
+type HelpRow = readonly [term: string, meaning: string];
+
+function flagRow(name: keyof Flags): HelpRow {
   const { value, text } = flagHelp[name];
-  return `  ${`--${name}${value === undefined ? "" : ` ${value}`}`.padEnd(22)} ${text}`;
+  return [`--${name}${value === undefined ? "" : ` <${value}>`}`, text];
 }
 
-const overview = `Rivulet runs agents that call agents, and shows every token of every one of them.
+const minMeaning = 34;
 
-  rivulet                          ${commands.chat.summary}
-${names
-  .filter((name) => name !== "chat")
-  .map(
-    (name) =>
-      `  ${`rivulet ${name} ${commands[name].operands}`.trim().padEnd(32)} ${commands[name].summary}`,
-  )
-  .join("\n")}
+/** Lays out terms and their meanings side by side, or below each other where there is no room. */
+export function twoColumns(rows: readonly HelpRow[], columns: number): readonly string[] {
+  const width = Math.max(...rows.map(([term]) => term.length)) + 2;
+  const room = columns - 2 - width;
+  return rows.flatMap(([term, meaning]) => {
+    if (room < minMeaning) return wrap(`  ${term}\n      ${meaning}`, columns);
+    const [first = "", ...rest] = wrap(meaning, room);
+    return [`  ${column(term, width)}${first}`, ...rest.map((row) => " ".repeat(2 + width) + row)];
+  });
+}
 
-Start here
-  rivulet serve --demo       see a team of agents at work in the browser; no API key, no network
-  rivulet init my-agents     create a project of your own, then: cd my-agents && npm install && npm test
-  rivulet run "…" --json     use it in scripts: one event per line, and the exit code tells the outcome
-
-A config (rivulet.config.ts) exports { agents, store?, auth?, … } as its default. Without one, the commands use the
-sample team with the offline model demo:analyst. rivulet <command> --help explains a command.
-`;
+function overview(columns: number): string {
+  const rows = names.map((name): HelpRow => {
+    const { operands, summary } = commands[name];
+    return [name === "chat" ? "rivulet" : `rivulet ${name} ${operands}`.trim(), summary];
+  });
+  const first: readonly HelpRow[] = [
+    ["rivulet serve --demo", "see a team of agents at work in the browser; no API key, no network"],
+    ["rivulet init my-agents", "create a project, then: cd my-agents && npm install && npm test"],
+    ['rivulet run "…" --json', "for scripts: one event per line; the exit code is the outcome"],
+  ];
+  const end =
+    "A config (rivulet.config.ts) exports { agents, store?, auth?, … } as its default. Without one, the commands use a sample team with the offline model demo:analyst. rivulet <command> --help explains a command.";
+  return [
+    ...wrap("Rivulet runs agents that call agents, and shows every token of every agent.", columns),
+    ...["", ...twoColumns(rows, columns)],
+    ...["", "Start here", ...twoColumns(first, columns)],
+    ...["", ...wrap(end, columns), ""],
+  ].join("\n");
+}
 
 function unknownCommand(name: string): RivuletError {
   if (/\s/.test(name))
@@ -257,7 +285,7 @@ function unknownCommand(name: string): RivuletError {
     );
   const near = nearest(
     name,
-    names.filter((one) => one !== "chat"),
+    names.filter((known) => known !== "chat"),
   )[0];
   return usageError(
     `There is no command ${JSON.stringify(name.slice(0, 60))}.`,

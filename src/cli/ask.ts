@@ -40,15 +40,17 @@ export async function ask(
     const answers: Answer[] = [];
     for (const approval of reply.approvals)
       if (!signal.aborted) answers.push(await decide(approval));
-    if (signal.aborted && reply.approvals.length > 0) await run.cancel("cancelled");
+    const isCancelled = signal.aborted && reply.approvals.length > 0;
+    if (isCancelled) await run.cancel("cancelled");
     else if (answers.length > 0) {
       input = answers;
       continue;
     }
-    onReply?.(reply);
+    if (!isCancelled) onReply?.(reply);
     // Background tasks may outlive the reply.
     for await (const event of run.events({ after: view.tree.safeCursor, until: "tree" }))
       view.see(event);
+    if (isCancelled) onReply?.(reply); // the view has the end of the suspended tasks now
     return reply;
   }
 }

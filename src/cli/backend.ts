@@ -1,5 +1,5 @@
 import { connect } from "../client/index.ts";
-import { sessionsOf } from "../harness/index.ts";
+import { HarnessAgent, sessionsOf } from "../harness/index.ts";
 import type { Agent } from "../protocol/agent.ts";
 import type { Message } from "../protocol/message.ts";
 import type { SessionInfo } from "../protocol/store.ts";
@@ -16,7 +16,7 @@ export interface Backend {
   /** Whether `onWait` can be passed to a run. */
   readonly isLocal: boolean;
   /** Changes the model of the next messages; absent where it cannot change. */
-  setModel?(model: string): void;
+  setModel?(model: string): Promise<void>;
   /** Kills the server process; absent without one. */
   kill?(): Promise<void>;
   close(): Promise<void>;
@@ -25,17 +25,19 @@ export interface Backend {
 /** The agents of a project, in this process. */
 export function localBackend({ store }: Project, first: Agent): Backend {
   let agent = first;
+  const used = [first];
   return {
     get agent() {
       return agent;
     },
     sessions: sessionsOf(store, { allUsers: true }),
     isLocal: true,
-    setModel(model) {
-      agent = withModel(agent, model);
+    async setModel(model) {
+      agent = await withModel(agent, model);
+      used.push(agent);
     },
     async close() {
-      await (first as Partial<{ close(): Promise<void> }>).close?.();
+      for (const each of used) if (each instanceof HarnessAgent) await each.close();
       await store.close();
     },
   };

@@ -1,10 +1,12 @@
 import { textOf } from "../protocol/message.ts";
 import { nearest } from "../protocol/options.ts";
 import type { SessionInfo } from "../protocol/store.ts";
+import { twoColumns } from "./arguments.ts";
 import type { Chat } from "./chat.ts";
 import { newSessionId } from "./outcome.ts";
 import { renderTree } from "./render.ts";
-import { cutTo, printable, wrap } from "./text.ts";
+import { shortTime } from "./roster.ts";
+import { column, cutTo, printable, wrap } from "./text.ts";
 
 /** A command of the chat. */
 interface ChatCommand {
@@ -14,7 +16,8 @@ interface ChatCommand {
 }
 
 const shownSessions = 10;
-const shownMessages = 2;
+/** How many messages from the end of a session are searched for the last question and answer. */
+const readMessages = 60;
 
 const commands: Readonly<Record<string, ChatCommand>> = {
   help: { summary: "list the commands", run: (_, chat) => chat.print(...helpLines(chat)) },
@@ -24,13 +27,20 @@ const commands: Readonly<Record<string, ChatCommand>> = {
     summary: "begin a new session",
     run: (_, chat) => {
       if (isIdle(chat)) chat.sessionId = newSessionId();
-      chat.print(`This is session ${chat.sessionId}.`);
+      chat.print(`Session ${chat.sessionId}.`);
     },
   },
-  model: { operand: "provider:id", summary: "use another model from now on", run: setModel },
-  tree: { summary: "print the last run with everything that its agents did", run: printTree },
-  kill: { summary: "kill the server process (demo): every agent goes on where it was", run: kill },
-  quit: { summary: "leave; running work stops", run: (_, chat) => chat.leave(0) },
+  model: {
+    operand: "provider:id",
+    summary: "use another model for the next messages; subagents that name a model keep it",
+    run: setModel,
+  },
+  tree: { summary: "print everything that the agents did in the last run", run: printTree },
+  kill: {
+    summary: "kill the server process (demo); it restarts and every agent continues",
+    run: kill,
+  },
+  quit: { summary: "cancel the run, if there is one, and leave", run: (_, chat) => chat.leave(0) },
 };
 
 /** Runs a line that begins with a slash. */
@@ -44,14 +54,15 @@ export async function runCommand(text: string, chat: Chat): Promise<void> {
   );
 }
 
-function helpLines({ backend }: Chat): readonly string[] {
+function helpLines({ backend, terminal }: Chat): readonly string[] {
   const offered = Object.entries(commands).filter(([name]) => name !== "kill" || backend.kill);
+  const rows = offered.map(
+    ([name, { operand, summary }]) =>
+      [`/${name}${operand ? ` <${operand}>` : ""}`, summary] as const,
+  );
   return [
-    ...offered.map(
-      ([name, { operand, summary }]) =>
-        `  ${`/${name}${operand ? ` <${operand}>` : ""}`.padEnd(24)} ${summary}`,
-    ),
-    "While agents work: Enter steers them, Tab opens and closes their details, Ctrl-C cancels, Ctrl-C twice leaves.",
+    ...twoColumns(rows, terminal.screen.columns),
+    "While agents work: Enter steers them, Tab shows their details, Ctrl-C cancels, Ctrl-C twice leaves.",
   ];
 }
 
@@ -68,8 +79,8 @@ function sessionLine(
   chat: Chat,
 ): string {
   const current = sessionId === chat.sessionId ? "*" : " ";
-  const when = new Date(updatedAt).toISOString().slice(0, 16).replace("T", " ");
-  const head = `${current}${String(index + 1).padStart(2)}  ${sessionId}  ${when}  ${messages} messages  `;
+  const age = `${shortTime(Date.now() - updatedAt)} ago`;
+  const head = `${current}${String(index + 1).padStart(2)}  ${sessionId}  ${column(age, 9)}  ${messages} messages  `;
   return cutTo(`${head}${printable(title)}`, Math.max(20, chat.terminal.screen.columns));
 }
 
@@ -79,19 +90,28 @@ async function resume(operand: string, chat: Chat): Promise<void> {
   const id = /^\d{1,2}$/.test(operand) ? sessions[Number(operand) - 1]?.sessionId : operand;
   if (!id) return void chat.print("Name a session: /resume <number or id>. /sessions lists them.");
   const info = sessions.find(({ sessionId }) => sessionId === id);
-  const from = Math.max(0, (info?.messages ?? shownMessages) - shownMessages);
+  const from = Math.max(0, (info?.messages ?? 0) - readMessages);
   const messages = await chat.backend.sessions.read(id, { from });
   chat.sessionId = id;
-  for (const { role, content } of messages) {
-    const text = printable(textOf(content)).trim();
-    if (text !== "")
-      chat.print(...wrap(role === "user" ? `> ${text}` : text, chat.terminal.screen.columns));
-  }
-  chat.print(`This is session ${id}.`);
+  chat.usedSession = id;
+  const spoken = messages
+    .map(({ role, content }) => ({ role, text: withoutMarkers(printable(textOf(content))).trim() }))
+    .filter(({ text }) => text !== "");
+  const last = ["user", "assistant"].flatMap(
+    (role) => spoken.findLast((it) => it.role === role) ?? [],
+  );
+  for (const { role, text } of last)
+    chat.print(...wrap(role === "user" ? `> ${text}` : text, chat.terminal.screen.columns));
+  chat.print(`Session ${id}.`);
   await chat.send(undefined);
 }
 
-function setModel(operand: string, chat: Chat): void {
+/** The numbers of citations count through a whole session and mean nothing without the list of sources. */
+function withoutMarkers(text: string): string {
+  return text.replace(/\[\^\d+\]/g, "");
+}
+
+async function setModel(operand: string, chat: Chat): Promise<void> {
   const { backend } = chat;
   if (operand === "")
     return void chat.print("Name a model: /model provider:id, such as /model openai:gpt-5-mini.");
@@ -99,8 +119,8 @@ function setModel(operand: string, chat: Chat): void {
     return void chat.print(
       "The server chooses the model. Start it again with --model provider:id.",
     );
-  backend.setModel(operand);
-  chat.print(`The next messages go to ${operand}. Subagents keep their models.`);
+  await backend.setModel(operand);
+  chat.print(`The next messages use ${operand}. Subagents that name a model keep it.`);
 }
 
 function printTree(_: string, { view, terminal }: Chat): void {
@@ -110,12 +130,12 @@ function printTree(_: string, { view, terminal }: Chat): void {
 async function kill(_: string, chat: Chat): Promise<void> {
   const { kill: killServer } = chat.backend;
   if (killServer === undefined)
-    return void chat.print("Only the demo has a server to kill: rivulet serve --demo --terminal.");
+    return void chat.print("Only the demo has a server to kill: rivulet serve --demo --terminal");
   chat.print("Killing the server process with SIGKILL.");
   await killServer();
 }
 
 function isIdle(chat: Chat): boolean {
-  if (chat.isBusy) chat.print("The agents are at work. Wait for them, or cancel with Ctrl-C.");
+  if (chat.isBusy) chat.print("Agents are at work. Wait for them, or cancel with Ctrl-C.");
   return !chat.isBusy;
 }

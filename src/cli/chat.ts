@@ -11,7 +11,7 @@ import type { Console } from "./console.ts";
 import { decideAlone, decideHere } from "./decide.ts";
 import { renderEnding } from "./ending.ts";
 import { type Interactive, openInteractive } from "./interactive.ts";
-import { exitCodes, outcomeOf, waitText } from "./outcome.ts";
+import { cancelSignal, exitCodes, outcomeOf, waitText } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
 import { createRunView, type RunView } from "./run-view.ts";
 import { printable, wrap } from "./text.ts";
@@ -21,8 +21,8 @@ export interface ChatOptions {
   readonly console: Console;
   readonly backend: Backend;
   readonly sessionId: string;
-  /** The command that continues the session. */
-  readonly resume: string;
+  /** Returns the command that continues a session. */
+  readonly resume: (sessionId: string) => string;
   readonly modelLines: readonly string[];
   readonly yes?: boolean;
   /** Whether the session may exist already. */
@@ -41,6 +41,8 @@ export class Chat {
   readonly terminal: Interactive;
   readonly backend: Backend;
   sessionId: string;
+  /** The last session with a message, which the person can continue later. */
+  usedSession: string | undefined;
   /** The view of the current or last run. */
   view: RunView | undefined;
   readonly #options: ChatOptions;
@@ -73,6 +75,9 @@ export class Chat {
     };
     this.terminal.onLine = (text) => void this.#enter(text);
     this.#setHelp();
+    const { showWarning } = console;
+    console.showWarning = (text) =>
+      this.terminal.isOpen ? this.print(printable(text)) : showWarning(text);
     for (const signal of ["SIGTERM", "SIGHUP"] as const)
       process.once(signal, () => this.leave(exitCodes.cancelled));
     process.once("exit", () => this.terminal.close());
@@ -110,6 +115,7 @@ export class Chat {
     const { screen } = this.terminal;
     const cancel = new AbortController();
     this.#cancel = cancel;
+    this.usedSession = this.sessionId;
     this.view = createRunView(screen, () => Date.now());
     const { view } = this;
     this.#setHelp();
@@ -245,20 +251,22 @@ function errorLines(error: unknown, columns: number): readonly string[] {
 /** Chats until the person leaves. */
 export async function chat(options: ChatOptions): Promise<number> {
   if (!options.console.isTerminal) return chatInPipe(options);
-  const { modelLines, backend, resume } = options;
+  const { modelLines, backend } = options;
   const here = new Chat(options);
   here.print(`Rivulet · ${backend.agent.name}`, ...modelLines, "");
   options.onChat?.(here);
   here.terminal.refresh();
   if (options.continues) void here.send(undefined); // an unfinished task of the session
   const code = await here.ended;
-  printResume(options.console, resume);
+  printResume(options, here.usedSession);
   await backend.close();
   return code;
 }
 
-function printResume({ print, canvas }: Console, command: string): void {
-  for (const line of wrap(`Continue with: ${command}`, canvas.columns)) print(line);
+function printResume({ console, resume }: ChatOptions, sessionId: string | undefined): void {
+  if (sessionId === undefined) return;
+  for (const line of wrap(`Continue with: ${resume(sessionId)}`, console.canvas.columns))
+    console.print(line);
 }
 
 /** Sends one message in a terminal. */
@@ -267,18 +275,18 @@ export async function chatOnce(question: string, options: ChatOptions): Promise<
   here.print(...options.modelLines, "", `> ${question}`);
   const code = await Promise.race([here.send(question), here.ended]);
   here.leave(code);
-  printResume(options.console, options.resume);
+  printResume(options, here.usedSession);
   return code;
 }
 
 /** Chats without a terminal: each line of the input is a message. */
 async function chatInPipe(options: ChatOptions): Promise<number> {
   const { console, backend, sessionId, yes = false } = options;
+  const signal = cancelSignal(console);
   let code = 0;
-  for await (const line of createInterface({ input: process.stdin })) {
+  for await (const line of createInterface({ input: process.stdin, signal })) {
     if (line.trim() === "") continue;
     const view = createPlainView(console.print);
-    const { signal } = new AbortController();
     try {
       const reply = await ask(backend.agent, line, {
         ...{ sessionId, signal, view },
@@ -289,7 +297,8 @@ async function chatInPipe(options: ChatOptions): Promise<number> {
       console.note(errorLines(error, 1_000).join("\n"));
       code = exitCodes.failed;
     }
+    if (signal.aborted) break;
   }
   await backend.close();
-  return code;
+  return signal.aborted ? exitCodes.cancelled : code;
 }

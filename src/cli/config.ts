@@ -1,15 +1,16 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { flattenModels, type Model } from "../agent/model/resolve.ts";
+import { flattenModels, type Model, resolveModel } from "../agent/model/resolve.ts";
 import { agentWith } from "../agent/react-agent.ts";
+import { harnessAgentWith } from "../harness/harness-agent.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import { readOptions } from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { bindAgents } from "../server/app.ts";
 import { type ServeOptions, serveFields } from "../server/serve.ts";
-import type { Flags } from "./arguments.ts";
+import { type Flags, usageError } from "./arguments.ts";
 import { defaultStore, offlineModel, sampleTeam, sampleWorkspace } from "./sample-team.ts";
 
 /** The agents of a project and the store that they share. */
@@ -35,32 +36,43 @@ export async function loadProject(flags: Flags, environment: Environment): Promi
   const from = flags.model ? "--model" : "RIVULET_MODEL";
   if (path === undefined) {
     const named = (model ?? offlineModel) as `${string}:${string}`;
+    await resolveModel(named);
     const { workspace = sampleWorkspace } = flags;
     const options = { agents: [sampleTeam({ model: named, workspace, store: defaultStore })] };
     const modelLines =
       model === undefined ? offlineLines(environment) : [`model     ${model} (from ${from})`];
     return { options, ...bindAgents(options), modelLines };
   }
+  if (flags.workspace !== undefined)
+    throw usageError(
+      `--workspace is for the sample team, and ${path} has its own agents.`,
+      "Set `workspace` of the agent in the config.",
+    );
   const options = await readConfig(path);
   const bound = bindAgents(options);
   if (model === undefined) return { options, ...bound, path, modelLines: [] };
-  const agents = bound.agents.map((agent) => withModel(agent, model));
+  const agents = await Promise.all(bound.agents.map((agent) => withModel(agent, model)));
   return { options, ...bound, agents, path, modelLines: [`model     ${model} (from ${from})`] };
 }
 
-/** The agent with another model; its subagents keep theirs. */
-export function withModel(agent: Agent, model: string): Agent {
-  return agentWith(agent, { models: flattenModels(model as Extract<Model, string>) });
+/** The agent with another model; subagents that name a model of their own keep it. Throws if it cannot be loaded. */
+export async function withModel(agent: Agent, name: string): Promise<Agent> {
+  await resolveModel(name);
+  const model = name as Extract<Model, string>;
+  return harnessAgentWith(agent, model) ?? agentWith(agent, { models: flattenModels(model) });
 }
 
 /** The path of the config; undefined if none was named and this folder has none. */
 export function findConfig(named: string | undefined): string | undefined {
   if (named === undefined) return fileNames.map((name) => resolve(name)).find(existsSync);
   const path = resolve(named);
-  if (existsSync(path)) return path;
-  throw new RivuletError("config_not_found", `There is no config at ${named}.`, {
-    hint: "Pass the path of a module, or create one with rivulet init.",
-  });
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isFile()) return path;
+  throw new RivuletError(
+    "config_not_found",
+    found ? `${named} is not a file.` : `There is no config at ${named}.`,
+    { hint: "Pass the path of a module, or create one with rivulet init." },
+  );
 }
 
 /** Loads and checks a config. */
@@ -69,10 +81,10 @@ async function readConfig(path: string): Promise<ServeOptions> {
   try {
     module = (await import(pathToFileURL(path).href)) as typeof module;
   } catch (cause) {
-    throw cannotLoad(path, cause as Error);
+    throw cannotLoad(path, cause instanceof Error ? cause : new Error(String(cause)));
   }
   const { default: options } = module;
-  if (typeof options !== "object" || options === null)
+  if (typeof options !== "object" || options === null || Array.isArray(options) || "run" in options)
     throw new RivuletError("invalid_config", `${path} has no default export with agents.`, {
       hint: "Write: export default { agents: [assistant] };",
     });
@@ -83,13 +95,13 @@ function cannotLoad(path: string, cause: Error & { readonly code?: string }): Ri
   const [problem = ""] = cause.message.split("\n", 1);
   // Node prints the place of a syntax error only in the stack.
   const place = /^(?:file:\/\/)?(\/.*:\d+)$/m.exec(cause.stack ?? "")?.[1] ?? path;
-  const isMissing = cause.code === "ERR_MODULE_NOT_FOUND";
-  const isOwn = cause instanceof RivuletError;
-  const hint = isOwn
-    ? cause.hint
-    : isMissing
-      ? "Install the package with npm install."
-      : "Correct the file.";
+  const isPackage = cause.code === "ERR_MODULE_NOT_FOUND" && problem.includes("package");
+  const hint =
+    cause instanceof RivuletError
+      ? cause.hint
+      : isPackage
+        ? "Install the package with npm install."
+        : "Correct the file.";
   return new RivuletError(
     "invalid_config",
     `${place} cannot be loaded: ${problem.replace(/\.?$/, ".")}`,

@@ -13,13 +13,17 @@ export interface Console {
   print(line: string): void;
   /** Writes a line that is not output, such as a hint. */
   note(line: string): void;
+  /** Shows a warning of this process; a live screen replaces it, because other output would break the screen. */
+  showWarning: (text: string) => void;
+  /** Called when the reader of the output has closed the pipe, as in `rivulet tasks | head -1`. */
+  onOutputClosed: () => void;
 }
 
 /** The console of this process. */
 export function openConsole(): Console {
   const { stdin, stdout, stderr, env, argv } = process;
   const isTerminal = stdout.isTTY === true && stdin.isTTY === true && env.TERM !== "dumb";
-  return {
+  const console: Console = {
     ...{ env, isTerminal, program: argv[1] ?? "" },
     canvas: {
       get columns() {
@@ -29,5 +33,18 @@ export function openConsole(): Console {
     },
     print: (line) => void stdout.write(`${line}\n`),
     note: (line) => void (isTerminal ? stdout : stderr).write(`${line}\n`),
+    showWarning: (text) => void stderr.write(`rivulet: ${text}\n`),
+    onOutputClosed: () => process.exit(0),
   };
+  // Node's own listener prints the process id, and on Node 22 it warns that SQLite is experimental.
+  process.removeAllListeners("warning");
+  process.on("warning", ({ name, message }) => {
+    if (name !== "ExperimentalWarning") console.showWarning(message);
+  });
+  stderr.on("error", () => {});
+  stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    if (code === "EPIPE") console.onOutputClosed();
+    else process.exit(1);
+  });
+  return console;
 }

@@ -9,8 +9,11 @@ export async function decideHere(
   signal: AbortSignal,
 ): Promise<Answer> {
   const { kind, call } = approval;
-  if (kind === "question" || kind === "external")
-    return approval.answer(await terminal.askLine("Your answer:", "", signal));
+  if (kind === "question" || kind === "external") {
+    let answer: string | undefined;
+    while (answer === undefined) answer = await terminal.askLine("Your answer:", "", signal);
+    return approval.answer(answer);
+  }
   const question =
     kind === "stop" && call.name === ""
       ? "Continue? [y]es  [n]o"
@@ -18,17 +21,18 @@ export async function decideHere(
   for (;;) {
     const key = await terminal.askKey(
       question,
-      [...question.matchAll(/\[(\w)\]/g)].map(([, one = ""]) => one),
+      [...question.matchAll(/\[(\w)\]/g)].map(([, letter = ""]) => letter),
       signal,
     );
     if (key === "y") return approval.approve();
     if (key === "a") return approval.approve({ always: true });
     if (key === "n") {
       const reason = await terminal.askLine(
-        "Why not? The agent reads it. (Enter: no reason)",
+        "Why not? The agent reads the reason. Leave it empty for none.",
         "",
         signal,
       );
+      if (reason === undefined) continue;
       return approval.deny(reason.trim() === "" ? "The user denied this." : reason.trim());
     }
     const typed = await terminal.askLine(
@@ -36,10 +40,11 @@ export async function decideHere(
       JSON.stringify(call.input ?? {}),
       signal,
     );
+    if (typed === undefined) continue;
     try {
       return approval.edit(JSON.parse(typed));
     } catch (error) {
-      terminal.screen.print([`That is not JSON: ${printable((error as Error).message)}`]);
+      terminal.screen.print([`The arguments are not JSON: ${printable((error as Error).message)}`]);
     }
   }
 }

@@ -27,6 +27,10 @@ Next
   npm test                 the team with a scripted model: no API key, no network
   npx rivulet              talk to your team; it uses the offline model until you set RIVULET_MODEL
   npx rivulet serve        the same in the browser, with an HTTP API`);
+  if (!existsSync(join(packageRoot, "dist")))
+    console.print(
+      `\nRivulet runs from its sources. Build it first: cd ${packageRoot} && npm run build`,
+    );
   if (kept.includes("package.json"))
     console.print('\nYour package.json needs "type": "module" and the packages rivulet and zod.');
   return 0;
@@ -82,7 +86,11 @@ function manifestOf(folder: string): string {
     type: "module",
     engines: { node: ">=22.18" },
     scripts: { start: "rivulet", serve: "rivulet serve", test: "node --test" },
-    dependencies: { rivulet: version === "0.0.0" ? "*" : `^${version}`, zod: "^4.0.0" },
+    // An unpublished version is only in its own folder.
+    dependencies: {
+      rivulet: version === "0.0.0" ? `file:${packageRoot}` : `^${version}`,
+      zod: "^4.0.0",
+    },
   };
   return `${JSON.stringify(manifest, null, 2)}\n`;
 }

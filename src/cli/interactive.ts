@@ -1,6 +1,6 @@
 import { emitKeypressEvents } from "node:readline";
 import type { ReadStream, WriteStream } from "node:tty";
-import { editLine, emptyLine, type Key, type Line, layOut } from "./line-editor.ts";
+import { editLine, emptyLine, type Key, type Line, layOut, moveByRow } from "./line-editor.ts";
 import { type LiveScreen, openScreen } from "./live-screen.ts";
 import type { Canvas } from "./render.ts";
 import { cutTo, wrap } from "./text.ts";
@@ -8,6 +8,8 @@ import { cutTo, wrap } from "./text.ts";
 /** A terminal with a line to type in, which stays below everything else. */
 export interface Interactive {
   readonly screen: LiveScreen;
+  /** False after `close`. */
+  readonly isOpen: boolean;
   /** Paints again; `status` gives the lines above the input, in at most so many rows. */
   refresh(): void;
   status: (maxRows: number) => readonly string[];
@@ -22,8 +24,8 @@ export interface Interactive {
   onTab: () => void;
   /** Asks for one of these keys; rejects when the signal aborts. */
   askKey(question: string, keys: readonly string[], signal: AbortSignal): Promise<string>;
-  /** Asks for a line; rejects when the signal aborts. */
-  askLine(question: string, initial: string, signal: AbortSignal): Promise<string>;
+  /** Asks for a line; undefined after Esc. Rejects when the signal aborts. */
+  askLine(question: string, initial: string, signal: AbortSignal): Promise<string | undefined>;
   close(): void;
 }
 
@@ -31,11 +33,12 @@ interface Question {
   readonly text: string;
   /** Absent: a line is asked for. */
   readonly keys?: readonly string[];
-  readonly answer: (text: string) => void;
+  readonly answer: (text: string | undefined) => void;
   /** The line before the question, which comes back after it. */
   readonly before: Line;
 }
 
+const questionHelp = "Enter sends · Esc goes back · Ctrl-C cancels";
 const [pasteOn, pasteOff] = ["\x1b[?2004h", "\x1b[?2004l"];
 
 /** Takes over a terminal until `close`. */
@@ -59,11 +62,15 @@ export function openInteractive(
   let line = emptyLine;
   let question: Question | undefined;
   let isPasting = false;
+  let isOpen = true;
   const history: string[] = [];
   let recalled = 0;
 
   const self: Interactive = {
     screen,
+    get isOpen() {
+      return isOpen;
+    },
     status: () => [],
     label: "> ",
     help: "",
@@ -72,17 +79,20 @@ export function openInteractive(
     onEnd: () => {},
     onTab: () => {},
     refresh,
-    askKey: (text, keys, signal) => ask(text, "", signal, keys),
+    askKey: async (text, keys, signal) => (await ask(text, "", signal, keys)) ?? "",
     askLine: (text, initial, signal) => ask(text, initial, signal),
     close,
   };
+
+  const labelOf = () => (question ? "> " : self.label);
+  const inputWidth = () => Math.max(4, screen.columns - labelOf().length - 1);
 
   function refresh(): void {
     const { columns, rows } = screen;
     const asked = question ? wrap(question.text, columns).map((row) => style("yellow", row)) : [];
     const isTyping = question?.keys === undefined;
-    const label = question ? "> " : self.label;
-    const typed = layOut(line, Math.max(4, columns - label.length - 1));
+    const label = labelOf();
+    const typed = layOut(line, inputWidth());
     const most = Math.max(1, Math.floor(rows / 3));
     const from = Math.max(0, Math.min(typed.row - most + 1, typed.rows.length - most));
     const visible = typed.rows.slice(from, from + most);
@@ -91,7 +101,8 @@ export function openInteractive(
           (row, index) => `${index === 0 && from === 0 ? label : " ".repeat(label.length)}${row}`,
         )
       : [];
-    const help = self.help === "" || question ? [] : [style("dim", cutTo(self.help, columns))];
+    const helpText = question ? (isTyping ? questionHelp : "") : self.help;
+    const help = helpText === "" ? [] : [style("dim", cutTo(helpText, columns))];
     const room = Math.max(0, rows - 1 - asked.length - entry.length - help.length);
     const above = self.status(room);
     const lines = [
@@ -112,8 +123,8 @@ export function openInteractive(
     initial: string,
     signal: AbortSignal,
     keys?: readonly string[],
-  ): Promise<string> {
-    const { promise, resolve, reject } = Promise.withResolvers<string>();
+  ): Promise<string | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
     const onAbort = () => {
       finish();
       reject(signal.reason);
@@ -124,7 +135,7 @@ export function openInteractive(
       question = undefined;
       refresh();
     };
-    const answer = (given: string) => {
+    const answer = (given: string | undefined) => {
       finish();
       resolve(given);
     };
@@ -156,6 +167,17 @@ export function openInteractive(
     refresh();
   }
 
+  /** Moves within a text of several rows; at its first and last row, to the previous and next entry of the history. */
+  function moveRow(step: -1 | 1): void {
+    const moved = moveByRow(line, inputWidth(), step);
+    if (moved === undefined) {
+      if (!question) recall(step);
+      return;
+    }
+    line = moved;
+    refresh();
+  }
+
   function onKey(text: string | undefined, given: Partial<Key> & { sequence?: string }): void {
     const { name = "", ctrl = false, meta = false } = given;
     if (name === "paste-start" || name === "paste-end") {
@@ -172,7 +194,8 @@ export function openInteractive(
     if (isEnter && !isPasting && !meta) return void enter();
     if (ctrl && name === "d" && line.text === "") return void self.onEnd();
     if (name === "tab" && !isPasting) return void self.onTab();
-    if ((name === "up" || name === "down") && !question) return void recall(name === "up" ? -1 : 1);
+    if (name === "escape" && question) return void question.answer(undefined);
+    if (name === "up" || name === "down") return void moveRow(name === "up" ? -1 : 1);
     const typed = isEnter ? "\n" : (text ?? "").replace(/\p{Cc}/gu, name === "tab" ? " " : "");
     const next = editLine(line, { name, ctrl, meta, text: typed });
     if (next === line) return;
@@ -186,6 +209,7 @@ export function openInteractive(
   }
 
   function close(): void {
+    isOpen = false;
     input.off("keypress", onKey);
     output.off("resize", onResize);
     screen.close();

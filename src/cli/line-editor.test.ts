@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { editLine, emptyLine, type Key, layOut } from "./line-editor.ts";
+import { editLine, emptyLine, type Key, layOut, moveByRow } from "./line-editor.ts";
 import { widthOf } from "./text.ts";
 
 const key = (name: string, more: Partial<Key> = {}): Key => ({
@@ -44,4 +44,12 @@ it("lays a line out in rows that fit, with the cursor among them", () => {
       },
     ),
   );
+});
+
+it("moves between the rows of a text, and not beyond them", () => {
+  const line = { text: "one two\nthree", at: 10 };
+  expect(moveByRow(line, 20, -1)).toEqual({ ...line, at: 2 });
+  expect(moveByRow({ ...line, at: 7 }, 20, 1)).toEqual({ ...line, at: 13 });
+  expect(moveByRow(line, 20, 1)).toBeUndefined();
+  expect(moveByRow({ text: "abcdef", at: 5 }, 3, -1)).toEqual({ text: "abcdef", at: 2 });
 });

@@ -78,28 +78,44 @@ function dropFirst(text: string): string {
 /** The rows of a line on a screen, with the place of the cursor; every row is at most `width` columns wide. */
 export function layOut({ text, at }: Line, width: number) {
   const rows = [""];
+  const starts = [0];
   let [used, row, column] = [0, 0, 0];
   const mark = () => {
     row = rows.length - 1;
     column = used;
   };
-  const add = () => {
+  const add = (start: number) => {
     rows.push("");
+    starts.push(start);
     used = 0;
   };
   for (const { segment, index } of graphemes.segment(text)) {
     const size = widthOf(segment);
-    if (segment !== "\n" && used + size > width) add();
+    if (segment !== "\n" && used + size > width) add(index);
     if (index === at) mark();
-    if (segment === "\n") add();
+    if (segment === "\n") add(index + 1);
     else {
       rows[rows.length - 1] += segment;
       used += size;
     }
   }
   if (at === text.length) {
-    if (used >= width) add();
+    if (used >= width) add(text.length);
     mark();
   }
-  return { rows, row, column };
+  return { rows, starts, row, column };
+}
+
+/** The line with the cursor one row up (-1) or down (1); undefined when it is in the first or last row. */
+export function moveByRow(line: Line, width: number, step: -1 | 1): Line | undefined {
+  const { rows, starts, row, column } = layOut(line, width);
+  const [text, start] = [rows[row + step], starts[row + step]];
+  if (text === undefined || start === undefined) return undefined;
+  let [used, at] = [0, start];
+  for (const { segment, index } of graphemes.segment(text)) {
+    used += widthOf(segment);
+    if (used > column) break;
+    at = start + index + segment.length;
+  }
+  return { text: line.text, at };
 }

@@ -1,5 +1,7 @@
 import type { WaitReason } from "../protocol/agent.ts";
 import type { Reply } from "../protocol/message.ts";
+import type { Flags } from "./arguments.ts";
+import type { Console } from "./console.ts";
 
 /** Exit codes: the outcome of a run. */
 export const exitCodes = {
@@ -32,8 +34,41 @@ export function newSessionId(): string {
   return crypto.randomUUID().slice(0, 8);
 }
 
-/** The command that continues a session. */
-export function resumeCommand(isDemo: boolean, sessionId: string): string {
-  const id = /^[\w.-]+$/.test(sessionId) ? sessionId : JSON.stringify(sessionId);
-  return isDemo ? `npm start -- --terminal --session ${id}` : `rivulet --session ${id}`;
+const maxCancelMs = 3_000;
+
+/** A signal that aborts when the person ends this process or closes its output; a second time ends it at once. */
+export function cancelSignal(console: Console): AbortSignal {
+  const controller = new AbortController();
+  const cancel = () => {
+    if (controller.signal.aborted) process.exit(exitCodes.cancelled);
+    controller.abort(new Error("cancelled"));
+  };
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, cancel);
+  console.onOutputClosed = () => {
+    if (controller.signal.aborted) return;
+    cancel();
+    setTimeout(() => process.exit(exitCodes.cancelled), maxCancelMs).unref();
+  };
+  return controller.signal;
+}
+
+const resumeFlags = ["config", "agent", "model", "workspace"] as const;
+
+/** The command that continues a session, as the user of this process would type it. */
+export function resumeCommand(flags: Flags, env: Console["env"], sessionId: string): string {
+  const isStart = env.npm_lifecycle_event === "start";
+  const program = env.npm_lifecycle_event === "npx" ? "npx rivulet" : "rivulet";
+  const demo = isStart ? "npm start -- --terminal" : `${program} serve --demo --terminal`;
+  const command = flags.demo ? demo : isStart ? "npm start --" : program;
+  const given = { ...flags, session: sessionId };
+  return [
+    command,
+    ...[...resumeFlags, "session" as const].flatMap((name) =>
+      given[name] === undefined ? [] : [`--${name} ${quoted(given[name])}`],
+    ),
+  ].join(" ");
+}
+
+function quoted(value: string): string {
+  return /^[\w.:/@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
 }

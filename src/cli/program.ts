@@ -25,7 +25,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
 
 /** Errors that the person who typed the command can solve. */
 const usageCodes =
-  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found)$/;
+  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|provider_not_installed)$/;
 
 async function main(): Promise<number> {
   const console = openConsole();
@@ -35,7 +35,7 @@ async function main(): Promise<number> {
     console.print(packageVersion());
     return 0;
   }
-  const args = readArguments(given);
+  const args = readArguments(given, Math.min(console.canvas.columns, 100));
   if (args.help !== undefined) {
     console.print(args.help.trimEnd());
     return 0;
@@ -53,11 +53,6 @@ function report(error: unknown): void {
 
 /** Runs the command line of this process. */
 export async function runProgram(): Promise<void> {
-  // The reader may close the pipe early, as in `rivulet tasks | head`.
-  for (const stream of [process.stdout, process.stderr])
-    stream.on("error", (error: NodeJS.ErrnoException) =>
-      process.exit(error.code === "EPIPE" ? 0 : 1),
-    );
   try {
     process.exitCode = await main();
   } catch (error) {

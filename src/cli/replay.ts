@@ -1,11 +1,13 @@
 import { existsSync } from "node:fs";
 import { systemClock } from "../protocol/clock.ts";
 import type { TaskEvent } from "../protocol/event.ts";
+import { isTerminal } from "../protocol/task.ts";
 import { readFrames } from "../store/index.ts";
 import { type Arguments, usageError } from "./arguments.ts";
 import type { Console } from "./console.ts";
 import { plainEnding, renderEnding } from "./ending.ts";
 import { openScreen } from "./live-screen.ts";
+import { resumeCommand } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
 import { paced, readRecording, recordingHint, timeOf } from "./recording.ts";
 import { createRunView } from "./run-view.ts";
@@ -41,12 +43,16 @@ export async function replayRun({ operands, flags }: Arguments, console: Console
 /** `rivulet watch`: follows a run of another process. */
 export async function watchRun({ operands, flags }: Arguments, console: Console): Promise<number> {
   const store = await openExisting(flags, console);
-  const { taskId, sessionId } = await findStored(store, operands[0]);
+  const { taskId, sessionId, status } = await findStored(store, operands[0]);
   const stop = new AbortController();
   process.on("SIGINT", () => stop.abort());
   if (!flags.json)
     console.note(
       `Watching ${taskId} of session ${sessionId}. Ctrl-C ends watching; the run continues.`,
+    );
+  if (!flags.json && !isTerminal(status) && (await store.owner(sessionId)) === undefined)
+    console.note(
+      `No process works on it now. To continue it: ${resumeCommand(flags, console.env, sessionId)}`,
     );
   await show(followStored(store, taskId, stop.signal), flags.json ?? false, console);
   await store.close();

@@ -10,7 +10,14 @@ import { loadProject, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
 import { decideAlone } from "./decide.ts";
 import { plainAnswer, plainEnding } from "./ending.ts";
-import { exitCodes, newSessionId, outcomeOf, resumeCommand, waitText } from "./outcome.ts";
+import {
+  cancelSignal,
+  exitCodes,
+  newSessionId,
+  outcomeOf,
+  resumeCommand,
+  waitText,
+} from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
 
 /** `rivulet run`: one task; the exit code tells its outcome. */
@@ -22,7 +29,7 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
   const agent = agentNamed(project, flags.agent);
   const sessionId = flags.session ?? newSessionId();
   const isPlain = !console.isTerminal || flags.json || flags.quiet || flags.yes;
-  const command = resumeCommand(flags.demo ?? false, sessionId);
+  const resume = (id: string) => resumeCommand(flags, console.env, id);
   if (!isPlain) {
     const backend = localBackend(project, agent);
     try {
@@ -30,7 +37,7 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
         console,
         backend,
         sessionId,
-        resume: command,
+        resume,
         modelLines: project.modelLines,
       });
     } finally {
@@ -43,26 +50,23 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
   const view = createPlainView(json || quiet ? () => {} : console.print, {
     ...(json && { onEvent: (event) => console.print(JSON.stringify(event)) }),
   });
-  const cancel = new AbortController();
-  process.on("SIGINT", () => {
-    if (cancel.signal.aborted) process.exit(exitCodes.cancelled);
-    cancel.abort(new Error("cancelled"));
-  });
+  const signal = cancelSignal(console);
   const backend = localBackend(project, agent);
   try {
     const reply = await ask(agent, question, {
       sessionId,
       view,
       decide: (approval) => decideAlone(approval, yes, note),
-      signal: cancel.signal,
+      signal,
       onWait: (reason) => console.note(waitText(reason)),
     });
     if (quiet) console.print(plainAnswer(view.tree));
     else if (!json) {
       if (reply.generateReason === "interrupted") console.print("\nThe run was cancelled.");
-      for (const line of plainEnding(view.tree, console.canvas, command)) console.print(line);
+      for (const line of plainEnding(view.tree, console.canvas, resume(sessionId)))
+        console.print(line);
     }
-    return outcomeOf(reply, cancel.signal);
+    return outcomeOf(reply, signal);
   } catch (error) {
     if (json && rootTask(view.tree)?.error) return exitCodes.failed; // the last event has the error
     throw error;

@@ -20,7 +20,7 @@ export async function startChat({ flags }: Arguments, console: Console): Promise
       : [];
   return chat({
     ...{ console, sessionId, backend: localBackend(project, agent) },
-    resume: resumeCommand(false, sessionId),
+    resume: (id) => resumeCommand(flags, console.env, id),
     modelLines: [...welcome, ...project.modelLines],
     ...(flags.yes && { yes: true }),
     continues: flags.session !== undefined,
@@ -44,7 +44,7 @@ export async function startServe(args: Arguments, console: Console): Promise<num
     flags.model === undefined && !console.env.RIVULET_MODEL ? offlineLines(console.env) : [];
   return chat({
     ...{ console, sessionId, backend: demoBackend(supervisor) },
-    resume: resumeCommand(true, sessionId),
+    resume: (id) => resumeCommand(flags, console.env, id),
     modelLines: [
       ...lines,
       `Ask something, such as: ${sampleQuestion}`,

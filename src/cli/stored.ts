@@ -77,7 +77,12 @@ export async function findStored(store: Store, id: string | undefined): Promise<
     id === undefined
       ? "There is no task yet."
       : `There is no task or session ${JSON.stringify(id.slice(0, 100))}.`,
-    { hint: "rivulet tasks lists the tasks." },
+    {
+      hint:
+        id === undefined
+          ? 'Run something first, such as rivulet run "Hello".'
+          : "rivulet tasks lists the tasks.",
+    },
   );
 }
 
@@ -99,6 +104,7 @@ export async function* followStored(
   let changed = Promise.withResolvers<void>();
   const wake = () => changed.resolve();
   const unwatch = store.watch({ log }, wake);
+  const keepAlive = setInterval(() => {}, 60_000); // a store does not keep its process running
   signal.addEventListener("abort", wake);
   try {
     while (!signal.aborted) {
@@ -117,6 +123,7 @@ export async function* followStored(
     }
   } finally {
     unwatch();
+    clearInterval(keepAlive);
     signal.removeEventListener("abort", wake);
   }
 }

@@ -6,6 +6,7 @@ import {
   settingsBehind,
   settingsKey,
 } from "../agent/loop/settings.ts";
+import type { Model } from "../agent/model/resolve.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
 import { enter } from "../agent/stream/door.ts";
 import { TaskHandle } from "../agent/stream/run.ts";
@@ -77,6 +78,13 @@ export async function skillsOf(agent: Agent): Promise<readonly Skill[]> {
   return (await skillSets.get(agent)?.list()) ?? [];
 }
 
+const remakers = new WeakMap<Agent, (model: Model) => HarnessAgent>();
+
+/** The same agent with another model, which its subagents without a model of their own use as well. */
+export function harnessAgentWith(agent: Agent, model: Model): HarnessAgent | undefined {
+  return remakers.get(agent)?.(model);
+}
+
 /** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
 export class HarnessAgent extends ReActAgent implements AsyncDisposable {
   readonly #harness: Harness;
@@ -86,6 +94,8 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     const pieces = piecesOf(harness);
     super(assemble(harness, pieces));
     this.#harness = harness;
+    const { options: read, store, clock } = harness;
+    remakers.set(this, (model) => new HarnessAgent({ ...read, store, clock, model }));
     offers.set(this, async () => {
       const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
       return Object.assign({}, ...parts);

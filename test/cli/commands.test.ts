@@ -24,7 +24,7 @@ describe.concurrent("rivulet run", () => {
       "[s] says You said",
       "\nanswer\nYou said 1 things.",
       "\nused\n",
-      "\ncontinue  rivulet --session s",
+      `\ncontinue  rivulet ${scriptedTeam.join(" ")} --session s\n`,
     ];
     const places = parts.map((part) => output.indexOf(part));
     expect(places).not.toContain(-1);
@@ -72,17 +72,32 @@ describe.concurrent("rivulet run", () => {
     expect(output).toContain("The run was cancelled.");
   });
 
-  it("ends quietly when the reader of a pipe leaves", async () => {
+  it("cancels the run quietly when the reader closes the pipe", async () => {
+    const cwd = folder();
     const script = `"${process.execPath}" "${resolve("src/cli/main.ts")}" run ${scriptedTeam.join(" ")} "ask the team" | head -n 1; echo "\${PIPESTATUS[0]}"`;
     const child = spawn("bash", ["-c", script], {
-      cwd: folder(),
+      cwd,
       stdio: ["ignore", "pipe", "pipe"],
     });
     let [output, errors] = ["", ""];
     child.stdout.on("data", (text) => (output += text));
     child.stderr.on("data", (text) => (errors += text));
     await new Promise((end) => child.once("close", end));
-    expect({ output, errors }).toEqual({ output: "question  ask the team\n0\n", errors: "" });
+    expect({ output, errors }).toEqual({ output: "question  ask the team\n130\n", errors: "" });
+    expect((await team(cwd, "tasks")).output).toMatch(/^task_\S+ +cancelled /);
+  });
+
+  it("shows warnings as lines of its own, and none about experimental features", async () => {
+    const cwd = folder();
+    const config = join(cwd, "warns.ts");
+    writeFileSync(
+      config,
+      `process.emitWarning("Mind the gap.", "RivuletWarning");
+       process.emitWarning("SQLite is experimental.", "ExperimentalWarning");
+       export { default } from ${JSON.stringify(resolve("test/cli/support/config.ts"))};`,
+    );
+    const { errors } = await rivulet(["run", "--config", config, "hello"], { cwd });
+    expect(errors).toBe("rivulet: Mind the gap.\n");
   });
 });
 
@@ -115,6 +130,25 @@ it("lists, watches and replays the runs of the store", async () => {
   expect(errors).toContain("Watching task_");
   expect(output.match(/\/helper(#2)?\] is completed/g)).toHaveLength(2);
   expect(output).toContain("[t] is completed");
+});
+
+it("says that no process works on a run that it watches", async () => {
+  const cwd = folder();
+  await rivulet(["run", ...scriptedTeam, "--session", "lost", "slow"], {
+    cwd,
+    onOutput: (text, child) => void (text.includes("begins") && child.kill("SIGKILL")),
+  });
+  let isSent = false;
+  const { code, errors } = await rivulet(["watch", ...scriptedTeam, "lost"], {
+    cwd,
+    onOutput(_, child) {
+      if (isSent) return;
+      isSent = true;
+      child.kill("SIGINT");
+    },
+  });
+  expect(code).toBe(130);
+  expect(errors).toMatch(/Watching task_\S+ of session lost\./);
 });
 
 it("answers each line of a pipe", async () => {
@@ -153,6 +187,10 @@ describe.concurrent("bad input is one clear line, and exit code 2", () => {
     "option.ts": "export default { agents: [], stroe: 1 };",
     "missing.ts": 'import "no-such-package"; export default { agents: [] };',
     "throws.ts": 'throw new Error("no database");',
+    "string.ts": 'throw "no database";',
+    "list.ts": "export default [{ name: 'lead', run() {} }];",
+    "agent.ts": "export default { name: 'lead', run() {} };",
+    "file.ts": 'import "./no-such-file.ts"; export default { agents: [] };',
   };
   const cwd = folder();
   for (const [name, text] of Object.entries(broken)) writeFileSync(join(cwd, name), text);
@@ -164,6 +202,11 @@ describe.concurrent("bad input is one clear line, and exit code 2", () => {
     [["serve", "option.ts"], /option\.ts has no option `stroe`\. Did you mean store\?/],
     [["run", "--config", "missing.ts", "x"], /Cannot find package 'no-such-package'.*npm install/],
     [["serve", "throws.ts"], /throws\.ts cannot be loaded: no database\./],
+    [["serve", "string.ts"], /string\.ts cannot be loaded: no database\./],
+    [["serve", "list.ts"], /list\.ts has no default export with agents\. Write: export default/],
+    [["serve", "agent.ts"], /agent\.ts has no default export with agents\. Write: export default/],
+    [["serve", "file.ts"], /Cannot find module .*no-such-file\.ts.* Correct the file\./],
+    [["serve", "."], /\. is not a file\. Pass the path of a module/],
     [["serve", "nowhere.ts"], /There is no config at nowhere\.ts\. .*rivulet init/],
     [["serve"], /There is no rivulet\.config\.ts in this folder\. .*rivulet init/],
     [["serv"], /There is no command "serv"\. Did you mean rivulet serve\?/],
@@ -195,6 +238,16 @@ describe.concurrent("bad input is one clear line, and exit code 2", () => {
       ["run", "--model", "openai:gpt-5-mini", "x"],
       /has no API key: .* Set the environment variable/,
     ],
+    [
+      ["run", "--model", "cohere:command", "x"],
+      /The package @ai-sdk\/cohere is not installed\. Run npm i @ai-sdk\/cohere\./,
+    ],
+    [["run", "--model", "gpt-5", "x"], /"gpt-5" must have the form "provider:model"/],
+    [
+      ["run", ...scriptedTeam, "--workspace", ".", "x"],
+      /--workspace is for the sample team, .* Set `workspace` of the agent in the config\./,
+    ],
+    [["help", "serv"], /There is no command "serv"\. Did you mean rivulet serve\?/],
     [["serve", "--demo", "--port", "99999"], /--port must be a number from 0 to 65535/],
   ])("%j", async (args, line) => {
     const own = args.includes("--model") || args[0] === "watch" ? folder() : cwd;

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -56,7 +56,7 @@ describe.each([
     expect(count(lines, /^✓ +helper/)).toBe(2);
     // Nothing of the live area stays.
     expect(count(lines, /^●|Enter (sends|steers)|I look\./)).toBe(0);
-    expect(text).toMatch(/Continuewith:rivulet--session\w{8}$/);
+    expect(text).toMatch(/Continuewith:rivulet--config\S+--session\w{8}$/);
   });
 
   it("asks with the whole arguments, and leaves no line of the question", async () => {
@@ -88,7 +88,7 @@ it("approves, approves for the session, and runs edited arguments", async () => 
   terminal.type("e");
   await terminal.shows("as JSON");
   terminal.type("\x15not json\r");
-  await terminal.shows("That is not JSON");
+  await terminal.shows("are not JSON");
   await terminal.shows("[a]lways");
   terminal.type("e");
   await terminal.shows("as JSON");
@@ -143,19 +143,19 @@ it("lists and resumes sessions, changes the model, and names near commands", asy
   terminal.type("hello\r");
   await terminal.shows("You said 1 things.");
   terminal.type("/new\r");
-  await terminal.shows(/This is session \w{8}\./);
+  await terminal.shows(/^Session \w{8}\.$/m);
   terminal.type("hello again\r");
   await terminal.shows(/hello again[\s\S]*You said 1 things\./);
   terminal.type("/sessions\r");
   await terminal.shows(/2 +first/);
   terminal.type("/resume 2\r");
-  await terminal.shows("This is session first.");
+  await terminal.shows("Session first.");
   terminal.type("more\r");
   await terminal.shows("You said 2 things.");
   terminal.type("/modle\r");
   await terminal.shows("Did you mean /model?");
   terminal.type("/model demo:analyst\r");
-  await terminal.shows("go to demo:analyst");
+  await terminal.shows("use demo:analyst");
   terminal.type("hi\r");
   await terminal.shows("Hello! Ask me a question");
   terminal.type("/kill\r");
@@ -204,7 +204,7 @@ it("runs one prompt and ends with its exit code", async () => {
   expect(await terminal.ended).toBe(0);
   const lines = terminal.scrollback();
   expect(lines).toContain("You said 1 things.");
-  expect(lines).toContain("Continue with: rivulet --session s");
+  expect(flat(lines.join("\n"))).toMatch(/Continuewith:rivulet--config\S+--sessions$/);
   const failing = start(80, 24, ["run", ...config, "fail"]);
   expect(await failing.ended).toBe(1);
   expect(failing.scrollback().join("\n")).toContain("The model broke.");
@@ -222,4 +222,55 @@ it("plays a recorded run and writes no colour with NO_COLOR", async () => {
   ).toEqual([]);
   expect(count(terminal.scrollback(), /^✓ +fact-checker/)).toBe(1);
   expect(count(terminal.scrollback(), /^●/)).toBe(0);
+});
+
+it("goes back from the arguments and the reason with Esc, and moves between rows", async () => {
+  const terminal = chat();
+  await terminal.shows("Enter sends");
+  terminal.type("remove it\r");
+  await terminal.shows("[a]lways");
+  terminal.type("e");
+  await terminal.shows("Esc goes back");
+  terminal.type("\x1b");
+  await terminal.shows("[a]lways");
+  terminal.type("n");
+  await terminal.shows("Why not?");
+  terminal.type("\x1b");
+  await terminal.shows("[a]lways");
+  terminal.type("e");
+  await terminal.shows("Esc goes back");
+  terminal.type("x\x1b[A\x1b[B\x7f\r");
+  await terminal.shows("✓ remove approved");
+});
+
+it("shows the end of a run that is cancelled at a question", async () => {
+  const terminal = chat();
+  await terminal.shows("Enter sends");
+  terminal.type("remove it\r");
+  await terminal.shows("[a]lways");
+  terminal.type("\x03");
+  await terminal.shows("The run was cancelled.");
+  terminal.type("/quit\r");
+  expect(await terminal.ended).toBe(0);
+  const lines = terminal.scrollback();
+  expect(lines).toContain("✗ remove cancelled");
+  expect(lines.indexOf("✗ remove cancelled")).toBeLessThan(
+    lines.findIndex((line) => line.startsWith("⊘ lead")),
+  );
+});
+
+it("prints a warning above the live area, and no command for a session without messages", async () => {
+  const folder = mkdtempSync(join(directory, "w"));
+  const path = join(folder, "warns.ts");
+  const team = JSON.stringify(resolve("test/cli/support/config.ts"));
+  writeFileSync(
+    path,
+    `setTimeout(() => process.emitWarning("Mind the gap.", "RivuletWarning"), 500);
+     export { default } from ${team};`,
+  );
+  const terminal = start(80, 24, ["--config", path]);
+  await terminal.shows(/Mind the gap\.\n> *\nEnter sends/);
+  terminal.type("\x04");
+  expect(await terminal.ended).toBe(0);
+  expect(terminal.scrollback().join("\n")).not.toContain("Continue with");
 });
