@@ -205,6 +205,20 @@ describe("a researcher", () => {
     expect(text).not.toContain("40 metres");
   });
 
+  it("reads the file that is about the subject before files with the other words", async () => {
+    const subject = {
+      "library/bridges.md":
+        "# Bridges\n\nA bridge crosses water.\nA bridge is checked each year.\n",
+      "library/towns.md": "# Towns\n\nRoads change how a town grows.\nTraffic has its hours.\n",
+      "library/roads.md": "# Roads\n\nTraffic can change every hour.\n",
+    };
+    const { calls } = await work("How do bridges change traffic?", {
+      ...researcher,
+      files: subject,
+    });
+    expect(calls[1]?.input).toEqual({ path: "library/bridges.md" });
+  });
+
   it("reports that the files have no answer, and cites nothing", async () => {
     const { text } = await work("Who painted the Mona Lisa?", researcher);
     expect(text).toBe("The files do not answer this. No file mentions painted, Mona and Lisa.");

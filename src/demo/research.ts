@@ -167,20 +167,26 @@ function directoryOf(view: View): { readonly path?: string } {
 /** A rare stem weighs more. */
 type Weights = ReadonlyMap<string, number>;
 
-/** Weighs terms by how many found lines have them. A missing term weighs most, a missing name twice that. */
+/** Weighs terms by how many files have them. A missing term weighs most, a missing name twice that. */
 function weigh(terms: readonly Term[], lines: readonly FoundLine[]): Weights {
-  const stems = lines.map(({ text }) => stemsOf(text));
+  const found = lines.map(({ text, path }) => ({ stems: stemsOf(text), path }));
   return new Map(
     terms.map(({ stem, isName }) => {
-      const count = stems.filter((line) => line.has(stem)).length;
+      const hits = found.filter(({ stems }) => stems.has(stem));
+      const count = new Set(hits.map(({ path }) => path)).size;
       return [stem, count === 0 && isName ? 2 : 1 / (1 + Math.log(1 + count))];
     }),
   );
 }
 
-/** Ranks the files of a search result by coverage, then by total weight of their hits. */
+/**
+ * Ranks the files of a search result by coverage, then by total weight of their hits. A term in the name of a file
+ * counts twice, unless the question has a name that no file has: then no file is about it.
+ */
 function rankFiles(lines: readonly FoundLine[], weights: Weights) {
   const total = weightOf(weights.keys(), weights);
+  const lacksName = [...weights.values()].some((weight) => weight > 1);
+  const named = (path: string) => (lacksName ? [] : stemsOf(path));
   const files = new Map<string, { readonly stems: Set<string>; hits: number }>();
   for (const { path, text } of lines) {
     const file = files.get(path) ?? { stems: new Set(), hits: 0 };
@@ -191,7 +197,7 @@ function rankFiles(lines: readonly FoundLine[], weights: Weights) {
   }
   return Array.from(files, ([path, { stems, hits }]) => ({
     path,
-    coverage: weightOf(stems, weights) / total,
+    coverage: (weightOf(stems, weights) + weightOf(named(path), weights)) / total,
     hits,
   })).sort((a, b) => b.coverage - a.coverage || b.hits - a.hits || a.path.localeCompare(b.path));
 }

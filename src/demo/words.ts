@@ -10,9 +10,9 @@ const maxParts = 4;
 
 // Words of any English question or instruction; they say nothing about its subject.
 const stopWords = new Set(
-  `a about above across after again against all almost along also although always am among an and another answer
+  `a about above across advantage after again against all almost along also although always am among an and another answer
   any anyone anything are around article articles as at away back be became because become been before being below
-  between both but by call came can cannot cause come could describe did do does doing done down during each
+  between both but by call came can cannot cause come could describe did disadvantage do does doing done down during each
   either else end enough ever every example explain few figure file files find first for from further gave get
   give given go goes gone good got great had happen has have having he help her here him his how however if
   important in instead into is it its itself just keep kind know known large last least less let like likely
