@@ -18,11 +18,12 @@ const hints: Readonly<Record<number, string>> = {
   [busy]:
     "Another process holds the database lock. Find and end a process that is stopped or stuck.",
   [readonly]: "Give the process write permission for the database file and its folder.",
-  [inputOutput]: "The disk failed and nothing was written. Check the system log.",
+  [inputOutput]:
+    "Nothing was written. Free disk space; if the disk is not full, check the system log.",
   [full]: "Nothing was written. Free disk space and try again.",
   [unreachable]: "Give the process write permission for the file and its folder.",
   [tooBig]: "Store large data in files and refer to it.",
-  [notADatabase]: "The file is not a database. Pass another path, or restore it from a backup.",
+  [notADatabase]: "Restore the file from a backup, move it away, or pass another path.",
 };
 
 /** Codes of errors that a retry may solve. */
@@ -61,7 +62,11 @@ export function storeFailed(error: unknown): unknown {
 
 /** Converts an error during opening; the message has the path. */
 export function cannotOpen(path: string, error: unknown): unknown {
-  if (error instanceof RivuletError) return error;
+  if (error instanceof RivuletError)
+    return new RivuletError(error.code, `${path}: ${error.message}`, {
+      ...(error.hint !== undefined && { hint: error.hint }),
+      cause: error,
+    });
   if (isDamage(error)) return storeCorrupt(`${path}: ${(error as Error).message}.`, error);
   const { message } = error as Error;
   return new RivuletError("store_failed", `The store at ${path} cannot be opened: ${message}.`, {

@@ -295,7 +295,7 @@ function versionOf(database: Database): number {
   throw new RivuletError(
     "store_too_new",
     `The database has schema version ${version}; this version of Rivulet supports up to ${schemaVersion}.`,
-    { hint: "A later version of Rivulet wrote it. Use that version, or pass another path." },
+    { hint: "A newer version of Rivulet wrote it. Update Rivulet, or pass another path." },
   );
 }
 
