@@ -172,11 +172,28 @@ async function load(name: string): Promise<Record<string, unknown>> {
     const { code, message } = cause as { code?: unknown; message?: unknown };
     // An installed package may fail to load for other reasons.
     if (code !== "ERR_MODULE_NOT_FOUND" || !String(message).includes(name)) throw cause;
+    const found = await loadFromProject(name);
+    if (found) return found;
     throw new RivuletError("provider_not_installed", `The package ${name} is not installed.`, {
       hint: `Run npm i ${name}.`,
       cause,
     });
   }
+}
+
+/** Loads a package of the project in the current folder, which differs from this package's when that is linked. */
+async function loadFromProject(name: string): Promise<Record<string, unknown> | undefined> {
+  const [{ createRequire }, { pathToFileURL }] = await Promise.all([
+    import("node:module"),
+    import("node:url"),
+  ]);
+  let path: string;
+  try {
+    path = createRequire(`${process.cwd()}/package.json`).resolve(name);
+  } catch {
+    return undefined; // it is not installed there either
+  }
+  return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
 }
 
 function isLanguageModel(value: unknown): value is LanguageModel {
