@@ -4,6 +4,9 @@ import "./from-source.ts";
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 
+// Processes that an example forks resolve "rivulet" to the sources as well.
+process.execArgv.push("--import", new URL("./from-source.ts", import.meta.url).href);
+
 const prefix = process.argv[2] ?? "";
 const examples = readdirSync(import.meta.dirname).filter((file) => /^\d.*\.ts$/.test(file));
 const selected = examples.filter((file) => file.startsWith(prefix));

@@ -71,7 +71,7 @@ function lockedPackages(file) {
 function installDependencies(root) {
   const reason = staleReason(root);
   if (reason === undefined) return;
-  console.log(`rivulet: ${reason}; running npm ci (up to a minute)`);
+  console.log(`rivulet: ${reason}; installing with npm ci (up to a minute)`);
   // npm must not run on the Node that it deletes.
   const modules = join(root, "node_modules");
   const path = (process.env.PATH ?? "")
@@ -83,13 +83,14 @@ function installDependencies(root) {
     {
       cwd: root,
       encoding: "utf8",
+      stdio: ["ignore", "pipe", "inherit"], // npm shows its progress and its errors on stderr
       env: { ...process.env, PATH: path.join(delimiter) },
       shell: process.platform === "win32",
     },
   );
   const problem = npm.status === 0 ? staleReason(root) : "npm ci failed";
   if (problem === undefined) return;
-  console.error(`${npm.stdout ?? ""}${npm.stderr ?? ""}${npm.error?.message ?? ""}`);
+  console.error(`${npm.stdout ?? ""}${npm.error?.message ?? ""}`);
   console.error(`rivulet: set-up failed: ${problem}.`);
   console.error(
     "Check that the npm registry is reachable and that install scripts are allowed for `node`.",

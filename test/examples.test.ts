@@ -1,7 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { text } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
 import { expect, it } from "vitest";
 import { codeBlocks } from "./house/docs-code.ts";
 
@@ -29,9 +31,21 @@ const endings: Readonly<Record<string, string>> = {
   "20-a2a.ts": "All is clean.",
 };
 
+/** Refuses to load the build, because a fresh clone has none. */
+const withoutBuild = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from "node:module";
+  const build = ${JSON.stringify(pathToFileURL(resolve("dist/")).href)};
+  registerHooks({
+    load(url, context, next) {
+      if (url.startsWith(build)) throw new Error(url + " is a file of the build.");
+      return next(url, context);
+    },
+  });`)}`;
+
 async function node(...args: readonly string[]) {
   const child = spawn(process.execPath, args, {
     stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, NODE_OPTIONS: `--import=${withoutBuild}` },
     timeout: 60_000,
   });
   const [stdout, stderr, [status]] = await Promise.all([
