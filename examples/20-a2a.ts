@@ -31,6 +31,7 @@ const lead = new HarnessAgent({
     "All is clean.",
   ]),
   filesystem: false,
+  store: "memory",
   subagents: [
     {
       name: "janitor",
