@@ -31,8 +31,8 @@ export interface ChatOptions {
   readonly onChat?: (chat: Chat) => void;
 }
 
-const idleHelp = "Enter sends · /help commands · Ctrl-D leaves";
-const busyHelp = "Enter steers · Tab details · Ctrl-C cancels";
+const idleHelp = ["Enter sends", "/help commands", "Ctrl-D leaves"];
+const busyHelp = ["Enter steers", "Ctrl-C cancels", "Tab details"];
 const frameMs = 80;
 const clockMs = 500;
 

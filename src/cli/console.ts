@@ -6,7 +6,7 @@ export interface Console {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The path of this program. */
   readonly program: string;
-  /** Whether a person sits at both ends. */
+  /** Whether input and output are a terminal. */
   readonly isTerminal: boolean;
   readonly canvas: Canvas;
   /** Writes a line of output. */

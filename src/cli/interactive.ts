@@ -3,7 +3,7 @@ import type { ReadStream, WriteStream } from "node:tty";
 import { editLine, emptyLine, type Key, type Line, layOut, moveByRow } from "./line-editor.ts";
 import { type LiveScreen, openScreen } from "./live-screen.ts";
 import type { Canvas } from "./render.ts";
-import { cutTo, wrap } from "./text.ts";
+import { joinFitting, wrap } from "./text.ts";
 
 /** A terminal with a line to type in, which stays below everything else. */
 export interface Interactive {
@@ -13,9 +13,10 @@ export interface Interactive {
   /** Paints again; `status` gives the lines above the input, in at most so many rows. */
   refresh(): void;
   status: (maxRows: number) => readonly string[];
-  /** The text before the line that is typed, and the help below it. */
+  /** The text before the line that is typed. */
   label: string;
-  help: string;
+  /** The help below the line; a narrow screen shows the first parts. */
+  help: readonly string[];
   /** Called with each line that is entered while nothing is asked. */
   onLine: (text: string) => void;
   /** Called for Ctrl-C, for Ctrl-D on an empty line, and for Tab. */
@@ -38,7 +39,7 @@ interface Question {
   readonly before: Line;
 }
 
-const questionHelp = "Enter sends · Esc goes back · Ctrl-C cancels";
+const questionHelp = ["Enter sends", "Esc goes back", "Ctrl-C cancels"];
 const [pasteOn, pasteOff] = ["\x1b[?2004h", "\x1b[?2004l"];
 
 /** Takes over a terminal until `close`. */
@@ -73,7 +74,7 @@ export function openInteractive(
     },
     status: () => [],
     label: "> ",
-    help: "",
+    help: [],
     onLine: () => {},
     onInterrupt: () => {},
     onEnd: () => {},
@@ -101,8 +102,8 @@ export function openInteractive(
           (row, index) => `${index === 0 && from === 0 ? label : " ".repeat(label.length)}${row}`,
         )
       : [];
-    const helpText = question ? (isTyping ? questionHelp : "") : self.help;
-    const help = helpText === "" ? [] : [style("dim", cutTo(helpText, columns))];
+    const helpParts = question ? (isTyping ? questionHelp : []) : self.help;
+    const help = helpParts.length === 0 ? [] : [style("dim", joinFitting(helpParts, columns))];
     const room = Math.max(0, rows - 1 - asked.length - entry.length - help.length);
     const above = self.status(room);
     const lines = [
@@ -185,6 +186,7 @@ export function openInteractive(
       return;
     }
     if (ctrl && name === "c") return void self.onInterrupt();
+    if (name === "tab" && !isPasting) return void self.onTab();
     if (question?.keys) {
       const pressed = (text ?? "").toLowerCase();
       if (question.keys.includes(pressed)) question.answer(pressed);
@@ -193,7 +195,6 @@ export function openInteractive(
     const isEnter = name === "return" || name === "enter";
     if (isEnter && !isPasting && !meta) return void enter();
     if (ctrl && name === "d" && line.text === "") return void self.onEnd();
-    if (name === "tab" && !isPasting) return void self.onTab();
     if (name === "escape" && question) return void question.answer(undefined);
     if (name === "up" || name === "down") return void moveRow(name === "up" ? -1 : 1);
     const typed = isEnter ? "\n" : (text ?? "").replace(/\p{Cc}/gu, name === "tab" ? " " : "");

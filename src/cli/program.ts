@@ -23,7 +23,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   replay: replayRun,
 };
 
-/** Errors that the person who typed the command can solve. */
+/** Errors of usage or settings, which the user of the command can solve. */
 const usageCodes =
   /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|provider_not_installed)$/;
 

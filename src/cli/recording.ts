@@ -5,7 +5,7 @@ import type { LogEvent, TaskEvent } from "../protocol/event.ts";
 
 const maxPauseMs = 2_000;
 
-/** What `rivulet replay` takes. */
+/** How to name a run for `rivulet replay`. */
 export const recordingHint =
   "Pass a file with one event per line, or the id of a task (rivulet tasks).";
 

@@ -111,7 +111,7 @@ async function show(
   for (const line of renderEnding(view.tree, console.canvas)) console.print(line);
 }
 
-/** Without a person who watches, nothing is gained by waiting. */
+/** Without a terminal the run is printed without pauses. */
 function speedOf(given: string | undefined, isWatched: boolean): number {
   if (given === undefined) return isWatched ? 1 : Number.POSITIVE_INFINITY;
   if (given === "max") return Number.POSITIVE_INFINITY;

@@ -128,7 +128,7 @@ export function shortTime(ms: number): string {
     : `${Math.floor(minutes / 60)}h`;
 }
 
-/** What a task does now, in at most `width` columns. */
+/** The current activity of a task, in at most `width` columns. */
 function activityOf(task: Task, width: number): string {
   const background = task.mode === "background" && !isTerminal(task.status) ? "background: " : "";
   const waiting = waitingIn(task);

@@ -27,7 +27,7 @@ export function createRunView(canvas: Canvas, now: () => number): RunView {
   /** Messages of the root that were shown, by id. */
   const shown = new Set<string>();
 
-  /** What the root says between its calls stays; its last message is the answer, which the ending shows. */
+  /** Messages of the root between its calls stay; its last message is the answer, which the ending shows. */
   function earlierMessages(tree: Tree): readonly string[] {
     const output = rootTask(tree)?.output ?? [];
     const answer = answerOf(tree);

@@ -14,9 +14,13 @@ export async function startChat({ flags }: Arguments, console: Console): Promise
   const project = await loadProject(flags, console.env);
   const agent = agentNamed(project, flags.agent);
   const sessionId = flags.session ?? newSessionId();
+  const { workspace } = flags;
   const welcome =
     project.path === undefined
-      ? ["The sample team answers from sample/workspace. Create your own agents with: rivulet init"]
+      ? [
+          `The sample team answers from ${workspace ?? "15 articles about rivers"}. Create your own agents with: rivulet init`,
+          ...(workspace === undefined ? [`Ask something, such as: ${sampleQuestion}`] : []),
+        ]
       : [];
   return chat({
     ...{ console, sessionId, backend: localBackend(project, agent) },

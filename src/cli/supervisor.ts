@@ -23,7 +23,7 @@ export interface DemoSettings {
   readonly flags: Flags;
 }
 
-/** What the server process tells the supervisor. */
+/** A message from the server process to the supervisor. */
 export type DemoReport =
   | {
       readonly type: "listening";
@@ -46,7 +46,7 @@ const defaultPort = 8080;
 const maxQuickDeaths = 5;
 const quickMs = 2_000;
 
-/** Starts a server process and keeps it alive; `onRestart` gets how long nobody served. */
+/** Starts a server process and keeps it alive; `onRestart` gets the time without a server. */
 export async function supervise(
   program: string,
   flags: Flags,
@@ -117,7 +117,7 @@ type Listening = Extract<DemoReport, { type: "listening" }>;
 interface ServerProcess {
   readonly child: ChildProcess;
   readonly exited: Promise<undefined>;
-  /** The end of what it wrote to stderr. */
+  /** The end of its stderr output. */
   errors(): string;
 }
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { column, cutTo, printable, widthOf, wrap } from "./text.ts";
+import { column, cutTo, joinFitting, printable, widthOf, wrap } from "./text.ts";
 
 const piece = fc.constantFrom(
   "a",
@@ -53,4 +53,10 @@ it("cuts and fills to a width", () => {
 
 it("removes what could control the terminal", () => {
   expect(printable("a\x1b[2Jb\u0007\u202ec\td\ne")).toBe("a[2Jbc d\ne");
+});
+
+it("joins the first parts that fit", () => {
+  expect(joinFitting(["one", "two", "three"], 20)).toBe("one · two · three");
+  expect(joinFitting(["one", "two", "three"], 12)).toBe("one · two");
+  expect(joinFitting(["one", "two"], 2)).toBe("");
 });

@@ -26,6 +26,17 @@ export function cutTo(text: string, width: number): string {
   return `${takeWidth(text, Math.max(0, width - 1)).head}${width > 0 ? "…" : ""}`;
 }
 
+/** As many of the parts as fit, from the first on, with ` · ` between them. */
+export function joinFitting(parts: readonly string[], width: number): string {
+  let text = "";
+  for (const part of parts) {
+    const longer = text === "" ? part : `${text} · ${part}`;
+    if (widthOf(longer) > width) break;
+    text = longer;
+  }
+  return text;
+}
+
 /** The text, cut or filled with spaces to a width. */
 export function column(text: string, width: number): string {
   const cut = cutTo(text, width);
