@@ -51,7 +51,7 @@ export class A2aLink implements RemoteLink {
   readonly #wantsValue: boolean;
   readonly #clock: Clock;
   #opening: Promise<{ readonly client: Client; readonly card: AgentCard }> | undefined;
-  /** The streams that a message has opened and that nobody reads yet, by task. */
+  /** The streams that a message has opened and that have no reader yet, by task. */
   readonly #sent = new Map<string, Sent>();
   /** The answers that were sent. */
   readonly #answers = new Map<string, RemoteAnswer>();

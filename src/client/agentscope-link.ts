@@ -249,7 +249,7 @@ export class AgentScopeLink implements RemoteLink {
           else if (error.code === "event_too_large") throw error;
       }
     } catch (error) {
-      // The status tells whether the task goes on; a cut connection is opened again.
+      // The status tells whether the task still runs; a cut connection is opened again.
       if (error instanceof RivuletError && error.code === "event_too_large") throw error;
     } finally {
       stop.abort();

@@ -41,7 +41,7 @@ const smallTalk: readonly (readonly [said: RegExp, reply: string])[] = [
   ],
 ];
 
-/** Answers small talk itself, so that nobody works for it. */
+/** Answers small talk itself, without a subagent. */
 export function chat({ calls, question }: View): Move | undefined {
   if (calls.length > 0 || question.length > 80) return undefined;
   const said = question

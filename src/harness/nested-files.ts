@@ -42,7 +42,7 @@ export function nestedFiles(workspace: Workspace, clock: Clock): NoteSource {
         touched.set(directory, at);
     last.readTo = messages.length;
     for (const [directory, at] of touched) {
-      // A file that cannot be read steers nobody.
+      // A file that cannot be read has no effect.
       const text = await cache.get(view, `${directory}/${fileName}`).catch(() => undefined);
       if (text) last.found.set(directory, { text, at });
     }

@@ -338,7 +338,7 @@ export class AgentEventView {
     this.#push(out, task, { type: "tool_result", last: true, ...fields, state });
   }
 
-  /** The output of a child stands for what its call has not shown itself. */
+  /** The output of a child replaces the parts of its call that were not shown. */
   #childText({ child_task_id: childId }: ToolResultItem): string {
     const child = childId === undefined ? undefined : this.#tree.task(childId);
     if (child === undefined) return "";

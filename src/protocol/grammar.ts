@@ -323,7 +323,7 @@ export const logEvents = {
   "task.custom": { name: isId, value: isAny },
 } as const;
 
-/** The fields of the event that stands for all events of a task so far, besides `type`. */
+/** The fields of a snapshot, which replaces all earlier events of a task, besides `type`. */
 export const snapshot = {
   task_id: isId,
   through_sequence_number: isIndex,

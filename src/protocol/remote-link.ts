@@ -55,7 +55,7 @@ export interface RemoteLimits {
 
 /**
  * One agent on another server, in the words of this package: each protocol that such a server may speak has one
- * implementation. A link keeps nothing about its tasks: after a crash another process goes on with a new link.
+ * implementation. A link keeps nothing about its tasks: after a crash another process continues with a new link.
  *
  * Each method rejects with a `RivuletError`. With `retryable: true` the caller repeats the call, and `events` from the
  * last event that it read; any other error fails the child.

@@ -10,7 +10,7 @@ import { badRequest } from "./errors.ts";
 export type Scope = "read" | "write";
 const allScopes: readonly Scope[] = ["read", "write"];
 
-/** The user that a credential stands for. */
+/** The user of a credential. */
 export interface Identity {
   readonly userId: string;
   /** Defaults to all. */
@@ -60,7 +60,7 @@ export const authField: Field = is.options({
   authenticate: is.callback,
 } satisfies Fields<AuthOptions>);
 
-/** The rule for a token of the local operator, which nobody can guess. */
+/** The rule for a token of the local operator, which must be hard to guess. */
 export const tokenField: Field = {
   fits: (value) => typeof value === "string" && /^[\w~+/=.-]{16,512}$/.test(value),
   expected: "a secret of 16 to 512 letters, digits and -._~+/=",

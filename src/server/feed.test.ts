@@ -61,7 +61,7 @@ it("gives a reader that lags the rest of a recent batch", async () => {
   expect(rest?.bytes.toString().match(/^id: \d+/gm)).toEqual(["id: 2", "id: 3"]);
 });
 
-it("keeps one feed per log while somebody uses it", async () => {
+it("keeps one feed per log while a reader uses it", async () => {
   const { feeds } = await world(1);
   const [one, two] = await Promise.all([feeds.use("task_1"), feeds.use("task_1")]);
   expect(one).toBe(two);

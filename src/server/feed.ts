@@ -195,7 +195,7 @@ export class LogFeed {
 
   #add(batch: Batch): void {
     this.last = batch.through;
-    // Without live readers nobody may ever want the batch, so it is not encoded.
+    // Without live readers the batch may never be read, so it is not encoded.
     if (batch.isSnapshot || this.#live.size === 0) {
       this.#recent = [];
       this.#recentBytes = 0;
@@ -214,7 +214,7 @@ export class LogFeed {
   }
 }
 
-/** The feeds of a store, one per log that somebody reads. */
+/** The feeds of a store, one per log with readers. */
 export class Feeds {
   readonly #store: Store;
   readonly #feeds = new Map<string, LogFeed>();

@@ -65,8 +65,8 @@ export const toolErrors = {
   },
 } as const;
 
-/** Tells the model that a person denied to go on after a hook stopped it. */
-export function stopDenied(reason = "Nobody accepted it in time."): string {
+/** Tells the model that a person refused to continue after a hook stopped the run. */
+export function stopDenied(reason = "No person accepted it in time."): string {
   return `The user did not accept your last step: ${reason}`;
 }
 

@@ -85,7 +85,7 @@ describe("followLog", () => {
     expect({ snapshots, numbers }).toEqual({ snapshots: [], numbers: [5, 6] });
   });
 
-  it("reads on also when nothing stands for what is gone", async () => {
+  it("continues when no snapshot replaces the trimmed events", async () => {
     const { write, work, numbers, reading } = await openLog({ trimmed: { through: 4, tasks: [] } });
     await write(2);
     await tick();

@@ -9,7 +9,7 @@ const batchSize = 1_000;
 export interface Following {
   readonly log: string;
   readonly after: number;
-  /** Whether an event is the last one to show, or a snapshot stands for the last one. */
+  /** Whether an event is the last one to show, or a snapshot replaces it. */
   readonly isLast: (event: TaskEvent) => boolean;
   /** True: what is written after `over` has settled is not shown. */
   readonly endsWithWork: boolean;
@@ -18,7 +18,7 @@ export interface Following {
 }
 
 /**
- * Reads a log as it grows, from the first `next` on; what was trimmed by then is told by snapshots. It pulls, so a slow
+ * Reads a log as it grows, from the first `next` on; snapshots replace events that were trimmed by then. It pulls, so a slow
  * reader costs no more than what the log may keep. It ends when the last event was read and the work behind it is over,
  * and it throws what the work threw.
  */

@@ -109,7 +109,7 @@ async function finish(
   const { time, base, text, seen } = pending;
   if (old.text !== text) {
     if (old.version !== base) {
-      // Somebody has edited the file: the entries stay new, and the next merge starts from the edit.
+      // The file was edited meanwhile: the entries stay new, and the next merge starts from the edit.
       await writeState(files, state, version);
       return false;
     }

@@ -32,7 +32,7 @@ const retryableCodes = new Set([busy, inputOutput, full]);
 /** How long one attempt blocks the event loop while another process holds the lock. */
 export const lockMs = 20;
 const retryMs = 10;
-/** How long attempts go on before they fail. */
+/** How long attempts are repeated before they fail. */
 const maxWaitMs = 10_000;
 
 /** Retries while another process holds the lock. Converts errors of SQLite. */

@@ -63,7 +63,7 @@ export class KeptMessages {
     return kept.messages.slice(start - kept.start, end - kept.start);
   }
 
-  /** Adds messages that this process has just written, as the objects that their writer goes on with. */
+  /** Adds messages that this process has just written, as the objects that their writer keeps using. */
   extend({ sessionId, at, messages }: EncodedAppend): void {
     const kept = this.#kept.get(sessionId);
     if (kept === undefined || kept.start + kept.messages.length !== at) return;
