@@ -1,5 +1,5 @@
 import type { PrepareInput } from "../agent/loop/input.ts";
-import { reasonOf } from "../agent/tool/result.ts";
+import { reasonOf } from "../protocol/error.ts";
 import type { Block, Message } from "../protocol/message.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { isBinary } from "./filesystem/text.ts";

@@ -1,6 +1,6 @@
 import { tellAnyway } from "../agent/loop/hooks.ts";
 import { flattenModels, type Model, modelField } from "../agent/model/resolve.ts";
-import { reasonOf } from "../agent/tool/result.ts";
+import { reasonOf } from "../protocol/error.ts";
 import type { Hook, HookContext, TurnAddition, UpcomingTurn } from "../protocol/hook.ts";
 import { createIds } from "../protocol/id.ts";
 import type { CompactionBlock, Message, TaskRef } from "../protocol/message.ts";

@@ -1,6 +1,6 @@
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
-import { reasonOf } from "../agent/tool/result.ts";
 import type { Clock } from "../protocol/clock.ts";
+import { reasonOf } from "../protocol/error.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { frameFile, notes, workspaceIntroduction } from "./prompts.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";

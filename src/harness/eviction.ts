@@ -1,6 +1,7 @@
 import { sha256 } from "../agent/base/plain.ts";
 import type { Hook, HookContext } from "../agent/loop/hooks.ts";
-import { cutText, maxResultCharacters, reasonOf } from "../agent/tool/result.ts";
+import { cutText, maxResultCharacters } from "../agent/tool/result.ts";
+import { reasonOf } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import { notes } from "./prompts.ts";

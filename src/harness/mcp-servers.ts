@@ -1,5 +1,5 @@
 import type { Hook } from "../agent/loop/hooks.ts";
-import { matchesGlob } from "../agent/tool/permission.ts";
+import { matchesGlob } from "../agent/tool/glob.ts";
 import type { Tool } from "../agent/tool/tool.ts";
 import type { ToolSource } from "../agent/tool/toolkit.ts";
 import {

@@ -1,10 +1,9 @@
 import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client";
 import { isRecord } from "../agent/base/plain.ts";
 import { placeholders, toolErrors } from "../agent/base/prompts.ts";
-import { reasonOf } from "../agent/tool/result.ts";
 import { jsonSchema } from "../agent/tool/schema.ts";
 import type { StandardSchema } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError, reasonOf } from "../protocol/error.ts";
 import { type Block, textOf } from "../protocol/message.ts";
 import type { McpServer } from "./index.ts";
 

@@ -69,6 +69,22 @@ export function rivuletErrorOf(thrown: unknown, code = "internal"): RivuletError
   return new RivuletError(code, message, { cause: thrown });
 }
 
+/** The message of a thrown value of any type. Never throws. */
+export function reasonOf(thrown: unknown): string {
+  try {
+    if (typeof thrown === "object" && thrown !== null) {
+      const { message, name } = thrown as { message?: unknown; name?: unknown };
+      if (typeof message === "string" && message !== "") return message;
+      // An error class that sets no name inherits "Error", which says less than its own.
+      if (name === "Error") return thrown.constructor.name;
+      return typeof name === "string" && name !== "" ? name : JSON.stringify(thrown);
+    }
+    return typeof thrown === "string" && thrown !== "" ? thrown : `${String(thrown)} was thrown`;
+  } catch {
+    return "the thrown value cannot be read";
+  }
+}
+
 /** The error for a session or a task that does not exist, or that belongs to another user. */
 export function notFound(kind: "session" | "task", id: string): RivuletError<"not_found"> {
   return new RivuletError("not_found", `There is no ${kind} ${id}.`, {

@@ -1,7 +1,7 @@
 import type { Budget } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { addAmounts } from "../../protocol/cost.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import { invalid } from "../../protocol/options.ts";
 import { subtreeOf } from "../../protocol/select.ts";
 import type { Cost, Tree, Usage } from "../../protocol/task.ts";
@@ -118,8 +118,7 @@ export function priceOf(
   try {
     money = price(usage, model);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw priceFailed(`\`price\` failed for ${model}: ${reason}`, error);
+    throw priceFailed(`\`price\` failed for ${model}: ${reasonOf(error)}`, error);
   }
   const { amount, currency } = isRecord(money) ? money : {};
   const isAmount = typeof amount === "number" && Number.isFinite(amount) && amount >= 0;

@@ -1,5 +1,5 @@
 import type { Awaitable } from "../../protocol/agent.ts";
-import type { ErrorShape } from "../../protocol/error.ts";
+import { type ErrorShape, reasonOf } from "../../protocol/error.ts";
 import type { Block, SuspensionBlock, ToolResultState } from "../../protocol/message.ts";
 import { asBlocks } from "../../protocol/message.ts";
 import type { WireBlock } from "../../protocol/task.ts";
@@ -10,7 +10,6 @@ import { ResultEmitter } from "../events/emit-result.ts";
 import { readArguments } from "../tool/arguments.ts";
 import { executeTool, executionOf } from "../tool/execute.ts";
 import { decide, isAlwaysAllowed } from "../tool/permission.ts";
-import { reasonOf } from "../tool/result.ts";
 import type { ToolDefinition } from "../tool/tool.ts";
 import type { ToolCall, ToolChunk } from "./hooks.ts";
 import { callHooks, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";

@@ -1,5 +1,5 @@
 import type { Awaitable } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type {
   ActingVerdict,
   Hook,
@@ -112,11 +112,9 @@ export function callHooks<Point extends AwaitedPoint, Value>(
 
 function hookFailed(hook: Hook, point: string, error: unknown): RivuletError {
   if (error instanceof RivuletError && error.code === "hook_failed") return error;
-  const reason = error instanceof Error ? error.message : String(error);
-  return new RivuletError("hook_failed", `Hook ${hook.name} failed in ${point}: ${reason}`, {
-    cause: error,
-    hint: "Catch errors inside the hook if the run should continue.",
-  });
+  const message = `Hook ${hook.name} failed in ${point}: ${reasonOf(error)}`;
+  const hint = "Catch errors inside the hook if the run should continue.";
+  return new RivuletError("hook_failed", message, { cause: error, hint });
 }
 
 /** Calls hooks that are not awaited, and ignores their errors. */

@@ -1,5 +1,5 @@
 import type { Answer, Awaitable, Input } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, Decision, Message, ToolResultBlock } from "../../protocol/message.ts";
 import { asBlocks, userMessage } from "../../protocol/message.ts";
@@ -14,7 +14,6 @@ import {
   outputProblem,
   resultState,
 } from "../base/validation.ts";
-import { reasonOf } from "../tool/result.ts";
 import { callHooks, unexpected } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
 import { commitStep, type TaskRun } from "./task-run.ts";

@@ -1,12 +1,12 @@
 import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import { answerTexts } from "../base/prompts.ts";
 import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
 import { supportsResponseFormat } from "../model/resolve.ts";
 import { describeIssue, readArguments, type SentArguments } from "../tool/arguments.ts";
-import { jsonOf, ranCall, reasonOf } from "../tool/result.ts";
+import { jsonOf, ranCall } from "../tool/result.ts";
 import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
 import { type Tool, tool } from "../tool/tool.ts";
 import { isSpoken } from "./next.ts";

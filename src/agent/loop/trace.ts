@@ -1,7 +1,7 @@
 import { debuglog } from "node:util";
 import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
 import type { Retry } from "../../protocol/agent.ts";
-import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
+import { type ErrorShape, rivuletErrorOf } from "../../protocol/error.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { type LanguageModel, providerOf } from "../model/resolve.ts";
 import { type Turn, TurnInterrupted } from "../model/turn.ts";
@@ -214,9 +214,7 @@ async function inSpan<T>(
   } catch (error) {
     // A cancel is not an error.
     if (!(error instanceof TurnInterrupted)) {
-      const message = error instanceof Error ? error.message : String(error);
-      const code = error instanceof RivuletError ? error.code : "internal";
-      update((span) => setError(own, span, { code, message }));
+      update((span) => setError(own, span, rivuletErrorOf(error)));
     }
     throw error;
   } finally {

@@ -7,8 +7,9 @@ import type {
 import type { IdSource } from "../../protocol/id.ts";
 import type { Block, MediaBlock } from "../../protocol/message.ts";
 import { noUsage } from "../../protocol/select.ts";
+import { nests } from "../../protocol/shape.ts";
 import type { Usage } from "../../protocol/task.ts";
-import type { FinishReason, Signed, Turn, TurnSink, TurnSource } from "./turn.ts";
+import type { FinishReason, Turn, TurnSink, TurnSource } from "./turn.ts";
 
 /** A part of a model's stream, in any version of the interface. */
 export type StreamPart =
@@ -234,7 +235,7 @@ export class Collector {
 function blockOf(entry: Part | MediaBlock, cutByLimit: boolean): readonly Block[] {
   if (!("kind" in entry)) return [entry];
   const { kind, call, text, metadata } = entry;
-  const signature: Signed = metadata === undefined ? {} : { signature: JSON.stringify(metadata) };
+  const signature = metadata && { signature: JSON.stringify(metadata) };
   if (kind !== "call") return [{ type: kind, text: text ?? "", ...signature }];
   if (text === undefined || call === undefined) return [];
   const input = parseToolInput(text);
@@ -280,29 +281,13 @@ const maxInputDepth = 500;
 /** Parses the arguments of a call; `raw` keeps a text that does not parse. Some providers send "" for no arguments. */
 export function parseToolInput(text: string): { input: unknown; raw?: string } {
   if (text.trim() === "") return { input: {} };
-  if (text.length > maxInputDepth && isTooDeep(text)) return { input: {}, raw: text };
   try {
-    return { input: JSON.parse(text) };
+    const input: unknown = JSON.parse(text);
+    if (nests(input, maxInputDepth)) return { input };
   } catch {
-    return { input: {}, raw: text };
+    // The model reads that its arguments are not JSON.
   }
-}
-
-function isTooDeep(text: string): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let index = 0; index < text.length; index++) {
-    const character = text[index];
-    if (inString) {
-      if (character === "\\") index += 1;
-      else if (character === '"') inString = false;
-    } else if (character === '"') inString = true;
-    else if (character === "{" || character === "[") {
-      depth += 1;
-      if (depth > maxInputDepth) return true;
-    } else if (character === "}" || character === "]") depth -= 1;
-  }
-  return false;
+  return { input: {}, raw: text };
 }
 
 /** Why a model stopped. `cut`: the provider gave no reason, so the reply may be incomplete; `error`: the provider failed. */

@@ -365,12 +365,11 @@ describe("callOptions", () => {
     expect(optionsOf({ options: { tools: [search] } }).tools).toEqual([search]);
   });
 
-  it("prefers the tool choice of the options", () => {
+  it("takes the tool choice of the options", () => {
     const toolChoice = { type: "tool", toolName: "weather" };
     expect(optionsOf({ tools: [weather], options: { toolChoice } }).toolChoice).toEqual(toolChoice);
     const words = optionsOf({
       tools: [weather],
-      toolChoice: "auto",
       options: { toolChoice: "required" },
     });
     expect(words.toolChoice).toEqual({ type: "required" });

@@ -10,6 +10,8 @@ import type {
   CompactionBlock,
   MediaBlock,
   Message,
+  TextBlock,
+  ThinkingBlock,
   ToolResultBlock,
   ToolUseBlock,
 } from "../../protocol/message.ts";
@@ -18,7 +20,7 @@ import { isRecord } from "../base/plain.ts";
 import { placeholders, speaker } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
-import type { Signed, TurnRequest } from "./turn.ts";
+import type { TurnRequest } from "./turn.ts";
 
 type Version = LanguageModel["specificationVersion"];
 type Prompt = LanguageModelV2Prompt | LanguageModelV3Prompt | LanguageModelV4Prompt;
@@ -36,8 +38,8 @@ type OutputPart =
 
 /** A request as call options of the AI SDK; tools of the provider join those of the agent. */
 export function callOptions(model: LanguageModel, request: TurnRequest): Record<string, unknown> {
-  const { messages, name, systemPrompt, tools, toolChoice = "auto", responseSchema } = request;
-  const { tools: _, toolChoice: choice = toolChoice, ...options } = request.options;
+  const { messages, name, systemPrompt, tools, responseSchema } = request;
+  const { tools: _, toolChoice = "auto", ...options } = request.options;
   const own = tools.map(({ name, description, inputSchema }) => ({
     type: "function",
     name,
@@ -51,7 +53,7 @@ export function callOptions(model: LanguageModel, request: TurnRequest): Record<
     // Providers reject a tool choice without tools.
     ...(offered.length > 0 && {
       tools: offered,
-      toolChoice: typeof choice === "string" ? { type: choice } : choice,
+      toolChoice: typeof toolChoice === "string" ? { type: toolChoice } : toolChoice,
     }),
     ...(responseSchema &&
       supportsResponseFormat(model, { tools: tools.length > 0 }) && {
@@ -295,7 +297,7 @@ function resultsOf(
   for (let at = index + 1; missing.size > 0 && at < messages.length; at++) {
     for (const block of (messages[at] as Message).content) {
       if (block.type === "tool_result" && missing.delete(block.id)) {
-        outputs.set(block.id, prunedOutput(block, pruned) ?? outputOf(block, version));
+        outputs.set(block.id, outputOf(block, version, pruned));
       }
     }
   }
@@ -311,15 +313,13 @@ function resultsOf(
   return { message, complete: missing.size === 0 };
 }
 
-function prunedOutput(
-  { id, state }: ToolResultBlock,
+function outputOf(
+  { id, output, state }: ToolResultBlock,
+  version: Version,
   pruned: NonNullable<CompactionBlock["pruned"]>,
-): Output | undefined {
-  if (!Object.hasOwn(pruned, id)) return undefined;
-  return { type: state === "success" ? "text" : "error-text", value: String(pruned[id]) };
-}
-
-function outputOf({ output, state }: ToolResultBlock, version: Version): Output {
+): Output {
+  if (Object.hasOwn(pruned, id))
+    return { type: state === "success" ? "text" : "error-text", value: String(pruned[id]) };
   const lines: string[] = [];
   let media = false;
   for (const block of output) {
@@ -336,8 +336,10 @@ function outputOf({ output, state }: ToolResultBlock, version: Version): Output 
   return { type: "content", value } as Output;
 }
 
-function providerOptions(block: object): Pick<AssistantPart, "providerOptions"> | undefined {
-  const { signature } = block as Signed;
+/** The provider metadata of a block (thinking signatures, item ids), which its signature holds as JSON. */
+function providerOptions({
+  signature,
+}: TextBlock | ThinkingBlock | ToolUseBlock): Pick<AssistantPart, "providerOptions"> | undefined {
   if (signature === undefined) return undefined;
   try {
     const metadata: unknown = JSON.parse(signature);

@@ -10,7 +10,6 @@ export interface TurnRequest {
   readonly name?: string;
   readonly systemPrompt: string;
   readonly tools: readonly TurnTool[];
-  readonly toolChoice?: "auto" | "none" | "required";
   /** Passed to models with native structured output (`supportsResponseFormat`), ignored by the others. */
   readonly responseSchema?: { readonly schema: object; readonly name?: string };
   /** Call options of the AI SDK, such as temperature, maxOutputTokens and providerOptions. */
@@ -83,9 +82,4 @@ export class TurnInterrupted extends Error {
     this.partial = partial;
     if (usage !== undefined) this.usage = usage;
   }
-}
-
-/** Provider metadata of a block as JSON (thinking signatures, item ids), sent back with the block. */
-export interface Signed {
-  readonly signature?: string;
 }

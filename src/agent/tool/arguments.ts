@@ -1,9 +1,9 @@
 import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
+import { reasonOf } from "../../protocol/error.ts";
 import { copyPlain, isRecord } from "../base/plain.ts";
 import { argumentErrors } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
-import { reasonOf } from "./result.ts";
 import type { ToolDefinition } from "./tool.ts";
 
 /** The input of a call, or a message for the model that says why it is invalid. */

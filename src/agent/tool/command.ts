@@ -1,3 +1,5 @@
+import { matchesGlob } from "./glob.ts";
+
 /** One simple command of a script. */
 interface SimpleCommand {
   /** The words without quotes; undefined: only the shell knows the word, or how many it is. */
@@ -98,11 +100,10 @@ function readScript(text: string, nesting = 0): Script {
       if (runs || end === at) hide();
       if (isExpanded) isPlain = false;
       at = Math.max(end, at + 1);
-      const isFirst = words.length === 0;
-      if (isFirst && !isQuoted && word !== undefined && separators.has(word)) isPlain = false;
-      else if (isFirst && !isQuoted && word !== undefined && unreadable.has(word)) hide();
-      else if (isFirst && !isQuoted && word !== undefined && /^\w+(?:\[.*\])?\+?=/.test(word))
-        isPlain = false; // a variable can change what a program does
+      const reserved = words.length === 0 && !isQuoted ? (word ?? "") : "";
+      // A variable can change what a program does.
+      if (separators.has(reserved) || /^\w+(?:\[.*\])?\+?=/.test(reserved)) isPlain = false;
+      else if (unreadable.has(reserved)) hide();
       else words.push(word);
     }
   }
@@ -113,10 +114,8 @@ function readScript(text: string, nesting = 0): Script {
     if (name === undefined || redefining.has(name)) hide();
     if (name === undefined || !interpreters.has(name)) continue;
     const scripts = words.slice(1);
-    for (const script of [
-      ...scripts,
-      scripts.includes(undefined) ? undefined : scripts.join(" "),
-    ]) {
+    const joined = scripts.includes(undefined) ? undefined : scripts.join(" ");
+    for (const script of [...scripts, joined]) {
       const inner = script === undefined ? undefined : readScript(script, nesting + 1);
       if (inner === undefined || inner.isOpaque) hide();
       else commands.push(...inner.commands);
@@ -205,6 +204,13 @@ function patternWords(pattern: string): readonly string[] {
   return pattern.split(/[ \t]+/).filter((word) => word !== "");
 }
 
+/** The words that a command must begin with; a last `*` stands for any number of further words. */
+function beginningOf(pattern: string): { readonly globs: readonly string[]; isOpen: boolean } {
+  const words = patternWords(pattern);
+  const isOpen = words.length > 1 && words.at(-1) === "*";
+  return { globs: isOpen ? words.slice(0, -1) : words, isOpen };
+}
+
 /** Returns whether a rule can use a pattern: one simple command, whose words may have globs. */
 export function isCommandPattern(pattern: unknown): boolean {
   if (typeof pattern !== "string") return false;
@@ -212,51 +218,29 @@ export function isCommandPattern(pattern: unknown): boolean {
   return isPlain && commands.length === 1 && patternWords(pattern).length > 0;
 }
 
-type MatchWord = (glob: string, word: string) => boolean;
-
 /** Returns whether the patterns together allow everything that a script runs. */
-export function areAllowed(
-  script: string,
-  patterns: readonly string[],
-  matches: MatchWord,
-): boolean {
+export function areAllowed(script: string, patterns: readonly string[]): boolean {
   const { commands, isPlain } = readScript(script);
   if (!isPlain || commands.length === 0) return false;
+  const beginnings = patterns.map(beginningOf);
   return commands.every(({ words }) =>
-    patterns.some((pattern) => matchesWords(patternWords(pattern), words, matches)),
+    beginnings.some(
+      ({ globs, isOpen }) =>
+        (isOpen || words.length === globs.length) && beginsWith(words, globs) === true,
+    ),
   );
 }
 
-/** Every word must match; a last `*` stands for any number of words. */
-function matchesWords(
-  globs: readonly string[],
-  words: readonly (string | undefined)[],
-  matches: MatchWord,
-): boolean {
-  const isOpen = globs.length > 1 && globs.at(-1) === "*";
-  const fixed = isOpen ? globs.slice(0, -1) : globs;
-  if (isOpen ? words.length < fixed.length : words.length !== fixed.length) return false;
-  return fixed.every((glob, index) => {
-    const word = words[index];
-    return word !== undefined && matches(glob, word);
-  });
-}
-
 /** Whether a pattern matches a command of a script: `unknown` if only the shell can tell. */
-export function restricts(
-  script: string,
-  pattern: string,
-  matches: MatchWord,
-): boolean | "unknown" {
-  const globs = patternWords(pattern);
-  const fixed = globs.length > 1 && globs.at(-1) === "*" ? globs.slice(0, -1) : globs;
+export function restricts(script: string, pattern: string): boolean | "unknown" {
+  const { globs } = beginningOf(pattern);
   const { commands, isOpaque } = readScript(script);
   let isUnknown = isOpaque;
   for (const { words } of commands) {
     const [first] = words;
     const isPrefix = first !== undefined && prefixes.has(nameOf(first));
     for (let start = 0; start < (isPrefix ? words.length : 1); start++) {
-      const match = startsWith(words.slice(start), fixed, matches);
+      const match = beginsWith(words.slice(start), globs, true);
       if (match === true) return true;
       if (match === "unknown") isUnknown = true;
     }
@@ -264,17 +248,18 @@ export function restricts(
   return isUnknown ? "unknown" : false;
 }
 
-function startsWith(
-  words: readonly (string | undefined)[],
+/** `isByName`: the program may also be called by its path. */
+function beginsWith(
+  words: SimpleCommand["words"],
   globs: readonly string[],
-  matches: MatchWord,
+  isByName = false,
 ): boolean | "unknown" {
   for (const [index, glob] of globs.entries()) {
     if (index >= words.length) return false;
     const word = words[index];
     if (word === undefined) return "unknown";
-    const isMatch = matches(glob, word) || (index === 0 && matches(glob, nameOf(word)));
-    if (!isMatch) return false;
+    const isNamed = isByName && index === 0 && matchesGlob(glob, nameOf(word));
+    if (!isNamed && !matchesGlob(glob, word)) return false;
   }
   return true;
 }

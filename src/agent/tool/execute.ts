@@ -1,26 +1,20 @@
 import type { Retry } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
-import { type ErrorShape, RivuletError } from "../../protocol/error.ts";
-import type { Block } from "../../protocol/message.ts";
+import { type ErrorShape, RivuletError, reasonOf } from "../../protocol/error.ts";
 import { readArgument, text } from "../../protocol/options.ts";
-import type { WireBlock } from "../../protocol/task.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
 import { after, cancelGraceMs, isThenable, longestTimer, onAbort } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
-import { readResult, reasonOf, textResult } from "./result.ts";
+import { readResult, type ShownResult, textResult } from "./result.ts";
 import { isToolFailure, type ToolDefinition } from "./tool.ts";
 
 /** The outcome of a call; the result of a `suspended` call comes from outside. */
 export type ToolOutcome =
-  | {
+  | (ShownResult & {
       readonly state: "success" | "error" | "interrupted";
-      /** The blocks for the model. */
-      readonly content: readonly Block[];
-      /** The blocks for people; absent: the same as for the model. */
-      readonly display?: readonly WireBlock[];
       readonly error?: ErrorShape;
-    }
+    })
   | { readonly state: "suspended"; readonly reason: string };
 
 /** The options of `executeTool`. */
@@ -35,7 +29,6 @@ export interface ExecuteOptions {
   readonly graceMs?: number;
   /** The work of an abandoned tool that must end before the call does; undefined: none. */
   readonly unfinished?: () => Promise<unknown> | undefined;
-  readonly maxCharacters?: number;
   /** Called before a retry. */
   readonly onRetry?: (retry: Retry) => Promise<void>;
   /** Creates the context of one attempt, which must contain `suspend` unchanged. */
@@ -64,16 +57,15 @@ export async function executeTool(
 ): Promise<ToolOutcome> {
   const { execute } = definition;
   if (!execute) return { state: "suspended", reason: externalReason };
-  const { execution, signal, clock, random, maxCharacters = maxReturned } = options;
+  const { execution, signal, clock, random } = options;
   for (let attempt = 1; ; attempt++) {
     if (signal.aborted) return interrupted("before it began");
     const end = await runAttempt(execute, input, attempt, options);
-    if (end.type === "returned") return returned(end.value, maxCharacters);
+    if (end.type === "returned") return returned(end.value);
     if (signal.aborted) return interrupted("and its effect is unknown");
     if (end.type === "suspended") return { state: "suspended", reason: end.reason };
-    if (!(attempt < execution.maxAttempts) || !isWorthRetrying(end.error, execution)) {
-      return failed(end, maxCharacters);
-    }
+    if (!(attempt < execution.maxAttempts) || !isWorthRetrying(end.error, execution))
+      return failed(end);
     const delayMs = backoffMs(execution, attempt, random);
     const { code, message } = errorOf(end);
     const { name } = definition;
@@ -169,26 +161,26 @@ function isWorthRetrying(error: unknown, { retryOn }: Required<Execution>): bool
   }
 }
 
-function returned(value: unknown, maxCharacters: number): ToolOutcome {
-  const result = readResult(value, maxCharacters);
-  if (!result.ok) {
-    const text = toolErrors.failed(result.message);
-    return failure("error", text, shapeOf("invalid_result", result.message), maxCharacters);
+function returned(value: unknown): ToolOutcome {
+  const result = readResult(value, maxReturned);
+  if (result.ok) {
+    const { ok: _, ...shown } = result;
+    return { state: "success", ...shown };
   }
-  const { content, display } = result;
-  return { state: "success", content, ...(display && { display }) };
+  const { message } = result;
+  return failure("error", toolErrors.failed(message), shapeOf("invalid_result", message));
 }
 
 function errorOf({ type, error }: AttemptFailure): ErrorShape {
   return shapeOf(type === "timeout" ? "tool_timeout" : "tool_failed", error);
 }
 
-function failed(end: AttemptFailure, maxCharacters: number): ToolOutcome {
+function failed(end: AttemptFailure): ToolOutcome {
   const { type, error } = end;
   const shape = errorOf(end);
   const isReadable = type === "timeout" || isToolFailure(error);
   const text = isReadable ? shape.message : toolErrors.failed(reasonOf(error));
-  return failure("error", text, shape, maxCharacters);
+  return failure("error", text, shape);
 }
 
 function interrupted(when: string): ToolOutcome {
@@ -196,13 +188,8 @@ function interrupted(when: string): ToolOutcome {
   return failure("interrupted", message, shapeOf("interrupted", message));
 }
 
-function failure(
-  state: "error" | "interrupted",
-  text: string,
-  error: ErrorShape,
-  maxCharacters?: number,
-): ToolOutcome {
-  return { state, content: textResult(text, maxCharacters).content, error };
+function failure(state: "error" | "interrupted", text: string, error: ErrorShape): ToolOutcome {
+  return { state, ...textResult(text, maxReturned), error };
 }
 
 /** The error for records and events, shortened and without its stack. */

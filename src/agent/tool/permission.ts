@@ -2,6 +2,7 @@ import type { Message, ToolUseBlock } from "../../protocol/message.ts";
 import { type Field, invalid } from "../../protocol/options.ts";
 import { isRecord } from "../base/plain.ts";
 import { areAllowed, isCommandPattern, restricts } from "./command.ts";
+import { matchesGlob } from "./glob.ts";
 
 /** Matches calls by a glob for the tool's name and, optionally, globs for fields of its input and for shell commands. */
 export type Rule =
@@ -88,7 +89,7 @@ function restrictsCall(rule: Rule, input: unknown): boolean | "unknown" {
   const pattern = commandOf(rule);
   if (pattern === undefined) return true;
   const script = commandOf(input);
-  return script !== undefined && restricts(script, pattern, matchesGlob);
+  return script !== undefined && restricts(script, pattern);
 }
 
 function allowsCall(rules: readonly Rule[], input: unknown): boolean {
@@ -96,7 +97,7 @@ function allowsCall(rules: readonly Rule[], input: unknown): boolean {
   if (patterns.includes(undefined)) return true;
   const script = commandOf(input);
   const given = patterns.filter((pattern) => pattern !== undefined);
-  return script !== undefined && given.length > 0 && areAllowed(script, given, matchesGlob);
+  return script !== undefined && given.length > 0 && areAllowed(script, given);
 }
 
 /** The command of a rule or of an input. */
@@ -135,28 +136,6 @@ function matchesCall(rule: Rule, toolName: string, input: unknown, matches: List
 function matchesValue(glob: string, value: unknown): boolean {
   if (value === undefined) return false;
   return matchesGlob(glob, typeof value === "string" ? value : JSON.stringify(value));
-}
-
-/** Whether a text matches a glob; backtracking only to the last `*` bounds the time by pattern times text. */
-export function matchesGlob(glob: string, text: string): boolean {
-  let at = 0;
-  let star = -1;
-  let resume = 0;
-  let i = 0;
-  while (i < text.length) {
-    if (glob[at] === "*") {
-      star = at++;
-      resume = i;
-    } else if (at < glob.length && (glob[at] === "?" || glob[at] === text[i])) {
-      at++;
-      i++;
-    } else if (star >= 0) {
-      at = star + 1;
-      i = ++resume;
-    } else return false;
-  }
-  while (glob[at] === "*") at++;
-  return at === glob.length;
 }
 
 /** Whether an answer in this session has allowed a tool permanently; of a tool that takes a command, only that command. */

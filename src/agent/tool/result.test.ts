@@ -1,17 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type { ToolResultBlock, ToolUseBlock } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
-import {
-  type RanCall,
-  ranCall,
-  ranMark,
-  readResult,
-  reasonOf,
-  textResult,
-  toWireBlock,
-} from "./result.ts";
+import { type RanCall, ranCall, ranMark, readResult, textResult, toWireBlock } from "./result.ts";
 
 const png = { data: "aW1hZ2U=", mimeType: "image/png" };
 const dataUrl = "data:image/png;base64,aW1hZ2U=";

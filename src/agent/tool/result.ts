@@ -1,3 +1,4 @@
+import { reasonOf } from "../../protocol/error.ts";
 import type {
   Block,
   MediaBlock,
@@ -69,22 +70,6 @@ export function toWireBlock(block: Block): WireBlock {
     return type === "image" ? { type, image_url: { url }, ...mime } : { type, url, ...mime };
   }
   return { type: "text", text: "text" in block ? block.text : JSON.stringify(block) };
-}
-
-/** The message of a thrown value of any type. Never throws. */
-export function reasonOf(thrown: unknown): string {
-  try {
-    if (typeof thrown === "object" && thrown !== null) {
-      const { message, name } = thrown as { message?: unknown; name?: unknown };
-      if (typeof message === "string" && message !== "") return message;
-      // An error class that sets no name inherits "Error", which says less than its own.
-      if (name === "Error") return thrown.constructor.name;
-      return typeof name === "string" && name !== "" ? name : JSON.stringify(thrown);
-    }
-    return typeof thrown === "string" && thrown !== "" ? thrown : `${String(thrown)} was thrown`;
-  } catch {
-    return "the thrown value cannot be read";
-  }
 }
 
 /** The parts for the model and for people; an object with any other field is a plain value. */

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type { ToolCall, ToolChunk } from "../../protocol/hook.ts";
 import type { Message, ToolUseBlock } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
@@ -15,7 +15,7 @@ import { groupTexts, toolErrors } from "../base/prompts.ts";
 import { isCancel } from "../base/time.ts";
 import { executionField } from "../base/validation.ts";
 import { type ContextValues, contextField, ownValues } from "./context.ts";
-import { type RanCall, ranCall, reasonOf } from "./result.ts";
+import { type RanCall, ranCall } from "./result.ts";
 import { jsonSchema } from "./schema.ts";
 import { definitionOf, type Tool, tool } from "./tool.ts";
 

@@ -1,8 +1,7 @@
-import { isRecord } from "../../agent/base/plain.ts";
-import { areAllowed, isCommandPattern } from "../../agent/tool/command.ts";
-import { matchesGlob } from "../../agent/tool/permission.ts";
+import { isCommandPattern } from "../../agent/tool/command.ts";
+import { decide } from "../../agent/tool/permission.ts";
 
-/** A tool that a skill allows. */
+/** A tool that a skill allows: an allow rule. */
 export interface AllowedTool {
   /** The name or glob of one of our tools. */
   readonly tool: string;
@@ -94,12 +93,5 @@ export function isAllowedBySkills(
   { name, input }: { readonly name: string; readonly input: unknown },
 ): boolean {
   if (lists.length === 0 || alwaysAllowed.has(name)) return true;
-  const commands = lists.flat().flatMap(({ tool, command }) => {
-    return matchesGlob(tool, name) ? [command] : [];
-  });
-  if (commands.includes(undefined)) return true;
-  const script = isRecord(input) ? input.command : undefined;
-  const patterns = commands.filter((command) => command !== undefined);
-  if (typeof script !== "string" || patterns.length === 0) return false;
-  return areAllowed(script, patterns, matchesGlob);
+  return decide([{ allow: lists.flat() }], name, input) === "allow";
 }

@@ -1,7 +1,8 @@
 import { isAbsolute } from "node:path";
 import { settingsBehind } from "../../agent/loop/settings.ts";
 import { agentWith } from "../../agent/react-agent.ts";
-import { joinPermissions, matchesGlob } from "../../agent/tool/permission.ts";
+import { matchesGlob } from "../../agent/tool/glob.ts";
+import { joinPermissions } from "../../agent/tool/permission.ts";
 import type { Tool } from "../../agent/tool/tool.ts";
 import { Toolkit, type ToolSource } from "../../agent/tool/toolkit.ts";
 import type { Agent } from "../../protocol/agent.ts";
