@@ -1,11 +1,12 @@
 import type { Budget } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { addAmounts } from "../../protocol/cost.ts";
+import type { Mutable } from "../../protocol/draft.ts";
 import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import { invalid } from "../../protocol/options.ts";
 import { subtreeOf } from "../../protocol/select.ts";
+import { isObject } from "../../protocol/shape.ts";
 import type { Cost, Tree, Usage } from "../../protocol/task.ts";
-import { isRecord } from "./plain.ts";
 
 /** An amount in one currency. */
 export interface Money {
@@ -31,6 +32,8 @@ export function checkBudget(budget: Budget | undefined, hasPrice: boolean): void
   if (budget?.cost === undefined || hasPrice) return;
   throw invalid("`budget.cost` requires `price`.", "Pass `price: (usage, model) => …`.");
 }
+
+const limitNames = ["tokens", "cost", "iterations", "wallMs"] as const satisfies (keyof Budget)[];
 
 /** Counts what a subtree uses of its budget; a child with its own budget counts on both meters. */
 export class BudgetMeter {
@@ -62,38 +65,27 @@ export class BudgetMeter {
     return this.#clock.now() - this.#startedAt;
   }
 
-  /** The time left, here and in all parents. */
-  get leftMs(): number {
-    const { wallMs = Number.POSITIVE_INFINITY } = this.#budget;
-    return Math.min(wallMs - this.wallMs, this.#parent?.leftMs ?? Number.POSITIVE_INFINITY);
-  }
-
   /** What is left of each limit, here and in all parents; undefined without a limit. */
   get left(): Budget | undefined {
-    const { tokens, cost, iterations } = this.#budget;
-    const above = this.#parent?.left;
-    const least = (limit: number | undefined, used: number, other: number | undefined) =>
-      Math.max(0, Math.min(limit === undefined ? Infinity : limit - used, other ?? Infinity));
-    const left = {
-      tokens: least(tokens, this.#used.tokens, above?.tokens),
-      cost: rounded(least(cost, this.#used.cost, above?.cost)),
-      iterations: least(iterations, this.#used.iterations, above?.iterations),
-      wallMs: Math.max(0, this.leftMs),
-    };
-    const limited = Object.entries(left).filter(([, amount]) => amount !== Infinity);
-    return limited.length > 0 ? (Object.fromEntries(limited) as Budget) : undefined;
+    const { tokens, cost, iterations } = this.#used;
+    const used = { tokens, cost: rounded(cost), iterations, wallMs: this.wallMs };
+    const left: Mutable<Budget> = { ...this.#parent?.left };
+    for (const name of limitNames) {
+      const { [name]: limit } = this.#budget;
+      if (limit === undefined) continue;
+      left[name] = Math.min(Math.max(0, rounded(limit - used[name])), left[name] ?? limit);
+    }
+    return Object.keys(left).length > 0 ? left : undefined;
+  }
+
+  /** The time left, here and in all parents. */
+  get leftMs(): number {
+    return this.left?.wallMs ?? Number.POSITIVE_INFINITY;
   }
 
   /** Whether the next model call would exceed a limit. */
   get isUsedUp(): boolean {
-    const { tokens, cost, iterations, wallMs } = this.#budget;
-    return (
-      (tokens !== undefined && this.#used.tokens >= tokens) ||
-      (cost !== undefined && rounded(this.#used.cost) >= cost) ||
-      (iterations !== undefined && this.#used.iterations >= iterations) ||
-      (wallMs !== undefined && this.wallMs >= wallMs) ||
-      (this.#parent?.isUsedUp ?? false)
-    );
+    return Object.values(this.left ?? {}).includes(0);
   }
 }
 
@@ -120,7 +112,7 @@ export function priceOf(
   } catch (error) {
     throw priceFailed(`\`price\` failed for ${model}: ${reasonOf(error)}`, error);
   }
-  const { amount, currency } = isRecord(money) ? money : {};
+  const { amount, currency } = isObject(money) ? money : {};
   const isAmount = typeof amount === "number" && Number.isFinite(amount) && amount >= 0;
   if (isAmount && typeof currency === "string" && currency !== "") {
     return { amount: rounded(amount), currency };
