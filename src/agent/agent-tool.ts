@@ -1,8 +1,8 @@
 import type { Agent } from "../protocol/agent.ts";
+import { agentField } from "../protocol/call-options.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
 import { type Field, readArgument, readOptions, required, text } from "../protocol/options.ts";
-import { agentField } from "./base/validation.ts";
 import type { ChildOutcome } from "./tool/context.ts";
 import { jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";

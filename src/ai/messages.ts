@@ -1,8 +1,8 @@
-import { isRecord } from "../agent/base/plain.ts";
-import { isMessage } from "../agent/base/validation.ts";
 import { createIds } from "../protocol/id.ts";
 import type { Block, Message, ToolResultBlock, ToolUseBlock } from "../protocol/message.ts";
+import { isMessage } from "../protocol/message-rules.ts";
 import { listOf, readArgument, record, required } from "../protocol/options.ts";
+import { isObject } from "../protocol/shape.ts";
 import {
   type AiContent,
   type AiFile,
@@ -74,7 +74,7 @@ export function fromAiMessages(messages: readonly AiMessage[]): Message[] {
   readArgument("messages", messages, required(listOf(record)));
   return messages.flatMap((message, index) => {
     const place = `messages[${index}]`;
-    if (!isRecord(message)) throw unsupported(place, message);
+    if (!isObject(message)) throw unsupported(place, message);
     return "parts" in message ? fromUi(message, place) : fromModel(message, place);
   });
 }
@@ -95,7 +95,7 @@ function fromModel({ role, content }: Fields, place: string): Message[] {
   const results: Block[] = [];
   for (const [at, part] of content.entries()) {
     const here = `${place}.content[${at}]`;
-    if (!isRecord(part)) throw unsupported(here, part);
+    if (!isObject(part)) throw unsupported(here, part);
     const { type, providerOptions } = part;
     if (type === "tool-result") results.push(resultBlock(part, readOutput(part.output, here)));
     else if (type === "tool-call") blocks.push(callBlock(part, part.toolName, providerOptions));
@@ -148,7 +148,7 @@ function fromUi({ role, id, parts }: Fields, place: string): Message[] {
   };
   for (const [at, part] of parts.entries()) {
     const here = `${place}.parts[${at}]`;
-    if (!isRecord(part)) throw unsupported(here, part);
+    if (!isObject(part)) throw unsupported(here, part);
     const type = String(part.type);
     if (type === "step-start") endStep();
     else if (type === "steering-message") {
@@ -171,11 +171,11 @@ function uiResult(part: Fields, place: string) {
     return readOutput({ type: "error-text", value: errorText ?? "" }, place);
   }
   if (state === "output-denied") {
-    const { reason } = isRecord(approval) ? approval : {};
+    const { reason } = isObject(approval) ? approval : {};
     return readOutput({ type: "execution-denied", reason }, place);
   }
   if (state !== "output-available") return undefined;
-  if (isRecord(output) && output.type === "content" && Array.isArray(output.value)) {
+  if (isObject(output) && output.type === "content" && Array.isArray(output.value)) {
     return readOutput(output, place);
   }
   return typeof output === "string"

@@ -1,4 +1,3 @@
-import { isRecord } from "../agent/base/plain.ts";
 import { placeholders } from "../agent/base/prompts.ts";
 import { jsonOf } from "../agent/tool/result.ts";
 import { RivuletError } from "../protocol/error.ts";
@@ -9,6 +8,7 @@ import type {
   ToolResultBlock,
   ToolResultState,
 } from "../protocol/message.ts";
+import { isObject } from "../protocol/shape.ts";
 
 /** A value that JSON can express. */
 export type AiJson = null | string | number | boolean | AiJson[] | { [key: string]: AiJson };
@@ -36,7 +36,7 @@ export function readOutput(
   output: unknown,
   place: string,
 ): Pick<ToolResultBlock, "output" | "state"> {
-  const { type, value, reason } = isRecord(output) ? output : {};
+  const { type, value, reason } = isObject(output) ? output : {};
   if (type === "text" || type === "error-text") {
     return { output: textBlocks(String(value)), state: type === "text" ? "success" : "error" };
   }
@@ -88,7 +88,7 @@ function textBlocks(text: string): readonly Block[] {
 
 /** A text or a file in any of the forms that the AI SDK accepts. */
 export function readContent(part: unknown, place: string): Block {
-  if (!isRecord(part)) throw unsupported(place, part);
+  if (!isObject(part)) throw unsupported(place, part);
   const { type, mediaType, data, url, image } = part;
   switch (type) {
     case "text":
@@ -119,9 +119,9 @@ function sourceOf(data: unknown, mimeType: string, place: string): MediaSource {
   if (data instanceof Uint8Array || data instanceof ArrayBuffer) {
     return { data: Buffer.from(data as Uint8Array).toString("base64"), mimeType };
   }
-  if (isRecord(data) && data.type === "data") return sourceOf(data.data, mimeType, place);
-  if (isRecord(data) && data.type === "url") return sourceOf(data.url, mimeType, place);
-  if (isRecord(data) && data.type === "text") {
+  if (isObject(data) && data.type === "data") return sourceOf(data.data, mimeType, place);
+  if (isObject(data) && data.type === "url") return sourceOf(data.url, mimeType, place);
+  if (isObject(data) && data.type === "text") {
     return { data: Buffer.from(String(data.text)).toString("base64"), mimeType };
   }
   if (typeof data !== "string") throw unsupported(place, "a reference to a provider's file");
@@ -148,7 +148,7 @@ export function fileOf({ type, source }: MediaBlock): AiContent {
 export function optionsOf({ signature }: { readonly signature?: string }): AiOptions | undefined {
   try {
     const options: unknown = signature === undefined ? undefined : JSON.parse(signature);
-    return isRecord(options) ? (options as AiOptions) : undefined;
+    return isObject(options) ? (options as AiOptions) : undefined;
   } catch {
     return undefined; // a signature of another origin
   }
@@ -156,7 +156,7 @@ export function optionsOf({ signature }: { readonly signature?: string }): AiOpt
 
 /** The signature for the provider's metadata of a part. */
 export function signatureOf(options: unknown): { readonly signature?: string } {
-  return isRecord(options) ? { signature: JSON.stringify(options) } : {};
+  return isObject(options) ? { signature: JSON.stringify(options) } : {};
 }
 
 /** The error for a part that a transcript cannot hold. */

@@ -1,4 +1,3 @@
-import { isRecord } from "../agent/base/plain.ts";
 import type { ToolContext } from "../agent/tool/context.ts";
 import { jsonOf } from "../agent/tool/result.ts";
 import { jsonSchema } from "../agent/tool/schema.ts";
@@ -7,6 +6,7 @@ import type { Awaitable, StandardSchema } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import { type Block, textOf } from "../protocol/message.ts";
 import { anything, readArgument, readOptions, recordOf, required } from "../protocol/options.ts";
+import { isObject } from "../protocol/shape.ts";
 import { toModelMessages } from "./messages.ts";
 import { readOutput } from "./parts.ts";
 
@@ -41,7 +41,7 @@ export function fromAiTools(
   const read = readOptions("fromAiTools()", options, { toolsContext: recordOf(anything) });
   const { toolsContext = {} } = read;
   return Object.entries(tools).map(([name, value]) => {
-    if (!isRecord(value) || (value as Partial<AiTool>).inputSchema === undefined) {
+    if (!isObject(value) || (value as Partial<AiTool>).inputSchema === undefined) {
       throw invalid(
         `The tool ${name} has no \`inputSchema\``,
         "Pass `tool({ inputSchema, … })` of `ai` 5 or newer.",
@@ -120,9 +120,9 @@ function modelBlocks(name: string, output: unknown): readonly Block[] {
 /** The schema of a tool: any Standard Schema, or the AI SDK's own form, which may be wrapped in a function. */
 function inputOf(name: string, schema: unknown): StandardSchema {
   if (typeof schema === "function" && !("~standard" in schema)) return inputOf(name, schema());
-  if (!isRecord(schema) || !("jsonSchema" in schema)) return schema as StandardSchema;
+  if (!isObject(schema) || !("jsonSchema" in schema)) return schema as StandardSchema;
   const { jsonSchema: document, validate } = schema;
-  if (!isRecord(document) || typeof document.then === "function") {
+  if (!isObject(document) || typeof document.then === "function") {
     const hint = "Pass `jsonSchema(await load())`, so that the schema is there.";
     throw invalid(`The tool ${name} has a schema that is loaded later`, hint);
   }

@@ -8,7 +8,7 @@ import {
   RestTransportFactory,
 } from "@a2a-js/sdk/client";
 import { A2AError, TaskNotFoundError } from "@a2a-js/sdk/errors";
-import { type Clock, systemClock } from "../protocol/clock.ts";
+import { type Clock, onAbort, systemClock } from "../protocol/clock.ts";
 import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Message } from "../protocol/message.ts";
@@ -146,8 +146,7 @@ export class A2aLink implements RemoteLink {
     const serviceParameters: Record<string, string> =
       traceparent === undefined ? {} : { traceparent };
     const sending = { signal: stop.signal, serviceParameters };
-    const abort = () => stop.abort(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
+    const ignoreAbort = onAbort(signal, () => stop.abort(signal.reason));
     if (taskId !== undefined) this.#unsure.add(taskId);
     try {
       if (card.capabilities?.streaming !== true) {
@@ -162,7 +161,7 @@ export class A2aLink implements RemoteLink {
       if (taskId !== undefined && neverArrived(error)) this.#unsure.delete(taskId);
       throw error;
     } finally {
-      signal.removeEventListener("abort", abort);
+      ignoreAbort();
     }
   }
 
@@ -210,8 +209,7 @@ export class A2aLink implements RemoteLink {
       if (payload?.$case === "task") yield* this.#poll(payload.value.id, signal);
       return;
     }
-    const abort = () => sent.stop();
-    signal.addEventListener("abort", abort, { once: true });
+    const ignoreAbort = onAbort(signal, () => sent.stop());
     try {
       for (;;) {
         const { done, value } = await sent.rest.next();
@@ -219,7 +217,7 @@ export class A2aLink implements RemoteLink {
         yield value;
       }
     } finally {
-      signal.removeEventListener("abort", abort);
+      ignoreAbort();
       sent.stop();
     }
   }

@@ -1,3 +1,4 @@
+import { onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Message } from "../protocol/message.ts";
@@ -56,9 +57,7 @@ export class NativeLink implements RemoteLink {
       ...{ server: this.#server, taskId: remoteId, after, onOpened },
       ...{ until: "idle", once: true },
     });
-    const leave = () => void events.return?.();
-    if (signal.aborted) leave();
-    else signal.addEventListener("abort", leave, { once: true });
+    onAbort(signal, () => void events.return?.());
     return events;
   }
 

@@ -1,5 +1,6 @@
 import type { Answer, Run, StandardSchema } from "../protocol/agent.ts";
 import { type BufferedIterator, inTurn } from "../protocol/async-queue.ts";
+import { onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
@@ -150,15 +151,12 @@ export class RemoteRun<O = unknown> implements Run<O> {
   }
 
   #cancelWith(signal: AbortSignal): void {
-    const onAbort = () => {
+    const ignoreAbort = onAbort(signal, () => {
       const { reason } = signal;
       const text = reason instanceof Error ? reason.message : String(reason);
       this.#post("cancel", { reason: text.slice(0, 256) || "cancelled" }).catch(() => {}); // the reply tells
-    };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
-    const stopListening = () => signal.removeEventListener("abort", onAbort);
-    this.#ended.promise.then(stopListening, stopListening);
+    });
+    this.#ended.promise.then(ignoreAbort, ignoreAbort);
   }
 
   async #readToRest(): Promise<void> {

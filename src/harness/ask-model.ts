@@ -1,12 +1,11 @@
-import { isRecord } from "../agent/base/plain.ts";
-import { after } from "../agent/base/time.ts";
 import { runTurn } from "../agent/model/model.ts";
 import type { flattenModels } from "../agent/model/resolve.ts";
 import type { Turn, TurnSink } from "../agent/model/turn.ts";
-import type { Clock } from "../protocol/clock.ts";
+import { after, type Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { IdSource } from "../protocol/id.ts";
 import { textOf, userMessage } from "../protocol/message.ts";
+import { isObject } from "../protocol/shape.ts";
 
 /** How the harness calls a model for itself, outside of any task's transcript. */
 export interface ModelAsker {
@@ -62,7 +61,7 @@ function tooSlow(ms: number): RivuletError {
 
 /** The call options of an agent that also apply to the calls of its harness. */
 export function commonOptions(options: unknown = {}): Readonly<Record<string, unknown>> {
-  const { headers, providerOptions } = isRecord(options) ? options : {};
+  const { headers, providerOptions } = isObject(options) ? options : {};
   return {
     ...(headers !== undefined && { headers }),
     ...(providerOptions !== undefined && { providerOptions }),

@@ -9,7 +9,7 @@ import {
   type McpOptions,
   type McpProgram,
 } from "../mcp/index.ts";
-import type { Clock } from "../protocol/clock.ts";
+import { type Clock, onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent } from "./filesystem/filesystem.ts";
 import { notes } from "./prompts.ts";
@@ -173,13 +173,10 @@ function serversIn(file: ToolsFile | undefined, inCode: McpServersByName): McpSe
 }
 
 async function untilAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  const settled = new AbortController();
-  const aborted = new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { signal: settled.signal });
-  });
-  await Promise.race([promise, aborted]);
-  settled.abort();
+  const aborted = Promise.withResolvers<void>();
+  const ignoreAbort = onAbort(signal, aborted.resolve);
+  await Promise.race([promise, aborted.promise]);
+  ignoreAbort();
 }
 
 /** The file of a workspace that adds MCP servers and restricts tools. */

@@ -2,7 +2,7 @@ import type { Tool as ServerTool } from "@modelcontextprotocol/client";
 import { backoffMs } from "../agent/base/execution.ts";
 import type { ToolContext } from "../agent/tool/context.ts";
 import { type Tool, tool } from "../agent/tool/tool.ts";
-import { type Clock, systemClock } from "../protocol/clock.ts";
+import { type Clock, onAbort, systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
 import type { McpConnection, McpOptions, McpServer } from "./index.ts";
@@ -20,12 +20,11 @@ export async function openConnection(
 ): Promise<McpConnection> {
   const { signal } = options;
   const connection = new ServerConnection(server, options);
-  const onAbort = () => void connection.close();
-  signal?.addEventListener("abort", onAbort, { once: true });
+  const ignoreAbort = signal && onAbort(signal, () => void connection.close());
   try {
     await connection.open();
   } finally {
-    signal?.removeEventListener("abort", onAbort);
+    ignoreAbort?.();
   }
   return connection;
 }
@@ -177,13 +176,11 @@ function closed({ name }: McpServer): RivuletError {
 /** Waits for a promise, or rejects when the signal aborts first. */
 async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
-  const over = new AbortController();
-  const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason), { signal: over.signal });
-  });
+  const aborted = Promise.withResolvers<never>();
+  const ignoreAbort = onAbort(signal, () => aborted.reject(signal.reason));
   try {
-    return await Promise.race([promise, aborted]);
+    return await Promise.race([promise, aborted.promise]);
   } finally {
-    over.abort();
+    ignoreAbort();
   }
 }

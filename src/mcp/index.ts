@@ -1,5 +1,4 @@
-import type { Execution } from "../agent/base/execution.ts";
-import { executionField } from "../agent/base/validation.ts";
+import { type Execution, executionField } from "../agent/base/execution.ts";
 import type { Tool } from "../agent/tool/tool.ts";
 import type { ToolSource } from "../agent/tool/toolkit.ts";
 import type { Clock } from "../protocol/clock.ts";

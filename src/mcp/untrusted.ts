@@ -1,10 +1,10 @@
 import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client";
-import { isRecord } from "../agent/base/plain.ts";
 import { placeholders, toolErrors } from "../agent/base/prompts.ts";
 import { jsonSchema } from "../agent/tool/schema.ts";
 import type { StandardSchema } from "../protocol/agent.ts";
 import { RivuletError, reasonOf } from "../protocol/error.ts";
 import { type Block, textOf } from "../protocol/message.ts";
+import { isObject } from "../protocol/shape.ts";
 import type { McpServer } from "./index.ts";
 
 // A server is not trusted: everything that it sends is bounded here, before a model, a person or a log gets it.
@@ -122,7 +122,7 @@ const types = ["object", "array", "string", "number", "integer", "boolean", "nul
 
 /** The keywords of a schema whose check takes linear time. */
 function checkable(schema: unknown, depth: number): Fields {
-  if (!isRecord(schema) || depth > maxDepth) return {};
+  if (!isObject(schema) || depth > maxDepth) return {};
   const { type, properties, items, required, enum: values } = schema;
   const isOf = (list: unknown, fits: (entry: unknown) => boolean) =>
     Array.isArray(list) && list.length > 0 && list.length <= maxBlocks && list.every(fits);
@@ -131,12 +131,12 @@ function checkable(schema: unknown, depth: number): Fields {
     ...((isType(type) || isOf(type, isType)) && { type }),
     ...(isOf(required, (entry) => typeof entry === "string") && { required }),
     ...(isOf(values, (entry) => !(entry instanceof Object)) && { enum: values }),
-    ...(isRecord(properties) && {
+    ...(isObject(properties) && {
       properties: Object.fromEntries(
         Object.entries(properties).map(([name, value]) => [name, checkable(value, depth + 1)]),
       ),
     }),
-    ...(isRecord(items) && { items: checkable(items, depth + 1) }),
+    ...(isObject(items) && { items: checkable(items, depth + 1) }),
   };
 }
 

@@ -21,17 +21,28 @@ export const budgetField: Field = is.options(limits);
 
 /** The rule for the id of a session. */
 export const sessionIdField: Field = {
-  fits(value) {
-    if (is.name.fits(value) && (value as string).length <= 128 && !(value as string).includes("/"))
-      return true;
-    throw new RivuletError(
-      "invalid_session_id",
-      `A session id must have 1 to 128 characters and no slash, got ${describe(value)}.`,
-      { hint: "Omit it to start a new session." },
-    );
-  },
+  fits: (value) =>
+    isSegment(value, "invalid_session_id", "A session id", "Omit it to start a new session."),
   expected: "a session id",
 };
+/** The rule for the id of an agent. */
+export const agentIdField: Field = {
+  fits: (value) =>
+    isSegment(value, "invalid_agent_id", "`agentId`", 'Pass `agentId: "researcher"`.'),
+  expected: "the id of an agent",
+};
+/** The rule for an agent, of this package or not. */
+export const agentField: Field = {
+  ...is.withFunctions("run"),
+  expected: "an agent, such as a ReActAgent",
+};
+
+/** Throws if a value cannot be one segment of a path such as `session/agent/agent`. */
+function isSegment(value: unknown, code: string, what: string, hint: string): boolean {
+  if (typeof value === "string" && /^[^/]{1,128}$/s.test(value)) return true;
+  const message = `${what} must have 1 to 128 characters and no slash, got ${describe(value)}.`;
+  throw new RivuletError(code, message, { hint });
+}
 
 const taskId: Field = {
   fits: (value) => typeof value === "string" && /^[\w-]{1,128}$/.test(value),

@@ -1,10 +1,10 @@
 import type { ServerResponse } from "node:http";
 import { type Context, Hono } from "hono";
-import { agentField } from "../agent/base/validation.ts";
 import { settingsBehind } from "../agent/loop/settings.ts";
 import { agentWith } from "../agent/react-agent.ts";
 import { HarnessAgent } from "../harness/index.ts";
 import type { Agent } from "../protocol/agent.ts";
+import { agentField } from "../protocol/call-options.ts";
 import { type Clock, systemClock } from "../protocol/clock.ts";
 import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import { createIds } from "../protocol/id.ts";

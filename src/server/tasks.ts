@@ -9,6 +9,7 @@ import { budgetField, originFields } from "../protocol/call-options.ts";
 import { notFound, RivuletError } from "../protocol/error.ts";
 import { materialize } from "../protocol/materialize.ts";
 import type { AnswerBlock, Message } from "../protocol/message.ts";
+import { resultState } from "../protocol/message-rules.ts";
 import * as is from "../protocol/options.ts";
 import { taskOf } from "../protocol/select.ts";
 import { snapshotOf } from "../protocol/snapshot.ts";
@@ -87,7 +88,7 @@ const answerFields = {
   decision: is.required(is.oneOf("approve", "deny", "edit", "answer"), '"approve"'),
   input: is.anything,
   output: is.list,
-  state: is.oneOf("success", "error", "denied", "interrupted"),
+  state: resultState,
   reason: is.text,
   always: is.flag,
 };

@@ -1,4 +1,6 @@
 import { RivuletError } from "../../protocol/error.ts";
+import type { Field, Fields } from "../../protocol/options.ts";
+import * as is from "../../protocol/options.ts";
 
 /** Time limit, attempts and backoff for calls of a tool or a model. */
 export interface Execution {
@@ -14,6 +16,24 @@ export interface Execution {
   /** Whether to retry after this error. */
   readonly retryOn?: (error: unknown) => boolean;
 }
+
+const limit: Field = {
+  fits: (value) => value === null || (Number.isFinite(value) && (value as number) > 0),
+  expected: "a positive number of milliseconds, or null for no limit",
+};
+const executionFields: Fields<Execution> = {
+  timeoutMs: limit,
+  maxAttempts: is.count,
+  initialBackoffMs: is.amount,
+  maxBackoffMs: is.amount,
+  backoffMultiplier: is.amount,
+  jitter: is.number("a number from 0 to 1", (value) => value >= 0 && value <= 1),
+  retryOn: is.callback,
+};
+/** The execution settings of a tool. */
+export const executionField = is.options(executionFields);
+/** The execution settings of a model. */
+export const modelExecutionField = is.options({ ...executionFields, stallMs: limit });
 
 const backoff = {
   initialBackoffMs: 2_000,

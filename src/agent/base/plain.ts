@@ -68,11 +68,6 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return prototype === Object.prototype || prototype === null;
 }
 
-/** Whether a value is an object of any class, but not an array. */
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** The SHA-256 of a text or bytes; loads the module when it is used, because it delays the start of every program. */
 export function sha256(data: string | Uint8Array, encoding: "hex" | "base64url" = "hex"): string {
   return process.getBuiltinModule("node:crypto").hash("sha256", data, encoding);

@@ -1,5 +1,5 @@
 import type { Awaitable } from "../../protocol/agent.ts";
-import { type Clock, systemClock } from "../../protocol/clock.ts";
+import { after, type Clock, onAbort } from "../../protocol/clock.ts";
 
 /** 24 days: the platform fires a longer timer at once. */
 export const longestTimer = 2 ** 31 - 1;
@@ -9,42 +9,6 @@ export const cancelGraceMs = 5_000;
 
 /** The least time for work that starts after the grace has passed, so that it can clean up. */
 const minGraceMs = 100;
-
-/** Calls `run` after a delay; the returned function cancels it. */
-export function after(clock: Pick<Clock, "sleep">, ms: number, run: () => unknown): () => void {
-  if (clock === systemClock) {
-    const timer = setTimeout(run, ms); // a sleep that is aborted costs ten times as much
-    return () => clearTimeout(timer);
-  }
-  const off = new AbortController();
-  clock.sleep(ms, off.signal).then(
-    () => (off.signal.aborted ? undefined : run()),
-    () => {},
-  );
-  // Without a reason the platform creates an error with a stack for each abort.
-  return () => off.abort("called off");
-}
-
-/** The waits for one signal, behind one listener: the platform compares each new listener with all earlier ones. */
-class AbortWaits extends Set<() => void> {
-  readonly end = (): void => {
-    for (const run of [...this]) if (this.has(run)) run(); // a run may add and remove others
-  };
-}
-const abortWaits = new WeakMap<AbortSignal, AbortWaits>();
-
-/** Calls `run` at the abort, or now if the signal has aborted; the returned function cancels it. */
-export function onAbort(signal: AbortSignal, run: () => void): () => void {
-  if (signal.aborted) run();
-  const waits = abortWaits.get(signal) ?? new AbortWaits();
-  abortWaits.set(signal, waits);
-  const wait = () => run(); // the same function may wait twice
-  waits.add(wait);
-  if (waits.size === 1) signal.addEventListener("abort", waits.end);
-  return () => {
-    if (waits.delete(wait) && waits.size === 0) signal.removeEventListener("abort", waits.end);
-  };
-}
 
 const coarseClocks = new WeakMap<Pick<Clock, "now">, () => number>();
 

@@ -1,11 +1,10 @@
 import type { Agent, Input } from "../../protocol/agent.ts";
+import { after, onAbort } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import { linkBehind } from "../../protocol/remote-link.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { after, onAbort } from "../base/time.ts";
-import { checkAgentId } from "../base/validation.ts";
 import { TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
@@ -37,7 +36,6 @@ export async function runChild(
   input: Input,
   options: RunChildOptions,
 ): Promise<ChildOutcome> {
-  checkAgentId(options.agentId);
   const { messages, answers, results } = readInput(input, parent.settings.ids);
   if (answers.length > 0 || results.size > 0) {
     throw new RivuletError("invalid_input", "The input of a child must be messages.", {

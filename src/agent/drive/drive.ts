@@ -1,9 +1,9 @@
 import type { Agent, Budget, RunOptions, StandardSchema } from "../../protocol/agent.ts";
+import { onAbort } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { onAbort } from "../base/time.ts";
 import { type Ending, executorLost, failed } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";

@@ -1,5 +1,6 @@
 import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { editedReply } from "../../protocol/agent-events.ts";
+import { onAbort } from "../../protocol/clock.ts";
 import type { RivuletError } from "../../protocol/error.ts";
 import type { LogEvent } from "../../protocol/event.ts";
 import type { HookContext } from "../../protocol/hook.ts";
@@ -12,7 +13,6 @@ import type { TerminalStatus } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { onAbort } from "../base/time.ts";
 import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";

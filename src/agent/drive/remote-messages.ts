@@ -8,10 +8,10 @@ import {
   type TurnItem,
 } from "../../protocol/item-content.ts";
 import type { Block, Message, SuspensionBlock } from "../../protocol/message.ts";
+import { messageProblem } from "../../protocol/message-rules.ts";
 import type { TaskTree } from "../../protocol/reduce.ts";
 import type { ReferenceEntry } from "../../protocol/references.ts";
 import type { Item, TaskObject, ToolResultItem } from "../../protocol/task.ts";
-import { messageProblem } from "../base/validation.ts";
 import { stopCallId } from "../loop/next.ts";
 import { controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { iterationOf, messagesOf, referencesIn } from "../loop/transcript.ts";

@@ -1,11 +1,11 @@
 import type { Agent } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
+import { after, type Clock, onAbort } from "../../protocol/clock.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { AnswerBlock } from "../../protocol/message.ts";
 import { linkBehind, type RemoteLink, type RemoteTask } from "../../protocol/remote-link.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { TimeUsedUp } from "../base/budget.ts";
-import { after, cancelGraceMs, longestTimer, onAbort } from "../base/time.ts";
+import { cancelGraceMs, longestTimer } from "../base/time.ts";
 import { cancelled, type Ending, failed, incomplete } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
 import { commitStep, type TaskRun, untilItEnds } from "../loop/task-run.ts";

@@ -1,8 +1,8 @@
 import type { WaitReason } from "../../protocol/agent.ts";
+import { onAbort } from "../../protocol/clock.ts";
 import { notFound, RivuletError } from "../../protocol/error.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { onAbort } from "../base/time.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
 import { plan, postCancel, Workload } from "./plan.ts";

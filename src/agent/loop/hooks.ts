@@ -10,11 +10,12 @@ import type {
 } from "../../protocol/hook.ts";
 import type { Block, Message, Reply, ToolResultState } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
+import { isBlocks, isMessage, resultState } from "../../protocol/message-rules.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
-import { copyPlain, isPlainObject, isRecord, isSame } from "../base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
+import { copyPlain, isPlainObject, isSame } from "../base/plain.ts";
 import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
-import { isBlocks, isMessage, resultState } from "../base/validation.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
 
@@ -52,8 +53,8 @@ const fieldNames = Object.keys(hookFields);
 
 /** Throws if a value is not a hook, or if an object literal has a function that is no hook point. */
 export function checkHook(hook: unknown): void {
-  const { name } = isRecord(hook) ? hook : {};
-  if (!isRecord(hook) || typeof name !== "string" || name.trim() === "") {
+  const { name } = isObject(hook) ? hook : {};
+  if (!isObject(hook) || typeof name !== "string" || name.trim() === "") {
     throw invalid("A hook requires a name.", 'Pass `{ name: "audit", preActing() { … } }`.');
   }
   const owner = `The hook ${name}`;
@@ -214,13 +215,13 @@ function isModelCall(
   isChecked: (message: unknown, index: number) => boolean = () => false,
 ): value is ModelCall {
   return (
-    isRecord(value) &&
+    isObject(value) &&
     Array.isArray(value.messages) &&
     value.messages.every((message, index) => isChecked(message, index) || isMessage(message)) &&
     typeof value.systemPrompt === "string" &&
     Array.isArray(value.tools) &&
-    value.tools.every((tool) => isRecord(tool) && typeof tool.name === "string") &&
-    isRecord(value.options)
+    value.tools.every((tool) => isObject(tool) && typeof tool.name === "string") &&
+    isObject(value.options)
   );
 }
 
@@ -229,7 +230,7 @@ export function readReasoningVerdict(
   returned: unknown,
 ): NonNullable<ReasoningVerdict> | { readonly stop: boolean } {
   if (isStop(returned)) return returned;
-  if (isRecord(returned) && "gotoReasoning" in returned) {
+  if (isObject(returned) && "gotoReasoning" in returned) {
     const { gotoReasoning: messages } = returned;
     if (Array.isArray(messages) && messages.every(isMessage)) return { gotoReasoning: messages };
   } else if (isReply(returned)) return returned;
@@ -270,10 +271,10 @@ function withText(content: readonly Block[], text: string): readonly Block[] {
 
 /** Reads the return value of `preActing`. */
 export function readActingVerdict(returned: unknown): NonNullable<ActingVerdict> {
-  const { result, state = "success", name } = isRecord(returned) ? returned : {};
+  const { result, state = "success", name } = isObject(returned) ? returned : {};
   if ((typeof result === "string" || isBlocks(result)) && resultState.fits(state))
     return { result, state: state as ToolResultState };
-  if (isRecord(returned) && !("result" in returned) && typeof name === "string" && name !== "") {
+  if (isObject(returned) && !("result" in returned) && typeof name === "string" && name !== "") {
     return returned as unknown as ToolCall;
   }
   throw unexpected(returned, "a call with a name, or { result: text or blocks, state? }");
@@ -282,7 +283,7 @@ export function readActingVerdict(returned: unknown): NonNullable<ActingVerdict>
 /** Reads the return value of `postActing`. */
 export function readResultVerdict(returned: unknown): ToolResult | { readonly stop: boolean } {
   if (isStop(returned)) return returned;
-  if (isRecord(returned) && resultState.fits(returned.state) && isBlocks(returned.output)) {
+  if (isObject(returned) && resultState.fits(returned.state) && isBlocks(returned.output)) {
     return returned as unknown as ToolResult;
   }
   throw unexpected(returned, "a result with state and output, or { stop: true }");
@@ -290,12 +291,12 @@ export function readResultVerdict(returned: unknown): ToolResult | { readonly st
 
 /** `{ stop: false }` is valid and has no effect. */
 function isStop(returned: unknown): returned is { readonly stop: boolean } {
-  return isRecord(returned) && typeof returned.stop === "boolean";
+  return isObject(returned) && typeof returned.stop === "boolean";
 }
 
 /** Two calls of a reply cannot share an id, because it identifies their results. */
 function isReply(returned: unknown): returned is Message {
-  if (!isRecord(returned) || !isBlocks(returned.content)) return false;
+  if (!isObject(returned) || !isBlocks(returned.content)) return false;
   const ids = returned.content.flatMap((block) => (block.type === "tool_use" ? [block.id] : []));
   return new Set(ids).size === ids.length;
 }

@@ -1,9 +1,10 @@
 import type { AnswerBlock, Message } from "../../protocol/message.ts";
+import { answerProblem } from "../../protocol/message-rules.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { stopDenied } from "../base/prompts.ts";
 import { delivered } from "./child-outcome.ts";
-import { answerProblem, steeringProblem } from "./input.ts";
+import { steeringProblem } from "./input.ts";
 import { stopCallId } from "./next.ts";
 import type { StepWrite, TaskRun } from "./task-run.ts";
 import { commitStep, untilItEnds } from "./task-run.ts";

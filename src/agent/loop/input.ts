@@ -1,19 +1,14 @@
 import type { Answer, Awaitable, Input } from "../../protocol/agent.ts";
 import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
-import type { Block, Decision, Message, ToolResultBlock } from "../../protocol/message.ts";
+import type { Block, Message, ToolResultBlock } from "../../protocol/message.ts";
 import { asBlocks, userMessage } from "../../protocol/message.ts";
-import { flag, oneOf, text } from "../../protocol/options.ts";
+import { answerProblem, fieldsProblem, messageProblem } from "../../protocol/message-rules.ts";
+import { required, text } from "../../protocol/options.ts";
+import { isObject } from "../../protocol/shape.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
-import { copyJson, freezePlain, isRecord } from "../base/plain.ts";
+import { copyJson, freezePlain } from "../base/plain.ts";
 import { isCancel, untilCancelled } from "../base/time.ts";
-import {
-  fieldsProblem,
-  messageProblem,
-  optional,
-  outputProblem,
-  resultState,
-} from "../base/validation.ts";
 import { callHooks, unexpected } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
 import { commitStep, type TaskRun } from "./task-run.ts";
@@ -106,7 +101,7 @@ export function readInput(input: Input, ids: IdSource): ReadInput {
   for (const { given, place } of list) {
     const entry = typeof given === "string" ? given : copied(given, place);
     if (typeof entry === "string") messages.push(userMessage(entry));
-    else if (isRecord(entry) && entry.type === "answer") answers.push(readAnswer(entry, place));
+    else if (isObject(entry) && entry.type === "answer") answers.push(readAnswer(entry, place));
     else {
       const message = readMessage(entry, place, ids);
       const past: ToolResultBlock[] = [];
@@ -182,7 +177,7 @@ function withoutResults(
 }
 
 function readMessage(plain: unknown, place: string, ids: IdSource): Message {
-  const isText = isRecord(plain) && typeof plain.content === "string";
+  const isText = isObject(plain) && typeof plain.content === "string";
   const copy = isText ? { ...plain, content: asBlocks(plain.content as string) } : plain;
   const problem = messageProblem(copy, place);
   if (problem !== undefined) throw invalid(problem);
@@ -206,32 +201,13 @@ function without(fields: object, names: ReadonlySet<string>): Record<string, unk
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.has(name)));
 }
 
-const decisions: readonly Decision[] = ["approve", "deny", "edit", "answer", "expire", "cancel"];
-const answerRules = {
-  approvalId: text,
-  decision: oneOf(...decisions),
-  reason: optional(text),
-  always: optional(flag),
-  state: optional(resultState),
-};
-
 function readAnswer(entry: unknown, place: string): Answer {
   const answer = entry as Answer;
   const problem =
     answerProblem(answer, place) ??
-    fieldsProblem({ ...answer }, place, { taskId: text, rootTaskId: text });
+    fieldsProblem({ ...answer }, place, { taskId: required(text), rootTaskId: required(text) });
   if (problem !== undefined) throw invalid(problem);
   return answer;
-}
-
-/** Why an answer of a caller or of an inbox row is invalid; undefined when it is valid. */
-export function answerProblem(
-  answer: Partial<Record<keyof Answer, unknown>>,
-  place: string,
-): string | undefined {
-  const problem = fieldsProblem(answer, place, answerRules);
-  if (problem !== undefined || answer.output === undefined) return problem;
-  return outputProblem(answer.output, `${place}.output`);
 }
 
 function copied(entry: unknown, place: string): unknown {

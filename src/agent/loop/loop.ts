@@ -1,8 +1,9 @@
+import { after } from "../../protocol/clock.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Post } from "../../protocol/store.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { interruptedResult, tooLateResult } from "../base/prompts.ts";
-import { after, isCancel, longestTimer } from "../base/time.ts";
+import { isCancel, longestTimer } from "../base/time.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
 import type { Ending, RestingEnding } from "./ending.ts";

@@ -1,10 +1,10 @@
-import { isRecord } from "../base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
 import type { JsonSchema } from "../tool/schema.ts";
 
 /** A schema for OpenAI's strict mode; undefined if it uses anything that the mode rejects. */
 export function strictSchema(schema: JsonSchema): JsonSchema | undefined {
   const { $schema: _, $defs = {}, definitions = {}, ...root } = schema;
-  if (root.type !== "object" || !isRecord($defs) || !isRecord(definitions)) return undefined;
+  if (root.type !== "object" || !isObject($defs) || !isObject(definitions)) return undefined;
   const targets = new Set([
     "#",
     ...Object.keys($defs).map((name) => `#/$defs/${name}`),
@@ -35,7 +35,7 @@ const formats = new Set<unknown>([...times, "email", "hostname", "ipv4", "ipv6",
 const lookaround = /\(\?<?[=!]/;
 
 function canBeStrict(schema: unknown, targets: ReadonlySet<unknown>): boolean {
-  if (!isRecord(schema)) return false;
+  if (!isObject(schema)) return false;
   const { $ref, anyOf, format, pattern, items, type } = schema;
   if ($ref !== undefined) return hasOnly(schema, ["$ref"]) && targets.has($ref);
   if (anyOf !== undefined) {
@@ -55,7 +55,7 @@ function canBeStrict(schema: unknown, targets: ReadonlySet<unknown>): boolean {
 /** Whether an object schema lists its properties, requires all of them and allows no others. */
 function canBeClosed(schema: JsonSchema, targets: ReadonlySet<unknown>): boolean {
   const { properties, required = [], additionalProperties = false } = schema;
-  if (!isRecord(properties) || !Array.isArray(required) || additionalProperties !== false) {
+  if (!isObject(properties) || !Array.isArray(required) || additionalProperties !== false) {
     return false;
   }
   const names = new Set([...Object.keys(properties), ...required]);
@@ -70,8 +70,8 @@ function closed(schema: JsonSchema): JsonSchema {
   return {
     ...schema,
     ...(Array.isArray(anyOf) && { anyOf: anyOf.map(closed) }),
-    ...(isRecord(items) && { items: closed(items) }),
-    ...(isRecord(properties) && {
+    ...(isObject(items) && { items: closed(items) }),
+    ...(isObject(properties) && {
       properties: mapValues(properties, closed),
       required: Object.keys(properties),
       additionalProperties: false,
@@ -104,7 +104,7 @@ const mapKeywords = new Set(["properties", "patternProperties", ...definitionKey
 
 function moved(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(moved);
-  if (!isRecord(schema)) return schema;
+  if (!isObject(schema)) return schema;
   const fields = Object.entries(schema).map(([key, value]) => {
     if (key === "$ref") return [key, movedReference(value)];
     if (dataKeywords.has(key)) return [key, value];
@@ -114,7 +114,7 @@ function moved(schema: unknown): unknown {
 }
 
 function eachMoved(schemas: unknown): unknown {
-  return isRecord(schemas) ? mapValues(schemas, moved) : schemas;
+  return isObject(schemas) ? mapValues(schemas, moved) : schemas;
 }
 
 function movedReference(reference: unknown): unknown {

@@ -8,6 +8,7 @@ import type {
   StreamOptions,
 } from "../../protocol/agent.ts";
 import {
+  agentIdField,
   budgetField,
   callFields,
   sessionIdField,
@@ -18,14 +19,13 @@ import { systemClock } from "../../protocol/clock.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { createIds } from "../../protocol/id.ts";
 import * as is from "../../protocol/options.ts";
-import { type Fields, invalid, readOptions } from "../../protocol/options.ts";
+import { type Fields, invalid, readArgument, readOptions } from "../../protocol/options.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { Usage } from "../../protocol/task.ts";
 import { openStore, storeField } from "../../store/index.ts";
 import { checkBudget, type Money } from "../base/budget.ts";
-import type { Execution } from "../base/execution.ts";
+import { type Execution, executionField, modelExecutionField } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
-import { checkAgentId, executionField, modelExecutionField } from "../base/validation.ts";
 import { providerTools } from "../model/request.ts";
 import { flattenModels, type Model, modelField } from "../model/resolve.ts";
 import { type ContextValues, contextField, ownValues } from "../tool/context.ts";
@@ -176,7 +176,7 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
   }
   checkBudget(rest.budget, rest.price !== undefined);
   providerTools(rest.modelOptions);
-  checkAgentId(agentId);
+  readArgument("agentId", agentId, agentIdField);
   const hooks = inOrder(rest.hooks);
   const fromHooks = hooks.flatMap((hook) => hook.tools ?? []);
   return Object.freeze({

@@ -1,7 +1,7 @@
+import { agentField, agentIdField } from "../../protocol/call-options.ts";
 import type { ToolChunk } from "../../protocol/hook.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, passes, readArgument, readOptions } from "../../protocol/options.ts";
-import { agentField } from "../base/validation.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
 import type { ChildOptions, ToolContext } from "../tool/context.ts";
 import type { ToolCall } from "./hooks.ts";
@@ -20,7 +20,7 @@ export interface CallContext {
 
 const chunkField = is.or(is.data, "a string", (value) => typeof value === "string");
 const childFields: Fields<ChildOptions> = {
-  agentId: is.anything,
+  agentId: is.required(agentIdField),
   mode: is.oneOf("sync", "background"),
   label: is.text,
   timeoutMs: is.amount,

@@ -1,10 +1,10 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Retry } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
+import { after, type Clock, onAbort } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
-import { after, coarseNow, longestTimer, onAbort } from "../base/time.ts";
+import { coarseNow, longestTimer } from "../base/time.ts";
 import { Collector, type StreamPart } from "./collect.ts";
 import {
   modelError,

@@ -16,9 +16,9 @@ import type {
   ToolUseBlock,
 } from "../../protocol/message.ts";
 import { invalid } from "../../protocol/options.ts";
-import { isRecord } from "../base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
 import { placeholders, speaker } from "../base/prompts.ts";
-import { maxArgumentBytes } from "../base/validation.ts";
+import { maxArgumentBytes } from "../tool/arguments.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
 import type { TurnRequest } from "./turn.ts";
 
@@ -67,7 +67,7 @@ export function providerTools({
   tools = [],
 }: Readonly<Record<string, unknown>>): readonly unknown[] {
   const isNamed = (tool: unknown) =>
-    isRecord(tool) && typeof tool.type === "string" && typeof tool.name === "string";
+    isObject(tool) && typeof tool.type === "string" && typeof tool.name === "string";
   if (Array.isArray(tools) && tools.every(isNamed)) return tools;
   throw invalid(
     "`modelOptions.tools` must be an array of provider tools, each with a `type` and a `name`.",
@@ -77,7 +77,7 @@ export function providerTools({
 
 /** Whether call options forbid all tools. */
 export function forbidsTools({ toolChoice }: Readonly<Record<string, unknown>>): boolean {
-  return toolChoice === "none" || (isRecord(toolChoice) && toolChoice.type === "none");
+  return toolChoice === "none" || (isObject(toolChoice) && toolChoice.type === "none");
 }
 
 /** The parts of a prompt for one message, without the results of its calls. */
@@ -255,7 +255,7 @@ function viewOf(message: Message, version: Version, name: string | undefined): V
           type: "tool-call",
           toolCallId: block.providerCallId ?? block.id,
           toolName: block.name,
-          input: isRecord(block.input) ? shortened(block.input) : {}, // providers accept only objects
+          input: isObject(block.input) ? shortened(block.input) : {}, // providers accept only objects
           ...providerOptions(block),
         });
         break;
@@ -343,7 +343,7 @@ function providerOptions({
   if (signature === undefined) return undefined;
   try {
     const metadata: unknown = JSON.parse(signature);
-    if (isRecord(metadata)) return { providerOptions: metadata as never };
+    if (isObject(metadata)) return { providerOptions: metadata as never };
   } catch {
     // The transcript has another origin; the block is still usable without metadata.
   }

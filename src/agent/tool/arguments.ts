@@ -1,8 +1,8 @@
 import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
 import { reasonOf } from "../../protocol/error.ts";
-import { copyPlain, isRecord } from "../base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
+import { copyPlain } from "../base/plain.ts";
 import { argumentErrors } from "../base/prompts.ts";
-import { maxArgumentBytes } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
 import type { ToolDefinition } from "./tool.ts";
 
@@ -20,6 +20,8 @@ export interface SentArguments {
 type Fields = Readonly<Record<string, unknown>>;
 type ReadDefinition = Pick<ToolDefinition, "name" | "input" | "preset" | "paths">;
 
+/** The most bytes of JSON that the arguments of a call may have. */
+export const maxArgumentBytes = 1_000_000;
 const maxDepth = 64;
 const maxIssues = 20;
 const maxLine = 500;
@@ -48,7 +50,7 @@ export async function readArguments(
         issues.map((one) => describeUnlessPreset(one, preset)),
       );
     const input = result.value;
-    const fields = isRecord(input) ? Object.keys(paths).filter((field) => field in input) : [];
+    const fields = isObject(input) ? Object.keys(paths).filter((field) => field in input) : [];
     if (!createContext || fields.length === 0) return { ok: true, input };
     const context = createContext();
     const normalized = fields.map((field) => {
@@ -76,7 +78,7 @@ function parse(raw: string): unknown {
 
 /** The first problem of the arguments; iterative, because they may be deeply nested. */
 function problemWith(root: unknown): string | undefined {
-  if (!isRecord(root))
+  if (!isObject(root))
     return argumentErrors.notObject(Array.isArray(root) ? "an array" : `a ${typeof root}`);
   const open: { readonly value: object; readonly depth: number }[] = [{ value: root, depth: 1 }];
   let bytes = 0;

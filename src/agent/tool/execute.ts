@@ -1,10 +1,10 @@
 import type { Retry } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
+import { after, type Clock, onAbort } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError, reasonOf } from "../../protocol/error.ts";
 import { readArgument, text } from "../../protocol/options.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
-import { after, cancelGraceMs, isThenable, longestTimer, onAbort } from "../base/time.ts";
+import { cancelGraceMs, isThenable, longestTimer } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, type ShownResult, textResult } from "./result.ts";
 import { isToolFailure, type ToolDefinition } from "./tool.ts";

@@ -1,6 +1,6 @@
 import type { Message, ToolUseBlock } from "../../protocol/message.ts";
 import { type Field, invalid } from "../../protocol/options.ts";
-import { isRecord } from "../base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
 import { areAllowed, isCommandPattern, restricts } from "./command.ts";
 import { matchesGlob } from "./glob.ts";
 
@@ -30,7 +30,7 @@ const lists = ["allow", "ask", "deny"] as const satisfies readonly (keyof Permis
 /** Why rules are invalid; an invalid rule must not be ignored, because it would let calls through. */
 export function permissionsProblem(permissions: unknown): string | undefined {
   if (permissions === undefined) return undefined;
-  if (!isRecord(permissions)) return "permissions must be an object";
+  if (!isObject(permissions)) return "permissions must be an object";
   const unknown = Object.keys(permissions).find((key) => !lists.some((list) => list === key));
   if (unknown !== undefined) return `permissions.${unknown} does not exist`;
   for (const list of lists) {
@@ -58,10 +58,10 @@ export const permissionsHint =
   'Pass rules such as `{ deny: ["rm_*", { tool: "write", input: { path: "/etc/*" } }] }`.';
 
 function isRule(rule: unknown): rule is Rule {
-  if (!isRecord(rule)) return typeof rule === "string" && rule !== "";
+  if (!isObject(rule)) return typeof rule === "string" && rule !== "";
   const { tool, input = {}, command } = rule;
   const hasGlobs =
-    isRecord(input) && Object.values(input).every((glob) => typeof glob === "string");
+    isObject(input) && Object.values(input).every((glob) => typeof glob === "string");
   const hasCommand = command === undefined || isCommandPattern(command);
   return typeof tool === "string" && tool !== "" && hasGlobs && hasCommand;
 }
@@ -102,7 +102,7 @@ function allowsCall(rules: readonly Rule[], input: unknown): boolean {
 
 /** The command of a rule or of an input. */
 function commandOf(value: unknown): string | undefined {
-  const command = isRecord(value) && Object.hasOwn(value, "command") ? value.command : undefined;
+  const command = isObject(value) && Object.hasOwn(value, "command") ? value.command : undefined;
   return typeof command === "string" ? command : undefined;
 }
 
@@ -127,7 +127,7 @@ function matchesCall(rule: Rule, toolName: string, input: unknown, matches: List
   if (typeof rule === "string") return matchesGlob(rule, toolName);
   if (!matchesGlob(rule.tool, toolName)) return false;
   return Object.entries(rule.input ?? {}).every(([field, glob]) => {
-    const value = isRecord(input) && Object.hasOwn(input, field) ? input[field] : undefined;
+    const value = isObject(input) && Object.hasOwn(input, field) ? input[field] : undefined;
     if (!Array.isArray(value)) return matchesValue(glob, value);
     return value.length > 0 && value[matches]((entry) => matchesValue(glob, entry));
   });

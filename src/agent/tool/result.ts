@@ -7,8 +7,8 @@ import type {
   ToolResultBlock,
   ToolUseBlock,
 } from "../../protocol/message.ts";
+import { isObject } from "../../protocol/shape.ts";
 import type { WireBlock } from "../../protocol/task.ts";
-import { isRecord } from "../base/plain.ts";
 import { placeholders, toolErrors } from "../base/prompts.ts";
 
 /** A result for the model and for people. */
@@ -74,7 +74,7 @@ export function toWireBlock(block: Block): WireBlock {
 
 /** The parts for the model and for people; an object with any other field is a plain value. */
 function audiencesOf(returned: unknown): { content: unknown; display?: unknown } {
-  if (!isRecord(returned)) return { content: returned };
+  if (!isObject(returned)) return { content: returned };
   const fields = Object.keys(returned);
   const has = (content: string, display: string) =>
     fields.includes(content) && fields.every((field) => field === content || field === display);
@@ -99,11 +99,11 @@ function blocksOf(value: unknown): readonly ContentBlock[] | undefined {
 }
 
 function blockOf(value: unknown): ContentBlock | undefined {
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { type, text, source, image_url: image, url, mime_type: mime } = value;
   if (type === "text") return typeof text === "string" ? { type, text } : undefined;
   if (type === "image" || type === "image_url") {
-    const from = isRecord(image) ? sourceOf(image.url, mime) : mediaSourceOf(source);
+    const from = isObject(image) ? sourceOf(image.url, mime) : mediaSourceOf(source);
     return from && { type: "image", source: from };
   }
   if (type === "audio" || type === "video" || type === "file") {
@@ -114,7 +114,7 @@ function blockOf(value: unknown): ContentBlock | undefined {
 }
 
 function mediaSourceOf(source: unknown): MediaSource | undefined {
-  if (!isRecord(source)) return undefined;
+  if (!isObject(source)) return undefined;
   const { data, mimeType, url } = source;
   if (typeof data !== "string") return sourceOf(url, mimeType);
   return typeof mimeType === "string" ? { data, mimeType } : undefined;
@@ -136,7 +136,7 @@ function sourceOf(url: unknown, mimeType: unknown): MediaSource | undefined {
 function displayOf(value: unknown): readonly WireBlock[] {
   const list = Array.isArray(value) ? value : [value];
   return list.flatMap((entry) => {
-    if (isRecord(entry) && entry.type === "task" && typeof entry.task_id === "string") {
+    if (isObject(entry) && entry.type === "task" && typeof entry.task_id === "string") {
       return [{ type: "task" as const, task_id: entry.task_id }];
     }
     return contentOf(entry).map((block) => withDetails(toWireBlock(block), entry));
@@ -144,7 +144,7 @@ function displayOf(value: unknown): readonly WireBlock[] {
 }
 
 function withDetails(block: WireBlock, entry: unknown): WireBlock {
-  if (block.type === "text" || !isRecord(entry)) return block;
+  if (block.type === "text" || !isObject(entry)) return block;
   const { width, height, filename } = entry;
   return {
     ...block,

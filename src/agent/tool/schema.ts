@@ -3,7 +3,7 @@ import { type OutputUnit, type Schema, type SchemaDraft, Validator } from "@cfwo
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
 import type { StandardIssue, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
-import { isRecord } from "../base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
 
 /** A JSON Schema document. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -90,7 +90,7 @@ function frozenCopy(schema: object): JsonSchema {
 
 function compile(schema: object): { readonly document: JsonSchema; readonly validator: Validator } {
   try {
-    if (!isRecord(schema)) throw new TypeError("a schema must be an object");
+    if (!isObject(schema)) throw new TypeError("a schema must be an object");
     const document = frozenCopy(schema);
     // A copy, because the validator modifies its schema.
     const copy = structuredClone(document) as Schema;
@@ -108,9 +108,9 @@ function draftOf(document: JsonSchema): SchemaDraft {
 }
 
 function withDefaults(value: unknown, schema: JsonSchema): unknown {
-  if (!isRecord(value) || !isRecord(schema.properties)) return value;
+  if (!isObject(value) || !isObject(schema.properties)) return value;
   const filled = Object.entries(schema.properties).flatMap(([key, property]) => {
-    if (!isRecord(property)) return [];
+    if (!isObject(property)) return [];
     if (Object.hasOwn(value, key)) return [[key, withDefaults(value[key], property)] as const];
     return "default" in property ? [[key, structuredClone(property.default)] as const] : [];
   });

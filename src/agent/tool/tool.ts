@@ -3,9 +3,8 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { Tool } from "../../protocol/hook.ts";
 import * as is from "../../protocol/options.ts";
 import { describe, type Fields, ownerOf, readOptions } from "../../protocol/options.ts";
-import type { Execution } from "../base/execution.ts";
+import { type Execution, executionField } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
-import { executionField } from "../base/validation.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 

@@ -9,11 +9,10 @@ import {
   readArgument,
   readOptions,
 } from "../../protocol/options.ts";
-import type { Execution } from "../base/execution.ts";
+import { type Execution, executionField } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
 import { groupTexts, toolErrors } from "../base/prompts.ts";
 import { isCancel } from "../base/time.ts";
-import { executionField } from "../base/validation.ts";
 import { type ContextValues, contextField, ownValues } from "./context.ts";
 import { type RanCall, ranCall } from "./result.ts";
 import { jsonSchema } from "./schema.ts";

@@ -2,6 +2,7 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { Worker } from "node:worker_threads";
+import { onAbort } from "../../protocol/clock.ts";
 import { fileError } from "./file-error.ts";
 import type { FileLimits, FoundFile, GrepMatch, GrepQuery, GrepResult } from "./filesystem.ts";
 import { byPath } from "./path.ts";
@@ -71,8 +72,7 @@ export async function grepFiles(query: GrepQuery, options: GrepFilesOptions): Pr
 
   const early = Promise.withResolvers<"time">();
   const timer = setTimeout(() => early.resolve("time"), limits.grepMs);
-  const onAbort = () => early.reject(signal?.reason);
-  signal?.addEventListener("abort", onAbort, { once: true });
+  const ignoreAbort = signal && onAbort(signal, () => early.reject(signal.reason));
   try {
     const stoppedBy = await Promise.race([searchAll(), early.promise]);
     const found = search?.matches ?? [];
@@ -82,7 +82,7 @@ export async function grepFiles(query: GrepQuery, options: GrepFilesOptions): Pr
   } finally {
     isOver = true;
     clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
+    ignoreAbort?.();
     search?.stop();
   }
 }

@@ -1,5 +1,6 @@
-import { isRecord, sha256 } from "../../agent/base/plain.ts";
+import { sha256 } from "../../agent/base/plain.ts";
 import type { Clock } from "../../protocol/clock.ts";
+import { isObject } from "../../protocol/shape.ts";
 import { valueOnCodes } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { memoryPrompts } from "../prompts.ts";
@@ -201,11 +202,11 @@ async function readState({ files, scope }: Pick<Consolidation, "files" | "scope"
 }
 
 function isState(value: unknown): value is State {
-  if (!isRecord(value) || !Array.isArray(value.seen)) return false;
+  if (!isObject(value) || !Array.isArray(value.seen)) return false;
   const { pending, consolidatedAt } = value;
   if (typeof consolidatedAt !== "number") return false;
   if (pending === undefined) return true;
-  return isRecord(pending) && typeof pending.text === "string" && Array.isArray(pending.seen);
+  return isObject(pending) && typeof pending.text === "string" && Array.isArray(pending.seen);
 }
 
 async function writeState(files: Filesystem, state: State, ifVersion: string | null) {

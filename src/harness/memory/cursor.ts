@@ -1,4 +1,4 @@
-import { isRecord } from "../../agent/base/plain.ts";
+import { isObject } from "../../protocol/shape.ts";
 import type { SessionInfo, Store } from "../../protocol/store.ts";
 import type { Entry } from "./facts.ts";
 import { isConflict } from "./memory-files.ts";
@@ -38,7 +38,7 @@ export async function readCursor(
   const fresh: Cursor = { createdAt, distilled: 0, failures: 0, hidden: [] };
   const version = file?.version ?? 0;
   const stored: unknown = file ? JSON.parse(new TextDecoder().decode(file.data)) : undefined;
-  const isSame = isRecord(stored) && stored.createdAt === createdAt;
+  const isSame = isObject(stored) && stored.createdAt === createdAt;
   return { version, cursor: isSame ? { ...fresh, ...(stored as Partial<Cursor>) } : fresh };
 }
 

@@ -1,7 +1,6 @@
-import { after } from "../../agent/base/time.ts";
 import { type Hook, type HookContext, tellAnyway } from "../../agent/loop/hooks.ts";
 import { flattenModels, type Model, modelField } from "../../agent/model/resolve.ts";
-import { type Clock, systemClock } from "../../protocol/clock.ts";
+import { after, type Clock, systemClock } from "../../protocol/clock.ts";
 import { reasonOf } from "../../protocol/error.ts";
 import { createIds } from "../../protocol/id.ts";
 import type { Fields } from "../../protocol/options.ts";

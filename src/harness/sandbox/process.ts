@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { constants, setPriority } from "node:os";
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
-import { systemClock } from "../../protocol/clock.ts";
+import { onAbort, systemClock } from "../../protocol/clock.ts";
 import type { CommandResult, Owner, StopReason } from "./jail.ts";
 
 /** A program to run for a command. */
@@ -56,15 +56,14 @@ export async function runProcess(options: ProcessOptions): Promise<ProcessResult
     child.once("exit", (code, name) => resolve(code ?? 128 + (name ? constants.signals[name] : 0)));
   });
   exited.catch(() => closed.resolve());
-  const onAbort = () => stop("cancel");
+  let ignoreAbort = () => {};
   const over = new AbortController();
   try {
     if (child.pid !== undefined) setPriorityOf(child.pid);
     options.onSpawn?.(child);
     output.read(child.stdout as Readable, () => stop("output"));
     const problem = readHead(child.stderr as Readable);
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener("abort", onAbort, { once: true });
+    if (signal) ignoreAbort = onAbort(signal, () => stop("cancel"));
     const timer = setTimeout(() => stop("timeout"), timeoutMs);
     over.signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
     if (watch) watchUntil(over.signal, watch, stop);
@@ -77,7 +76,7 @@ export async function runProcess(options: ProcessOptions): Promise<ProcessResult
       : { ...kept, exitCode, problem: problem() };
   } finally {
     over.abort();
-    signal?.removeEventListener("abort", onAbort);
+    ignoreAbort();
     for (const stream of child.stdio) stream?.destroy();
   }
 }

@@ -1,6 +1,7 @@
 import { fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import { onAbort } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import type { Command, CommandLimits, CommandResult, Jail, SandboxOptions } from "./jail.ts";
@@ -52,7 +53,6 @@ async function runInProcess(
     detached: true,
   });
   const ended = Promise.withResolvers<ShellEnd | CommandResult["stoppedBy"]>();
-  const onAbort = () => ended.resolve("cancel");
   const timer = setTimeout(() => ended.resolve("timeout"), timeoutMs);
   child.on("message", async (message: FileRequest | ShellEnd) => {
     if ("exitCode" in message) return ended.resolve(message);
@@ -65,8 +65,7 @@ async function runInProcess(
     if (name === "SIGABRT" || name === "SIGTRAP") ended.resolve("memory");
     else ended.reject(jailFailed(`its process ended with ${name ?? "an error"}`));
   });
-  if (signal?.aborted) onAbort();
-  signal?.addEventListener("abort", onAbort, { once: true });
+  const ignoreAbort = signal && onAbort(signal, () => ended.resolve("cancel"));
   const start: ShellStart = {
     script,
     cwd: `${jailRoot}/${cwd}`.replace(/\/$/, ""),
@@ -87,7 +86,7 @@ async function runInProcess(
     return { exitCode: end.exitCode, ...kept, cwd: now };
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
+    ignoreAbort?.();
     child.kill("SIGKILL");
   }
 }

@@ -1,6 +1,6 @@
-import { isRecord } from "../../agent/base/plain.ts";
 import type { HookContext } from "../../agent/loop/hooks.ts";
 import type { Block } from "../../protocol/message.ts";
+import { isObject } from "../../protocol/shape.ts";
 import type { NoteSource } from "../notes.ts";
 import { skillsNote } from "../prompts.ts";
 import { loadSkillName } from "../tools/skills.ts";
@@ -41,7 +41,7 @@ class Loads {
 
 /** The skill that a call loads, with the tool or by reading its file. */
 function skillIn(block: Block): string | undefined {
-  if (block.type !== "tool_use" || !isRecord(block.input)) return undefined;
+  if (block.type !== "tool_use" || !isObject(block.input)) return undefined;
   const { name, path } = block.input;
   if (block.name === loadSkillName && typeof name === "string") return name;
   return block.name === "read_file" && typeof path === "string" ? skillPathName(path) : undefined;

@@ -1,10 +1,10 @@
-import { isRecord } from "../../agent/base/plain.ts";
 import { childReport } from "../../agent/loop/child-outcome.ts";
 import type { TaskRun } from "../../agent/loop/task-run.ts";
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { ToolFailure } from "../../agent/tool/tool.ts";
 import type { Input } from "../../protocol/agent.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
+import { isObject } from "../../protocol/shape.ts";
 import { subagentErrors } from "../prompts.ts";
 import { type Child, childrenOf } from "./children.ts";
 import type { Roster, RosterEntry } from "./roster.ts";
@@ -93,7 +93,7 @@ export async function checkSpawn(
   }
   if (label === undefined) return;
   const children = await childrenOf(parent);
-  const labels = pending.map(({ input }) => (isRecord(input) ? input.label : undefined));
+  const labels = pending.map(({ input }) => (isObject(input) ? input.label : undefined));
   if (![...children.map((child) => child.label), ...labels].includes(label)) return;
   throw new ToolFailure("label_taken", subagentErrors.labelTaken(label));
 }

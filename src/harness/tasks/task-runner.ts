@@ -1,10 +1,10 @@
-import { agentField } from "../../agent/base/validation.ts";
 import { answerRows } from "../../agent/drive/answers.ts";
 import { processOf } from "../../agent/drive/process.ts";
 import { cancelTask } from "../../agent/drive/rest.ts";
 import { type AgentSettings, settingsBehind } from "../../agent/loop/settings.ts";
 import { waitingTasks } from "../../agent/loop/waiting.ts";
 import type { Agent } from "../../protocol/agent.ts";
+import { agentField } from "../../protocol/call-options.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import { notFound, RivuletError } from "../../protocol/error.ts";

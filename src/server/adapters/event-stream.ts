@@ -1,3 +1,4 @@
+import { onAbort } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import { encodeComment } from "../../protocol/sse.ts";
@@ -103,9 +104,7 @@ export async function* eventsUntil(
 ): AsyncGenerator<TaskEvent, void, undefined> {
   const iterator = events[Symbol.asyncIterator]();
   const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
-  const onAbort = () => resolve(undefined);
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
+  const ignoreAbort = onAbort(signal, () => resolve(undefined));
   try {
     for (;;) {
       const next = iterator.next().catch(() => undefined);
@@ -114,7 +113,7 @@ export async function* eventsUntil(
       yield result.value;
     }
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    ignoreAbort();
     await iterator.return?.();
   }
 }
@@ -128,14 +127,13 @@ export async function untilTrue(
 ): Promise<void> {
   while (!signal.aborted) {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const onAbort = () => resolve();
     const unwatch = store.watch(key, resolve); // before the test, so that no change falls between
-    signal.addEventListener("abort", onAbort, { once: true });
+    const ignoreAbort = onAbort(signal, resolve);
     try {
       if (await test()) return;
       if (!signal.aborted) await promise;
     } finally {
-      signal.removeEventListener("abort", onAbort);
+      ignoreAbort();
       unwatch();
     }
   }
