@@ -2,7 +2,7 @@ import type { Decision, GenerateReason } from "./message.ts";
 import type { SourceRef } from "./source.ts";
 import type {
   Annotation,
-  ApprovalKind,
+  ApprovalQuestion,
   Cost,
   DiscardReason,
   Hint,
@@ -266,21 +266,8 @@ export interface ChildPromoted extends Envelope, OnChild {
 }
 
 /** A call waits for a decision; a `stop` may concern no call. */
-export interface ApprovalRequested extends Envelope {
+export interface ApprovalRequested extends Envelope, ApprovalQuestion {
   readonly type: "task.approval.requested";
-  readonly approval_id: string;
-  readonly kind: ApprovalKind;
-  readonly call_id?: string;
-  readonly item_id?: string;
-  readonly output_index?: number;
-  readonly name?: string;
-  readonly arguments?: string;
-  readonly message?: string;
-  readonly options?: readonly Decision[];
-  readonly response_schema?: Readonly<Record<string, unknown>>;
-  readonly expires_at?: number;
-  /** A hook or the schema has changed the call: `name` and `arguments` are those of the call that would run. */
-  readonly edited?: true;
 }
 
 /** The decision about an approval. */

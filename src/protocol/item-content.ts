@@ -42,6 +42,17 @@ export function blockOf(block: WireBlock): readonly Block[] {
   return [];
 }
 
+/** Converts a block of a message to a block for people; bytes become a data URL. */
+export function toWireBlock(block: Block): WireBlock {
+  if ("source" in block) {
+    const { type, source } = block;
+    const url = "url" in source ? source.url : `data:${source.mimeType};base64,${source.data}`;
+    const mime = source.mimeType === undefined ? {} : { mime_type: source.mimeType };
+    return type === "image" ? { type, image_url: { url }, ...mime } : { type, url, ...mime };
+  }
+  return { type: "text", text: "text" in block ? block.text : JSON.stringify(block) };
+}
+
 /** The text that an item's chunks add up to. */
 export function streamedText(item: Item): string {
   let text = "";

@@ -247,8 +247,8 @@ export interface SnapshotTask extends TaskObject {
   readonly parent_output_index?: number;
 }
 
-/** An approval in the tree; it is pending until it has a decision. */
-export interface ApprovalState {
+/** What a person or an outside tool is asked. */
+export interface ApprovalQuestion {
   readonly approval_id: string;
   readonly kind: ApprovalKind;
   readonly call_id?: string;
@@ -260,7 +260,11 @@ export interface ApprovalState {
   readonly options?: readonly Decision[];
   readonly response_schema?: Readonly<Record<string, unknown>>;
   readonly expires_at?: number;
+  /** A hook or the schema has changed the call: `name` and `arguments` are those of the call that would run. */
   readonly edited?: true;
+}
+/** An approval in the tree; it is pending until it has a decision. */
+export interface ApprovalState extends ApprovalQuestion {
   readonly decision?: Decision;
   readonly by?: string;
   readonly reason?: string;

@@ -1,9 +1,9 @@
 import type { ErrorShape } from "../../protocol/error.ts";
+import { toWireBlock } from "../../protocol/item-content.ts";
 import type { Block } from "../../protocol/message.ts";
 import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/task.ts";
 import { isSame } from "../base/plain.ts";
 import { placeholders } from "../base/prompts.ts";
-import { toWireBlock } from "../tool/result.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 
 /** The end of a tool result. */

@@ -1,5 +1,6 @@
 import type { ReasoningChunk } from "../../protocol/hook.ts";
 import type { IdSource } from "../../protocol/id.ts";
+import { toWireBlock } from "../../protocol/item-content.ts";
 import type { Block, MediaBlock } from "../../protocol/message.ts";
 import { type ReferenceLookup, ReferenceParser } from "../../protocol/reference-parser.ts";
 import type {
@@ -10,7 +11,6 @@ import type {
   WireBlock,
 } from "../../protocol/task.ts";
 import type { TurnPart, TurnSink, TurnSource } from "../model/turn.ts";
-import { toWireBlock } from "../tool/result.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 
 interface TurnItem {

@@ -73,23 +73,27 @@ const words: Readonly<Record<TaskStatus, string>> = {
   incomplete: "incomplete",
 };
 
-/** A child's outcome for its parent's model: who it is and how it stands, what it said. */
+/** A child's outcome for its parent's model: who it is and how it stands, what it cites and said. */
 export interface ChildReport {
   readonly header: string;
   readonly said: readonly Block[];
 }
 
+/** Names a child and its status to its parent's model. */
+export function describeChild(
+  child: Pick<ChildOutcome, "agentKey" | "agentId" | "sessionId" | "label">,
+  status: string,
+): string {
+  const { agentKey, agentId, sessionId, label } = child;
+  const named = label === undefined ? "" : `\nlabel: ${label}`;
+  return `agent_key: ${agentKey}\nagent_id: ${agentId}\nsession_id: ${sessionId}\nstatus: ${status}${named}`;
+}
+
 /** Reports a child to its parent's model: its true status, and its last message or its error. */
 export function childReport(outcome: ChildOutcome, status = words[outcome.status]): ChildReport {
-  const { agentKey, agentId, sessionId, label, taskId, error, reply } = outcome;
-  const lines = [
-    `agent_key: ${agentKey}`,
-    `agent_id: ${agentId}`,
-    `session_id: ${sessionId}`,
-    `status: ${status}`,
-    ...(label === undefined ? [] : [`label: ${label}`]),
-  ];
-  if (isOpen(outcome.status))
+  const { taskId, error, reply, cited } = outcome;
+  const lines = [describeChild(outcome, status)];
+  if (!isTerminal(outcome.status))
     return { header: [...lines, `task_id: ${taskId}`].join("\n"), said: [] };
   // The parent does not see the child's reasoning and calls.
   const said = (reply?.content ?? []).filter(
@@ -97,11 +101,7 @@ export function childReport(outcome: ChildOutcome, status = words[outcome.status
   );
   if (error) lines.push(`error: ${error.message}`);
   if (said.length > 0) lines.push("reply:", "");
-  return { header: lines.join("\n"), said };
-}
-
-function isOpen(status: TaskStatus): boolean {
-  return status === "queued" || status === "in_progress" || status === "suspended";
+  return { header: lines.join("\n"), said: [...cited, ...said] };
 }
 
 /** The row that delivers the end of a background child: a pointer, resolved before the parent's next model call. */
@@ -126,14 +126,13 @@ export async function delivered(task: TaskRun, post: Post): Promise<Message | un
   const taskId = hint.metadata?.taskId;
   const record = await endedChild(task, taskId);
   if (record === undefined) return message;
-  const outcome = await outcomeOf(task, record);
-  const { header, said } = childReport(outcome);
+  const { header, said } = childReport(await outcomeOf(task, record));
   const first: Block = {
     type: "hint",
     text: `${backgroundEnded}\ntask_id: ${taskId}\n${header}`,
     metadata: { ...hint.metadata, ...newReferences(task) },
   };
-  return { ...message, content: [first, ...outcome.cited, ...said] };
+  return { ...message, content: [first, ...said] };
 }
 
 async function endedChild(task: TaskRun, taskId: unknown): Promise<TaskRecord | undefined> {

@@ -1,4 +1,5 @@
 import { kindOf } from "../../protocol/approval.ts";
+import { toWireBlock } from "../../protocol/item-content.ts";
 import type {
   Block,
   Message,
@@ -11,7 +12,7 @@ import type { ItemStatus, WireBlock } from "../../protocol/task.ts";
 import { copyPlain, freezePlain, isSame } from "../base/plain.ts";
 import { repeatedResult } from "../base/prompts.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
-import { cutText, ranMark, toWireBlock } from "../tool/result.ts";
+import { cutText, ranMark } from "../tool/result.ts";
 import type { Batch, CallResult, CallSuspension } from "./call.ts";
 import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";

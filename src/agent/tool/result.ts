@@ -1,4 +1,5 @@
 import { reasonOf } from "../../protocol/error.ts";
+import { toWireBlock } from "../../protocol/item-content.ts";
 import type {
   Block,
   MediaBlock,
@@ -59,17 +60,6 @@ function show(
     content: blocks.length > 0 ? blocks : emptyContent,
     ...(display && { display: cutText(display, maxShown) }),
   };
-}
-
-/** A block for people; bytes become a data URL. */
-export function toWireBlock(block: Block): WireBlock {
-  if ("source" in block) {
-    const { type, source } = block;
-    const url = "url" in source ? source.url : `data:${source.mimeType};base64,${source.data}`;
-    const mime = source.mimeType === undefined ? {} : { mime_type: source.mimeType };
-    return type === "image" ? { type, image_url: { url }, ...mime } : { type, url, ...mime };
-  }
-  return { type: "text", text: "text" in block ? block.text : JSON.stringify(block) };
 }
 
 /** The parts for the model and for people; an object with any other field is a plain value. */

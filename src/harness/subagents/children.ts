@@ -32,20 +32,7 @@ export async function childrenOf(parent: TaskRun): Promise<readonly Child[]> {
   return [...children.values()];
 }
 
-/** Describes a child in a tool result; `createdIn` parses it. */
-export function describeChild(
-  { agentKey, agentId, sessionId, label }: Child,
-  status: string,
-): string {
-  return [
-    `agent_key: ${agentKey}`,
-    `agent_id: ${agentId}`,
-    `session_id: ${sessionId}`,
-    `status: ${status}`,
-    ...(label === undefined ? [] : [`label: ${label}`]),
-  ].join("\n");
-}
-
+/** What `describeChild` writes about a child without a task. */
 const description =
   /^agent_key: (?<agentKey>\S+)\nagent_id: (?<agentId>\S+)\nsession_id: (?<sessionId>\S+)\nstatus: ok(?:\nlabel: (?<label>[^\n]+))?$/;
 

@@ -1,5 +1,6 @@
 import { childReport } from "../../agent/loop/child-outcome.ts";
 import type { TaskRun } from "../../agent/loop/task-run.ts";
+import { taskBehind } from "../../agent/loop/tool-context.ts";
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { ToolFailure } from "../../agent/tool/tool.ts";
 import type { Input } from "../../protocol/agent.ts";
@@ -14,14 +15,19 @@ export const defaultWaitMs = 30_000;
 
 /** Runs a child for a call and returns its report for the model. */
 export async function runSubagent(
-  { ref, record }: TaskRun,
   context: ToolContext,
   entry: RosterEntry,
   { sessionId, agentKey, label }: Child,
-  options: { readonly isKnown: boolean; readonly input: Input; readonly seconds?: number },
-  maxParallel: number,
+  options: {
+    readonly isKnown: boolean;
+    readonly input: Input;
+    readonly seconds?: number | undefined;
+    readonly maxParallel: number;
+  },
 ): Promise<{ readonly content: readonly Block[] }> {
   const { declaration } = entry;
+  const { isKnown, input, seconds, maxParallel } = options;
+  const { ref, record } = taskBehind(context);
   const { userId, depth } = record;
   const agent = await entry.agentFor({
     agentKey,
@@ -30,17 +36,17 @@ export async function runSubagent(
     ...(userId !== undefined && { userId }),
   });
   const timeoutMs =
-    (options.seconds === undefined ? undefined : options.seconds * 1_000) ??
+    (seconds === undefined ? undefined : seconds * 1_000) ??
     (await context.get<number>("subagentTimeoutMs")) ??
     declaration?.timeoutMs ??
     defaultWaitMs;
   const isSync = timeoutMs > 0;
-  const outcome = await context.runChild(agent, options.input, {
+  const outcome = await context.runChild(agent, input, {
     agentId: entry.name,
     mode: isSync ? "sync" : "background",
     ...(isSync && { timeoutMs }),
     ...(label !== undefined && { label }),
-    child: { sessionId, agentKey, isKnown: options.isKnown },
+    child: { sessionId, agentKey, isKnown },
     maxParallel,
     ...(declaration?.output && { output: declaration.output }),
   });
@@ -49,7 +55,7 @@ export async function runSubagent(
   const promoted = isPromoted ? (["timeout_promoted"] as const) : [];
   const { header, said } = childReport(outcome, ...promoted);
   if (outcome.status === "failed") throw new ToolFailure("child_failed", header);
-  return { content: [{ type: "text", text: header }, ...outcome.cited, ...said] };
+  return { content: [{ type: "text", text: header }, ...said] };
 }
 
 /** Finds an agent type; throws `unknown_agent`. */

@@ -1,10 +1,11 @@
+import { describeChild } from "../../agent/loop/child-outcome.ts";
 import { taskBehind } from "../../agent/loop/tool-context.ts";
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, tool } from "../../agent/tool/tool.ts";
 import type { Input } from "../../protocol/agent.ts";
 import type { Message } from "../../protocol/message.ts";
 import { oneLine } from "../prompts.ts";
-import { childrenOf, describeChild } from "../subagents/children.ts";
+import { childrenOf } from "../subagents/children.ts";
 import type { Roster, RosterEntry } from "../subagents/roster.ts";
 import {
   checkSpawn,
@@ -41,6 +42,7 @@ export function agentTools(
   inputOf: ChildInput = (prompt) => prompt,
 ): readonly Tool[] {
   const execution = { timeoutMs: null, maxAttempts: 1 };
+  const { parallelChildren: maxParallel } = limits;
 
   const spawn = tool({
     name: "agent_spawn",
@@ -71,14 +73,7 @@ export function agentTools(
       const child = newChild(task, entry, label);
       if (prompt === undefined) return describeChild(child, "ok");
       const input = inputOf(prompt, context.messages, entry);
-      return runSubagent(
-        task,
-        context,
-        entry,
-        child,
-        { isKnown: false, input, seconds },
-        limits.parallelChildren,
-      );
+      return runSubagent(context, entry, child, { isKnown: false, input, seconds, maxParallel });
     },
   });
 
@@ -105,14 +100,7 @@ export function agentTools(
       const child = await findChild(task, agent_key, label);
       const entry = await findEntry(roster, child.agentId);
       const input = inputOf(prompt, context.messages, entry);
-      return runSubagent(
-        task,
-        context,
-        entry,
-        child,
-        { isKnown: true, input, seconds },
-        limits.parallelChildren,
-      );
+      return runSubagent(context, entry, child, { isKnown: true, input, seconds, maxParallel });
     },
   });
 

@@ -256,5 +256,5 @@ async function report(
   const outcome = isTerminal(status) ? await outcomeOf(task, record, callId) : standing(record);
   const { header, said } = childReport(outcome, ...(isRunning ? (["running"] as const) : []));
   const text = isTerminal(status) ? `task_id: ${record.taskId}\n${header}` : header;
-  return [{ type: "text", text }, ...outcome.cited, ...said];
+  return [{ type: "text", text }, ...said];
 }
