@@ -7,7 +7,7 @@ import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
 import { supportsResponseFormat } from "../model/resolve.ts";
 import { describeIssue, readArguments, type SentArguments } from "../tool/arguments.ts";
 import { jsonOf, ranCall } from "../tool/result.ts";
-import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
+import { type JsonSchema, jsonSchema, standardSchema } from "../tool/schema.ts";
 import { type Tool, tool } from "../tool/tool.ts";
 import { isSpoken } from "./next.ts";
 import { strictSchema, wrappedSchema } from "./output-schema.ts";
@@ -68,28 +68,20 @@ function answerSchema(task: AnsweringTask, onFailure: (error: unknown) => void):
   const schema = task.record.outputSchema as JsonSchema;
   // Tools take objects, so any other answer becomes their only field.
   const isWrapped = schema.type !== "object";
-  const document = isWrapped ? wrappedSchema(schema) : schema;
-  const convert = () => document;
-  const standard = {
-    version: 1 as const,
-    vendor: "rivulet",
-    jsonSchema: { input: convert, output: convert },
-    async validate(sent: unknown): Promise<StandardResult<unknown>> {
-      const { response } = sent as { response?: unknown };
-      if (isWrapped && response === undefined)
-        return { issues: [{ message: answerTexts.missing, path: ["response"] }] };
-      try {
-        const result = await validate(task, isWrapped ? response : sent);
-        if (result.issues === undefined || !isWrapped) return result;
-        const inResponse = (path: StandardIssue["path"] = []) => ["response", ...path];
-        return { issues: result.issues.map((it) => ({ ...it, path: inResponse(it.path) })) };
-      } catch (error) {
-        onFailure(error);
-        return { value: sent };
-      }
-    },
-  };
-  return { "~standard": standard };
+  return standardSchema(isWrapped ? wrappedSchema(schema) : schema, async (sent) => {
+    const { response } = sent as { response?: unknown };
+    if (isWrapped && response === undefined)
+      return { issues: [{ message: answerTexts.missing, path: ["response"] }] };
+    try {
+      const result = await validate(task, isWrapped ? response : sent);
+      if (result.issues === undefined || !isWrapped) return result;
+      const inResponse = (path: StandardIssue["path"] = []) => ["response", ...path];
+      return { issues: result.issues.map((it) => ({ ...it, path: inResponse(it.path) })) };
+    } catch (error) {
+      onFailure(error);
+      return { value: sent };
+    }
+  });
 }
 
 /** The structured answer of a transcript. */

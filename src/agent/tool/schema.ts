@@ -1,7 +1,12 @@
 import { createRequire } from "node:module";
 import { type OutputUnit, type Schema, type SchemaDraft, Validator } from "@cfworker/json-schema";
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
-import type { StandardIssue, StandardSchema } from "../../protocol/agent.ts";
+import type {
+  Awaitable,
+  StandardIssue,
+  StandardResult,
+  StandardSchema,
+} from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { isObject } from "../../protocol/shape.ts";
 
@@ -28,17 +33,21 @@ export function jsonSchema<T = Readonly<Record<string, unknown>>>(
   schema: object,
 ): StandardSchema<T> {
   const { document, validator } = compile(schema);
+  return standardSchema<T>(document, (value) => {
+    const filled = withDefaults(value, document);
+    const { valid, errors } = validator.validate(filled);
+    return valid ? { value: filled as T } : { issues: errors.flatMap(issueOf) };
+  });
+}
+
+/** A Standard Schema with this JSON Schema, whose values `validate` checks. */
+export function standardSchema<T>(
+  document: JsonSchema,
+  validate: (value: unknown) => Awaitable<StandardResult<T>>,
+): StandardSchema<T> {
   const convert = () => document;
-  const standard = {
-    version: 1 as const,
-    vendor: "rivulet",
-    validate(value: unknown) {
-      const filled = withDefaults(value, document);
-      const { valid, errors } = validator.validate(filled);
-      return valid ? { value: filled as T } : { issues: errors.flatMap(issueOf) };
-    },
-    jsonSchema: { input: convert, output: convert },
-  };
+  const jsonSchema = { input: convert, output: convert };
+  const standard = { version: 1 as const, vendor: "rivulet", validate, jsonSchema };
   return { "~standard": standard };
 }
 
