@@ -1,8 +1,8 @@
 import { settingsBehind } from "../agent/loop/settings.ts";
 import type { Agent } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { resultsDirectory } from "./eviction.ts";
+import { valueOnCodes } from "./filesystem/file-error.ts";
 import { tasksBelow } from "./session.ts";
 import { workspaceOf } from "./workspace.ts";
 
@@ -23,7 +23,7 @@ export async function findLeftovers(
     const workspace = workspaceOf(owner);
     const user = userId === undefined ? {} : { userId };
     const { files } = workspace?.viewOf({ sessionId: own, agentId, ...user }) ?? {};
-    await files?.remove(directory).catch(ignoreMissing);
+    await files?.remove(directory).catch(valueOnCodes(undefined, "not_found"));
     const children = records.filter(({ parentSessionId }) => parentSessionId === own);
     const byKey = new Map(children.map((child) => [child.agentKey, child]));
     for (const child of byKey.values()) {
@@ -37,9 +37,4 @@ export async function findLeftovers(
     const root = records.find((record) => record.sessionId === sessionId);
     if (root) await remove(agent, root);
   };
-}
-
-function ignoreMissing(error: unknown): void {
-  if (error instanceof RivuletError && error.code === "not_found") return;
-  throw error;
 }

@@ -9,7 +9,7 @@ import type { Block, MediaBlock } from "../../protocol/message.ts";
 import { noUsage } from "../../protocol/select.ts";
 import { nests } from "../../protocol/shape.ts";
 import type { Usage } from "../../protocol/task.ts";
-import type { FinishReason, Turn, TurnSink, TurnSource } from "./turn.ts";
+import type { FinishReason, Turn, TurnPart, TurnSink, TurnSource } from "./turn.ts";
 
 /** A part of a model's stream, in any version of the interface. */
 export type StreamPart =
@@ -31,15 +31,18 @@ interface Part {
   /** The whole text, or the arguments as the provider sent them at the end of the call; undefined before the end. */
   text: string | undefined;
   metadata: Metadata | undefined;
-  readonly call?: {
-    readonly callId: string;
-    readonly name: string;
-    readonly providerCallId?: string;
-    /** Whether its deltas are JSON; otherwise the arguments come at the end. */
-    readonly streamsJson: boolean;
+  /** Of a call; `streamsJson`: its deltas are JSON, otherwise the arguments come at the end. */
+  call: (Omit<CallPart, "kind"> & { readonly streamsJson: boolean }) | undefined;
+}
+type CallPart = Extract<TurnPart, { kind: "call" }>;
+type Passage = "text" | "thinking";
+
+function newPart(kind: Part["kind"], id: string): Part {
+  return {
+    ...{ kind, id, pieces: [] },
+    ...{ shown: undefined, text: undefined, metadata: undefined, call: undefined },
   };
 }
-type Passage = "text" | "thinking";
 
 /** The name of a call without one; the model reads that no such tool exists. */
 const unnamed = "unnamed_tool";
@@ -156,14 +159,7 @@ export class Collector {
 
   #begin(kind: Passage, id: string): Part {
     this.#end(kind, id); // the provider may have omitted the end
-    const part: Part = {
-      kind,
-      id,
-      shown: undefined,
-      pieces: [],
-      text: undefined,
-      metadata: undefined,
-    };
+    const part = newPart(kind, id);
     this.#open.push(part);
     return part;
   }
@@ -209,11 +205,9 @@ export class Collector {
     // An empty or duplicate id cannot identify a result, so the provider gets our id instead.
     const provider = id && !this.#calls.has(id) && { providerCallId: id };
     const call = { callId: this.#ids.next("call"), name: name || unnamed, ...provider };
-    const part: Part = {
-      ...{ kind: "call", id, pieces: [], text: undefined, metadata: undefined },
-      call: { ...call, streamsJson },
-      shown: { part: this.#sink.open({ kind: "call", ...call }) },
-    };
+    const part = newPart("call", id);
+    part.call = { ...call, streamsJson };
+    part.shown = { part: this.#sink.open({ kind: "call", ...call }) };
     this.#calls.set(id, part);
     this.#add(part);
     return part;
