@@ -4,7 +4,7 @@ import { sumOf } from "../protocol/cost.ts";
 import { RivuletError } from "../protocol/error.ts";
 import { blockOf, contentOf, isOfTurn, stateOf } from "../protocol/item-content.ts";
 import type { Block, Message, Reply, TaskRef } from "../protocol/message.ts";
-import { textOf } from "../protocol/message.ts";
+import { replyWith } from "../protocol/message.ts";
 import { noUsage, subtreeOf, taskOf, waitingIn } from "../protocol/select.ts";
 import type { Item, Task, Tree } from "../protocol/task.ts";
 
@@ -13,25 +13,16 @@ export function replyIn(tree: Tree, ref: TaskRef, agentName: string): Reply<unkn
   const task = taskOf(tree, ref.taskId);
   if (task === undefined) throw new RivuletError("internal", `Task ${ref.taskId} has no events.`);
   const subtree = subtreeOf(tree, task.id);
-  const total = sumOf(subtree);
   const { generateReason = "model_stop", usage = noUsage } = task;
   const name = task.source?.agentName ?? task.source?.agentId ?? agentName;
-  const message = messageOf(task, name);
   const waiting = task.status === "suspended" ? subtree : [];
-  const reply = {
-    ...message,
-    text: textOf(message.content),
+  return replyWith(messageOf(task, name), {
     approvals: waiting.flatMap((asking) =>
       waitingIn(asking).map((approval) => approvalIn(asking, approval, ref.rootTaskId)),
     ),
     task: ref,
-    usage,
-    totalUsage: total.usage,
-    ...(total.cost && { cost: total.cost }),
-  };
-  return generateReason === "structured_output"
-    ? { ...reply, generateReason, structured: task.structured }
-    : { ...reply, generateReason };
+    ...{ usage, total: sumOf(subtree), generateReason, structured: task.structured },
+  });
 }
 
 /** The message that the loop replies with in each case, as people see it. */

@@ -175,6 +175,24 @@ export interface ReplyMessage extends Message {
   readonly cost?: Cost;
 }
 
+/** How a run ended and what it has used, for its reply. */
+export interface ReplyFacts extends Pick<ReplyMessage, "approvals" | "task" | "usage"> {
+  readonly total: { readonly usage: Usage; readonly cost?: Cost };
+  readonly generateReason: GenerateReason;
+  readonly structured?: unknown;
+}
+
+/** The reply of a run with this last message. */
+export function replyWith(message: Message, facts: ReplyFacts): Reply<unknown> {
+  const { total, generateReason, structured, ...rest } = facts;
+  const { usage: totalUsage, cost } = total;
+  const text = textOf(message.content);
+  const reply = { ...message, text, ...rest, totalUsage, ...(cost && { cost }) };
+  return generateReason === "structured_output"
+    ? { ...reply, generateReason, structured }
+    : { ...reply, generateReason };
+}
+
 const ids = createIds();
 
 /** Creates a message of the user. */

@@ -3,8 +3,8 @@ import {
   type GenerateReason,
   type Message,
   type Reply,
+  replyWith,
   type TaskRef,
-  textOf,
 } from "../../protocol/message.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
@@ -153,18 +153,11 @@ export async function replyOf(
   const waiting = status === "suspended" ? await waitingTasks(store, { rootTaskId }) : [];
   const isBelow = (other: string) => other === path || other.startsWith(`${path}/`);
   const { usage = noUsage, total = { usage } } = record;
-  const reply = {
-    ...message,
-    text: textOf(message.content),
+  return replyWith(message, {
     approvals: waiting.flatMap((task) => (isBelow(task.record.path) ? task.approvals : [])),
     task: refOf(record),
-    usage,
-    totalUsage: total.usage,
-    ...(total.cost && { cost: total.cost }),
-  };
-  return generateReason === "structured_output"
-    ? { ...reply, generateReason, structured }
-    : { ...reply, generateReason };
+    ...{ usage, total, generateReason, structured },
+  });
 }
 
 /** How a task rests, from its record; throws the error of a failed task. */
