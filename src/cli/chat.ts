@@ -202,8 +202,9 @@ export class Chat {
     await this.send(text);
   }
 
-  /** The first Ctrl-C cancels what runs, or warns; the second one leaves at once. */
+  /** The first Ctrl-C cancels the run, empties the line or warns; the second one leaves at once. */
   #interrupt(): void {
+    if (!this.isBusy && this.terminal.clearLine()) return;
     const now = Date.now();
     const isSecond = now - this.#lastInterrupt < 3_000;
     this.#lastInterrupt = now;

@@ -1,5 +1,5 @@
 import { rootTask, subtreeUsage } from "../protocol/select.ts";
-import type { MessageItem, Tree } from "../protocol/task.ts";
+import { isTerminal, type MessageItem, type Task, type Tree } from "../protocol/task.ts";
 import { citedText } from "./citations.ts";
 import { type Canvas, renderUsage } from "./render.ts";
 import { renderRoster, shortTime } from "./roster.ts";
@@ -34,6 +34,7 @@ export function renderEnding(tree: Tree, canvas: Canvas, resume?: string): reado
         columns,
       ).map((line) => style("red", line)),
     );
+  lines.push(...unfinishedLines(root).map((line) => style("yellow", line)));
   const agents = Object.keys(tree.tasks).length;
   const now = root?.completedAt ?? root?.createdAt ?? 0;
   lines.push("", ...renderRoster(tree, canvas, { now, maxRows: agents }));
@@ -41,6 +42,12 @@ export function renderEnding(tree: Tree, canvas: Canvas, resume?: string): reado
   if (resume !== undefined)
     lines.push(...wrap(`Continue with: ${resume}`, columns).map((line) => style("dim", line)));
   return lines;
+}
+
+/** Says that a run has not ended, as in the replay of a run that was interrupted. */
+function unfinishedLines(root: Task | undefined): readonly string[] {
+  if (root === undefined || isTerminal(root.status)) return [];
+  return [`The run has not ended: it is ${root.status.replace("_", " ")}.`];
 }
 
 /** The last message of the root task, if nothing follows it. */
@@ -79,8 +86,10 @@ export function plainAnswer(tree: Tree): string {
 /** The end of a run without a terminal: the answer once more, after all the lines of the agents. */
 export function plainEnding(tree: Tree, canvas: Canvas, resume?: string): readonly string[] {
   const answer = plainAnswer(tree);
+  const unfinished = unfinishedLines(rootTask(tree));
   return [
-    ...(answer === "" ? [""] : ["", "answer", answer, ""]),
+    ...(answer === "" || unfinished.length > 0 ? [""] : ["", "answer", answer, ""]),
+    ...unfinished,
     ["used", ...renderUsage(tree, canvas)].join("\n  "),
     ...(resume === undefined ? [] : ["", `continue  ${resume}`]),
   ];

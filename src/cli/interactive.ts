@@ -17,6 +17,8 @@ export interface Interactive {
   label: string;
   /** The help below the line; a narrow screen shows the first parts. */
   help: readonly string[];
+  /** Empties the line that is typed; returns false if it was empty. */
+  clearLine(): boolean;
   /** Called with each line that is entered while nothing is asked. */
   onLine: (text: string) => void;
   /** Called for Ctrl-C, for Ctrl-D on an empty line, and for Tab. */
@@ -80,6 +82,7 @@ export function openInteractive(
     onEnd: () => {},
     onTab: () => {},
     refresh,
+    clearLine,
     askKey: async (text, keys, signal) => (await ask(text, "", signal, keys)) ?? "",
     askLine: (text, initial, signal) => ask(text, initial, signal),
     close,
@@ -159,6 +162,14 @@ export function openInteractive(
     recalled = history.length;
     refresh();
     if (text.trim() !== "") self.onLine(text);
+  }
+
+  function clearLine(): boolean {
+    if (line.text === "") return false;
+    line = emptyLine;
+    recalled = history.length;
+    refresh();
+    return true;
   }
 
   function recall(step: number): void {

@@ -149,6 +149,9 @@ it("says that no process works on a run that it watches", async () => {
   });
   expect(code).toBe(130);
   expect(errors).toMatch(/Watching task_\S+ of session lost\./);
+  const { output } = await team(cwd, "replay", "lost");
+  expect(output).toContain("\nThe run has not ended: it is in progress.\n");
+  expect(output).not.toContain("\nanswer\n");
 });
 
 it("answers each line of a pipe", async () => {

@@ -123,6 +123,19 @@ it("steers a run, and cancels it with Ctrl-C", async () => {
   expect(await terminal.ended).toBe(0);
 });
 
+it("empties the line with Ctrl-C, and leaves when it is pressed twice more", async () => {
+  const terminal = chat();
+  await terminal.shows("Enter sends");
+  terminal.type("not this");
+  await terminal.shows("> not this");
+  terminal.type("\x03");
+  await terminal.shows((lines) => count(lines, /not this/) === 0);
+  terminal.type("\x03");
+  await terminal.shows("Ctrl-C again leaves.");
+  terminal.type("\x03");
+  expect(await terminal.ended).toBe(130);
+});
+
 it("leaves at once with a second Ctrl-C, with the terminal as it was", async () => {
   const terminal = chat();
   await terminal.shows("Enter sends");
