@@ -6,6 +6,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
 import { installSystemPackages } from "./system-packages.mjs";
 
 const repository = fileURLToPath(new URL("..", import.meta.url));
@@ -77,25 +78,40 @@ function installDependencies(root) {
   const path = (process.env.PATH ?? "")
     .split(delimiter)
     .filter((folder) => !resolve(folder).startsWith(modules));
+  const stopClock = showSeconds();
   const npm = spawnSync(
     "npm",
     ["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
     {
       cwd: root,
       encoding: "utf8",
-      stdio: ["ignore", "pipe", "inherit"], // npm shows its progress and its errors on stderr
       env: { ...process.env, PATH: path.join(delimiter) },
       shell: process.platform === "win32",
     },
   );
+  stopClock();
   const problem = npm.status === 0 ? staleReason(root) : "npm ci failed";
   if (problem === undefined) return;
-  console.error(`${npm.stdout ?? ""}${npm.error?.message ?? ""}`);
+  console.error(`${npm.stdout ?? ""}${npm.stderr ?? ""}${npm.error?.message ?? ""}`);
   console.error(`rivulet: set-up failed: ${problem}.`);
   console.error(
     "Check that the npm registry is reachable and that install scripts are allowed for `node`.",
   );
   process.exit(1);
+}
+
+/** Counts seconds in a terminal, in a thread of its own because this one waits for npm. Returns a function that stops it. */
+function showSeconds() {
+  if (!process.stderr.isTTY) return () => {};
+  const code = `
+    const { writeSync } = require("node:fs");
+    let seconds = 0;
+    setInterval(() => writeSync(2, "\\r" + ++seconds + " s"), 1_000);`;
+  const clock = new Worker(code, { eval: true });
+  return () => {
+    void clock.terminate();
+    process.stderr.write("\r\x1b[K");
+  };
 }
 
 /**
