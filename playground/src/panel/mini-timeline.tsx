@@ -1,6 +1,7 @@
-import { labelOf } from "../state/agents.ts";
+import { labelOf, pathOf } from "../state/agents.ts";
 import { duration } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
+import { inTreeOrder } from "../state/spans.ts";
 import { showError } from "../state/ui.ts";
 import { openTask, Track } from "../stream/dock.tsx";
 import { extentOf } from "../stream/slider.tsx";
@@ -21,7 +22,7 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
   const now = useNow(isLive && at === undefined);
   useLogView(log, ({ last }) => (isLive ? 0 : last));
   if (at !== undefined) return <ShownEvent log={log} at={at} />;
-  const lanes = [...log.lanes.values()];
+  const lanes = inTreeOrder(log.lanes, log.liveTree);
   if (first > 0)
     return (
       <section className="tlbox" aria-label="Timeline">
@@ -51,7 +52,12 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
         </div>
         {lanes.slice(0, maxLanes).map((lane) => (
           <div className="r" key={lane.taskId}>
-            <button type="button" tabIndex={-1} onClick={() => openTask(log, lane.taskId)}>
+            <button
+              type="button"
+              tabIndex={-1}
+              style={{ paddingLeft: `${Math.min(pathOf(tree, lane.taskId).length, 5) * 8}px` }}
+              onClick={() => openTask(log, lane.taskId)}
+            >
               {labelOf(tree, lane.taskId)}
             </button>
             <Track log={log} lane={lane} to={to} place={place} moment={moment} />

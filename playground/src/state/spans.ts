@@ -1,4 +1,4 @@
-import type { LogEvent } from "rivulet/protocol";
+import type { LogEvent, Tree } from "rivulet/protocol";
 
 /** What a task does: its model answers, a tool runs, it waits for a child, it waits for a person. */
 export type Activity = "model" | "tool" | "wait" | "ask";
@@ -32,6 +32,19 @@ interface Working extends Lane {
   readonly approvals: Set<string>;
   items: number;
   isSuspended: boolean;
+}
+
+/** The lanes in the order of the tree: each agent above the agents that it has started. */
+export function inTreeOrder(lanes: ReadonlyMap<string, Lane>, { tasks }: Tree): readonly Lane[] {
+  const ordered = new Set<Lane>();
+  const add = (id: string) => {
+    const lane = lanes.get(id);
+    if (lane === undefined || ordered.has(lane)) return;
+    ordered.add(lane);
+    for (const child of tasks[id]?.children ?? []) add(child);
+  };
+  for (const id of lanes.keys()) add(id); // the root comes first
+  return [...ordered];
 }
 
 /** Collects the spans of all tasks of a log, event by event. */

@@ -5,7 +5,7 @@ import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
 import { duration, number, tokens } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { fork } from "../state/sessions.ts";
-import type { Lane, Span } from "../state/spans.ts";
+import { inTreeOrder, type Lane, type Span } from "../state/spans.ts";
 import { openPlace, setUi, showError, useUi } from "../state/ui.ts";
 import { momentOf, useLogView, useNow } from "../thread/context.ts";
 import { copyEvent, playback, speeds, usePlayback } from "./playback.ts";
@@ -126,7 +126,7 @@ function Gantt({ log }: { readonly log: RunLog }) {
       </div>
       <span className="v" />
       <div className="lanes">
-        {[...log.lanes.values()].map((lane) => (
+        {inTreeOrder(log.lanes, log.liveTree).map((lane) => (
           <GanttRow key={lane.taskId} log={log} lane={lane} to={to} place={place} moment={moment} />
         ))}
       </div>
