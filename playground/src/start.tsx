@@ -6,7 +6,7 @@ import { showError } from "./state/ui.ts";
 const suggestions = [
   {
     question: "How do river deltas form, and why are many of them shrinking?",
-    about: "Two researchers in parallel, a critic inside, sources to the line",
+    about: "Two researchers in parallel, a critic inside each, sources to the line",
     glyph: "M7 2v32M7 8c0 8 10 4 10 12v14M7 8c0 8 17 4 17 12v14",
   },
   {
@@ -16,7 +16,7 @@ const suggestions = [
   },
   {
     question: "What do the articles say about dams, floods and wetlands?",
-    about: "One researcher for each part, side by side",
+    about: "Three researchers at once, one row each",
     glyph: "M5 2v32M5 8c0 8 7 4 7 12v14M5 8c0 8 13 4 13 12v14M5 8c0 8 19 4 19 12v14",
   },
   {

@@ -1,16 +1,20 @@
-import { accessSync, constants, statSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, constants, cpSync, existsSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
 import { z } from "zod";
 import type { Model } from "../agent/model/resolve.ts";
 import { type Tool, tool } from "../agent/tool/tool.ts";
 import type { Filesystem } from "../harness/filesystem/filesystem.ts";
 import { localFilesystem } from "../harness/filesystem/local.ts";
 import { HarnessAgent } from "../harness/harness-agent.ts";
+import type { SubagentDeclaration } from "../harness/subagents/declaration.ts";
 import { RivuletError } from "../protocol/error.ts";
+import type { Store } from "../protocol/store.ts";
 import { packageRoot } from "./package-root.ts";
 
-/** The path of the workspace in this package. */
-export const sampleWorkspace: string = join(packageRoot, "sample", "workspace");
+const packagedWorkspace = join(packageRoot, "sample", "workspace");
+
+/** Where the sample team works: a copy of the package's workspace, so that its reports are the user's. */
+export const sampleWorkspace: string = join(".rivulet", "sample");
 
 /** The database that the commands share. */
 export const defaultStore = "sqlite:.rivulet/rivulet.db";
@@ -19,7 +23,8 @@ export const defaultStore = "sqlite:.rivulet/rivulet.db";
 export const offlineModel = "demo:analyst";
 
 /** The question of the demo. */
-export const sampleQuestion = "How do river deltas form, and why are many of them shrinking?";
+export const sampleQuestion =
+  "How do river deltas form, and why are many of them shrinking? Publish a report.";
 
 /** How long a killed server's work waits for the next one. */
 const demoLeaseMs = 1_500;
@@ -28,15 +33,71 @@ const demoLeaseMs = 1_500;
 export function sampleTeam(options: {
   readonly model: Model;
   readonly workspace: string;
-  readonly store: string;
+  readonly store: Store | string;
 }): HarnessAgent {
-  checkFolder(options.workspace);
-  const tools = [publishReport(localFilesystem(options.workspace))];
+  const { workspace } = options;
+  if (workspace === sampleWorkspace) copySample(workspace);
+  checkFolder(workspace);
+  const tools = [publishReport(localFilesystem(workspace), workspace)];
   const description = "Answers questions from the articles of its workspace, with a team.";
   return new HarnessAgent({
-    ...{ name: "lead", description, ...options, tools },
+    ...{ name: "lead", description, ...options, tools, subagents: [researcherFor(workspace)] },
     ...{ references: true, leaseMs: demoLeaseMs },
   });
+}
+
+/** Copies the files that are missing; those that a person has changed stay. */
+function copySample(workspace: string): void {
+  try {
+    for (const name of ["AGENTS.md", "library", "subagents"])
+      cpSync(join(packagedWorkspace, name), join(workspace, name), {
+        recursive: true,
+        force: false,
+      });
+  } catch (cause) {
+    const path = resolve(workspace);
+    const { code = "" } = cause as NodeJS.ErrnoException;
+    throw new RivuletError(
+      "invalid_workspace",
+      `The sample cannot be copied to ${path}: ${code}.`,
+      {
+        hint: "Start in a folder that you may write to, or pass --workspace.",
+        cause,
+      },
+    );
+  }
+}
+
+/** The researcher, with a critic of its own. Agents that are declared in files have no subagents. */
+function researcherFor(workspace: string): SubagentDeclaration {
+  const hasLibrary = existsSync(join(workspace, "library"));
+  const articles = hasLibrary ? "the articles in `library/`" : "the files of the workspace";
+  return {
+    name: "researcher",
+    description:
+      "Searches the articles for one question, has its findings checked, and reports the sentences that answer it, with their sources.",
+    systemPrompt: `You answer one question from ${articles}.
+Search for the words of the question, read the best matches, and let the critic check the sentences that answer it.
+Report the sentences that it confirms, verbatim, one per line. After each sentence, cite the number of the result that it comes from, as in [^1], then the file and line in brackets.
+If the articles do not answer the question, say so.`,
+    workspaceMode: "shared",
+    tools: ["grep_files", "read_file"],
+    maxIters: 8,
+    leaf: false,
+    subagents: [
+      {
+        name: "critic",
+        description:
+          "Checks a list of claims against the articles and reports which of them the articles support.",
+        systemPrompt: `You get a list of claims, one per line. Look for each claim in ${articles}.
+Answer with a list. For a claim that you find, write "supported", the claim, the number of the result that contains it, the file and the line. Otherwise write "not found" and the claim.
+Do not correct claims and do not add any.`,
+        workspaceMode: "shared",
+        tools: ["grep_files", "read_file"],
+        maxIters: 6,
+      },
+    ],
+  };
 }
 
 function checkFolder(path: string): void {
@@ -59,7 +120,7 @@ function folderProblem(path: string): string | undefined {
   }
 }
 
-function publishReport(files: Filesystem): Tool {
+function publishReport(files: Filesystem, workspace: string): Tool {
   return tool({
     name: "publish_report",
     description: "Publishes a report in the folder reports, where everybody can read it.",
@@ -72,7 +133,7 @@ function publishReport(files: Filesystem): Tool {
       const words = title.toLowerCase().match(/[a-z0-9]+/g) ?? ["report"];
       const name = words.join("-").slice(0, 60).replace(/-$/, "");
       const { path } = await files.write(`reports/${name}.md`, `# ${title}\n\n${text}\n`);
-      return `The report is in ${path}.`;
+      return `The report is in ${relative(".", join(workspace, path))}.`;
     },
   });
 }

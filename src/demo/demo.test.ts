@@ -226,6 +226,16 @@ describe("a researcher", () => {
     expect(half.text).toBe("The files do not answer this. No file mentions Pisa.");
   });
 
+  it("does not claim that the files lack an answer when the search timed out", async () => {
+    const slow = {
+      ...researcher,
+      tools: { ...fileTools, grep_files: () => "[the search timed out]" },
+    };
+    expect((await work("Which towers?", slow)).text).toBe(
+      "The search timed out before it found anything.",
+    );
+  });
+
   it("reports a failed search, and a question without search terms", async () => {
     const failing = { ...researcher, tools: { ...fileTools, grep_files: () => "no: x" } };
     expect((await work("Which towers?", { ...failing, refused: "no:" })).text).toBe(
@@ -268,6 +278,30 @@ describe("a researcher", () => {
   });
 });
 
+describe("a researcher with a critic", () => {
+  const checking = (report: string) => ({
+    ...researcher,
+    system: `${researcher.system}\n\n## Subagents\n\n- general-purpose: An agent like you.\n- critic: Checks claims.`,
+    tools: { ...fileTools, agent_spawn: () => `agent_key: k\nstatus: ok\nreply:\n${report}` },
+  });
+
+  it("reports what the critic confirms, and nothing else", async () => {
+    const claim = "Stone bridges last because stone does not rust.";
+    const question = "Why do stone bridges last?";
+    const good = await work(question, checking(`- supported: ${claim} (library/bridges.md:4)`));
+    expect(good.calls.at(-1)).toMatchObject({ name: "agent_spawn", input: { agent_id: "critic" } });
+    expect(good.text).toContain("1 finding in library/bridges.md, checked by critic:");
+    expect(good.text).toContain(`- ${claim}`);
+    const bad = await work(question, checking(`- not found: ${claim}`));
+    expect(bad.text).toBe("The files do not answer this. The check did not confirm the findings.");
+  });
+});
+
+it("finds words that answer for those of the question", async () => {
+  const { text } = await work("What makes a tower tall?", researcher);
+  expect(text).toContain("40 metres high");
+});
+
 describe("a critic", () => {
   it("confirms claims that are in the files word for word and names the others", async () => {
     const task = [
@@ -305,11 +339,20 @@ describe("a writer", () => {
   });
 });
 
-it("lists files with their titles as a cataloguer", async () => {
+it("lists files with their titles as a cataloguer, and reads them if it can", async () => {
   const { text } = await work("Make a catalogue of `library/`.", researcher);
   expect(text).toBe(
-    "There are 2 files with a title in library/.\n- Bridges (library/bridges.md)\n- Towers (library/towers.md)",
+    [
+      "There are 2 files with a title in library/.",
+      "- Bridges (library/bridges.md): A bridge crosses a river or a road.",
+      "- Towers (library/towers.md): A tower is higher than it is wide.",
+    ].join("\n"),
   );
+  const titles = await work("Make a catalogue of `library/`.", {
+    ...researcher,
+    tools: { grep_files: () => "library/towers.md:1: # Towers" },
+  });
+  expect(titles.text).toContain("- Towers (library/towers.md)");
 });
 
 describe("small talk", () => {
@@ -420,7 +463,7 @@ describe("a lead", () => {
     expect(spawns(calls)).toEqual(["researcher", "researcher"]);
   });
 
-  it("publishes with sources, and says when publishing is denied", async () => {
+  it("publishes with sources if it is asked to, and says when that is denied", async () => {
     const published: Input[] = [];
     const publish = (answer: string) =>
       team({
@@ -432,16 +475,20 @@ describe("a lead", () => {
           },
         },
       });
-    const done = await work(question, publish("It is in reports/x.md."));
+    const unasked = await work(question, publish("It is in reports/x.md."));
+    expect(unasked.text).toContain("stone does not rust.[^");
+    expect(published).toEqual([]);
+    const wish = `${question} Publish a report.`;
+    const done = await work(wish, publish("It is in reports/x.md."));
     expect(done.text).toContain("It is in reports/x.md.");
     expect(published[0]?.title).toBe(question);
     expect(published[0]?.text).toMatch(/rust\. \[\d\][\s\S]*Sources[\s\S]*library\/bridges\.md:4/);
-    const denied = await work(question, publish("Denied: not today."));
+    const denied = await work(wish, publish("Denied: not today."));
     expect(denied.text).toContain("The report is not published: Denied: not today.");
     expect(denied.text).toContain("stone does not rust.[^");
   });
 
-  it("starts background work and waits for the reports it needs", async () => {
+  it("starts background work and waits only for the reports it needs", async () => {
     const waited: Input[] = [];
     const slow = team({
       members: "- cataloguer: Makes a catalogue, in the background.\n- researcher: Searches.",
@@ -465,9 +512,52 @@ describe("a lead", () => {
     expect(calls.find(({ input }) => input.agent_id === "cataloguer")?.input).toMatchObject({
       timeout_seconds: 0,
     });
-    expect(waited.map(({ task_ids }) => task_ids)).toEqual([["call_1", "call_2"], ["call_3"]]);
+    expect(waited.map(({ task_ids }) => task_ids)).toEqual([["call_1", "call_2"]]);
     expect(text).toContain("stone does not rust.[^");
-    expect(text).toContain("From cataloguer: There are");
+  });
+
+  it.each([
+    [
+      "Write a report on stone bridges and publish it.",
+      "What do the files say about stone bridges?",
+    ],
+    ["How high is the tower? Publish a report on it.", "How high is the tower?"],
+    ["Publish a report about the tower.", "What do the files say about the tower?"],
+  ])("researches the subject of %j", async (wish, part) => {
+    const { calls } = await work(wish, team());
+    expect(calls[0]?.input.task).toBe(part);
+  });
+
+  it("gives each subject of a list to a researcher", async () => {
+    const { calls } = await work("What do the files say about towers, bridges and stone?", team());
+    expect(calls.slice(0, 3).map(({ input }) => input.task)).toEqual([
+      "What do the files say about towers?",
+      "What do the files say about bridges?",
+      "What do the files say about stone?",
+    ]);
+  });
+
+  it("takes the subject of a follow-up from the question before it", async () => {
+    const { content } = await model.doGenerate({
+      prompt: [
+        ...opening("Why do stone bridges last?", team().system),
+        { role: "assistant", content: [{ type: "text", text: "Because stone does not rust." }] },
+        {
+          role: "user",
+          content: [{ type: "text", text: "A background task has ended.\ntask_id: t" }],
+        },
+        { role: "user", content: [{ type: "text", text: "What stops them?" }] },
+        {
+          role: "user",
+          content: [{ type: "text", text: "No task of this session is unfinished now." }],
+        },
+      ],
+      tools: definitions(team()),
+    });
+    const [call] = content.flatMap((part) => (part.type === "tool-call" ? [part] : []));
+    expect(JSON.parse(call?.input ?? "{}")).toMatchObject({
+      task: "What stops them? This is about stone and bridges.",
+    });
   });
 
   it('adds the subject to a part that says "they"', async () => {

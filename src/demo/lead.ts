@@ -5,16 +5,23 @@ import {
   evidenceIn,
   findingsIn,
   sentencesOf,
-  withoutCitable,
   withoutFrame,
 } from "./passages.ts";
 import { nothingFound, scoreSentence } from "./research.ts";
-import { callsOf, type MadeCall, type Move, type OfferedTool, offers, type View } from "./view.ts";
-import { normalizeText, partsOf, stemsOf, termsOf } from "./words.ts";
-
-const childSeconds = 120;
-
-type Member = { readonly name: string; readonly description: string };
+import {
+  checkTask,
+  delegate,
+  generalPurpose,
+  type Member,
+  replyIn,
+  reportOf,
+  spawn,
+  spawnCalls,
+  teamIn,
+  waitFor,
+} from "./team.ts";
+import { callsOf, type Move, type OfferedTool, offers, type View } from "./view.ts";
+import { normalizeText, partsOf, stemsOf, termsOf, topicOf } from "./words.ts";
 
 /** A part of the question that a researcher got, and its report; "" while the researcher works. */
 type Search = { readonly part: string; readonly report: string };
@@ -22,7 +29,10 @@ type Search = { readonly part: string; readonly report: string };
 /** Leads a team: delegates the parts of a question, has the findings checked and written up, and answers. */
 export function lead(view: View): Move | undefined {
   if (!offers(view, "agent_spawn")) return undefined;
-  const { researcher, critic, writer, background } = teamIn(view.system);
+  const { researcher: found, critic, writer, background } = teamIn(view.system);
+  // An agent that can search, and has nobody but a critic, searches itself.
+  if (found === undefined && critic !== undefined && offers(view, "grep_files")) return undefined;
+  const researcher = found ?? generalPurpose;
   const calls = spawnCalls(view, researcher);
   if (calls.length === 0) return delegateParts(view, researcher, background);
   const searches = calls.map((call) => ({
@@ -31,24 +41,18 @@ export function lead(view: View): Move | undefined {
   }));
   const evidence = evidenceIn(view);
   const notes = notesOf(searches, evidence);
-  const claims = notes.flatMap(({ sentences }) => sentences).map((claim) => `- ${claim}`);
-  const check = ["Check that each of these claims is in the files.", ...claims].join("\n");
+  const claims = notes.flatMap(({ sentences }) => sentences);
   const filled = notes.filter(({ sentences }) => sentences.length > 0);
-  const writing = notesTask(view.question, filled);
+  const writing = notesTask(topicOf(view.question).text, filled);
   const text = writtenText(view, writer, evidence) ?? writeParagraphs(notes);
-  const side = spawnCalls(view, background?.name);
-  const sideNotes = side.flatMap((call) => {
-    const line = replyIn(reportOf(view, call)).split("\n", 1)[0] ?? "";
-    return line === "" ? [] : [`From ${background?.name}: ${line}`];
-  });
+  const checking = `${claims.length} findings. ${critic} checks them first.`;
   return (
     waitFor(view, calls) ??
-    (evidence.length === 0 ? say(noAnswer(searches), ...sideNotes) : undefined) ??
-    delegate(view, critic, check, `${claims.length} findings. ${critic} checks them first.`) ??
+    (evidence.length === 0 ? say(noAnswer(searches)) : undefined) ??
+    delegate(view, critic, checkTask(claims), checking) ??
     delegate(view, writer, writing, `The findings hold. ${writer} writes the text.`) ??
     publish(view, text, evidence) ??
-    waitFor(view, side) ??
-    say(cite(text, evidence), ...unanswered(searches), ...publishNote(view), ...sideNotes)
+    say(cite(text, evidence), ...unanswered(searches), ...publishNote(view))
   );
 }
 
@@ -56,44 +60,17 @@ function say(...paragraphs: readonly string[]): Move {
   return { text: paragraphs.join("\n\n") };
 }
 
-function teamIn(system: string) {
-  const section = /^#+ .*\bsubagents\b.*$([\s\S]*?)(?=^#+ |$(?![\s\S]))/im.exec(system)?.[1] ?? "";
-  const lines = section.matchAll(/^- [`*]*([A-Za-z0-9][\w-]*)[`*]*: *(.*)$/gm);
-  const members = Array.from(lines, ([, name = "", description = ""]) => ({ name, description }));
-  const background = members.find(({ description }) => /\bbackground\b/i.test(description));
-  const others = members.filter((member) => member !== background);
-  const critic = findMember(others, /critic|check|verif/i)?.name;
-  const writer = findMember(others, /writ|compos/i)?.name;
-  const rest = others.filter(({ name }) => name !== critic && name !== writer);
-  const researcher = findMember(rest, /research|search|find/i) ?? rest[0];
-  return { researcher: researcher?.name ?? "general-purpose", critic, writer, background };
-}
-
-/** A name says more about a role than a description. */
-function findMember(members: readonly Member[], role: RegExp): Member | undefined {
-  return (
-    members.find(({ name }) => role.test(name)) ??
-    members.find(({ description }) => role.test(description))
-  );
-}
-
 function delegateParts(view: View, researcher: string, background: Member | undefined): Move {
   if (termsOf(view.question).length === 0) {
     return say("I need a question with words that I can search for.");
   }
-  const parts = partsOf(view.question);
+  const parts = partsOf(topicOf(view.question).text, view.earlier);
   const side = background ? [spawn(background.name, background.description, 0)] : [];
   const meanwhile = background ? ` Meanwhile ${background.name} works in the background.` : "";
   return {
     thinking: `I split this into ${parts.length} parts for ${researcher} to research in parallel.${meanwhile}`,
     calls: [...parts.map((part) => spawn(researcher, part)), ...side],
   };
-}
-
-/** Delegates a task to a member of the team that has none yet. */
-function delegate(view: View, agent: string | undefined, task: string, thinking: string) {
-  if (agent === undefined || spawnCalls(view, agent).length > 0) return undefined;
-  return { thinking, calls: [spawn(agent, task)] };
 }
 
 /** Returns the writer's text if it has a sentence from the evidence. */
@@ -131,58 +108,11 @@ function notesOf(searches: readonly Search[], evidence: readonly Evidence[]): re
   });
 }
 
-function spawn(agent: string, task: string, seconds = childSeconds) {
-  return { name: "agent_spawn", input: { agent_id: agent, task, timeout_seconds: seconds } };
-}
-
-function spawnCalls(view: View, agent: string | undefined): readonly MadeCall[] {
-  if (agent === undefined) return [];
-  return callsOf(view, "agent_spawn").filter(({ input }) => input.agent_id === agent);
-}
-
-/** Returns the report of a child, also when it arrived later; "" while the child works. */
-function reportOf(view: View, call: MadeCall): string {
-  if (!isOpen(call.output)) return call.output;
-  const key = keyIn(call.output);
-  const later = view.calls.slice(view.calls.indexOf(call) + 1).map(({ output }) => output);
-  // One text may hold the reports of several children.
-  const sections = [...later, ...view.notices].flatMap((text) => text.split(/^(?=agent_key: )/m));
-  return sections.find((section) => keyIn(section) === key && !isOpen(section)) ?? "";
-}
-
-function waitFor(view: View, calls: readonly MadeCall[]): Move | undefined {
-  const waited = callsOf(view, "task_wait").flatMap(({ input }) => input.task_ids);
-  const ids = calls
-    .filter((call) => reportOf(view, call) === "")
-    .flatMap(({ output }) => /^task_id: (\S+)$/m.exec(output)?.[1] ?? [])
-    .filter((id) => !waited.includes(id));
-  if (ids.length === 0 || !offers(view, "task_wait")) return undefined;
-  return {
-    thinking: "Some work is not finished yet. I wait for it.",
-    calls: [{ name: "task_wait", input: { task_ids: ids, timeout_seconds: childSeconds } }],
-  };
-}
-
-function replyIn(report: string): string {
-  const text = withoutCitable(report);
-  const [, reply] = /^(?:reply|result):[ \n]?([\s\S]*)$/m.exec(text) ?? [];
-  return (reply ?? text)
-    .replace(/^(?:agent_key|agent_id|session_id|label|task_id|status): .*\n?/gm, "")
-    .trim();
-}
-
-function keyIn(report: string): string | undefined {
-  return /^agent_key: (\S+)$/m.exec(report)?.[1];
-}
-
-function isOpen(report: string): boolean {
-  return /^status: (?:accepted|timeout_promoted|running|suspended)$/m.test(report);
-}
-
 function publish(view: View, text: string, evidence: readonly Evidence[]): Move | undefined {
   const tool = publisherIn(view);
   if (tool === undefined || callsOf(view, tool.name).length > 0) return undefined;
-  const input = fillInput(tool, { title: view.question, text: withSources(text, evidence) });
+  const { title } = topicOf(view.question);
+  const input = fillInput(tool, { title, text: withSources(text, evidence) });
   return { thinking: "The text is ready. I publish it.", calls: [{ name: tool.name, input }] };
 }
 
@@ -193,10 +123,10 @@ function publishNote(view: View): readonly string[] {
   return [call.isError ? `The report is not published: ${call.output}` : withoutFrame(call.output)];
 }
 
-function publisherIn({ tools, system, question }: View): OfferedTool | undefined {
-  return tools.find(
-    ({ name }) => name.includes("publish") && `${system} ${question}`.includes(name),
-  );
+/** The tool that publishes, if the person asks for a report. */
+function publisherIn({ tools, question }: View): OfferedTool | undefined {
+  if (!/\bpublish|\breport\b/i.test(question)) return undefined;
+  return tools.find(({ name }) => name.includes("publish"));
 }
 
 function withSources(text: string, evidence: readonly Evidence[]): string {

@@ -1,4 +1,5 @@
 import {
+  evidenceIn,
   type FoundLine,
   foundLines,
   markerOf,
@@ -6,8 +7,17 @@ import {
   sentencesOfFile,
   titleOfFile,
 } from "./passages.ts";
+import { checkTask, delegate, spawnCalls, teamIn, waitFor } from "./team.ts";
 import { callsOf, type MadeCall, type Move, offers, type View } from "./view.ts";
-import { joinWords, normalizeText, patternFor, stemsOf, type Term, termsOf } from "./words.ts";
+import {
+  hasKin,
+  joinWords,
+  normalizeText,
+  patternFor,
+  stemsOf,
+  type Term,
+  termsOf,
+} from "./words.ts";
 
 const maxFiles = 3;
 const maxFindings = 3;
@@ -30,18 +40,21 @@ export function research(view: View): Move | undefined {
   if (search === undefined) {
     const input = { pattern: patternFor(terms), ignore_case: true, ...directoryOf(view) };
     return {
-      thinking: `I search for ${joinWords(terms.map(({ word }) => word))}.`,
+      thinking: `I search for ${joinWords(terms.map(({ word }) => word))}${terms.some(hasKin) ? ", and for related words" : ""}.`,
       calls: [{ name: "grep_files", input }],
     };
   }
   if (search.isError) return { text: `The search failed: ${search.output}` };
 
   const lines = foundLines(search.output);
+  if (lines.length === 0 && /\bthe search timed out\b/.test(search.output))
+    return { text: "The search timed out before it found anything." };
   const weights = weigh(terms, lines);
   const files = rankFiles(lines, weights).filter(({ coverage }) => coverage >= minCoverage);
   if (files.length === 0) return { text: noAnswer(terms, lines) };
   const reads = callsOf(view, "read_file");
-  if (reads.length > 0) return { text: report(reads, view.question, terms, weights) };
+  if (reads.length > 0)
+    return checkedReport(view, findingsOf(reads, view.question, weights), terms);
   const [{ coverage: best } = { coverage: 0 }] = files;
   const paths = files
     .filter(({ coverage }) => coverage >= best * minRelativeCoverage)
@@ -53,40 +66,78 @@ export function research(view: View): Move | undefined {
   };
 }
 
-function report(
-  reads: readonly MadeCall[],
-  question: string,
-  terms: readonly Term[],
-  weights: Weights,
-): string {
-  const found = reads
-    .filter(({ isError }) => !isError)
-    .flatMap((read) => scoreFile(read, question, weights));
-  const ranked = found.toSorted((a, b) => b.score - a.score).slice(0, maxFindings);
-  const best = ranked[0]?.score ?? 0;
-  if (best === 0) return nothingFound;
-  const kept = ranked.filter(({ score }) => score >= best * minRelativeScore);
-  const missing = terms.filter(({ stem }) => !found.some(({ stems }) => stems.has(stem)));
-  const words = joinWords(missing.map(({ word }) => word));
-  return [
-    "The files say:",
-    ...found.filter((finding) => kept.includes(finding)).map(({ line }) => line),
-    ...(missing.length > 0 ? [`They do not mention ${words}.`] : []),
-  ].join("\n");
+/** A sentence that answers the question, with its place and the stems of its file. */
+interface Finding {
+  readonly text: string;
+  readonly path: string;
+  readonly line: number;
+  readonly marker: string;
+  /** 0 for a sentence without a figure, if the question asks for figures. */
+  readonly score: number;
+  readonly relevance: number;
+  readonly stems: ReadonlySet<string>;
 }
 
-function scoreFile({ input, output }: MadeCall, question: string, weights: Weights) {
+/** The best findings, in the order of the files, and all stems of the files. */
+function findingsOf(reads: readonly MadeCall[], question: string, weights: Weights) {
+  const all = reads
+    .filter(({ isError }) => !isError)
+    .flatMap((read) => scoreFile(read, question, weights));
+  const ranked = all.toSorted((a, b) => b.score - a.score).slice(0, maxFindings);
+  // A figure that hardly belongs to the question is no answer, even if there is no better figure.
+  const best = Math.max(0, ...all.map(({ relevance }) => relevance));
+  const kept = ranked.filter(({ score }) => score > 0 && score >= best * minRelativeScore);
+  return { findings: all.filter((finding) => kept.includes(finding)), all };
+}
+
+/** Reports the findings; with a critic in the team, only those that it confirms. */
+function checkedReport(
+  view: View,
+  { findings, all }: ReturnType<typeof findingsOf>,
+  terms: readonly Term[],
+): Move {
+  if (findings.length === 0) return { text: nothingFound };
+  const critic = offers(view, "agent_spawn") ? teamIn(view.system).critic : undefined;
+  const count = findings.length === 1 ? "1 finding" : `${findings.length} findings`;
+  const thinking = `${count}. ${critic} checks them before I report.`;
+  const move =
+    delegate(view, critic, checkTask(findings.map(({ text }) => text)), thinking) ??
+    waitFor(view, spawnCalls(view, critic));
+  if (move !== undefined) return move;
+  const confirmed = new Map(
+    evidenceIn(view).map(({ statement, id }) => [normalizeText(statement), id]),
+  );
+  const isConfirmed = ({ text }: Finding) =>
+    critic === undefined || confirmed.has(normalizeText(text));
+  const kept = findings.filter(isConfirmed);
+  if (kept.length === 0) return { text: `${nothingFound} The check did not confirm the findings.` };
+  const files = joinWords([...new Set(kept.map(({ path }) => path))]);
+  const missing = terms.filter(({ stem }) => !all.some(({ stems }) => stems.has(stem)));
+  const words = joinWords(missing.map(({ word }) => word));
+  return {
+    text: [
+      `${kept.length === 1 ? "1 finding" : `${kept.length} findings`} in ${files}${critic === undefined ? "" : `, checked by ${critic}`}:`,
+      ...kept.map(({ text, path, line, marker }) => {
+        const id = confirmed.get(normalizeText(text));
+        return `- ${text}${id === undefined ? marker : `[^${id}]`} (${path}:${line})`;
+      }),
+      ...(missing.length > 0 ? [`They do not mention ${words}.`] : []),
+    ].join("\n"),
+  };
+}
+
+function scoreFile({ input, output }: MadeCall, question: string, weights: Weights): Finding[] {
   const title = titleOfFile(output);
   const asksForFigures = /\bfigures\b/i.test(question);
   let previous = 0;
   return sentencesOfFile(output).map(({ text, line }) => {
     const own = scoreSentence(text, title, question, weights);
     const isWanted = !asksForFigures || /\d|\bsuch as\b|\bfor example\b/i.test(text);
-    const score = isWanted ? Math.max(own, previous * continuationFactor) : 0;
+    const relevance = Math.max(own, previous * continuationFactor);
+    const score = isWanted ? relevance : 0;
     previous = own;
     return {
-      line: `- ${text}${markerOf(output)} (${input.path}:${line})`,
-      score,
+      ...{ text, line, score, relevance, path: String(input.path), marker: markerOf(output) },
       stems: stemsOf(`${text} ${title}`),
     };
   });
@@ -136,7 +187,7 @@ function hasClaim(line: string, claim: string): boolean {
   return start >= 0 && (inLine.includes(claimed) || claimed.startsWith(inLine.slice(start)));
 }
 
-/** Lists the files of a directory with their titles. */
+/** Lists the files of a directory with their titles; if it can read them, one after the other, with what each is about. */
 export function catalogue(view: View): Move | undefined {
   if (!/\bcatalogue\b/i.test(view.question) || !offers(view, "grep_files")) return undefined;
   const search = callsOf(view, "grep_files")[0];
@@ -148,13 +199,32 @@ export function catalogue(view: View): Move | undefined {
     };
   }
   if (search.isError) return { text: `The catalogue failed: ${search.output}` };
-  const titles = foundLines(search.output)
+  const files = foundLines(search.output)
     .filter(({ line }) => line === 1)
-    .map(({ path, text }) => `- ${text.replace(/^# +/, "")} (${path})`)
-    .sort();
+    .map(({ path, text }) => ({ path, title: text.replace(/^# +/, "") }))
+    .sort((a, b) => a.path.localeCompare(b.path));
   const where = directory.path === undefined ? "the workspace" : `${directory.path}/`;
-  const count = titles.length === 1 ? "1 file" : `${titles.length} files`;
-  return { text: [`There are ${count} with a title in ${where}.`, ...titles].join("\n") };
+  const count = files.length === 1 ? "1 file" : `${files.length} files`;
+  const reads = callsOf(view, "read_file");
+  const next = offers(view, "read_file") ? files[reads.length] : undefined;
+  const last = files[reads.length - 1];
+  if (next !== undefined) {
+    const said = last && `${last.title}: ${openingOf(reads.at(-1))}`;
+    const calls = [{ name: "read_file", input: { path: next.path } }];
+    return { text: said ?? `There are ${count} with a title in ${where}.`, calls };
+  }
+  const lines = files.map(({ path, title }, index) =>
+    [`- ${title} (${path})`, reads[index] && sentencesOfFile(reads[index].output)[0]?.text]
+      .filter(Boolean)
+      .join(": "),
+  );
+  return { text: [`There are ${count} with a title in ${where}.`, ...lines].join("\n") };
+}
+
+/** The first paragraph of a file, shortened to two sentences. */
+function openingOf(read: MadeCall | undefined): string {
+  const sentences = read === undefined ? [] : sentencesOfFile(read.output).slice(0, 2);
+  return sentences.map(({ text }) => text).join(" ");
 }
 
 /** Finds the directory that the question or the system prompt names, written as in `library/`. */
@@ -224,7 +294,11 @@ const cues: readonly (readonly [asks: RegExp, answers: RegExp])[] = [
     /\bwhy\b|\bcaus|\breason/i,
     /\bbecause\b|\bsince\b|\bso that\b|\bas a result\b|\bcaus|\bdue to\b/i,
   ],
-  [/\bfigures\b|\bhow (?:many|much|long|far|fast|old|big|large)\b|\bwhen\b/i, /\d/],
+  [
+    /\bfigures\b|\bhow (?:many|much|long|far|fast|old|big|large)\b|\bwhen\b/i,
+    /\d|\bpercent\b|\bhalf\b|\bthird\b/i,
+  ],
+  [/\bstop|\bprevent|\bprotect/i, /\bh[eo]lds? \w+ back\b|\bprotect|\bprevent|\bsafe/i],
   [/\bwhat (?:is|are)\b/i, /\b(?:is|are) (?:a|an|the|where|what)\b/i],
 ];
 

@@ -24,6 +24,8 @@ export interface OfferedTool {
 export interface View {
   readonly system: string;
   readonly question: string;
+  /** The question before this one; "" if this is the first. */
+  readonly earlier: string;
   readonly calls: readonly MadeCall[];
   /** User messages since the question, such as reports of background tasks. */
   readonly notices: readonly string[];
@@ -56,6 +58,7 @@ export function viewOf({ prompt, tools = [], toolChoice }: LanguageModelV4CallOp
   return {
     system: texts.filter((_, index) => prompt[index]?.role === "system").join("\n\n"),
     question: texts[questionIndex] ?? "",
+    earlier: texts[lastQuestion(prompt.slice(0, Math.max(0, questionIndex)))] ?? "",
     calls: calls.map(({ id, name, input }) => ({
       name,
       input: typeof input === "object" && input !== null ? { ...input } : {},
@@ -79,10 +82,14 @@ export function offers(view: View, ...names: readonly string[]): boolean {
   return names.every((name) => view.tools.some((tool) => tool.name === name));
 }
 
-/** A user message right after tool results is a notice, unless the calls were interrupted. */
+/** What the harness says about the tasks of a session. */
+const taskNotice =
+  /^(?:No task of this session is|Tasks of this session that are|A background task has ended)\b/;
+
+/** A user message about tasks is a notice; so is one right after tool results, unless the calls were interrupted. */
 function lastQuestion(prompt: LanguageModelV4Prompt): number {
   return prompt.findLastIndex((message, index) => {
-    if (message.role !== "user") return false;
+    if (message.role !== "user" || taskNotice.test(textOf(message))) return false;
     const before = prompt.slice(0, index).findLast(({ role }) => role !== "user");
     return before?.role !== "tool" || /^Interrupted/m.test(textOf(before));
   });

@@ -11,7 +11,7 @@ const maxParts = 4;
 // Words of any English question or instruction; they say nothing about its subject.
 const stopWords = new Set(
   `a about above across advantage after again against all almost along also although always am among an and another answer
-  any anyone anything are around article articles as at away back be became because become been before being below
+  any anyone anything are around article articles as at away back bad be became because become been before being below
   between both but by call came can cannot cause come could describe did disadvantage do does doing done down during each
   either else end enough ever every example explain few figure file files find first for from further gave get
   give given go goes gone good got great had happen has have having he help her here him his how however if
@@ -22,7 +22,7 @@ const stopWords = new Set(
   some someone something sometimes still such take tell text than that the their them then there these they thing
   this those though through thus to together too two type under until up upon us use very want was way we well
   were what whatever when where whether which while who whole whom whose why will with within without word work
-  would yes yet you your`.split(/\s+/),
+  world worlds would yes yet you your`.split(/\s+/),
 );
 
 function wordsOf(text: string): readonly string[] {
@@ -44,9 +44,42 @@ function stemOf(word: string): string {
   return stem;
 }
 
-/** Returns the stems of a text. */
+/**
+ * Words that often answer for each other. The model matches words, not meanings: this short list is all that it knows
+ * about them.
+ */
+const kin: ReadonlyMap<string, readonly string[]> = new Map(
+  [
+    "stop prevent block protect reduce",
+    "shrink sink lose loss lost decline disappear",
+    "kill die death harm destroy damage",
+    "eat food feed",
+    "build make construct",
+    "tall high height",
+    "long length",
+    "deep depth",
+    "fast speed quick",
+    "begin start source origin",
+    "danger risk threat",
+    "drought dry",
+    "heat warm hot temperature",
+    "old age ancient",
+    "clean filter pure",
+  ].flatMap((group) => {
+    const stems = group.split(" ").map(stemOf);
+    return stems.map((stem) => [stem, stems] as const);
+  }),
+);
+
+/** Whether a term also stands for other words. */
+export function hasKin({ stem }: Term): boolean {
+  return kin.has(stem);
+}
+
+/** Returns the stems of a text, and those of the words that answer for them. */
 export function stemsOf(text: string): ReadonlySet<string> {
-  return new Set(wordsOf(text.toLowerCase()).map(stemOf));
+  const stems = wordsOf(text.toLowerCase()).map(stemOf);
+  return new Set(stems.flatMap((stem) => kin.get(stem) ?? [stem]));
 }
 
 /** Returns the terms of a question, each once, in order. */
@@ -67,7 +100,9 @@ export function termsOf(question: string): readonly Term[] {
 /** Returns a regular expression for lines that may have one of the terms. */
 export function patternFor(terms: readonly Term[]): string {
   // A final "i" may stand for a "y".
-  const stems = terms.map(({ stem }) => stem.replace(/i$/, "").replace(/[^\p{L}\p{N}]/gu, "."));
+  const stems = terms
+    .flatMap(({ stem }) => kin.get(stem) ?? [stem])
+    .map((stem) => stem.replace(/i$/, "").replace(/[^\p{L}\p{N}]/gu, "."));
   return `\\b(?:${stems.join("|")})`;
 }
 
@@ -82,19 +117,54 @@ export function joinWords(words: readonly string[]): string {
   return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-/** Splits a question into at least two parts that can be researched in parallel. */
-export function partsOf(question: string): readonly string[] {
-  const [first = "", ...others] = question
+/** Removes the wish for a report from a question: what is asked, and the title of a report on it. */
+export function topicOf(question: string): { readonly text: string; readonly title: string } {
+  const asked = question
+    .replace(
+      /,?\s*(?:\band\s+|\bthen\s+|\bplease\s+)*\bpublish (?:it|this|that|the \w+|a report(?! (?:on|about|of) (?!(?:it|this|that)\b)))(?: (?:on|about|of) (?:it|this|that))?\b[.!]?/gi,
+      "",
+    )
+    .trim();
+  const wish =
+    /^(?:please |can you |could you )*(?:write|make|prepare|create|publish|give me|i want|i need)(?: me)? (?:an? |the )?(?:short |brief |long )?(?:report|text|summary|article|overview) (?:on|about|of) (.+?)[.?!]*$/is;
+  const [, subject] = wish.exec(asked === "" ? question : asked) ?? [];
+  if (subject === undefined) return { text: asked, title: asked };
+  const title = subject.charAt(0).toUpperCase() + subject.slice(1);
+  return { text: `What do the files say about ${subject}?`, title };
+}
+
+/** Splits "about dams, floods and wetlands" into a question for each. */
+function listedParts(question: string): readonly string[] {
+  const [, before = "", list = ""] =
+    /^(.*\b(?:about|of|between|on)\s+)([\p{L} -]+(?:, [\p{L} -]+)+,? (?:and|or) [\p{L} -]+)[?.!]*$/isu.exec(
+      question,
+    ) ?? [];
+  return list === "" ? [question] : list.split(/,? (?:and|or) |, /).map((item) => before + item);
+}
+
+/** Splits a question into its questions. */
+function clausesOf(question: string): readonly string[] {
+  return listedParts(question)
+    .join("? ")
     .split(/\?\s+|;\s+|,?\s+and\s+(?=(?:how|why|what|when|where|who|which|do|does|is|are|can)\b)/i)
     .map((part) => part.replace(/[?.!\s]+$/, "").trim())
     .map((part) => part.charAt(0).toUpperCase() + part.slice(1))
-    .filter((part) => termsOf(part).length > 0)
-    .slice(0, maxParts);
-  if (others.length === 0) return [`${first}?`, `${first}? Look for figures and examples.`];
-  const subject = subjectOf(first);
+    .filter((part) => termsOf(part).length > 0);
+}
+
+/** Splits a question into at least two parts that can be researched in parallel; `earlier` is the question before it. */
+export function partsOf(question: string, earlier = ""): readonly string[] {
+  const [first = "", ...others] = clausesOf(question).slice(0, maxParts);
+  const [before] = refersBack(first) ? clausesOf(topicOf(earlier).text) : [];
+  const hint = before === undefined ? "" : ` This is about ${subjectOf(before)}.`;
+  if (others.length === 0)
+    return [`${first}?${hint}`, `${first}?${hint} Look for figures and examples.`];
+  const subject = subjectOf(before ?? first);
+  const isList = listedParts(question).length > 1;
+  const lacksSubject = (part: string) => !isList && refersBack(part);
   return [
-    `${first}?`,
-    ...others.map((part) => `${part}?${refersBack(part) ? ` This is about ${subject}.` : ""}`),
+    `${first}?${hint}`,
+    ...others.map((part) => `${part}?${lacksSubject(part) ? ` This is about ${subject}.` : ""}`),
   ];
 }
 

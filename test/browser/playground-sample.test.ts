@@ -1,19 +1,19 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { HarnessAgent } from "../../src/index.ts";
+import { sampleTeam } from "../../src/cli/sample-team.ts";
 import { requires } from "../support/requires.ts";
 import { launch, openScene } from "./support/playground-scene.ts";
 import { askingTeam } from "./support/playground-team.ts";
 
 const folder = "test/browser/screenshots";
-const size = { width: 1200, height: 740 };
+const size = { width: 1440, height: 860 };
 
 /** Takes a picture of the guide; RIVULET_IMAGES=1 puts it there. */
 async function picture(page: import("playwright-core").Page, name: string): Promise<void> {
   const path = join(folder, `playground-${name}.png`);
+  await page.mouse.move(0, 0); // nothing is under the pointer
   await page.screenshot({ path, animations: "disabled" });
   if (process.env.RIVULET_IMAGES === "1")
     copyFileSync(path, `docs/guide/images/playground-${name}.png`);
@@ -21,29 +21,28 @@ async function picture(page: import("playwright-core").Page, name: string): Prom
 
 describe.skipIf(!requires("chromium"))("the sample team on the page", () => {
   let browser: Browser;
-  const workspace = mkdtempSync(join(tmpdir(), "rivulet-sample-"));
   beforeAll(async () => {
     browser = await launch();
     mkdirSync(folder, { recursive: true });
   });
-  afterAll(async () => {
-    await browser?.close();
-    rmSync(workspace, { recursive: true, force: true });
-  });
+  afterAll(() => browser?.close());
 
   it("answers with at least three agents and citations that resolve to lines of files", async () => {
     await using scene = await openScene({
       ...{ browser, ...size },
       team: (store) => [
-        new HarnessAgent({
-          ...{ name: "lead", model: "demo:analyst", workspace: "sample/workspace", store },
-          references: true,
-        }),
+        sampleTeam({ model: "demo:analyst", workspace: "sample/workspace", store }),
       ],
     });
     const { page, thread, errors } = scene;
     await page.getByRole("button", { name: /How do river deltas form/ }).click();
-    await thread("researcher 1").getByText("A river delta forms").first().waitFor();
+    const critics = thread("critic");
+    await critics.nth(1).getByText("supported:").first().waitFor();
+    expect(await thread("researcher 1").locator(critics).count()).toBe(1);
+    const lanes = await page.locator(".tlbox .r > button").allTextContents();
+    expect(lanes.filter((lane) => lane !== "")).toEqual([
+      ...["lead", "researcher 1", "critic", "researcher 2", "critic", "cataloguer"],
+    ]);
     await picture(page, "live");
     const answer = page.locator(".say.lead", { has: page.locator(".sources") });
     await answer.waitFor({ timeout: 60_000 });

@@ -72,7 +72,7 @@ it("every agent of the demo goes on where it was after the server is killed in m
   const { child, url, token, ended, prints } = await start("--demo");
   const run = connect(url, { token })
     .agent("lead")
-    .run("Why do rivers meander?", { sessionId: "s" });
+    .run("Why do rivers meander? Publish a report.", { sessionId: "s" });
   const events: TaskEvent[] = [];
   let isKilled = false;
   for await (const event of run) {

@@ -128,7 +128,8 @@ describe.concurrent("`npm start -- --terminal`", () => {
         "demo/researcher",
         "demo/researcher#2",
         "demo/cataloguer",
-        "demo/critic",
+        "demo/researcher/critic",
+        "demo/researcher/critic#2",
         "demo/writer",
       ]),
     );
@@ -188,7 +189,7 @@ describe.concurrent("`npm start -- --terminal`", () => {
       "demo",
       "demo/researcher",
       "demo/researcher#2",
-      "demo/critic",
+      "demo/researcher/critic",
       "demo/writer",
     ])
       expect(used).toMatch(new RegExp(`\\n {2}${agent} +in +[1-9]\\d* +out +[1-9]`));
@@ -205,15 +206,13 @@ it.concurrent("publishes with --yes, with the current content of the workspace",
   );
   const { code, output, lines } = await start([
     ...["--yes", "--workspace", changed],
-    "How high is the bore of the Qiantang?",
+    "How high is the bore of the Qiantang? Publish a report.",
   ]);
   expect(code).toBe(0);
   expect(output).toContain("wants to call publish_report: approved by --yes.");
   const answer = answerOf(lines);
   expect(answer.text).toContain("ninety metres");
-  expect(answer.text).toContain(
-    "The report is in reports/how-high-is-the-bore-of-the-qiantang.md.",
-  );
+  expect(answer.text).toContain("/reports/how-high-is-the-bore-of-the-qiantang.md.");
   const [report = ""] = readdirSync(join(changed, "reports"));
   const published = readFileSync(join(changed, "reports", report), "utf8");
   expect(published).toContain("ninety metres");
@@ -231,7 +230,10 @@ it.concurrent("reports that the library has no answer, and cites nothing", async
 });
 
 it.concurrent("prints only events with --json, one per line", async () => {
-  const { code, output, errors } = await start(["--json", "Why do rivers meander?"]);
+  const { code, output, errors } = await start([
+    "--json",
+    "Why do rivers meander? Publish a report.",
+  ]);
   expect(code).toBe(0);
   const lines = output.trimEnd().split("\n");
   const events = lines.map((line) => JSON.parse(line) as TaskEvent);
