@@ -178,9 +178,11 @@ describe("a task of an AgentScope parent", () => {
   });
 
   it("starts once, however often it is submitted, and never again after its end", async () => {
-    const { ann, store } = await world(() => [{ delayMs: 20 }, "Hello."]);
+    const submitted = Promise.withResolvers<void>();
+    const { ann, store } = await world(() => submitted.promise.then(() => ["Hello."]));
     await Promise.all(Array.from({ length: 5 }, () => ann.submit("task-1", "lead", "Hi.")));
     expect(await store.tasks({})).toHaveLength(1);
+    submitted.resolve();
     await ann.wait("task-1", 30);
     await expect(ann.submit("task-1", "lead", "Hi.")).rejects.toThrow("HTTP 409");
   });
