@@ -14,6 +14,10 @@ import { passingError, readLog } from "./reader.ts";
 import type { StartedBody } from "./remote-run.ts";
 import type { Server } from "./request.ts";
 
+/** The most bytes of one blob, and how long it may take. */
+const maxBlobBytes = 8 * 1024 * 1024;
+const blobMs = 30_000;
+
 /** An agent on a server of this package, for a parent that runs it as a child. */
 export class NativeLink implements RemoteLink {
   readonly url: string;
@@ -77,6 +81,31 @@ export class NativeLink implements RemoteLink {
     await this.#send(`${pathOf(taskId)}/cancel`, { reason: short }, signal);
   }
 
+  async blob(
+    taskId: string,
+    name: string,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array | undefined> {
+    const limit = AbortSignal.timeout(blobMs);
+    const path = `${pathOf(taskId)}/blobs/${name}`;
+    const most = Math.min(maxBytes, maxBlobBytes);
+    let bytes: Uint8Array;
+    try {
+      bytes = await this.#server.bytes(path, most, AbortSignal.any([signal, limit]));
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const error = passingError(thrown);
+      if (limit.aborted || error.retryable)
+        throw new RivuletError("unreachable", error.message, { retryable: true });
+      return undefined;
+    }
+    if (name === `sha256-${await sha256(bytes)}`) return bytes;
+    throw new RivuletError("remote_invalid", `${this.url} sent other bytes than ${name}.`, {
+      hint: "Check that the address is that of a server that you trust.",
+    });
+  }
+
   async #send<T>(
     path: string,
     body: object,
@@ -93,4 +122,9 @@ export class NativeLink implements RemoteLink {
 
 function pathOf(taskId: string): string {
   return `/v1/tasks/${encodeURIComponent(taskId)}`;
+}
+
+async function sha256(bytes: Uint8Array): Promise<string> {
+  const hash = await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>);
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

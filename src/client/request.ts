@@ -122,6 +122,27 @@ export class Server {
       throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
     }
   }
+
+  /** Reads the bytes of a response, at most `maxBytes`. */
+  async bytes(path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+    const { body } = await this.send(path, { signal });
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    try {
+      // Leaving the loop early ends the connection.
+      for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+        size += chunk.length;
+        if (size > maxBytes) break;
+        chunks.push(chunk);
+      }
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason;
+      throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
+    }
+    if (size <= maxBytes) return joined(chunks, size);
+    const message = `${this.base}${path} has more than ${maxBytes} bytes.`;
+    throw new RivuletError("invalid_response", message);
+  }
 }
 
 /** Query parameters as text that begins with `?`; undefined values are left out. */
@@ -192,6 +213,16 @@ function unreachable(base: string, cause: unknown): RivuletError {
     hint: "Check that the server runs and that its address is right.",
     cause,
   });
+}
+
+function joined(chunks: readonly Uint8Array[], size: number): Uint8Array {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
 }
 
 function bodyOf(body: unknown): string {

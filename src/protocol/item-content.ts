@@ -1,4 +1,6 @@
-import type { Block, ToolResultState } from "./message.ts";
+import type { ApprovalRequested, LogEvent } from "./event.ts";
+import type { Block, SuspensionBlock, ToolResultState } from "./message.ts";
+import { isObject } from "./shape.ts";
 import type {
   Item,
   MessageItem,
@@ -82,4 +84,42 @@ export function parseJson(text: string): unknown {
   } catch {
     return text;
   }
+}
+
+/** The name of the blob of its own task that an event of any form carries. */
+export function blobIn(event: LogEvent): string | undefined {
+  if (!event.type.startsWith("task.image.") && event.type !== "task.block.done") return undefined;
+  const { item, task_id } = event as { readonly item?: unknown; readonly task_id: string };
+  const named = isObject(item) && isObject(item.image_url) ? item.image_url : item;
+  const prefix = `task://${task_id}/blobs/`;
+  const url = isObject(named) ? String(named.url) : "";
+  const name = url.startsWith(prefix) ? url.slice(prefix.length) : "";
+  return /^sha256-[0-9a-f]{64}$/.test(name) ? name : undefined;
+}
+
+/** The items of each message of the model. */
+export function turnsIn(items: readonly TurnItem[]): readonly (readonly TurnItem[])[] {
+  const turns: TurnItem[][] = [];
+  for (const item of items) {
+    const last = turns.at(-1);
+    if (last && last[0]?.message_id === item.message_id) last.push(item);
+    else turns.push([item]);
+  }
+  return turns;
+}
+
+/** The question of a task, as its transcript holds it; `stopId` stands for the call of a stop. */
+export function suspensionOf(event: ApprovalRequested, stopId: string): SuspensionBlock {
+  const { approval_id: approvalId, kind, call_id: callId = stopId, message } = event;
+  const { name = "", arguments: text = "{}", expires_at: expiresAt, edited } = event;
+  const kinds = { external: "external", question: "question", stop: "stop" } as const;
+  return {
+    type: "suspension",
+    callId,
+    kind: kinds[kind as keyof typeof kinds] ?? "approval",
+    approvalId,
+    ...(message !== undefined && { reason: message }),
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(edited && { edited: { name, input: parseJson(text) } }),
+  };
 }

@@ -84,6 +84,16 @@ export interface RemoteLink {
   steer(task: RemoteTask, taskId: string, message: Message, signal: AbortSignal): Promise<void>;
   /** Cancels the task `taskId`, the remote task or a descendant, with all tasks below it. */
   cancel(task: RemoteTask, taskId: string, reason: string, signal: AbortSignal): Promise<void>;
+  /**
+   * The bytes that events name as `task://<taskId>/blobs/<name>`; undefined if the server does not have them or they are
+   * more than `maxBytes`, or than a link reads. Absent for protocols without such names.
+   */
+  blob?(
+    taskId: string,
+    name: string,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array | undefined>;
 }
 
 /** The property that holds the link of an agent on another server; `Symbol.for`, because entry points may be bundled apart. */

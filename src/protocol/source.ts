@@ -1,3 +1,4 @@
+import type { LogEvent } from "./event.ts";
 import { type Field, readArgument } from "./options.ts";
 import { isObject } from "./shape.ts";
 
@@ -48,6 +49,23 @@ export function prependSource(source: SourceRef | null | undefined, base: Source
   const cut = source.path.indexOf("/");
   const below = cut < 0 ? source.agentId : source.path.slice(cut + 1);
   return { ...source, depth: base.depth + source.depth, path: `${base.path}/${below}` };
+}
+
+/** The child that a forwarder has put a remote log below. */
+type RemoteRoot = Pick<Source, "taskId" | "sessionId" | "path" | "depth">;
+
+/** Turns an event that a forwarder has written back into the one of the remote log, whose root is the child. */
+export function asSent(event: LogEvent, root: RemoteRoot): LogEvent {
+  const { source, ...raw } = event;
+  if (event.task_id !== root.taskId && source) {
+    const depth = source.depth - root.depth;
+    const path = `${root.sessionId}${source.path.slice(root.path.length)}`;
+    return { ...raw, source: { ...source, depth, path } } as LogEvent;
+  }
+  if (event.type !== "task.created") return raw as LogEvent;
+  const { task, ...rest } = raw as typeof event;
+  const { parent_task_id: _, parent_call_id: __, parent_item_id: ___, mode: ____, ...own } = task;
+  return { ...rest, task: own };
 }
 
 const sourceField: Field = {

@@ -96,6 +96,64 @@ it("remembers earlier tasks of a child, and lists where it runs", async () => {
   expect(results[2]).toContain(`reviewer (runs on ${far.server.url}/agents/reviewer)`);
 });
 
+it("continues a session below a child whose earlier task ends on another connection", async () => {
+  const isQueued = async () => {
+    const tasks = await storeOf(reviewer).tasks({ status: ["queued"] });
+    return tasks.some(({ agentId }) => agentId === "cleaner");
+  };
+  const hold = tool({
+    name: "hold",
+    description: "Waits for the second task.",
+    input: z.object({}),
+    execute: async () => {
+      while (!(await isQueued())) await new Promise((resolve) => setTimeout(resolve, 5));
+      return "held";
+    },
+  });
+  const reviewer = scripted(
+    "reviewer",
+    ({ prompt }) => {
+      const text = JSON.stringify(prompt);
+      if (text.includes("Second.")) return "Both.";
+      if (text.includes("Two."))
+        return [{ call: "agent_send", input: { label: "c", message: "Again." } }];
+      const start = spawn("cleaner", "Begin.", { label: "c", timeout_seconds: 0 });
+      return text.includes("accepted") ? "Started." : [start];
+    },
+    {
+      subagents: [
+        {
+          ...{ name: "cleaner", description: "Cleans.", tools: [hold] },
+          model: scriptedModel([[{ call: "hold", input: {} }], "First.", "Second."]),
+        },
+      ],
+    },
+  );
+  await using far = await serveOne(reviewer);
+  const lead = scripted(
+    "lead",
+    [
+      [spawn("reviewer", "One.", { label: "r" })],
+      [{ call: "agent_send", input: { label: "r", message: "Two." } }],
+      "Done.",
+    ],
+    { subagents: [on(far, "reviewer")] },
+  );
+  const store = storeOf(lead);
+  const reply = await lead.call("Go.", { sessionId: "s" });
+  expect(reply.text).toBe("Done.");
+  const [one, two] = (await store.tasks({ conversation: "s" })).filter(
+    ({ agentId }) => agentId === "cleaner",
+  );
+  expect([one?.status, two?.status]).toEqual(["completed", "completed"]);
+  expect(two?.sessionId).toBe(one?.sessionId);
+  const texts = (await store.session(one?.sessionId ?? "")).flatMap(({ content }) =>
+    content.flatMap((block) => (block.type === "text" ? [block.text] : [])),
+  );
+  expect(texts).toEqual(["First.", "Second."]);
+  await expectLawful(store, await rootOf(store, "s"));
+});
+
 it("delivers the result of a background child", async () => {
   await using far = await serveOne(scripted("reviewer", ["Good."]));
   const lead = scripted(

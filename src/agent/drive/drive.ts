@@ -19,12 +19,12 @@ import {
   nameOnly,
   openParent,
   openTask,
+  remoteSettings,
   resumeTask,
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
 import { relay } from "./relay.ts";
 import { findRemote, openRemote } from "./remote.ts";
-import { remoteSettings } from "./remote-log.ts";
 import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
@@ -209,7 +209,7 @@ export class Drive {
     await traceTask(task, () => this.#execute(task, executor));
   }
 
-  /** Undefined: the agent of this root is not here, so the task waits for a process that has it. */
+  /** Undefined: the agent of this root is not here, so the task waits for a process that has it; or nothing is left. */
   async #executor(parent: TaskRun | undefined): Promise<Executor | undefined> {
     const conversation = this.#conversation;
     const { childAgents } = conversation.process;
@@ -235,7 +235,8 @@ export class Drive {
     }
   }
 
-  async #remoteExecutor(parent: TaskRun, named: AgentSettings): Promise<Executor> {
+  /** Undefined: the server has ended the task since its record was read. */
+  async #remoteExecutor(parent: TaskRun, named: AgentSettings): Promise<Executor | undefined> {
     const conversation = this.#conversation;
     const record = this.#record;
     try {
@@ -248,10 +249,16 @@ export class Drive {
         ? openRemote(conversation, agent, record, parent.settings.clock)
         : findRemote(conversation, record));
       if (child === undefined) throw executorLost();
+      const task = child.log.runs.get(record.taskId);
       if (agent) conversation.process.childAgents.set(record.taskId, agent);
+      else if (task === undefined) {
+        await child.log.settled();
+        this.#record = (await conversation.store.task(record.taskId)) ?? record;
+        return undefined;
+      }
       return {
         settings: remoteSettings(parent.settings, record, child.link),
-        task: child.log.runs.get(record.taskId),
+        task,
         isRemote: true,
         run: (task) => child.drive(task),
       };

@@ -2,14 +2,15 @@ import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { editedReply } from "../../protocol/agent-events.ts";
 import { onAbort } from "../../protocol/clock.ts";
 import type { RivuletError } from "../../protocol/error.ts";
-import type { LogEvent } from "../../protocol/event.ts";
+import type { ChildStarted, LogEvent } from "../../protocol/event.ts";
 import type { HookContext } from "../../protocol/hook.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
+import type { RemoteLink } from "../../protocol/remote-link.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
-import type { TerminalStatus } from "../../protocol/task.ts";
+import type { TaskObject, TerminalStatus } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
@@ -33,13 +34,7 @@ import {
   withMessages,
 } from "../loop/task-run.ts";
 import { openTrace } from "../loop/trace.ts";
-import {
-  isCiting,
-  loadReferences,
-  readTranscript,
-  referencesIn,
-  type Transcript,
-} from "../loop/transcript.ts";
+import { isCiting, loadReferences, readTranscript, referencesIn } from "../loop/transcript.ts";
 import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
@@ -72,8 +67,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     taskSeq: (folded.task?.appliedSeq ?? -1) + 1,
     outputIndex: folded.task?.output.length ?? 0,
   });
-  const { messages, offset } = await transcriptOf(open, settings);
-  const entries = referencesIn(messages);
+  const messages: Message[] = [];
   const ref = refOf(record);
   const controller = open.controller ?? new AbortController();
   const task: TaskRun = {
@@ -85,12 +79,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     ref,
     messages,
     steps: new StepState(messages, settings.name),
-    offset,
+    offset: 0,
     record,
     usage: folded.task?.usage ?? noUsage,
     cost: folded.task?.cost,
-    pool: ReferencePool.from({ taskId: record.taskId, entries }),
-    storedReferences: entries.length,
+    pool: new ReferencePool(record.taskId),
+    storedReferences: 0,
     openResults: new Map(
       folded.task?.output.flatMap((item, index) =>
         item.type === "tool_result" && item.status === "in_progress"
@@ -130,18 +124,25 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     task.cancelledAt = settings.clock.now();
     task.calls.abort(controller.signal.reason);
   });
-  if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
+  if (!open.isNew || record.depth === 0) await loadTranscript(task);
   return task;
 }
 
-/** The messages that a task reads; a task with tool groups or hooks that may add calls looks at all of them. */
-async function transcriptOf(
-  { conversation: { store }, record, isNew }: OpenTask,
-  { toolkit, hooks }: AgentSettings,
-): Promise<Transcript> {
-  if (isNew && record.depth > 0) return { messages: [], offset: 0 };
+/** Reads the messages that a task continues; one with tool groups or hooks that may add calls looks at all of them. */
+export async function loadTranscript(task: TaskRun): Promise<void> {
+  const { settings, record, conversation } = task;
+  const { toolkit, hooks, name } = settings;
   const isWhole = toolkit.hasGroups || hooks.some((hook) => hook.postReasoning);
-  return readTranscript(store, record, isWhole);
+  const { messages, offset } = await readTranscript(conversation.store, record, isWhole);
+  task.offset = offset;
+  if (messages.length === 0 && task.messages.length === 0) return;
+  task.messages.length = 0;
+  for (const message of messages) task.messages.push(message);
+  task.steps = new StepState(task.messages, name);
+  const entries = referencesIn(messages);
+  task.pool = ReferencePool.from({ taskId: record.taskId, entries });
+  task.storedReferences = entries.length;
+  if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
 }
 
 /** The task above a child, opened without being driven if need be; undefined when the root's agent is not here. */
@@ -168,6 +169,15 @@ export async function openParent(
 /** Settings that suffice to end a task without running its agent. */
 export function nameOnly(settings: AgentSettings, { agentName, agentId }: TaskRecord) {
   return { ...settings, name: agentName, agentId };
+}
+
+/** Settings that suffice for a task whose agent runs on another server. */
+export function remoteSettings(
+  settings: AgentSettings,
+  record: TaskRecord,
+  link: RemoteLink,
+): AgentSettings {
+  return { ...nameOnly(settings, record), hooks: [], budget: link.budget ?? {} };
 }
 
 /** The place of a child in its parent's output. */
@@ -379,5 +389,23 @@ export function rootRecord(
     ...(options.budget && { budget: frozenCopy(options.budget) }),
     ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
     ...(options.origin && { origin: frozenCopy(options.origin) }),
+  };
+}
+
+/** The record of a descendant of the child. */
+export function childRecord(
+  { record: parent }: TaskRun,
+  { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
+  sessionId: string,
+  { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},
+): TaskRecord {
+  const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent;
+  const { id: agentId, name: agentName = agentId, key: agentKey } = agent;
+  return {
+    ...{ taskId, rootTaskId, parentTaskId: parent.taskId, parentItemId },
+    ...{ agentId, agentName, agentKey, sessionId, parentSessionId },
+    ...(userId !== undefined && { userId }),
+    ...{ depth: depth + 1, path: `${path}/${agentId}`, createdAt, mode: created },
+    ...{ status: "queued", committedOutput: 0, ...(remote && { remote }) },
   };
 }

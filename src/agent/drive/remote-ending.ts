@@ -1,4 +1,4 @@
-import { type ErrorPlace, RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../protocol/error.ts";
 import type { LogEvent, TaskSuspended } from "../../protocol/event.ts";
 import type { TaskObject } from "../../protocol/task.ts";
 import { completed, type Ending, incomplete, suspended } from "../loop/ending.ts";
@@ -50,10 +50,4 @@ async function outputProblem(schema: object, value: unknown): Promise<RivuletErr
   const problems = issues.map(({ message }) => message).join("; ");
   const message = `The server returned a value that does not fit the output schema: ${problems}`;
   return new RivuletError("structured_output_invalid", message);
-}
-
-/** The place of an error is one in this tree. */
-export function errorPlaced(event: RestEvent, where: ErrorPlace): LogEvent {
-  if (!("task" in event) || event.task.error === undefined) return event;
-  return { ...event, task: { ...event.task, error: { ...event.task.error, where } } } as LogEvent;
 }

@@ -9,26 +9,43 @@ import type {
   TaskEvent,
   TaskSnapshot,
 } from "../../protocol/event.ts";
-import { isOfTurn } from "../../protocol/item-content.ts";
+import { blobIn, isOfTurn, suspensionOf } from "../../protocol/item-content.ts";
 import type { Message } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
+import {
+  errorPlaced,
+  forged,
+  invalidEvent,
+  logExpired,
+  tooManyBytes,
+} from "../../protocol/remote-error.ts";
 import type { RemoteLink } from "../../protocol/remote-link.ts";
 import { snapshotOf } from "../../protocol/snapshot.ts";
+import { asSent } from "../../protocol/source.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { type Cost, isTerminal, type TaskObject, type Usage } from "../../protocol/task.ts";
+import { type Cost, isTerminal, type Usage } from "../../protocol/task.ts";
 import { readPages } from "../../store/index.ts";
 import { interruptedResult } from "../base/prompts.ts";
 import { maxEventBytes } from "../events/emit.ts";
 import { cancelled, type Ending } from "../loop/ending.ts";
-import type { AgentSettings } from "../loop/settings.ts";
+import { stopCallId } from "../loop/next.ts";
 import { settlePending } from "../loop/settle.ts";
 import { commitStep, controlMessage, type TaskRun, writeStep } from "../loop/task-run.ts";
 import { messagesOf } from "../loop/transcript.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 import type { Conversation } from "./conversation.ts";
-import { announce, endTask, nameOnly, openParent, openTask } from "./lifecycle.ts";
-import { endingOf, errorPlaced, type RestEvent } from "./remote-ending.ts";
-import { newMessages, suspensionOf } from "./remote-messages.ts";
+import {
+  announce,
+  childRecord,
+  endTask,
+  loadTranscript,
+  openParent,
+  openTask,
+  remoteSettings,
+} from "./lifecycle.ts";
+import { endingOf, type RestEvent } from "./remote-ending.ts";
+import { newMessages } from "./remote-messages.ts";
+import { taskReached } from "./rest.ts";
 
 const defaultMaxBytes = 64 * 1024 * 1024;
 const defaultMaxTasks = 256;
@@ -37,15 +54,11 @@ const idPattern = /^[\w-]{1,128}$/;
 const segmentPattern = /^[^/]{1,128}$/;
 /** How many events may arrive before the place in the remote log is stored. */
 const maxUnstored = 512;
+/** How long a task may wait for the end of an earlier one of its session, which another connection tells. */
+const maxTurnWaitMs = 30_000;
 
-/** Settings that suffice for a task whose agent runs on another server. */
-export function remoteSettings(
-  settings: AgentSettings,
-  record: TaskRecord,
-  link: RemoteLink,
-): AgentSettings {
-  return { ...nameOnly(settings, record), hooks: [], budget: link.budget ?? {} };
-}
+/** The tasks that write to the sessions of remote tasks, by session. */
+const writers = new WeakMap<Conversation, Map<string, string>>();
 
 /**
  * Writes the events of a remote child and its descendants into the log of their root here, with a record and a
@@ -69,14 +82,20 @@ export class RemoteLog {
   readonly #closed = new Set<string>();
   /** The children that tasks have started and that have no event yet. */
   readonly #announced = new Map<string, { readonly run: TaskRun; readonly event: ChildStarted }>();
+  readonly #writers: Map<string, string>;
   #bytes = 0;
+  #blobBytes = 0;
   #unstored = 0;
+  /** Settles with the last event or end: they are written one at a time. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(conversation: Conversation, link: RemoteLink, top: TaskRecord) {
     this.#conversation = conversation;
     this.#link = link;
     this.#top = top;
     this.cursor = top.remote?.cursor ?? -1;
+    this.#writers = writers.get(conversation) ?? new Map();
+    writers.set(conversation, this.#writers);
   }
 
   /** The child as it was read so far. */
@@ -132,24 +151,12 @@ export class RemoteLog {
 
   /** Reads an event of the log here, in the form that the server has sent. */
   #restore(event: TaskEvent, own: ReadonlySet<string>): void {
-    const { taskId, sessionId, path, depth } = this.#top;
     if (event.type === "error" || !own.has(event.task_id)) return;
     if (event.type === "task.snapshot") {
       this.#check = undefined; // it cannot check a log without a beginning
       this.#tree.apply(event);
       this.#seqs.set(event.task_id, event.through_task_seq);
-      return;
-    }
-    const isTop = event.task_id === taskId;
-    const { source, ...raw } = event;
-    const below = source && {
-      source: {
-        ...source,
-        depth: source.depth - depth,
-        path: `${sessionId}${source.path.slice(path.length)}`,
-      },
-    };
-    this.#note((isTop ? withoutParent(raw as LogEvent) : { ...raw, ...below }) as LogEvent);
+    } else this.#note(asSent(event, this.#top));
   }
 
   async #open(record: TaskRecord, parent: TaskRun | undefined, isNew: boolean): Promise<TaskRun> {
@@ -158,6 +165,7 @@ export class RemoteLog {
     const conversation = this.#conversation;
     const run = await openTask({ conversation, settings, record, parent, isNew });
     this.runs.set(record.taskId, run);
+    if (record.status !== "queued") this.#writers.set(record.sessionId, record.taskId);
     return run;
   }
 
@@ -169,13 +177,31 @@ export class RemoteLog {
   }
 
   /** Writes an event of the remote log; resolves to the task that it ends or suspends. Throws for one that is not allowed. */
-  async take(event: TaskEvent): Promise<TaskRun | undefined> {
+  take(event: TaskEvent): Promise<TaskRun | undefined> {
+    return this.#inTurn(() => this.#take(event));
+  }
+
+  /** Whether the log has an event of a task. */
+  has(taskId: string): boolean {
+    return this.#seqs.has(taskId);
+  }
+
+  /** Resolves when the event or end that is being written is stored. */
+  async settled(): Promise<void> {
+    await this.#last;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => {});
+    return done;
+  }
+
+  async #take(event: TaskEvent): Promise<TaskRun | undefined> {
     if (event.type === "error") return undefined;
     if (event.type === "task.snapshot") {
       if (event.through_task_seq <= (this.#seqs.get(event.task_id) ?? -1)) return undefined;
-      throw new RivuletError("remote_log_expired", "The server no longer has all events.", {
-        hint: "Keep the logs of the other server longer than its callers may be away.",
-      });
+      throw logExpired();
     }
     const { task_id: taskId, sequence_number: at } = event;
     const isKnown = event.task_seq <= (this.#seqs.get(taskId) ?? -1);
@@ -184,6 +210,8 @@ export class RemoteLog {
       return undefined;
     }
     if (!(at > this.cursor)) throw invalidEvent(event, "its number is not above the last one");
+    const known = this.runs.get(taskId);
+    if (known) await this.#copyBlob(known, event);
     try {
       this.#countBytes(event);
       this.#note(event);
@@ -207,9 +235,7 @@ export class RemoteLog {
     if (bytes > maxEventBytes && !event.type.endsWith(".done"))
       throw invalidEvent(event, `it has ${bytes} bytes, and the most is ${maxEventBytes}`);
     if (this.#bytes <= maxBytes) return;
-    throw new RivuletError("remote_too_large", `The server sent more than ${maxBytes} bytes.`, {
-      hint: "Raise `limits.maxBytes` of the subagent, or let it do less at a time.",
-    });
+    throw tooManyBytes(maxBytes);
   }
 
   /** A task may only start children with new ids. */
@@ -240,8 +266,48 @@ export class RemoteLog {
     const isTaken = !earlier.every(isOwn) || (session !== undefined && earlier.length === 0);
     if (isTaken || !segmentPattern.test(sessionId) || source?.agentId !== event.agent.id)
       throw forged(`session ${sessionId.slice(0, 128)} is not one of its sessions`);
-    await this.#open(childRecord(parent, event, sessionId, task), parent, earlier.length === 0);
+    await this.#open(childRecord(parent, event, sessionId, task), parent, true);
     this.#announced.delete(taskId);
+  }
+
+  /**
+   * Begins a descendant, with the messages of its session. A session has one writer: an earlier task of it has ended,
+   * which another connection may not have told yet.
+   */
+  async #begin(run: TaskRun): Promise<void> {
+    const { store, lost } = this.#conversation;
+    const { sessionId, taskId } = run.record;
+    const { controller } = this.runs.get(this.#top.taskId) ?? run;
+    const limit = AbortSignal.timeout(maxTurnWaitMs);
+    const signal = AbortSignal.any([limit, lost.signal, controller.signal, run.controller.signal]);
+    for (;;) {
+      const begun = await store.tasks({ sessionId, status: ["in_progress", "suspended"] });
+      const other = begun.find((task) => task.taskId !== taskId)?.taskId;
+      const writer = this.#writers.get(sessionId) ?? other;
+      if (writer === undefined) break;
+      if (this.runs.has(writer) || signal.aborted)
+        throw forged(`session ${sessionId} has two tasks at once`);
+      await taskReached(store, writer, ({ status }) => isTerminal(status), signal);
+    }
+    this.#writers.set(sessionId, taskId);
+    await loadTranscript(run);
+  }
+
+  #release({ record: { sessionId, taskId } }: TaskRun): void {
+    if (this.#writers.get(sessionId) === taskId) this.#writers.delete(sessionId);
+  }
+
+  /** Copies the blob that an event names, so that readers of this log find it; what is over the limits stays there. */
+  async #copyBlob({ ref: { taskId }, log }: TaskRun, event: LogEvent): Promise<void> {
+    const { maxBytes = defaultMaxBytes } = this.#link.limits;
+    const name = blobIn(event);
+    const left = maxBytes - this.#blobBytes;
+    if (name === undefined || left <= 0) return;
+    const { signal } = this.#conversation.lost;
+    const bytes = await this.#link.blob?.(taskId, name, left, signal);
+    if (bytes === undefined) return;
+    this.#blobBytes += bytes.length;
+    log.addBlob(taskId, bytes);
   }
 
   async #write(run: TaskRun, event: LogEvent): Promise<TaskRun | undefined> {
@@ -255,6 +321,7 @@ export class RemoteLog {
       case "task.created":
       case "task.in_progress":
       case "task.resumed":
+        if (event.type === "task.in_progress" && this.#isBelow(run)) await this.#begin(run);
         run.isResting = false;
         run.emitter.forward(event);
         this.#store(run, { status: event.type === "task.created" ? "queued" : "in_progress" });
@@ -325,7 +392,7 @@ export class RemoteLog {
     if (waiting.some(({ approvals }) => approvals.some(({ id }) => id === event.approval_id)))
       throw forged(`approval ${event.approval_id} exists already`);
     run.emitter.forward(event);
-    this.#store(run, {}, [controlMessage(run, suspensionOf(event))]);
+    this.#store(run, {}, [controlMessage(run, suspensionOf(event, stopCallId))]);
   }
 
   /** Stores the answer that was given here, or one from elsewhere, such as the expiry on the server. */
@@ -357,6 +424,7 @@ export class RemoteLog {
     const isAsSent = ending.status === ("task" in event ? event.task.status : "suspended");
     const forwarded = { event: errorPlaced(event, { taskId, path }), isBelow: this.#isBelow(run) };
     await endTask(run, ending, isAsSent ? forwarded : undefined);
+    if (ending.status !== "suspended") this.#release(run);
     return run;
   }
 
@@ -365,11 +433,13 @@ export class RemoteLog {
   }
 
   /** Ends a task and those below it here, because the server cannot be asked or believed any more. */
-  async end(run: TaskRun, ending: (run: TaskRun) => Ending, belowIt = ending): Promise<void> {
-    const { taskId } = run.ref;
-    for (const below of [...this.runs.values()].reverse())
-      if (below.ancestors.includes(taskId)) await this.#end(below, belowIt(below));
-    await this.#end(run, ending(run));
+  end(run: TaskRun, ending: (run: TaskRun) => Ending, belowIt = ending): Promise<void> {
+    return this.#inTurn(async () => {
+      const { taskId } = run.ref;
+      for (const below of [...this.runs.values()].reverse())
+        if (below.ancestors.includes(taskId)) await this.#end(below, belowIt(below));
+      await this.#end(run, ending(run));
+    });
   }
 
   /** Cancels the children of a task that have no event yet: a reader of the log would wait for them. */
@@ -408,6 +478,7 @@ export class RemoteLog {
     const state = ending.status === "failed" ? "error" : "interrupted";
     await settlePending(run, state, interruptedResult);
     await endTask(run, ending, undefined);
+    this.#release(run);
   }
 }
 
@@ -418,55 +489,6 @@ export function isAnswered(run: TaskRun, approvalId: string): boolean {
   );
 }
 
-/** The record of a descendant of the child. */
-function childRecord(
-  { record: parent }: TaskRun,
-  { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
-  sessionId: string,
-  { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},
-): TaskRecord {
-  const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent;
-  const { id: agentId, name: agentName = agentId, key: agentKey } = agent;
-  return {
-    ...{ taskId, rootTaskId, parentTaskId: parent.taskId, parentItemId },
-    ...{ agentId, agentName, agentKey, sessionId, parentSessionId },
-    ...(userId !== undefined && { userId }),
-    ...{ depth: depth + 1, path: `${path}/${agentId}`, createdAt, mode: created },
-    ...{ status: "queued", committedOutput: 0, ...(remote && { remote }) },
-  };
-}
-
-/** The child is the root of the remote log. */
-function withoutParent(event: LogEvent): LogEvent {
-  if (event.type !== "task.created") return event;
-  const {
-    parent_task_id: _,
-    parent_call_id: __,
-    parent_item_id: ___,
-    mode: ____,
-    ...task
-  } = event.task;
-  return { ...event, task };
-}
-
 function amountOf(cost: Cost | undefined): number {
   return Number(cost?.amount ?? 0) || 0;
-}
-
-/** The server claims something that it has no right to. */
-function forged(problem: string): RivuletError {
-  return new RivuletError("remote_invalid", `The server may not do this: ${problem}.`, {
-    hint: "Check that the address is that of a server that you trust.",
-  });
-}
-
-function invalidEvent({ type, task_seq }: LogEvent, problem: string): RivuletError {
-  const place = `${String(type).slice(0, 64)} ${String(task_seq).slice(0, 20)}`;
-  return new RivuletError(
-    "remote_invalid",
-    `The server sent an invalid event (${place}): ${problem}.`,
-    {
-      hint: "Check the version of the other server, and the proxies before it.",
-    },
-  );
 }

@@ -1,18 +1,10 @@
 import { editedReply } from "../../protocol/agent-events.ts";
-import type { ApprovalRequested } from "../../protocol/event.ts";
-import {
-  blockOf,
-  isOfTurn,
-  parseJson,
-  stateOf,
-  type TurnItem,
-} from "../../protocol/item-content.ts";
-import type { Block, Message, SuspensionBlock } from "../../protocol/message.ts";
+import { blockOf, isOfTurn, stateOf, type TurnItem, turnsIn } from "../../protocol/item-content.ts";
+import type { Block, Message } from "../../protocol/message.ts";
 import { messageProblem } from "../../protocol/message-rules.ts";
 import type { TaskTree } from "../../protocol/reduce.ts";
 import type { ReferenceEntry } from "../../protocol/references.ts";
 import type { Item, TaskObject, ToolResultItem } from "../../protocol/task.ts";
-import { stopCallId } from "../loop/next.ts";
 import { controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { iterationOf, messagesOf, referencesIn } from "../loop/transcript.ts";
 import { blocksOf } from "./mirror.ts";
@@ -40,17 +32,6 @@ export function newMessages(run: TaskRun, tree: TaskTree): NewMessages {
     messages: [...turns, ...results.map((item) => resultMessage(run, output, item))],
     committedOutput: isOpen ? committedOutput : output.length,
   };
-}
-
-/** The items of each message of the model. */
-function turnsIn(items: readonly TurnItem[]): readonly (readonly TurnItem[])[] {
-  const turns: TurnItem[][] = [];
-  for (const item of items) {
-    const last = turns.at(-1);
-    if (last && last[0]?.message_id === item.message_id) last.push(item);
-    else turns.push([item]);
-  }
-  return turns;
 }
 
 function turnMessage(run: TaskRun, tree: TaskTree, items: readonly TurnItem[]): Message {
@@ -102,22 +83,6 @@ function resultMessage(run: TaskRun, output: readonly Item[], item: ToolResultIt
   const name = call?.type === "tool_call" ? call.name : "";
   const result = { type: "tool_result", id, name, output: block_list.flatMap(blockOf) } as const;
   return { ...controlMessage(run, { ...result, state: stateOf(item) }), id };
-}
-
-/** The question of a remote task, as its transcript holds it. */
-export function suspensionOf(event: ApprovalRequested): SuspensionBlock {
-  const { approval_id: approvalId, kind, call_id: callId = stopCallId, message } = event;
-  const { name = "", arguments: text = "{}", expires_at: expiresAt, edited } = event;
-  const kinds = { external: "external", question: "question", stop: "stop" } as const;
-  return {
-    type: "suspension",
-    callId,
-    kind: kinds[kind as keyof typeof kinds] ?? "approval",
-    approvalId,
-    ...(message !== undefined && { reason: message }),
-    ...(expiresAt !== undefined && { expiresAt }),
-    ...(edited && { edited: { name, input: parseJson(text) } }),
-  };
 }
 
 /** The message that a hook of the remote agent has put in the place of its last one. */

@@ -1,7 +1,8 @@
 import type { Agent } from "../../protocol/agent.ts";
 import { after, type Clock, onAbort } from "../../protocol/clock.ts";
-import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import { rivuletErrorOf } from "../../protocol/error.ts";
 import type { AnswerBlock } from "../../protocol/message.ts";
+import { endedEarly, serverLost, silent } from "../../protocol/remote-error.ts";
 import { linkBehind, type RemoteLink, type RemoteTask } from "../../protocol/remote-link.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { TimeUsedUp } from "../base/budget.ts";
@@ -121,7 +122,8 @@ export class RemoteChild {
   async drive(run: TaskRun): Promise<undefined> {
     const { taskId } = run.ref;
     const { signal: lost } = this.#conversation.lost;
-    if (!this.log.runs.has(taskId)) this.log.begin(run);
+    if (!this.log.has(taskId)) this.log.begin(run);
+    if (!this.log.runs.has(taskId)) return void (await this.log.settled()); // it has just ended
     const rested = Promise.withResolvers<void>();
     this.#driven.set(taskId, rested);
     this.#unread.add(taskId);
@@ -145,7 +147,10 @@ export class RemoteChild {
     } finally {
       for (const stop of stops) stop();
       this.#driven.delete(taskId);
-      if (this.#driven.size === 0) this.#reading.abort("no task is driven");
+      if (this.#driven.size === 0) {
+        this.#reading.abort("no task is driven");
+        void this.#conversation.look(); // background tasks of a child that has ended go on
+      }
       if (this.log.runs.size === 0) this.#onEnd();
     }
   }
@@ -385,7 +390,7 @@ export class RemoteChild {
       try {
         return await work(AbortSignal.any([signal, limit]));
       } catch (thrown) {
-        const error = limit.aborted ? silent(this.link.url) : thrown;
+        const error = limit.aborted ? silent(this.link.url, requestMs) : thrown;
         if (isOver()) throw error;
         await this.#pause(error, since, signal);
       }
@@ -410,24 +415,4 @@ export class RemoteChild {
 function ignoreRefusal(thrown: unknown): void {
   if (rivuletErrorOf(thrown).retryable || rivuletErrorOf(thrown).code === "remote_lost")
     throw thrown;
-}
-
-function silent(url: string): RivuletError {
-  const message = `${url} has not answered for ${requestMs} ms.`;
-  return new RivuletError("unreachable", message, { retryable: true });
-}
-
-function serverLost(url: string, waitedMs: number, cause: RivuletError): RivuletError {
-  const message = `${url} has been out of reach for ${waitedMs} ms: ${cause.message}`;
-  return new RivuletError("remote_lost", message, {
-    hint: "Check the other server, or raise `limits.lostAfterMs` of the subagent.",
-    cause,
-  });
-}
-
-function endedEarly(taskId: string): RivuletError {
-  const message = `The server has no more events, but task ${taskId} has not ended.`;
-  return new RivuletError("remote_invalid", message, {
-    hint: "Check that the address is that of a Rivulet server.",
-  });
 }

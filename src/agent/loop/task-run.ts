@@ -66,9 +66,9 @@ export interface TaskRun {
   /** The end of the transcript; see `readTranscript`. */
   readonly messages: Message[];
   /** The next step after the transcript. */
-  readonly steps: StepState;
+  steps: StepState;
   /** The index of the first of them in the session. */
-  readonly offset: number;
+  offset: number;
   record: TaskRecord;
   usage: Usage;
   cost: Cost | undefined;

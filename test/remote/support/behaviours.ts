@@ -159,6 +159,24 @@ export const behaviours: Readonly<Record<string, readonly [Outcome, Behaviour]>>
       ]).flat(),
     ),
   ],
+  "runs two tasks of a session one after the other": [
+    "completed",
+    add(8, (story) => {
+      const shared = { task: { session_id: "sub-shared" }, source: { sessionId: "sub-shared" } };
+      const [one = [], two = []] = ["call_1", "call_2"].map((id) => descendant(story, id, shared));
+      const starts = [...spawning("call_1", 1), ...spawning("call_2", 3)];
+      return [...starts, ...one, ...two];
+    }),
+  ],
+  "runs two tasks of a session at once": [
+    "remote_invalid",
+    add(8, (story) => {
+      const shared = { task: { session_id: "sub-shared" }, source: { sessionId: "sub-shared" } };
+      const [one = [], two = []] = ["call_1", "call_2"].map((id) => descendant(story, id, shared));
+      const starts = [...spawning("call_1", 1), ...spawning("call_2", 3)];
+      return [...starts, ...one.slice(0, 2), ...two, ...one.slice(2)];
+    }),
+  ],
   "finishes a child that it never had": [
     "remote_invalid",
     add(8, () => [
@@ -514,7 +532,11 @@ export const behaviours: Readonly<Record<string, readonly [Outcome, Behaviour]>>
 };
 
 /** Writes as fast as the reader reads, until it leaves. */
-function endless(response: ServerResponse, first: string, more: string | (() => string)): void {
+export function endless(
+  response: ServerResponse,
+  first: string,
+  more: string | (() => string),
+): void {
   let isOpen = true;
   response.on("close", () => {
     isOpen = false;

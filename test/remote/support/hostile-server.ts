@@ -24,6 +24,8 @@ export interface Behaviour {
   readonly start?: (response: ServerResponse, story: Story) => void;
   /** The `stream.opened` frame. */
   readonly opened?: Sent;
+  /** The bytes of every blob. */
+  readonly blob?: Buffer | undefined;
 }
 
 /** A server that follows a behaviour. */
@@ -53,7 +55,8 @@ export async function hostileServer(behaviour: Behaviour): Promise<HostileServer
       });
     }
     if (method === "POST") return sendJson(response, {});
-    if (story === undefined) return void response.writeHead(404).end();
+    if (path.includes("/blobs/") && behaviour.blob) return void response.end(behaviour.blob);
+    if (story === undefined || path.includes("/blobs/")) return void response.writeHead(404).end();
     if (behaviour.stream) return behaviour.stream(response, story, connections++);
     sendEvents(response, story, behaviour.opened);
   });
