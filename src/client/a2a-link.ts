@@ -26,6 +26,8 @@ import { ForeignTask } from "./foreign-task.ts";
 
 const versionHeader = "a2a-version";
 const [firstDelayMs, maxDelayMs] = [200, 3_000];
+/** The longest id that a server may give a task. */
+const maxIdLength = 256;
 /** How long a task that is polled may show no change. */
 const idleMs = 600_000;
 
@@ -102,10 +104,15 @@ export class A2aLink implements RemoteLink {
       const message = newMessage(taskId, { contextId: sessionId, parts });
       const sent = await this.#send(message, signal, { taskId, traceparent });
       this.#unsure.delete(taskId);
-      this.#sent.set(taskId, sent);
       const { payload } = sent.first;
-      if (payload?.$case === "task") return payload.value.id || taskId;
-      return payload?.$case === "message" ? taskId : payload?.value.taskId || taskId;
+      const given = payload?.$case === "task" ? payload.value.id : payload?.value.taskId;
+      const id = (payload?.$case !== "message" && given) || taskId;
+      if (id.length > maxIdLength) {
+        if (sent.rest) sent.stop();
+        throw invalid(`${this.url} gives the task an id of ${id.length} characters`);
+      }
+      this.#sent.set(taskId, sent);
+      return id;
     });
   }
 
@@ -186,8 +193,8 @@ export class A2aLink implements RemoteLink {
       const isEnd = payload?.$case === "statusUpdate" && isResting(payload.value.status);
       if (isEnd && !isFresh) {
         const whole = await this.#attempt(signal, () => this.#getTask(remoteId, signal));
-        reader.take({ payload: { $case: "task", value: whole } });
-      } else reader.take(next.value);
+        this.#take(reader, { payload: { $case: "task", value: whole } });
+      } else this.#take(reader, next.value);
       yield* foreign.drain();
       if (foreign.isEnded || (isEnd && foreign.isSuspended)) break;
     }
@@ -200,6 +207,15 @@ export class A2aLink implements RemoteLink {
     throw new RivuletError("disconnected", "The stream ended before the task.", {
       retryable: true,
     });
+  }
+
+  #take(reader: A2aReader, update: StreamResponse): void {
+    try {
+      reader.take(update);
+    } catch (cause) {
+      const message = `${this.url} sent an update that cannot be read.`;
+      throw new RivuletError("remote_invalid", message, { cause });
+    }
   }
 
   async *#listen(sent: Sent, signal: AbortSignal): AsyncGenerator<StreamResponse, void> {

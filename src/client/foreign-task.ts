@@ -123,17 +123,14 @@ export class ForeignTask {
 
   #grow(entry: Entry, part: Part, at: number, text: string): void {
     const formed = text.toWellFormed();
-    if (formed === "") return;
     part.text += formed;
     const place = { item_id: entry.id, output_index: entry.index };
-    if (entry.type === "reasoning")
-      this.#emit({
-        type: "task.reasoning_summary_text.delta",
-        ...place,
-        summary_index: at,
-        delta: formed,
-      });
-    else this.#emit({ type: "task.text.delta", ...place, block_index: at, delta: formed });
+    for (const delta of piecesOf(formed)) {
+      if (entry.type === "reasoning") {
+        const type = "task.reasoning_summary_text.delta";
+        this.#emit({ type, ...place, summary_index: at, delta });
+      } else this.#emit({ type: "task.text.delta", ...place, block_index: at, delta });
+    }
   }
 
   /** Adds a whole block to the open message. */
@@ -452,4 +449,9 @@ export class ForeignTask {
     };
     this.#queue.push({ ...body, ...envelope } as LogEvent);
   }
+}
+
+/** Cuts a text into pieces that fit an event and end with a whole character. */
+function piecesOf(text: string): readonly string[] {
+  return text.match(/.{1,16000}(?![\uDC00-\uDFFF])/gs) ?? [];
 }
