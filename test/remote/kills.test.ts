@@ -53,7 +53,7 @@ it("a chain of three servers, killed at random, ends with a true status and a lo
     expect({ hint, problems: checkStream(events) }).toEqual({ hint, problems: [] });
     const { gaps, ignored, unknown, tasks } = reduce(emptyTree(), events);
     expect({ hint, gaps, ignored, unknown }).toEqual({ hint, gaps: [], ignored: 0, unknown: 0 });
-    const statuses = Object.values(tasks).map(({ status }) => status);
+    const statuses = Object.values(tasks).map(({ status, error }) => error?.code ?? status);
     expect({ hint, statuses }).toEqual({ hint, statuses: ["completed", "completed", "completed"] });
     for (const role of roles) await chain.kill(role);
     const executed = chain.executions().map((line) => line.split(" ")[1]);
