@@ -1,5 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
-import { type Message, textOf } from "rivulet/protocol";
+import { type Message, type RivuletError, textOf } from "rivulet/protocol";
 import { Icon } from "./icons.tsx";
 import { Markdown } from "./markdown/markdown.tsx";
 import { Start } from "./start.tsx";
@@ -46,14 +46,7 @@ export function Conversation() {
           </div>
         </div>
       ) : open.status === "error" ? (
-        <div className="talk">
-          <p className="notice bad col">
-            <span>
-              <b>{open.error?.message}</b>
-              {open.error?.hint}
-            </span>
-          </p>
-        </div>
+        <NotOpened error={open.error} />
       ) : log === undefined && open.earlier.length === 0 ? (
         <Start />
       ) : log === undefined ? (
@@ -66,6 +59,23 @@ export function Conversation() {
         <Talk turns={open.turns} earlier={open.earlier} log={log} />
       )}
     </>
+  );
+}
+
+/** A session that cannot be shown. The hints of the server are for programs, so a common case has its own. */
+function NotOpened({ error }: { readonly error: RivuletError | undefined }) {
+  const isMissing = error?.code === "not_found";
+  return (
+    <div className="talk">
+      <p className="notice bad col">
+        <span>
+          <b>{isMissing ? "This run is not on this server." : error?.message}</b>
+          {isMissing
+            ? "It was deleted, or it belongs to another person. Open another run, or ask a new question."
+            : error?.hint}
+        </span>
+      </p>
+    </div>
   );
 }
 
@@ -197,7 +207,15 @@ function SignIn() {
         className="hero"
         onSubmit={(event) => {
           event.preventDefault();
-          signIn(token.trim()).catch(showError);
+          signIn(token.trim()).catch((error: RivuletError) =>
+            showError(
+              error.code === "unauthorized"
+                ? new Error(
+                    "The server does not accept this token. Copy it from the printed address.",
+                  )
+                : error,
+            ),
+          );
         }}
       >
         <h2>This server needs a key.</h2>

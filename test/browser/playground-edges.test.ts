@@ -53,12 +53,17 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
     await page.goto(scene.url);
     await page.getByText("This server needs a key.").waitFor();
     const token = scene.headers.authorization?.replace("Bearer ", "");
+    await page.getByLabel("Token").fill("not-the-token");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("The server does not accept this token.").waitFor();
     await page.goto(`${scene.url}/#token=${token}`); // only the hash changes: the page is not loaded again
     await page.getByText("Connected").waitFor();
     await page.getByRole("button", { name: /Use the (dark|light) theme/ }).click();
     await page.locator("#composer").fill("How is it?");
     await page.keyboard.press("Enter");
     await page.getByText("All is well.").first().waitFor();
+    await page.goto(`${scene.url}/#/s/not-there`);
+    await page.getByText("This run is not on this server.").waitFor();
     expect(errors).toEqual([]);
     await context.close();
   });

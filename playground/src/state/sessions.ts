@@ -98,6 +98,7 @@ export async function signIn(token: string): Promise<void> {
 export async function load(): Promise<void> {
   try {
     const [{ agents }, list] = await Promise.all([api.agents(), server.sessions.list()]);
+    if (getSessions().status === "refused") setUi({ notice: undefined });
     sessions.set({ status: "ready", agents, list });
   } catch (error) {
     const { code } = error as RivuletError;
