@@ -1,9 +1,8 @@
 import * as grammar from "../src/protocol/grammar.ts";
-import { controlFrames, logEvents, origin, position } from "../src/protocol/grammar.ts";
+import { controlFrames, logEvents, origin, position, words } from "../src/protocol/grammar.ts";
 import type { Fields, Shape } from "../src/protocol/shape.ts";
 import * as scalar from "../src/protocol/shape.ts";
 import { isList, Variants } from "../src/protocol/shape.ts";
-import { words } from "../src/protocol/words.ts";
 import { definitions, sentences } from "../src/schema/definitions.ts";
 import { meanings } from "./field-meanings.ts";
 

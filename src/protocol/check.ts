@@ -1,3 +1,4 @@
+import { readInput, readTyped } from "./argument.ts";
 import { checkApproval } from "./check/calls.ts";
 import { checkChild, checkInside } from "./check/children.ts";
 import { checkEnd } from "./check/end.ts";
@@ -10,10 +11,8 @@ import { checkSnapshot } from "./check/snapshot.ts";
 import type { Check, CheckOptions, Frame, Problem, TaskState } from "./check/state.ts";
 import { newCheck, report, show, taskState } from "./check/state.ts";
 import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
-import { logEvents } from "./grammar.ts";
-import { type Fields, flag, readArgument, readOptions, required } from "./options.ts";
+import { logEvents, words } from "./grammar.ts";
 import { isId, isObject, readerOf } from "./shape.ts";
-import { words } from "./words.ts";
 
 export type { CheckOptions, Problem, Rule } from "./check/state.ts";
 
@@ -26,8 +25,11 @@ export function checkStream(
   events: Iterable<unknown>,
   options: CheckOptions = {},
 ): readonly Problem[] {
-  const check = newCheck(readOptions("checkStream()", options, checkFields));
-  for (const event of readArgument("events", events, eventsField)) {
+  const flag = "a boolean";
+  const check = newCheck(readTyped(options, { legacy: flag, filtered: flag, partial: flag }));
+  const isList = () => typeof events === "object" && typeof events[Symbol.iterator] === "function";
+  readInput("events", "an iterable of events", events, isList);
+  for (const event of events) {
     check.index++;
     try {
       checkFrame(check, event);
@@ -57,14 +59,6 @@ export class StreamCheck {
     return check.problems[0];
   }
 }
-
-const checkFields: Fields<CheckOptions> = { legacy: flag, filtered: flag, partial: flag };
-const eventsField = required({
-  fits: (value) =>
-    typeof (value as Iterable<unknown>)[Symbol.iterator] === "function" &&
-    typeof value !== "string",
-  expected: "an iterable of events",
-});
 
 function checkFrame(check: Check, frame: unknown): void {
   if (!isObject(frame) || !isId(frame.type)) {

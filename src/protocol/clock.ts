@@ -1,4 +1,4 @@
-import { type Field, readArgument, required, signal as signalField } from "./options.ts";
+import { readInput } from "./argument.ts";
 
 /** The source of time; tests inject their own. */
 export interface Clock {
@@ -8,18 +8,20 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-const milliseconds: Field = required({
-  fits: (value) => typeof value === "number" && !Number.isNaN(value),
-  expected: "a number of milliseconds",
-});
-
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
-      readArgument("ms", ms, milliseconds);
-      readArgument("signal", signal, signalField);
+      readInput(
+        "ms",
+        "a number of milliseconds",
+        ms,
+        () => typeof ms === "number" && !Number.isNaN(ms),
+      );
+      const isSignal = () =>
+        signal === undefined || typeof signal.removeEventListener === "function";
+      readInput("signal", "an AbortSignal", signal, isSignal);
       if (signal?.aborted) return reject(signal.reason);
       const onAbort = () => {
         clearTimeout(timer);

@@ -41,18 +41,15 @@ export interface Draft extends Inside, Mutable<Omit<Tree, "tasks" | "gaps" | "ah
 
 /** A larger tree builds its lists when they are read, so that folding an event does not copy every task. */
 const fewTasks = 8;
-const lists = {
-  tasks: ({ table }: Inside) => table.toObject(taskOnce),
-  ahead: ({ ahead }: Inside) => flat(ahead),
-  gaps({ table }: Inside): readonly Gap[] {
-    const gaps: Gap[] = [];
-    for (const node of table.values()) {
-      const first = node?.parked && at(node.parked, 0);
-      if (first) gaps.push({ taskId: node.id, after: node.appliedSeq, before: first.task_seq });
-    }
-    return gaps;
-  },
-};
+
+function gapsOf(table: Table<TaskNode>): readonly Gap[] {
+  const gaps: Gap[] = [];
+  for (const node of table.values()) {
+    const first = node?.parked && at(node.parked, 0);
+    if (first) gaps.push({ taskId: node.id, after: node.appliedSeq, before: first.task_seq });
+  }
+  return gaps;
+}
 
 /** Starts an edit of a tree; the tree itself does not change. */
 export function draftOf(tree: Tree): Draft {
@@ -67,46 +64,48 @@ export function treeOf(draft: Draft): Tree {
   draft.owned = new Created();
   const { rootId, safeCursor, snapshotCursor, unknown, ignored } = draft;
   const { table, links, ahead, holes, gapCount } = draft;
-  const inside = { table, links, ahead, holes, gapCount };
-  const hasFew = table.size <= fewTasks;
   const isSmall =
-    hasFew && Array.isArray(ahead) && table.values().every((node) => !node || isPlain(node));
-  const tree: Partial<Tree> = isSmall
-    ? { rootId, tasks: lists.tasks(inside), safeCursor, snapshotCursor, unknown, ignored }
-    : Object.defineProperty(
-        { rootId, safeCursor, snapshotCursor, unknown, ignored },
-        "tasks",
-        getters.tasks,
-      );
-  show(tree, "ahead", Array.isArray(ahead) ? ahead : undefined);
-  show(tree, "gaps", gapCount === 0 ? [] : hasFew ? lists.gaps(inside) : undefined);
+    table.size <= fewTasks &&
+    Array.isArray(ahead) &&
+    table.values().every((node) => !node || isPlain(node));
+  const tree: Tree = isSmall
+    ? {
+        rootId,
+        tasks: table.toObject(taskOnce),
+        safeCursor,
+        snapshotCursor,
+        unknown,
+        ignored,
+        ahead,
+        gaps: gapCount === 0 ? [] : gapsOf(table),
+      }
+    : {
+        rootId,
+        safeCursor,
+        snapshotCursor,
+        unknown,
+        ignored,
+        get tasks() {
+          return table.toObject(taskOnce);
+        },
+        get ahead() {
+          return flat(ahead);
+        },
+        get gaps() {
+          return gapsOf(table);
+        },
+      };
   // Proxies, clones, JSON and comparisons do not see it.
-  return Object.defineProperty(tree, "inside", { value: inside }) as Tree;
+  const value = { table, links, ahead, holes, gapCount };
+  return Object.defineProperty(tree, "inside", { value });
 }
-
-function show<Name extends "ahead" | "gaps">(
-  tree: Partial<Mutable<Tree>>,
-  name: Name,
-  list: Tree[Name] | undefined,
-): void {
-  if (list === undefined) Object.defineProperty(tree, name, getters[name]);
-  else tree[name] = list;
-}
-
-const getters = Object.fromEntries(
-  Object.entries(lists).map(([name, list]) => {
-    const get = function (this: Tree) {
-      return list(insideOf(this));
-    };
-    return [name, { get, enumerable: true, configurable: true }];
-  }),
-) as Record<keyof typeof lists, PropertyDescriptor>;
 
 /** The fold behind a tree or a proxy of it; rebuilt for a tree that comes from JSON or a clone. */
 function insideOf(tree: Tree): Inside {
   const hidden = Object.getOwnPropertyDescriptor(tree, "inside");
   if (hidden !== undefined) return hidden.value ?? (tree as unknown as { inside: Inside }).inside;
-  if (!isObject(tree.tasks) || !isCursor(tree.safeCursor)) throw new TypeError("No tasks.");
+  if (!isObject(tree.tasks) || !isCursor(tree.safeCursor) || !isCursor(tree.snapshotCursor ?? -1))
+    throw new TypeError("No tasks.");
   let table = new Table<TaskNode>();
   const links = new LinkIndex();
   let holes = 0;
@@ -122,9 +121,7 @@ function insideOf(tree: Tree): Inside {
 
 /** A copy without the proxies that a reactive library puts around every object. */
 function copyOf<T>(value: T): T {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(copyOf) as T;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, copyOf(inner)])) as T;
+  return JSON.parse(JSON.stringify(value)) as T;
 }
 
 function nodeOf({ state, children, ...task }: Task, { tasks }: Tree): TaskNode {
@@ -212,8 +209,7 @@ export function editTask(draft: Draft, id: string): TaskNode {
 
 /** Sets one item of the task's output. */
 export function putItem(draft: Draft, task: TaskNode, index: number, item: Item): void {
-  task.output = own(task.output, draft.owned);
-  put(task.output, index, item, draft.owned);
+  task.output = put(task.output, index, item, draft.owned);
 }
 
 /** One item of the task's output for editing. */
@@ -226,11 +222,7 @@ export function editItem(draft: Draft, task: TaskNode, index: number): MutableIt
 
 /** A list of an item or a part for editing. */
 export function editList<T>(draft: Draft, list: readonly T[]): T[] {
-  const { owned } = draft;
-  if (owned === undefined || owned.has(list)) return list as T[];
-  const copy = list.slice();
-  owned.add(copy);
-  return copy;
+  return own(list as T[], draft.owned);
 }
 
 /** One entry of an owned list for editing. */
@@ -256,6 +248,3 @@ export function pick<T, Name extends keyof T>(event: T, ...names: Name[]): Pick<
   const present = names.filter((name) => event[name] !== undefined);
   return Object.fromEntries(present.map((name) => [name, event[name]])) as Pick<T, Name>;
 }
-
-/** The outcome of a rule; `ignored` events are counted. */
-export type Verdict = "applied" | "ignored" | "unknown";

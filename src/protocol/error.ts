@@ -1,5 +1,3 @@
-import { isObject } from "./shape.ts";
-
 /** The place of an error in a tree of tasks. */
 export interface ErrorPlace {
   readonly taskId?: string;
@@ -89,45 +87,5 @@ export function reasonOf(thrown: unknown): string {
 export function notFound(kind: "session" | "task", id: string): RivuletError<"not_found"> {
   return new RivuletError("not_found", `There is no ${kind} ${id}.`, {
     hint: `Pass the id of a ${kind} that was started with the same userId.`,
-  });
-}
-
-/**
- * Returns the result of `read`; throws `invalid_argument` if it returns false or throws. It serves the bundle of a
- * reader, for which options.ts is too large.
- */
-export function readInput<T>(
-  place: string,
-  expected: string,
-  value: unknown,
-  read: () => T | false,
-): T {
-  let cause: unknown;
-  try {
-    const result = read();
-    if (result !== false) return result;
-  } catch (error) {
-    if (error instanceof RivuletError) throw error;
-    cause = error;
-  }
-  const message = `\`${place}\` must be ${expected}, got ${value === null ? value : typeof value}.`;
-  throw new RivuletError("invalid_argument", message, { hint: `Pass ${expected}.`, cause });
-}
-
-/** Returns a string argument. */
-export function readText(place: string, value: string): string {
-  return readInput(place, "a string", value, () => typeof value === "string" && value);
-}
-
-/** Returns a copy of options whose values have these types. */
-export function readTyped<Settings extends object>(
-  given: Settings,
-  types: { readonly [Name in keyof Required<Settings>]: string },
-): Settings {
-  return readInput("options", JSON.stringify(types), given, () => {
-    const copy = { ...given };
-    for (const name in copy)
-      if (copy[name] !== undefined && typeof copy[name] !== types[name]) return false;
-    return isObject(given) && copy;
   });
 }

@@ -403,6 +403,3 @@ export type TaskEvent = LogEvent | TaskSnapshot | StreamError;
 export type ControlFrame = StreamOpened | StreamHeartbeat | StreamClosed;
 /** Any frame of a stream. */
 export type StreamFrame = TaskEvent | ControlFrame;
-
-/** The name of the protocol on the wire; changes within `/1` are additive. */
-export const protocolVersion = "rivulet.task-stream/1";

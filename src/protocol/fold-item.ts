@@ -1,4 +1,4 @@
-import type { Draft, TaskNode, Verdict } from "./draft.ts";
+import type { Draft, TaskNode } from "./draft.ts";
 import { editTask, putItem } from "./draft.ts";
 import type { OutputItemAdded, OutputItemDiscarded, OutputItemDone } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
@@ -20,36 +20,34 @@ export function foldItem(
   draft: Draft,
   event: OutputItemAdded | OutputItemDone | OutputItemDiscarded,
   options: FoldOptions,
-): Verdict {
+): boolean {
   const index = event.output_index;
   const task = editTask(draft, event.task_id);
   const present = at(task.output, index);
   const known = present?.type === "omitted" ? undefined : present;
+  const isOpen = known === undefined || known.status === "in_progress";
   if (event.type === "task.output_item.discarded") {
-    if (!reach(draft, task, index, options)) return "ignored";
+    if (!reach(draft, task, index, options)) return false;
     const { item_id: id, reason } = event;
     putItem(draft, task, index, { type: "discarded", id, reason });
-    return "applied";
+    return true;
   }
-  if (event.type === "task.output_item.added") {
-    if (known !== undefined) return known.status === "in_progress" ? "applied" : "ignored";
-    if (!reach(draft, task, index, options)) return "ignored";
-    const item = ownItem({ ...event.item, status: event.item.status ?? "in_progress" });
-    putItem(draft, task, index, item);
-    if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
-    return "applied";
+  if (!isOpen || (known === undefined && !reach(draft, task, index, options))) return false;
+  const { status } = event.item;
+  let item: Item;
+  if (event.type === "task.output_item.done") {
+    const merged = { ...known, ...event.item } as Item;
+    // An item may change its type when it closes; what was assembled must then fit that type.
+    if (known && known.type !== merged.type && !readChange(merged, options)) return false;
+    item = close(merged, status);
+  } else if (known === undefined) {
+    item = ownItem({ ...event.item, status: status ?? "in_progress" });
+  } else {
+    return true;
   }
-  if (known !== undefined && known.status !== "in_progress") return "ignored";
-  if (!reach(draft, task, index, options)) return "ignored";
-  const merged = { ...known, ...event.item } as Item;
-  // An item may change its type when it closes; what was assembled must then fit that type.
-  if (known !== undefined && known.type !== merged.type && !readChange(merged, options)) {
-    return "ignored";
-  }
-  const item = close(merged, event.item.status);
   putItem(draft, task, index, item);
   if (item.type === "tool_result") linkByItem(draft, task.id, item, index, options);
-  return "applied";
+  return true;
 }
 
 /** Makes room for an index; only a filtered or legacy stream may skip indexes. */

@@ -1,20 +1,8 @@
-import type { Draft, Mutable, MutableItem, Verdict } from "./draft.ts";
+import type { Draft, MutableItem } from "./draft.ts";
 import { editEntry, editItem, editList, editTask, pick, putItem } from "./draft.ts";
 import type {
-  BlockDone,
-  ImageAdded,
-  ImageDelta,
-  ImageDone,
-  ReasoningSummaryItemAdded,
-  ReasoningSummaryItemDone,
-  ReasoningSummaryTextDelta,
-  ReasoningTextDelta,
-  ReasoningTextDone,
+  LogEvent,
   ReferenceAdded,
-  TextAdded,
-  TextAnnotationAdded,
-  TextDelta,
-  TextDone,
   ToolCallArgumentsDelta,
   ToolCallArgumentsDone,
   ToolResultProgress,
@@ -22,132 +10,127 @@ import type {
 import type { FoldOptions } from "./fold.ts";
 import { closed, leaveOut, normalBlock, ownPart, reach } from "./fold-item.ts";
 import { at } from "./pages.ts";
-import { isObject } from "./shape.ts";
-import type { Item, ReasoningText, SummaryEntry, WireBlock } from "./task.ts";
+import { isText } from "./shape.ts";
+import type { Annotation, Item } from "./task.ts";
 
-type BlockEvent =
-  | TextAdded
-  | TextDelta
-  | TextAnnotationAdded
-  | TextDone
-  | ImageAdded
-  | ImageDelta
-  | ImageDone
-  | BlockDone;
-type ReasoningEvent =
-  | ReasoningSummaryItemAdded
-  | ReasoningSummaryTextDelta
-  | ReasoningSummaryItemDone
-  | ReasoningTextDelta
-  | ReasoningTextDone;
+/** The events that build the blocks of an item, its summary or its raw reasoning. */
+type PartEvent = Extract<
+  LogEvent,
+  | { readonly block_index: number }
+  | { readonly summary_index: number }
+  | { readonly content_index: number }
+>;
+interface Indexes {
+  readonly block_index: number;
+  readonly summary_index: number;
+  readonly content_index: number;
+}
 type ToolCallEvent = ToolCallArgumentsDelta | ToolCallArgumentsDone | ToolResultProgress;
-type Part = { readonly type: string; readonly text?: string; readonly status?: "in_progress" };
-
-const omittedBlock: WireBlock = { type: "omitted" };
-
-/** Folds the events of blocks of a message or a tool result. */
-export function foldBlock(draft: Draft, event: BlockEvent, options: FoldOptions): Verdict {
-  const item = openItem(draft, event, "message", options);
-  if (item === undefined || !Array.isArray(item.block_list)) return "ignored";
-  const blocks = editList(draft, item.block_list as WireBlock[]);
-  item.block_list = blocks;
-  const index = event.block_index;
-  if (index > blocks.length) {
-    if (!options.filtered || !leaveOut(draft, index - blocks.length)) return "ignored";
-    while (blocks.length < index) blocks.push(omittedBlock);
-  }
-  switch (event.type) {
-    case "task.text.delta":
-      return append(draft, blocks as Part[], index, "text", event.delta);
-    case "task.text.annotation.added": {
-      if (!isOpenPart(blocks[index], "text")) return "ignored";
-      const block = editEntry(draft, blocks, index) as Mutable<WireBlock & { type: "text" }>;
-      const annotations = editList(draft, block.annotations ?? []);
-      if (event.annotation_index !== annotations.length) return "ignored";
-      annotations.push(event.annotation);
-      block.annotations = annotations;
-      return "applied";
-    }
-    case "task.image.delta": {
-      const block = blocks[index] as { partial_image_index?: number } | undefined;
-      const image = normalBlock(event.item, item.type);
-      const preview = { ...image, partial_image_index: event.partial_image_index } as WireBlock;
-      if (block === undefined) return open(blocks, index, preview);
-      if (!isOpenPart(block, "image")) return "ignored";
-      if (event.partial_image_index > (block.partial_image_index ?? -1)) {
-        blocks[index] = { ...preview, status: "in_progress" };
-      }
-      return "applied";
-    }
-    case "task.text.added":
-    case "task.image.added":
-      if (isOpenPart(blocks[index])) return "applied";
-      return open(blocks, index, normalBlock<WireBlock>(event.item, item.type));
-    default:
-      return put(blocks, index, normalBlock<WireBlock>(event.item, item.type));
-  }
+/** A block, a paragraph of a summary or a piece of raw reasoning. */
+interface Part {
+  readonly type: string;
+  readonly text?: string;
+  readonly status?: "in_progress";
+  readonly annotations?: readonly Annotation[];
+  readonly partial_image_index?: number;
 }
 
-/** Folds the events of a reasoning's summary and raw text. */
-export function foldReasoning(draft: Draft, event: ReasoningEvent, options: FoldOptions): Verdict {
-  const item = openItem(draft, event, "reasoning", options) as
-    | Mutable<Item & { type: "reasoning" }>
-    | undefined;
-  if (item === undefined || item.type !== "reasoning") return "ignored";
-  if (event.type === "task.reasoning_text.delta" || event.type === "task.reasoning_text.done") {
-    const content = editList<ReasoningText>(draft, item.content ?? []);
-    const type = "reasoning_text";
-    const verdict =
-      event.type === "task.reasoning_text.delta"
-        ? append(draft, content, event.content_index, type, event.delta)
-        : put(content, event.content_index, { type, text: event.text });
-    if (verdict === "applied") item.content = content;
-    return verdict;
+const omittedBlock: Part = { type: "omitted" };
+const status = "in_progress";
+
+/** Folds the events of parts: a part opens, grows, and is replaced with the whole one. */
+export function foldPart(draft: Draft, event: PartEvent, options: FoldOptions): boolean {
+  // By its type: an event may carry indexes that it does not need.
+  const isBlock = !event.type.startsWith("task.reasoning");
+  const isContent = event.type.startsWith("task.reasoning_text");
+  const item = openItem(draft, event, isBlock ? "message" : "reasoning", options);
+  if (item === undefined) return false;
+  const name = isBlock ? "block_list" : isContent ? "content" : "summary";
+  const list = item[name] as readonly Part[] | undefined;
+  if (isBlock ? !Array.isArray(list) : item.type !== "reasoning") return false;
+  const parts = editList(draft, list ?? []);
+  const { block_index, summary_index, content_index } = event as unknown as Indexes;
+  const index = isBlock ? block_index : isContent ? content_index : summary_index;
+  const missing = index - parts.length;
+  if (missing > 0) {
+    if (!isBlock || !options.filtered || !leaveOut(draft, missing)) return false;
+    while (parts.length < index) parts.push(omittedBlock);
   }
-  const summary = editList<SummaryEntry>(draft, item.summary);
-  item.summary = summary;
-  const index = event.summary_index;
-  if (event.type === "task.reasoning_summary_text.delta") {
-    return append(draft, summary, index, "text", event.delta);
+  item[name] = parts;
+  const part = parts[index];
+  const isOpen = part?.status === status;
+  switch (event.type) {
+    case "task.text.delta":
+    case "task.reasoning_summary_text.delta":
+    case "task.reasoning_text.delta":
+      if (part === undefined) {
+        parts.push({ type: isContent ? "reasoning_text" : "text", text: event.delta, status });
+        return true;
+      }
+      if (!isOpen || !isText(part.text)) return false;
+      editEntry(draft, parts, index).text = part.text + event.delta;
+      return true;
+    case "task.text.annotation.added": {
+      const known = part?.annotations ?? [];
+      if (!isOpen || part.type !== "text" || !Array.isArray(known)) return false;
+      if (event.annotation_index !== known.length) return false;
+      const annotations = editList(draft, known);
+      annotations.push(event.annotation);
+      editEntry(draft, parts, index).annotations = annotations;
+      return true;
+    }
+    case "task.image.delta": {
+      const { partial_image_index } = event;
+      if (part !== undefined && (!isOpen || part.type !== "image")) return false;
+      if (partial_image_index > (part?.partial_image_index ?? -1)) {
+        parts[index] = { ...normalBlock(event.item, item.type), partial_image_index, status };
+      }
+      return true;
+    }
   }
-  if (event.type === "task.reasoning_summary_item.done") return put(summary, index, event.item);
-  return isOpenPart(summary[index]) ? "applied" : open(summary, index, event.item);
+  const sent: Part =
+    event.type === "task.reasoning_text.done"
+      ? { type: "reasoning_text", text: event.text }
+      : isBlock
+        ? normalBlock<Part>(event.item, item.type)
+        : (event.item as Part);
+  const opens = event.type.endsWith("added");
+  if (opens && isOpen) return true;
+  if (part !== undefined && (opens || !isOpen)) return false;
+  parts[index] = opens ? ownPart({ ...sent, status }) : closed(sent);
+  return true;
 }
 
 /** Folds the arguments of a tool call and the progress of a tool result. */
-export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOptions): Verdict {
-  const progress = event.type === "task.tool_result.progress";
-  const item = openItem(draft, event, progress ? "tool_result" : "tool_call", options);
-  if (item === undefined) return "ignored";
-  if (progress) {
-    if (item.type !== "tool_result") return "ignored";
+export function foldToolCall(draft: Draft, event: ToolCallEvent, options: FoldOptions): boolean {
+  const type = event.type === "task.tool_result.progress" ? "tool_result" : "tool_call";
+  const item = openItem(draft, event, type, options);
+  if (item?.type !== type || item.arguments_status === "completed") return false;
+  if (event.type === "task.tool_result.progress") {
     item.progress = pick(event, "progress", "total", "message");
-    return "applied";
-  }
-  if (item.type !== "tool_call" || item.arguments_status === "completed") return "ignored";
-  if (event.type === "task.tool_call_arguments.done") {
+  } else if (event.type === "task.tool_call_arguments.done") {
     item.arguments = event.arguments;
     item.arguments_status = "completed";
-    return "applied";
+  } else {
+    item.arguments = (item.arguments as string) + event.delta;
   }
-  item.arguments = (item.arguments as string) + event.delta;
-  return "applied";
+  return true;
 }
 
 /** Folds a source of any item. */
-export function foldReference(draft: Draft, event: ReferenceAdded, options: FoldOptions): Verdict {
+export function foldReference(draft: Draft, event: ReferenceAdded, options: FoldOptions): boolean {
   const item = openItem(draft, event, "message", options);
-  if (item === undefined) return "ignored";
+  if (item === undefined) return false;
   const references = editList(draft, item.references ?? []);
   references.push(event.reference);
   item.references = references;
-  return "applied";
+  return true;
 }
 
 /** The open item of a part, for editing. */
 function openItem(
   draft: Draft,
-  event: BlockEvent | ReasoningEvent | ToolCallEvent | ReferenceAdded,
+  event: PartEvent | ToolCallEvent | ReferenceAdded,
   implied: "message" | "reasoning" | "tool_call" | "tool_result",
   options: FoldOptions,
 ): MutableItem | undefined {
@@ -159,7 +142,7 @@ function openItem(
     item = impliedItem(event.item_id, implied);
     putItem(draft, task, index, item);
   }
-  return item?.status === "in_progress" ? editItem(draft, task, index) : undefined;
+  return item?.status === status ? editItem(draft, task, index) : undefined;
 }
 
 /** The item for a part that comes before it, which producers of the first form may send. */
@@ -167,37 +150,8 @@ function impliedItem(
   id: string,
   type: "message" | "reasoning" | "tool_call" | "tool_result",
 ): Item {
-  const status = "in_progress";
   if (type === "reasoning") return { type, id, status, summary: [] };
   if (type === "tool_call") return { type, id, status, call_id: "", name: "", arguments: "" };
   if (type === "tool_result") return { type, id, status, call_id: "", block_list: [] };
   return { type, id, status, role: "assistant", block_list: [] };
-}
-
-function append(draft: Draft, parts: Part[], at: number, type: string, delta: string): Verdict {
-  const part = parts[at];
-  if (part === undefined) return open(parts, at, { type, text: delta });
-  if (part?.status !== "in_progress" || typeof part.text !== "string") return "ignored";
-  const editable = editEntry(draft, parts, at);
-  editable.text = part.text + delta;
-  return "applied";
-}
-
-function open<T extends object>(parts: T[], at: number, part: T): Verdict {
-  if (at !== parts.length) return "ignored";
-  parts.push(ownPart({ ...part, status: "in_progress" }));
-  return "applied";
-}
-
-/** Replaces an assembled part with the whole one. */
-function put<T extends object>(parts: T[], at: number, part: T): Verdict {
-  if (at === parts.length) parts.push(closed(part));
-  else if (isOpenPart(parts[at])) parts[at] = closed(part);
-  else return "ignored";
-  return "applied";
-}
-
-function isOpenPart(part: unknown, type?: string): boolean {
-  if (!isObject(part) || part.status !== "in_progress") return false;
-  return type === undefined || part.type === type;
 }

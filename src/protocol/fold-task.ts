@@ -1,4 +1,4 @@
-import type { Draft, TaskNode, Verdict } from "./draft.ts";
+import type { Draft, TaskNode } from "./draft.ts";
 import { editEntry, editList, editTask, pick, stateOf } from "./draft.ts";
 import type {
   ApprovalRequested,
@@ -23,7 +23,7 @@ import type {
 import type { FoldOptions } from "./fold.ts";
 import { ownItem } from "./fold-item.ts";
 import { link, linkByItem } from "./link.ts";
-import type { ApprovalState, SnapshotTask, TaskObject, TaskStatus } from "./task.ts";
+import type { Hint, SnapshotTask, TaskObject, TaskStatus } from "./task.ts";
 import { isTerminal } from "./task.ts";
 
 type LifecycleEvent =
@@ -87,62 +87,61 @@ function inBothCases(...names: (keyof SnapshotTask)[]): ReadonlyMap<string, stri
 }
 
 /** Folds the start and the end of a task; the type of the event sets the status, not its payload. */
-export function foldLifecycle(draft: Draft, event: LifecycleEvent, options: FoldOptions): Verdict {
+export function foldLifecycle(draft: Draft, event: LifecycleEvent, options: FoldOptions): boolean {
   const isCreated = event.type === "task.created";
-  if (isCreated && event.task_seq > 0) return "ignored"; // The task exists already.
-  if (!linkParent(draft, event.task_id, event.task)) return "ignored";
+  if (isCreated && event.task_seq > 0) return false; // The task exists already.
+  if (!linkParent(draft, event.task_id, event.task)) return false;
   const task = editTask(draft, event.task_id);
   task.status = isCreated ? "queued" : (event.type.slice("task.".length) as TaskStatus);
-  if (isTerminal(task.status)) endWait(task);
+  if (isTerminal(task.status)) {
+    delete task.suspension;
+    delete task.cancelling;
+  }
   takeOver(draft, task, event.task, lifecycleFields, options);
-  return "applied";
+  return true;
 }
 
 /** Folds the other events of a task as a whole. */
-export function foldTask(draft: Draft, event: TaskLevelEvent): Verdict {
+export function foldTask(draft: Draft, event: TaskLevelEvent): boolean {
   const task = editTask(draft, event.task_id);
   switch (event.type) {
     case "task.suspended":
       task.status = "suspended";
       task.suspension = pick(event, "reason", "approval_ids", "waiting_on", "expires_at");
       if (event.generate_reason !== undefined) task.generateReason = event.generate_reason;
-      return "applied";
+      break;
     case "task.resumed":
       task.status = "in_progress";
       delete task.suspension;
       delete task.generateReason;
-      return "applied";
+      break;
     case "task.cancelling":
       task.cancelling = true;
-      return "applied";
-    case "task.child.started":
-    case "task.child.finished":
-    case "task.child.promoted":
-      return foldChild(draft, event);
+      break;
     case "task.approval.requested":
-      return requestApproval(draft, task, event);
     case "task.approval.resolved":
-      return resolveApproval(draft, task, event);
-    case "task.hint.added": {
-      const hints = editList(draft, task.hints ?? []);
-      hints.push(event.hint);
-      task.hints = hints;
-      return "applied";
-    }
+      return foldApproval(draft, task, event);
+    case "task.hint.added":
+      task.hints = editList(draft, task.hints ?? []);
+      (task.hints as Hint[]).push(event.hint);
+      break;
     case "task.usage":
       task.usage = event.usage;
       if (event.cost !== undefined) task.cost = event.cost;
-      return "applied";
+      break;
     case "task.custom":
       task.state = (task.state ?? stateOf({})).set(event.name, event.value, draft.owned);
-      return "applied";
+      break;
+    default:
+      return foldChild(draft, event);
   }
+  return true;
 }
 
 /** Replaces a task with a snapshot, except for its children. */
-export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOptions): Verdict {
+export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOptions): boolean {
   const sent = event.task;
-  if (!linkParent(draft, event.task_id, sent, sent.parent_output_index)) return "ignored";
+  if (!linkParent(draft, event.task_id, sent, sent.parent_output_index)) return false;
   const task = editTask(draft, event.task_id);
   for (const key of Object.keys(task)) {
     if (!keptFields.includes(key)) delete (task as unknown as Record<string, unknown>)[key];
@@ -155,7 +154,7 @@ export function foldSnapshot(draft: Draft, event: TaskSnapshot, options: FoldOpt
   if (sent.hints !== undefined) task.hints = sent.hints.slice();
   if (sent.state !== undefined) task.state = stateOf(sent.state);
   takeOver(draft, task, sent, snapshotFields, options);
-  return "applied";
+  return true;
 }
 
 /** Links a child to the parent that it names; returns false if that is impossible. */
@@ -196,29 +195,26 @@ function takeOver(
 }
 
 /** Links a parent and its child, and sets what the child's own events have not set yet. */
-function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildPromoted): Verdict {
+function foldChild(draft: Draft, event: ChildStarted | ChildFinished | ChildPromoted): boolean {
   const linked = link(draft, event.child_task_id, {
     parentTaskId: event.task_id,
     callId: event.call_id,
     itemId: event.item_id,
     outputIndex: event.output_index,
   });
-  if (!linked) return "ignored";
+  if (!linked) return false;
   const child = editTask(draft, event.child_task_id);
-  switch (event.type) {
-    case "task.child.started":
-      setMode(child, event.mode);
-      if (event.remote !== undefined) child.remote ??= event.remote;
-      child.agentId ??= event.agent.id;
-      return "applied";
-    case "task.child.promoted":
-      setMode(child, event.mode);
-      return "applied";
-    case "task.child.finished":
-      if (child.appliedSeq < 0) child.status = event.status;
-      if (event.usage !== undefined) child.usage ??= event.usage;
-      return "applied";
+  if (event.type === "task.child.finished") {
+    if (child.appliedSeq < 0) child.status = event.status;
+    if (event.usage !== undefined) child.usage ??= event.usage;
+    return true;
   }
+  setMode(child, event.mode);
+  if (event.type === "task.child.started") {
+    if (event.remote !== undefined) child.remote ??= event.remote;
+    child.agentId ??= event.agent.id;
+  }
+  return true;
 }
 
 /** A child in the background does not return to its parent, whichever event arrives first. */
@@ -226,29 +222,31 @@ function setMode(task: TaskNode, mode: TaskNode["mode"]): void {
   if (mode !== undefined && task.mode !== "background") task.mode = mode;
 }
 
-function requestApproval(draft: Draft, task: TaskNode, event: ApprovalRequested): Verdict {
-  if (task.approvals.some((known) => known.approval_id === event.approval_id)) return "ignored";
-  const { type, task_id, sequence_number, task_seq, prev_task_seq, created_at, source, ...asked } =
-    event;
+/** Folds the request and the decision of an approval; there is one of each. */
+function foldApproval(
+  draft: Draft,
+  task: TaskNode,
+  event: ApprovalRequested | ApprovalResolved,
+): boolean {
   const approvals = editList(draft, task.approvals);
-  approvals.push(asked);
+  const at = approvals.findIndex((known) => known.approval_id === event.approval_id);
+  if (event.type === "task.approval.requested") {
+    if (at >= 0) return false;
+    const {
+      type,
+      task_id,
+      sequence_number,
+      task_seq,
+      prev_task_seq,
+      created_at,
+      source,
+      ...asked
+    } = event;
+    approvals.push(asked);
+  } else {
+    if (at < 0 || approvals[at]?.decision !== undefined) return false;
+    Object.assign(editEntry(draft, approvals, at), pick(event, "decision", "by", "reason"));
+  }
   task.approvals = approvals;
-  return "applied";
-}
-
-function resolveApproval(draft: Draft, task: TaskNode, event: ApprovalResolved): Verdict {
-  const at = task.approvals.findIndex((known) => known.approval_id === event.approval_id);
-  if (at < 0 || (task.approvals[at] as ApprovalState).decision !== undefined) return "ignored";
-  const approvals = editList(draft, task.approvals);
-  task.approvals = approvals;
-  const approval = editEntry(draft, approvals, at);
-  approval.decision = event.decision;
-  if (event.by !== undefined) approval.by = event.by;
-  if (event.reason !== undefined) approval.reason = event.reason;
-  return "applied";
-}
-
-function endWait(task: TaskNode): void {
-  delete task.suspension;
-  delete task.cancelling;
+  return true;
 }

@@ -1,8 +1,8 @@
-import type { Draft, TaskNode, Verdict } from "./draft.ts";
+import type { Draft, TaskNode } from "./draft.ts";
 import { editTask } from "./draft.ts";
 import type { LogEvent, StreamFrame, TaskSnapshot, TextDelta } from "./event.ts";
 import { foldItem } from "./fold-item.ts";
-import { foldBlock, foldReasoning, foldReference, foldToolCall } from "./fold-part.ts";
+import { foldPart, foldReference, foldToolCall } from "./fold-part.ts";
 import { foldLifecycle, foldSnapshot, foldTask } from "./fold-task.ts";
 import { logEvents, snapshot, sourceRef } from "./grammar.ts";
 import { at, find, firstPage, last, splice } from "./pages.ts";
@@ -19,15 +19,16 @@ export interface FoldOptions {
   readonly filtered?: boolean;
 }
 
-type Rule = (draft: Draft, event: never, options: FoldOptions) => Verdict;
+/** Folds an event; returns false if it does not fit the tree. */
+type Rule = (draft: Draft, event: never, options: FoldOptions) => boolean;
 /** The rules for events of items and parts, by the second word of their type. */
 const partRules: Readonly<Record<string, Rule>> = {
-  text: foldBlock,
-  image: foldBlock,
-  block: foldBlock,
-  reasoning_summary_text: foldReasoning,
-  reasoning_summary_item: foldReasoning,
-  reasoning_text: foldReasoning,
+  text: foldPart,
+  image: foldPart,
+  block: foldPart,
+  reasoning_summary_text: foldPart,
+  reasoning_summary_item: foldPart,
+  reasoning_text: foldPart,
   tool_call_arguments: foldToolCall,
   tool_result: foldToolCall,
   reference: foldReference,
@@ -101,13 +102,9 @@ function apply(draft: Draft, event: LogEvent, options: FoldOptions): void {
   const isRead = sent === undefined || sent === task.source || isRepeated(sent, task.source);
   const source = isRead ? sent : (readSource(sent, options) as SourceRef | undefined);
   const isStamped = options.legacy || isIndex(event.created_at);
-  let verdict: Verdict = "ignored";
-  if (!ended && isStamped && (isRead || source !== undefined)) {
-    if (source !== undefined) task.source ??= source;
-    verdict = applyRule(draft, event, options);
-  }
-  if (verdict === "ignored") draft.ignored++;
-  else if (verdict === "unknown") draft.unknown++;
+  const isFitting = !ended && isStamped && (isRead || source !== undefined);
+  if (isFitting && source !== undefined) task.source ??= source;
+  if (!isFitting || !applyRule(draft, event, options)) draft.ignored++;
   if (isNew || event.type === "task.child.started") chooseRoot(draft, event.task_id);
 }
 
@@ -124,14 +121,17 @@ function isRepeated(source: SourceRef, before: SourceRef | undefined): boolean {
   );
 }
 
-function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): Verdict {
+function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): boolean {
   if (event.type === "task.text.delta" && isPlain(event, event.block_index)) {
-    return foldBlock(draft, event, options);
+    return foldPart(draft, event, options);
   }
   const rule = rules.get(event.type);
-  if (rule === undefined) return "unknown";
+  if (rule === undefined) {
+    draft.unknown++;
+    return true;
+  }
   const fitting = isPlainDelta(event) ? event : rule.read(event, options);
-  return fitting === undefined ? "ignored" : rule.fold(draft, fitting as never, options);
+  return fitting !== undefined && rule.fold(draft, fitting as never, options);
 }
 
 /** Whether an event is a delta that plainly fits the grammar: most events are, and reading one in full takes longer. */
@@ -151,7 +151,7 @@ function foldSnapshotFrame(draft: Draft, event: TaskSnapshot, options: FoldOptio
   const applied = draft.table.get(event.task_id)?.appliedSeq ?? -1;
   const fitting = readSnapshot(event, options) as TaskSnapshot | undefined;
   const isOlder = fitting !== undefined && fitting.through_task_seq < applied;
-  if (fitting === undefined || (!isOlder && foldSnapshot(draft, fitting, options) === "ignored")) {
+  if (fitting === undefined || (!isOlder && !foldSnapshot(draft, fitting, options))) {
     draft.ignored++;
     return;
   }
@@ -212,24 +212,15 @@ function noteSequence(draft: Draft, sequence: number): void {
   }
   if (sequence <= safeCursor) return;
   const isBefore = (range: readonly [number, number]) => range[1] < sequence - 1;
-  const end = last(ahead);
-  const range = end?.[1] === sequence - 1 ? end : find(ahead, isBefore);
-  if (range === undefined || range[0] > sequence + 1) {
-    draft.ahead = splice(ahead, owned, isBefore, 0, [sequence, sequence]);
-  } else if (range[0] > sequence) {
-    draft.ahead = splice(ahead, owned, isBefore, 1, [sequence, range[1]]);
-  } else if (range[1] < sequence) {
-    let to = sequence;
-    if (range !== end) {
-      const isLower = (other: readonly [number, number]) => other[0] <= sequence;
-      const next = find(ahead, isLower);
-      if (next?.[0] === sequence + 1) {
-        to = next[1];
-        draft.ahead = splice(ahead, owned, isLower, 1);
-      }
-    }
-    draft.ahead = splice(draft.ahead, owned, isBefore, 1, [range[0], to]);
+  let [from, to] = [sequence, sequence];
+  for (;;) {
+    const range = find(draft.ahead, isBefore);
+    if (range === undefined || range[0] > to + 1) break;
+    from = Math.min(from, range[0]);
+    to = Math.max(to, range[1]);
+    draft.ahead = splice(draft.ahead, owned, isBefore, 1);
   }
+  draft.ahead = splice(draft.ahead, owned, isBefore, 0, [from, to]);
   passRanges(draft);
 }
 

@@ -21,6 +21,48 @@ import {
 // The grammar of the wire. The reader, the linter, the zod schemas, the JSON Schema and the AsyncAPI document are made
 // from it, and the compiler compares it with the types (src/schema/agreement.test.ts).
 
+/** The name of the protocol on the wire; changes within `/1` are additive. */
+export const protocolVersion = "rivulet.task-stream/1";
+
+/**
+ * The lists of words, by name. A reader accepts other words, because a newer version may add some, so that only the
+ * linter and the schemas need the lists.
+ */
+export const words = {
+  task: ["queued", "in_progress", "suspended", "completed", "failed", "cancelled", "incomplete"],
+  status: ["in_progress", "completed", "failed", "cancelled", "incomplete"],
+  end: ["completed", "failed", "cancelled", "incomplete"],
+  mode: ["sync", "background"],
+  approval: ["tool_call", "question", "external", "form", "auth", "stop"],
+  decision: ["approve", "deny", "edit", "answer", "expire", "cancel"],
+  discarded: ["provider_retry", "fallback", "recovered", "edited", "tool_retry"],
+  suspended: ["approval", "external", "stop_requested", "child"],
+  incomplete_details: [
+    "max_iterations",
+    "max_output_tokens",
+    "content_filter",
+    "timeout",
+    "budget",
+    "no_progress",
+  ],
+  generate_reason: [
+    "model_stop",
+    "failed",
+    "tool_suspended",
+    "approval_required",
+    "reasoning_stop_requested",
+    "acting_stop_requested",
+    "interrupted",
+    "max_iterations",
+    "structured_output",
+    "budget",
+    "no_progress",
+    "max_output_tokens",
+    "content_filter",
+  ],
+  closeReason: ["terminal", "idle", "slow_consumer", "max_duration", "server_shutdown"],
+} as const;
+
 /** The same fields, some of them optional. */
 function partial<const F extends Fields, Name extends keyof F>(fields: F, ...names: Name[]) {
   const entries = Object.entries(fields).map(([name, shape]) => [
@@ -191,7 +233,12 @@ const suspension = {
   "waiting_on?": [isId],
   "expires_at?": isTime,
 } as const;
-const question = {
+const approvalRequest = {
+  approval_id: isId,
+  kind: "~approval",
+  "call_id?": isId,
+  "name?": isText,
+  "arguments?": isText,
   "item_id?": isId,
   "output_index?": isIndex,
   "message?": isText,
@@ -201,12 +248,7 @@ const question = {
   "edited?": isTrue,
 } as const;
 export const approvalState = {
-  approval_id: isId,
-  kind: "~approval",
-  "call_id?": isId,
-  "name?": isText,
-  "arguments?": isText,
-  ...question,
+  ...approvalRequest,
   "decision?": "~decision",
   "by?": isText,
   "reason?": isText,
@@ -304,14 +346,7 @@ export const logEvents = {
   },
   "task.child.finished": { ...onChild, status: "~end", "usage?": usage },
   "task.child.promoted": { ...onChild, mode: "~background", reason: isText },
-  "task.approval.requested": {
-    approval_id: isId,
-    kind: "~approval",
-    "call_id?": isId,
-    "name?": isText,
-    "arguments?": isText,
-    ...question,
-  },
+  "task.approval.requested": approvalRequest,
   "task.approval.resolved": {
     approval_id: isId,
     decision: "~decision",
@@ -367,8 +402,8 @@ export const controlFrames = {
 } as const;
 
 /** Every event type of the catalogue, in its order. */
-export const taskEventTypes = /* @__PURE__ */ Object.keys({
-  ...logEvents,
-  "task.snapshot": snapshot,
-  error: streamError,
-}) as readonly TaskEvent["type"][];
+export const taskEventTypes: readonly TaskEvent["type"][] = /* @__PURE__ */ allTypes();
+
+function allTypes() {
+  return [...Object.keys(logEvents), "task.snapshot", "error"] as TaskEvent["type"][];
+}

@@ -1,7 +1,6 @@
+import { readInput, readText, readTyped } from "./argument.ts";
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock.ts";
-import { readText } from "./error.ts";
-import { callback, readOptions, wallClock } from "./options.ts";
 
 /** The prefix of an id: task, reasoning, tool call item, tool result item, message, call, approval, session, … */
 export type IdPrefix =
@@ -37,8 +36,10 @@ const [timeDigits, allDigits] = [10, 26];
 /* @__NO_SIDE_EFFECTS__ */ export function createIds(
   options: { clock?: Pick<Clock, "now">; random?: RandomBytes } = {},
 ): IdSource {
-  const read = readOptions("createIds()", options, { clock: wallClock, random: callback });
+  const read = readTyped(options, { clock: "an object", random: "a function" });
   const { clock = systemClock, random = pooledRandom } = read;
+  const hasNow = () => typeof clock.now === "function";
+  readInput("options.clock", "an object with now()", clock, hasNow);
   let lastTime = -1;
   const digits = new Uint8Array(allDigits); // of 5 bits each: the time, then the random part
   const codes: number[] = Array.from(digits, () => 0); // the same as characters

@@ -1,4 +1,5 @@
-import { RivuletError, readTyped } from "./error.ts";
+import { readTyped } from "./argument.ts";
+import { RivuletError } from "./error.ts";
 import { childrenOf, readTree, taskOf } from "./select.ts";
 import { isObject } from "./shape.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
@@ -34,7 +35,7 @@ export function materialize(
   taskId?: string,
   options: MaterializeOptions = {},
 ): TaskDocument {
-  const read = readTyped(options, { include: "object", seed: "boolean" });
+  const read = readTyped(options, { include: "an object", seed: "a boolean" });
   return readTree(tree, (tasks) => {
     const id = taskId === undefined ? tree.rootId : taskId;
     const task = taskOf(tree, id);

@@ -1,6 +1,6 @@
 import type { Approval } from "./agent.ts";
+import { readInput, readText } from "./argument.ts";
 import { createIds } from "./id.ts";
-import { type Field, readArgument, required, text } from "./options.ts";
 import type { Cost, Usage } from "./task.ts";
 
 /** The data of a media block, or its url. */
@@ -203,35 +203,35 @@ export function userMessage(content: string | readonly Block[]): Message {
 /** Creates a message of an assistant; `name` is the name of the assistant. */
 export function assistantMessage(content: string | readonly Block[], name?: string): Message {
   const message = { id: ids.next("msg"), role: "assistant", content: asBlocks(content) } as const;
-  readArgument("name", name, text);
-  return name === undefined ? message : { ...message, name };
-}
-
-/** A list of blocks. */
-export const blocksField: Field = required({
-  fits: (value) => Array.isArray(value) && value.every(isBlock),
-  expected: "an array of blocks",
-});
-const contentField: Field = {
-  fits: (value) => typeof value === "string" || blocksField.fits(value),
-  expected: "a string or an array of blocks",
-};
-
-function isBlock(value: unknown): boolean {
-  const { type, text } = (value ?? {}) as { readonly type?: unknown; readonly text?: unknown };
-  return typeof type === "string" && (type !== "text" || typeof text === "string");
+  return name === undefined ? message : { ...message, name: readText("name", name) };
 }
 
 /** Converts a string to blocks; blocks are returned as they are. */
 export function asBlocks(content: string | readonly Block[]): readonly Block[] {
-  readArgument("content", content, required(contentField, '"Hello"'));
-  return typeof content === "string" ? [{ type: "text", text: content }] : content;
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  const fits = () => areBlocks(content) && content;
+  return readInput("content", "a string or an array of blocks", content, fits);
 }
 
 /** The text of a list of blocks, as `Reply.text` defines it. */
 export function textOf(content: readonly Block[]): string {
-  let text = "";
-  for (const block of readArgument("content", content, blocksField))
-    if (block.type === "text") text += block.text;
-  return text;
+  return readInput("content", "an array of blocks", content, () => {
+    if (!Array.isArray(content)) return false;
+    let text = "";
+    for (const block of content as readonly Block[]) {
+      if (!isBlock(block)) return false;
+      if (block.type === "text") text += block.text;
+    }
+    return text;
+  });
+}
+
+/** Whether a value is a list of blocks. */
+export function areBlocks(value: unknown): value is readonly Block[] {
+  return Array.isArray(value) && value.every(isBlock);
+}
+
+function isBlock(value: unknown): boolean {
+  const { type, text } = (value ?? {}) as { readonly type?: unknown; readonly text?: unknown };
+  return typeof type === "string" && (type !== "text" || typeof text === "string");
 }

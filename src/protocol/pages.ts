@@ -49,26 +49,25 @@ export function flat<T>(list: List<T>): readonly T[] {
 /** The list for editing: the same one if the edit owns it, otherwise a copy. */
 export function own<L extends List<unknown>>(list: L, owned: Owned): L {
   if (owned === undefined || owned.has(list)) return list;
-  const copy = Array.isArray(list)
-    ? list.length > pageSize
-      ? paged(list)
-      : list.slice()
-    : new Pages(list.pages.slice(), list.length);
+  const copy = Array.isArray(list) ? list.slice() : new Pages(list.pages.slice(), list.length);
   owned.add(copy);
   return copy as L;
 }
 
-/** Sets an entry of a list for editing; the index may be the one after the last. */
-export function put<T>(list: List<T>, index: number, value: T, owned: Owned): void {
-  if (Array.isArray(list)) {
-    list[index] = value;
-    return;
+/** Sets an entry of a list, whose index may be the one after the last; returns the list. */
+export function put<T>(list: List<T>, index: number, value: T, owned: Owned): List<T> {
+  if (Array.isArray(list) && (owned === undefined || list.length <= pageSize)) {
+    const array = own(list, owned);
+    array[index] = value;
+    return array;
   }
-  const page = ownArray(list.pages[index >> bits] ?? [], owned);
-  list.pages[index >> bits] = page;
+  const edited = own(Array.isArray(list) ? paged(list) : list, owned);
+  const page = own(edited.pages[index >> bits] ?? [], owned);
+  edited.pages[index >> bits] = page;
   page[index & (pageSize - 1)] = value;
-  list.length = Math.max(list.length, index + 1);
-  list.flat = undefined;
+  edited.length = Math.max(edited.length, index + 1);
+  edited.flat = undefined;
+  return edited;
 }
 
 /** The first entry of an ordered list that `isBefore` rejects. */
@@ -108,7 +107,7 @@ export function splice<T>(
   edited.length += added.length - count;
   edited.flat = undefined;
   const index = Math.min(searchPages(edited, isBefore), pages.length - 1);
-  const page = ownArray(pages[index] as T[], owned);
+  const page = own(pages[index] as T[], owned);
   pages[index] = page;
   const place = search(page, isBefore);
   const isAppended = index === pages.length - 1 && place === page.length;
@@ -154,8 +153,7 @@ export class Table<T> {
       table = new Table(this.#slots, this.#values);
       owned.add(table);
     }
-    table.#values = own(table.#values, owned);
-    put(table.#values, slot, value, owned);
+    table.#values = put(table.#values, slot, value, owned);
     table.#object = undefined;
     return table;
   }
@@ -186,19 +184,12 @@ function paged<T>(list: readonly T[]): Pages<T> {
   return new Pages(pages, list.length);
 }
 
-function ownArray<T>(list: T[], owned: Owned): T[] {
-  if (owned === undefined || owned.has(list)) return list;
-  const copy = list.slice();
-  owned.add(copy);
-  return copy;
-}
-
 function searchPages<T>({ pages }: Pages<T>, isBefore: (entry: T) => boolean): number {
   return search(pages, (page) => isBefore(page[page.length - 1] as T));
 }
 
 /** The first index whose entry `isBefore` rejects; most edits are at an end, so the search begins there. */
-function search<T>(list: readonly T[], isBefore: (entry: T) => boolean): number {
+export function search<T>(list: readonly T[], isBefore: (entry: T) => boolean): number {
   let low = 0;
   let high = list.length > 0 && isBefore(list[0] as T) ? list.length : 0;
   while (low < high) {

@@ -1,6 +1,6 @@
+import { readInput, readText, readTyped } from "./argument.ts";
 import type { Draft } from "./draft.ts";
 import { draftOf, taskFrom, treeOf } from "./draft.ts";
-import { readInput, readText, readTyped } from "./error.ts";
 import type { StreamFrame } from "./event.ts";
 import type { FoldOptions } from "./fold.ts";
 import { fold } from "./fold.ts";
@@ -20,23 +20,31 @@ export function reduce(
   events: StreamFrame | readonly StreamFrame[],
   options?: FoldOptions | number,
 ): Tree {
-  const read = typeof options === "object" ? readTyped(options, types) : {};
-  return readInput("tree, events", "a tree and events", tree, () => {
-    const draft = draftOf(tree);
-    foldAll(draft, events, read);
-    return treeOf(draft);
-  });
+  const read = typeof options === "object" ? readTyped(options, foldTypes) : {};
+  const draft = draftFrom("tree", tree);
+  foldAll(draft, events, read);
+  return treeOf(draft);
 }
 
-const types = { legacy: "boolean", filtered: "boolean" };
+const foldTypes = { legacy: "a boolean", filtered: "a boolean" };
+
+function draftFrom(place: string, tree: Tree): Draft {
+  return readInput(place, "a tree of reduce()", tree, () => draftOf(tree));
+}
 
 function foldAll(
   draft: Draft,
   events: StreamFrame | readonly StreamFrame[],
   options: FoldOptions,
 ): void {
-  if (Array.isArray(events)) for (const event of events) fold(draft, event, options);
-  else fold(draft, events as StreamFrame, options);
+  try {
+    if (Array.isArray(events)) for (const event of events) fold(draft, event, options);
+    else fold(draft, events as StreamFrame, options);
+  } catch (error) {
+    // Only events that cannot be read are a bad argument; any other error is a bug of the fold.
+    readInput("events", "plain data", events, () => JSON.stringify(events) !== "");
+    throw error;
+  }
 }
 
 /**
@@ -48,22 +56,15 @@ export class TaskTree {
   readonly #options: FoldOptions;
 
   constructor(options: FoldOptions & { readonly from?: Tree } = {}) {
-    const { from, ...rest } = readTyped(options, { ...types, from: "object" });
-    const start = () => draftOf(from ?? emptyTree());
-    this.#draft = readInput("options.from", "a tree of reduce()", from, start);
+    const { from, ...rest } = readTyped(options, { ...foldTypes, from: "an object" });
+    this.#draft = draftFrom("options.from", from ?? emptyTree());
     if (from === undefined) this.#draft.owned = undefined;
     this.#options = rest;
   }
 
   apply(events: StreamFrame | readonly StreamFrame[]): this {
-    try {
-      foldAll(this.#draft, events, this.#options);
-      return this;
-    } catch (cause) {
-      return readInput("events", "events as plain data", events, () => {
-        throw cause;
-      });
-    }
+    foldAll(this.#draft, events, this.#options);
+    return this;
   }
 
   get tree(): Tree {

@@ -1,6 +1,5 @@
+import { readInput, readText } from "./argument.ts";
 import { CodeSpans } from "./code-spans.ts";
-import { readText } from "./error.ts";
-import { readArgument, required, withFunctions } from "./options.ts";
 import type { Annotation, BlockAddress } from "./task.ts";
 
 /** Looks up the block that a number cites; a `ReferencePool` implements it. */
@@ -43,7 +42,6 @@ const marker = /\[\^([1-9][0-9]{0,8})\]/y;
 const markerPrefix = /\[(?:\^(?:[1-9][0-9]{0,8})?)?$/y;
 const special = /[[`\n\\]/g;
 const hasSpecial = /[[`\n\\]/;
-const lookupField = required(withFunctions("target"));
 const none: readonly Citation[] = /* @__PURE__ */ Object.freeze([]);
 
 /**
@@ -80,7 +78,8 @@ export class ReferenceParser {
   #offset = 0;
 
   constructor(lookup: ReferenceLookup) {
-    this.#lookup = readArgument("lookup", lookup, lookupField);
+    const fits = () => typeof lookup.target === "function" && lookup;
+    this.#lookup = readInput("lookup", "an object with target()", lookup, fits);
   }
 
   /** Parses the next piece of the text. */

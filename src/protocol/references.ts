@@ -1,19 +1,8 @@
+import { readInput, readText } from "./argument.ts";
 import { RivuletError } from "./error.ts";
-import { type Block, blocksField } from "./message.ts";
-import {
-  anything,
-  type Field,
-  type Fields,
-  integer,
-  listOf,
-  options,
-  readArgument,
-  record,
-  required,
-  text,
-} from "./options.ts";
+import { areBlocks, type Block } from "./message.ts";
 import { type Citation, type ReferenceLookup, ReferenceParser } from "./reference-parser.ts";
-import { isObject } from "./shape.ts";
+import { isIndex, isObject, isText } from "./shape.ts";
 import type { BlockAddress, WireBlock } from "./task.ts";
 
 /** A tool result that may be cited: its content for the model and its blocks for people. */
@@ -59,21 +48,8 @@ export interface ReferencePoolRecord {
   readonly entries: readonly ReferenceEntry[];
 }
 
-const recordField: Field = required({
-  fits: (value) =>
-    isObject(value) && Array.isArray(value.entries) && value.entries.every(isReadable),
-  expected: "an object with taskId and entries",
-});
-const resultFields: Fields<CitableResult> = {
-  itemId: required(text),
-  content: blocksField,
-  display: required(listOf(record)),
-  blockIndex: integer(0),
-  referenceId: anything,
-};
-
-function isReadable(entry: unknown): boolean {
-  return isObject(entry) && isObject(entry.target) && blocksField.fits(entry.content);
+function isReadable({ target, content }: ReferenceEntry): boolean {
+  return isObject(target) && areBlocks(content);
 }
 
 const tags = ["added_by_reference_manager"] as const;
@@ -86,12 +62,13 @@ export class ReferencePool implements ReferenceLookup {
   #last = 0;
 
   constructor(taskId: string) {
-    this.taskId = readArgument("taskId", taskId, required(text));
+    this.taskId = readText("taskId", taskId);
   }
 
   /** The pool that a record describes; the next number follows its highest. */
   static from(record: ReferencePoolRecord): ReferencePool {
-    readArgument("record", record, recordField);
+    const expected = "an object with taskId and entries";
+    readInput("record", expected, record, () => record.entries.every(isReadable));
     const pool = new ReferencePool(record.taskId);
     for (const entry of record.entries) pool.#keep(entry);
     return pool;
@@ -120,14 +97,13 @@ export class ReferencePool implements ReferenceLookup {
 
   /** Gives a tool result of this task a number, one for all its blocks; a number is given once. */
   add(result: CitableResult): NumberedResult {
-    const {
-      blockIndex = 0,
-      itemId,
-      content,
-      display,
-      ...rest
-    } = readArgument("result", result, required(options(resultFields)));
-    const referenceId = rest.referenceId ?? this.reserve();
+    const expected = "an object with itemId, content, display and, if present, blockIndex";
+    const read = readInput("result", expected, result, () => {
+      const { blockIndex = 0, itemId, content, display } = result;
+      const fits = isIndex(blockIndex) && isText(itemId) && display.every(isObject);
+      return fits && areBlocks(content) && { ...result, blockIndex };
+    });
+    const { blockIndex, itemId, content, display, referenceId = this.reserve() } = read;
     const target = {
       task_id: this.taskId,
       item_id: itemId,
@@ -146,9 +122,8 @@ export class ReferencePool implements ReferenceLookup {
    * is embedded again. A number that the child's pool does not have gets a backslash, so that it is text here as well.
    */
   embed(child: ReferencePool, message: readonly Block[]): EmbeddedResult {
-    const isPool = (value: unknown) => isObject(value) && #entries in value;
-    readArgument("child", child, required({ fits: isPool, expected: "a ReferencePool" }));
-    readArgument("message", message, blocksField);
+    readInput("child", "a ReferencePool", child, () => #entries in child);
+    readInput("message", "an array of blocks", message, () => areBlocks(message));
     const renumbered = new Map<number, number>();
     const pool: Block[] = [];
     const rewritten = message.map((block) => {

@@ -1,5 +1,5 @@
-import { readInput, readText } from "./error.ts";
-import { type Field, readArgument } from "./options.ts";
+import { readInput, readText } from "./argument.ts";
+import { search } from "./pages.ts";
 import { isObject } from "./shape.ts";
 import type { ApprovalState, Item, Task, Tree, Usage } from "./task.ts";
 
@@ -27,19 +27,14 @@ export function rootTask(tree: Tree): Task | undefined {
 export function childrenOf(tree: Tree, taskId: string, outputIndex: number): readonly Task[] {
   return readTree(tree, (tasks) => {
     const children = taskOf(tree, taskId)?.children ?? [];
-    const child = (at: number) => tasks[children[at] as string] as Task;
-    const indexOf = (at: number) => child(at).parentOutputIndex ?? Number.POSITIVE_INFINITY;
-    let low = 0;
-    let high = children.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (indexOf(middle) < outputIndex) low = middle + 1;
-      else high = middle;
-    }
+    const isBefore = (id: string) =>
+      ((tasks[id] as Task).parentOutputIndex ?? Number.POSITIVE_INFINITY) < outputIndex;
     const found: Task[] = [];
-    for (let at = low; at < children.length && indexOf(at) === outputIndex; at++)
-      found.push(child(at));
-    return found;
+    for (let at = search(children, isBefore); ; at++) {
+      const child = tasks[children[at] as string];
+      if (child === undefined || child.parentOutputIndex !== outputIndex) return found;
+      found.push(child);
+    }
   });
 }
 
@@ -120,16 +115,16 @@ export function subtreeOf(tree: Tree, taskId: string): readonly Task[] {
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
 const counters = ["input_tokens", "output_tokens", "total_tokens"] as const;
-const usageField: Field = {
-  isRequired: true,
-  fits: (value) => isObject(value) && counters.every((name) => typeof value[name] === "number"),
-  expected: "an object with the numbers input_tokens, output_tokens and total_tokens",
-};
+
+function checkUsage(place: string, value: Usage): void {
+  const fits = () => counters.every((name) => typeof value[name] === "number");
+  readInput(place, `an object with the numbers ${counters.join(", ")}`, value, fits);
+}
 
 /** Adds two usages. */
 export function addUsage(left: Usage, right: Usage): Usage {
-  readArgument("left", left, usageField);
-  readArgument("right", right, usageField);
+  checkUsage("left", left);
+  checkUsage("right", right);
   const cached = sum(left.cached_input_tokens, right.cached_input_tokens);
   const reasoning = sum(left.reasoning_tokens, right.reasoning_tokens);
   return {

@@ -1,4 +1,4 @@
-import type { words } from "./words.ts";
+import type { words } from "./grammar.ts";
 
 /** How strictly a value is read. */
 export interface ReadMode {

@@ -1,9 +1,8 @@
-import { readText } from "./error.ts";
+import { readInput, readText } from "./argument.ts";
 import type { TaskSnapshot } from "./event.ts";
 import { snapshotFields } from "./fold-task.ts";
-import { readArgument, required } from "./options.ts";
 import { readTree, taskOf } from "./select.ts";
-import { isCursor, isIndex, isObject } from "./shape.ts";
+import { isCursor, isIndex } from "./shape.ts";
 import type { SnapshotTask, Task, Tree } from "./task.ts";
 
 /** The `task.snapshot` of a task; folding it and the events after it gives the same tree. */
@@ -12,7 +11,9 @@ export function snapshotOf(
   taskId: string,
   through: { readonly sequenceNumber: number; readonly createdAt: number },
 ): TaskSnapshot | undefined {
-  readArgument("through", through, throughField);
+  const expected = "an object with the numbers sequenceNumber and createdAt";
+  const fits = () => isCursor(through.sequenceNumber) && isIndex(through.createdAt);
+  readInput("through", expected, through, fits);
   return readTree(tree, () => {
     const task = taskOf(tree, readText("taskId", taskId));
     if (task === undefined || task.status === "unknown") return undefined;
@@ -27,11 +28,6 @@ export function snapshotOf(
     };
   });
 }
-
-const throughField = required({
-  fits: (value) => isObject(value) && isCursor(value.sequenceNumber) && isIndex(value.createdAt),
-  expected: "an object with the numbers sequenceNumber and createdAt",
-});
 
 function taskObject(task: Task, status: SnapshotTask["status"]): SnapshotTask {
   const linked = [

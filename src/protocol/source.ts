@@ -1,6 +1,6 @@
+import { readInput } from "./argument.ts";
 import type { LogEvent } from "./event.ts";
-import { type Field, readArgument } from "./options.ts";
-import { isObject } from "./shape.ts";
+import { isText } from "./shape.ts";
 
 /** The descendant that an event came from; events of the root have no source. */
 export interface Source {
@@ -68,16 +68,10 @@ export function asSent(event: LogEvent, root: RemoteRoot): LogEvent {
   return { ...rest, task: own };
 }
 
-const sourceField: Field = {
-  isRequired: true,
-  fits: (value) =>
-    isObject(value) &&
-    typeof value.agentId === "string" &&
-    typeof value.depth === "number" &&
-    typeof value.path === "string",
-  expected: "an object with agentId, depth and path",
-};
-
 function checkSource(place: string, source: SourceRef): SourceRef {
-  return readArgument(place, source, sourceField);
+  return readInput(place, "an object with agentId, depth and path", source, () => {
+    const { agentId, depth, path } = source;
+    const fits = isText(agentId) && typeof depth === "number" && isText(path);
+    return fits && source;
+  });
 }

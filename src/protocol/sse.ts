@@ -1,4 +1,5 @@
-import { RivuletError, readInput, readText, readTyped } from "./error.ts";
+import { readInput, readText, readTyped } from "./argument.ts";
+import { RivuletError } from "./error.ts";
 import type { StreamFrame } from "./event.ts";
 import { isIndex } from "./shape.ts";
 import { type SourceRef, shortSource } from "./source.ts";
@@ -22,7 +23,7 @@ export function encodeSse(frame: StreamFrame, options?: SseEncodeOptions): strin
   }
 }
 
-const encodeTypes = { eventNames: "boolean", id: "number" };
+const encodeTypes = { eventNames: "a boolean", id: "a number" };
 
 function encodeFrame(frame: StreamFrame, options: SseEncodeOptions): string {
   // Visible ASCII only, so that no name can end its line.
@@ -83,7 +84,13 @@ type SseContent =
   | { readonly frame: StreamFrame; readonly error?: undefined }
   | { readonly frame?: undefined; readonly error: RivuletError<SseErrorCode> };
 
-const lineEnd = /[\r\n]/g;
+/** The fields of an event so far. */
+interface Fields {
+  id?: string | undefined;
+  event?: string | undefined;
+  data?: string;
+  isTooLarge?: boolean;
+}
 
 /**
  * Decodes a stream of server-sent events in chunks, as the HTML standard defines it. It only checks that a frame is an
@@ -99,44 +106,34 @@ export class SseDecoder {
 
   readonly #maxEventChars: number;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
-  #started = false;
-  #afterCarriageReturn = false;
-  #tooLarge = false;
-  #line: string[] = [];
-  #lineChars = 0;
-  #data: string[] = [];
-  #dataChars = 0;
-  #id: string | undefined;
-  #event: string | undefined;
+  /** The last character that was read. */
+  #last = "";
+  /** The line so far; its first character only, if the event is too large. */
+  #line = "";
+  #fields: Fields = {};
 
   constructor(options: SseDecodeOptions = {}) {
-    const { maxEventChars = 8 * 1024 * 1024 } = readTyped(options, { maxEventChars: "number" });
+    const { maxEventChars = 8 * 1024 * 1024 } = readTyped(options, { maxEventChars: "a number" });
     this.#maxEventChars = maxEventChars;
   }
 
   /** Decodes the next chunk and returns the frames that it completes. */
   push(chunk: Uint8Array | string): SseMessage[] {
-    const isBytes = ArrayBuffer.isView(chunk);
-    if (!isBytes && typeof chunk !== "string")
-      readInput("chunk", "a string or bytes", chunk, () => false);
-    const text = isBytes ? this.#utf8.decode(chunk, { stream: true }) : chunk;
+    let text = readInput("chunk", "a string or bytes", chunk, () =>
+      ArrayBuffer.isView(chunk)
+        ? this.#utf8.decode(chunk, { stream: true })
+        : typeof chunk === "string" && chunk,
+    );
     const messages: SseMessage[] = [];
     if (text === "") return messages;
-    let at = !this.#started && text.startsWith("\uFEFF") ? 1 : 0;
-    if (this.#afterCarriageReturn && text.startsWith("\n")) at = 1;
-    this.#started = true;
-    this.#afterCarriageReturn = false;
-
-    while (at < text.length) {
-      lineEnd.lastIndex = at;
-      const end = lineEnd.test(text) ? lineEnd.lastIndex - 1 : text.length;
-      this.#takePiece(text.slice(at, end), messages);
-      if (end === text.length) break;
+    const isRest = this.#last === "" ? text[0] === "\uFEFF" : this.#last + text[0] === "\r\n";
+    this.#last = text.slice(-1);
+    if (isRest) text = text.slice(1);
+    const [first = "", ...lines] = text.split(/\r\n?|\n/);
+    this.#takePiece(first, messages);
+    for (const line of lines) {
       this.#endLine(messages);
-      at = end + 1;
-      if (text[end] !== "\r") continue;
-      if (at === text.length) this.#afterCarriageReturn = true;
-      else if (text[at] === "\n") at += 1;
+      this.#takePiece(line, messages);
     }
     return messages;
   }
@@ -144,41 +141,40 @@ export class SseDecoder {
   /** Ends the connection and drops an incomplete frame; the decoder is ready for the next connection. */
   end(): void {
     this.#utf8.decode();
-    this.#started = false;
-    this.#afterCarriageReturn = false;
-    this.#clearLine();
-    this.#clearEvent();
+    this.#last = "";
+    this.#line = "";
+    this.#fields = {};
   }
 
   #takePiece(piece: string, messages: SseMessage[]): void {
-    this.#lineChars += piece.length;
-    if (this.#tooLarge) return;
-    this.#line.push(piece);
-    if (this.#dataChars + this.#lineChars <= this.#maxEventChars) return;
-    this.#tooLarge = true;
-    this.#line = [];
-    this.#data = [];
-    const error = eventTooLarge(this.#maxEventChars);
-    messages.push({ id: this.#id, event: this.#event, error });
+    const { id, event, data, isTooLarge } = this.#fields;
+    const most = this.#maxEventChars;
+    this.#line += piece;
+    if (!isTooLarge) {
+      if (this.#line.length + (data === undefined ? 0 : data.length + 1) <= most) return;
+      this.#fields = { id, event, isTooLarge: true };
+      messages.push({ id, event, error: eventTooLarge(most) });
+    }
+    this.#line = this.#line.slice(0, 1);
   }
 
   #endLine(messages: SseMessage[]): void {
-    if (this.#lineChars === 0) this.#endEvent(messages);
-    else if (!this.#tooLarge) this.#readField(join(this.#line, ""));
-    this.#clearLine();
+    if (this.#line === "") this.#endEvent(messages);
+    else if (!this.#fields.isTooLarge) this.#readField(this.#line);
+    this.#line = "";
   }
 
   #readField(line: string): void {
+    const fields = this.#fields;
     const colon = line.indexOf(":");
     const name = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
     if (name === "data") {
-      this.#data.push(value);
-      this.#dataChars += value.length + 1;
+      fields.data = fields.data === undefined ? value : `${fields.data}\n${value}`;
     } else if (name === "event") {
-      this.#event = value || undefined;
+      fields.event = value || undefined;
     } else if (name === "id") {
-      if (!value.includes("\0")) this.#id = value;
+      if (!value.includes("\0")) fields.id = value;
     } else if (name === "retry") {
       if (/^[0-9]{1,15}$/.test(value)) this.retry = Number(value);
     } else if (name === "") {
@@ -187,25 +183,10 @@ export class SseDecoder {
   }
 
   #endEvent(messages: SseMessage[]): void {
-    if (this.#id !== undefined) this.lastEventId = this.#id;
-    if (this.#data.length > 0) {
-      const content = parseFrame(join(this.#data, "\n"));
-      messages.push({ id: this.#id, event: this.#event, ...content });
-    }
-    this.#clearEvent();
-  }
-
-  #clearLine(): void {
-    this.#line = [];
-    this.#lineChars = 0;
-  }
-
-  #clearEvent(): void {
-    this.#data = [];
-    this.#dataChars = 0;
-    this.#id = undefined;
-    this.#event = undefined;
-    this.#tooLarge = false;
+    const { id, event, data } = this.#fields;
+    this.#fields = {};
+    if (id !== undefined) this.lastEventId = id;
+    if (data !== undefined) messages.push({ id, event, ...parseFrame(data) });
   }
 }
 
@@ -286,9 +267,4 @@ function eventTooLarge(limit: number): RivuletError<"event_too_large"> {
   return new RivuletError("event_too_large", `An event has more than ${limit} characters`, {
     hint: "Send large content by reference, or raise maxEventChars.",
   });
-}
-
-/** Most lines arrive in one chunk, and most events have one line of data. */
-function join(pieces: readonly string[], separator: string): string {
-  return pieces.length === 1 ? (pieces[0] as string) : pieces.join(separator);
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { words } from "../protocol/grammar.ts";
 import type { Block } from "../protocol/message.ts";
 import { isId, isIndex, isJson, isTime } from "../protocol/shape.ts";
-import { words } from "../protocol/words.ts";
 import { define, optional, schemaOf } from "./convert.ts";
 
 const id = schemaOf(isId);

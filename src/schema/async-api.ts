@@ -1,5 +1,4 @@
-import { protocolVersion } from "../protocol/event.ts";
-import { controlFrames } from "../protocol/grammar.ts";
+import { controlFrames, protocolVersion } from "../protocol/grammar.ts";
 import { events } from "./frames.ts";
 import { type JsonSchema, jsonSchema, streamDefinitions } from "./json-schema.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { words } from "../protocol/grammar.ts";
 import type { Fields, Shape, TypeOf } from "../protocol/shape.ts";
 import * as scalar from "../protocol/shape.ts";
 import { isList, Variants } from "../protocol/shape.ts";
-import { words } from "../protocol/words.ts";
 import { definitions } from "./definitions.ts";
 
 /** The title and description of a schema in the generated documents. */

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { protocolVersion } from "../protocol/event.ts";
-import { source, taskObject } from "../protocol/grammar.ts";
+import { protocolVersion, source, taskObject } from "../protocol/grammar.ts";
 import { answer } from "./answer.ts";
 import { registry, schemaOf } from "./convert.ts";
 import { streamFrame } from "./frames.ts";

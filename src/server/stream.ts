@@ -1,13 +1,8 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
-import {
-  protocolVersion,
-  type StreamClosed,
-  type StreamFrame,
-  type TaskEvent,
-  type TaskSnapshot,
-} from "../protocol/event.ts";
+import type { StreamClosed, StreamFrame, TaskEvent, TaskSnapshot } from "../protocol/event.ts";
+import { protocolVersion } from "../protocol/grammar.ts";
 import { snapshotOf } from "../protocol/snapshot.ts";
 import { encodeComment, encodeRetry, encodeSse } from "../protocol/sse.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";

@@ -53,7 +53,7 @@ export const mutants: readonly Mutant[] = [
     "  if (options.filtered && draft.gapCount === 0) skipLeftOut(draft);\n",
     "",
   ),
-  tree("changes ended tasks", "fold.ts", "if (!ended && isStamped", "if (isStamped"),
+  tree("changes ended tasks", "fold.ts", "= !ended && isStamped", "= isStamped"),
   tree("does not count unknown events", "fold.ts", "draft.unknown++", "draft.unknown += 0"),
   tree(
     "keeps the first task as the root",
@@ -127,7 +127,7 @@ export const mutants: readonly Mutant[] = [
   tree(
     "decides an approval twice",
     "fold-task.ts",
-    "at < 0 || (task.approvals[at] as ApprovalState).decision !== undefined",
+    "at < 0 || approvals[at]?.decision !== undefined",
     "at < 0",
   ),
   tree(
@@ -175,20 +175,20 @@ export const mutants: readonly Mutant[] = [
   tree(
     "takes previews in any order",
     "fold-part.ts",
-    "if (event.partial_image_index > (block.partial_image_index ?? -1))",
-    "if (event.partial_image_index >= 0)",
+    "if (partial_image_index > (part?.partial_image_index ?? -1))",
+    "if (partial_image_index >= 0)",
   ),
   tree(
     "takes annotations in any order",
     "fold-part.ts",
-    '      if (event.annotation_index !== annotations.length) return "ignored";\n',
+    "      if (event.annotation_index !== known.length) return false;\n",
     "",
   ),
   tree(
     "appends to complete arguments",
     "fold-part.ts",
-    'item.type !== "tool_call" || item.arguments_status === "completed"',
-    'item.type !== "tool_call"',
+    'item?.type !== type || item.arguments_status === "completed"',
+    "item?.type !== type",
   ),
   tree(
     "orders children by arrival",
@@ -214,18 +214,8 @@ export const mutants: readonly Mutant[] = [
     "this.#utf8.decode(chunk, { stream: true })",
     "new TextDecoder().decode(chunk)",
   ),
-  tree(
-    "ends lines with LF only",
-    "sse.ts",
-    "const lineEnd = /[\\r\\n]/g;",
-    "const lineEnd = /\\n/g;",
-  ),
-  tree(
-    "joins data lines without a line end",
-    "sse.ts",
-    'join(this.#data, "\\n")',
-    'join(this.#data, "x")',
-  ),
+  tree("ends lines with LF only", "sse.ts", "text.split(/\\r\\n?|\\n/)", "text.split(/\\n/)"),
+  tree("joins data lines without a line end", "sse.ts", "data}\\n$", "data}x$"),
   document(
     "shows discarded items",
     'item.type === "discarded" || item.type === "omitted"',

@@ -155,8 +155,8 @@ it("importing the package loads a few of its files and no other package", async 
 });
 
 it.each([
-  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 12],
-  ["the whole protocol", "*", 28.8],
+  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 11.6],
+  ["the whole protocol", "*", 26.9],
 ])("a browser that uses %s loads at most so many kB", async (_, names, limit) => {
   const entry = join(project, "browser.mjs");
   writeFileSync(entry, `export ${names} from "rivulet/protocol";`);

@@ -1,6 +1,12 @@
 import type { ControlFrame, StreamOpened } from "../event.ts";
-import { protocolVersion } from "../event.ts";
-import { controlFrames, logEvents, origin, snapshot, streamError } from "../grammar.ts";
+import {
+  controlFrames,
+  logEvents,
+  origin,
+  protocolVersion,
+  snapshot,
+  streamError,
+} from "../grammar.ts";
 import type { Fields } from "../shape.ts";
 import type { Check } from "./state.ts";
 import { report, show } from "./state.ts";

@@ -1,3 +1,4 @@
+import { words } from "../grammar.ts";
 import type { ReadMode, Shape } from "../shape.ts";
 import {
   isBlockId,
@@ -19,7 +20,6 @@ import {
   readerOf,
   Variants,
 } from "../shape.ts";
-import { words } from "../words.ts";
 import { show } from "./state.ts";
 
 const shortText = "a string of 1 to 128 characters";
