@@ -187,20 +187,27 @@ export function readArgument<Value>(place: string, value: Value, field: Field): 
   return readValue(place, value, field, "invalid_argument") as Value;
 }
 
-/** Like `readArgument`, but copies nothing: frequent calls with valid arguments cost little. */
-export function checkArgument(place: string, value: unknown, field: Field): void {
+/** Like `readArgument` for each of them, but copies nothing: frequent calls with valid arguments cost little. */
+export function checkArguments(
+  places: readonly string[],
+  values: readonly unknown[],
+  fields: readonly Field[],
+): void {
+  let index = 0;
   try {
-    if (isValid(value, field)) return;
+    while (index < fields.length && isValid(values[index], fields[index] as Field)) index += 1;
   } catch (error) {
     if (error instanceof RivuletError) throw error;
   }
-  readArgument(place, value, field);
+  for (; index < fields.length; index++)
+    readArgument(places[index] as string, values[index], fields[index] as Field);
 }
 
-function isValid(value: unknown, { isRequired, also, fits, fields, entry }: Field): boolean {
-  if (value === undefined) return isRequired !== true;
-  if (also?.(value)) return true;
-  if (!fits(value)) return false;
+function isValid(value: unknown, field: Field): boolean {
+  if (value === undefined) return field.isRequired !== true;
+  if (field.also?.(value)) return true;
+  if (!field.fits(value)) return false;
+  const { fields, entry } = field;
   if (!fields && !entry) return true;
   const settings = value as Readonly<Record<string, unknown>>;
   for (const key in settings) {

@@ -1,6 +1,6 @@
 import type { LogEvent } from "../protocol/event.ts";
 import * as is from "../protocol/options.ts";
-import { checkArgument, type Field, type Shape } from "../protocol/options.ts";
+import { checkArguments, type Field, type Shape } from "../protocol/options.ts";
 import type { Commit, Files, Lease, Store } from "../protocol/store.ts";
 
 /** The rules for the arguments of every method, by name and in order. */
@@ -124,11 +124,23 @@ export class TrustedCommit implements Commit {
   /** Found without a trap of a proxy. */
   readonly #isTrusted = true;
   readonly lease: Lease;
-  declare readonly log: string;
+  readonly log: string;
+  declare readonly events?: NonNullable<Commit["events"]>;
+  declare readonly appends?: NonNullable<Commit["appends"]>;
+  declare readonly tasks?: NonNullable<Commit["tasks"]>;
+  declare readonly posts?: NonNullable<Commit["posts"]>;
+  declare readonly taken?: NonNullable<Commit["taken"]>;
+  declare readonly begins?: string;
 
   constructor(step: Omit<Commit, "lease">, lease: Lease) {
-    Object.assign(this, step);
     this.lease = lease;
+    this.log = step.log;
+    if (step.events) this.events = step.events;
+    if (step.appends) this.appends = step.appends;
+    if (step.tasks) this.tasks = step.tasks;
+    if (step.posts) this.posts = step.posts;
+    if (step.taken) this.taken = step.taken;
+    if (step.begins !== undefined) this.begins = step.begins;
   }
 
   static is(value: unknown): boolean {
@@ -153,13 +165,10 @@ function checked<Target extends object>(
   const methods = Object.entries(rules).map(([method, fields]) => {
     const run = target[method as keyof Target] as (...args: unknown[]) => unknown;
     const names = Object.keys(fields);
+    const rules = Object.values(fields);
     const wrapped = (...args: unknown[]) => {
       try {
-        for (let index = 0; index < names.length; index++) {
-          if (TrustedCommit.is(args[0])) break;
-          const name = names[index] as string;
-          checkArgument(name, args[index], fields[name] as Field);
-        }
+        if (!TrustedCommit.is(args[0])) checkArguments(names, args, rules);
         if (method !== "close") assertOpen();
       } catch (error) {
         if (method === "watch") throw error;

@@ -17,7 +17,9 @@ export function sizeOfEvent(event: TaskEvent): number {
   let size = eventBytes;
   for (const key in event) {
     const value: unknown = event[key as keyof TaskEvent];
-    if (typeof value !== "number" && !shared.has(key)) size += sizeOfValue(value, 1);
+    if (typeof value === "number" || shared.has(key)) continue;
+    if (typeof value === "string") size += sizeOfText(value);
+    else if (typeof value === "object" && value !== null) size += sizeOfObject(value, 1);
   }
   return size;
 }
@@ -26,13 +28,16 @@ function sizeOfText(text: string): number {
   return stringBytes + 2 * text.length; // V8 uses one or two bytes per character
 }
 
-function sizeOfValue(value: unknown, depth: number, seen?: Set<object>): number {
-  if (typeof value === "string") return sizeOfText(value);
-  if (typeof value !== "object" || value === null || seen?.has(value)) return 0;
+function sizeOfObject(value: object, depth: number, seen?: Set<object>): number {
+  if (seen?.has(value)) return 0;
   const known = depth < maxTree ? undefined : (seen ?? new Set()).add(value);
   let size = objectBytes;
   for (const key in value) {
-    size += fieldBytes + sizeOfValue((value as Record<string, unknown>)[key], depth + 1, known);
+    const field: unknown = (value as Record<string, unknown>)[key];
+    size += fieldBytes;
+    if (typeof field === "string") size += sizeOfText(field);
+    else if (typeof field === "object" && field !== null)
+      size += sizeOfObject(field, depth + 1, known);
   }
   return size;
 }

@@ -1,7 +1,7 @@
 export { openStoreField, storeField, TrustedCommit, withFilesField } from "./arguments.ts";
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
-export { readFrames, readPages } from "./read-frames.ts";
+export { type Frames, readFrames, readPages, snapshotFrames } from "./read-frames.ts";
 export type { LogRetention, Retention } from "./retention.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
 export { addLogReader, type LogReader, makeRoom, trimLog } from "./trim-log.ts";

@@ -21,7 +21,7 @@ import { memoryTasks } from "./memory-tasks.ts";
 import { createPacker } from "./packed-snapshots.ts";
 import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
 import { visibleFrom } from "./session-facts.ts";
-import { conflict, cursorExpired, fenced, storeClosed, upToError } from "./store-error.ts";
+import { conflict, cursorExpired, fenced, storeClosed } from "./store-error.ts";
 import {
   assertCanBegin,
   assertIdle,
@@ -68,6 +68,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   const logs = new Map<string, EventLog>();
   const sessions = new Map<string, MemorySession>();
   const tasks = memoryTasks();
+  const states = { get: tasks.get, unfinished: unfinishedIn };
   const inbox = memoryInbox(conversationOf);
   const watchers = createWatchers();
   /** The logs of ended trees that have events, in the order of their ends. */
@@ -133,7 +134,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       }
       changed?.set(record.taskId, record);
     }
-    assertCanBegin(commit, { get: tasks.get, unfinished: unfinishedIn });
+    assertCanBegin(commit, states);
     const writer = logs.get(commit.log)?.sessionId;
     if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {
       throw conflict(`Log ${commit.log} belongs to conversation ${writer}.`);
@@ -162,12 +163,17 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   function write(commit: Commit): void {
     assertWritable(commit);
     if (commit.events?.length) {
-      const log = logs.get(commit.log) ?? createEventLog(commit.lease.sessionId);
+      const known = logs.get(commit.log);
+      const log = known ?? createEventLog(commit.lease.sessionId);
       appendEvents(log, commit.events);
-      logs.set(commit.log, log);
+      if (known === undefined) logs.set(commit.log, log);
       watchers.touch("log", commit.log);
     }
-    for (const record of commit.tasks ?? none) putTask(record);
+    let hasEnd = false;
+    for (const record of commit.tasks ?? none) {
+      putTask(record);
+      hasEnd ||= isTerminal(record.status);
+    }
     for (const { sessionId, at, messages } of commit.appends ?? none) {
       const session = touchedSession(sessionId);
       session.visibleFrom = visibleFrom(messages, at) ?? session.visibleFrom;
@@ -175,7 +181,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     }
     for (const post of commit.posts ?? none) putPost(post);
     for (const id of commit.taken ?? none) takePost(id);
-    if (commit.tasks?.some(({ status }) => isTerminal(status))) noteEnd(commit.log);
+    if (hasEnd) noteEnd(commit.log);
   }
 
   function touchedSession(id: string): MemorySession {
@@ -358,7 +364,16 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
     /** An expired lease may write until another owner acquires the conversation. */
     async commit(commit, following = none) {
-      const written = upToError([commit, ...following], write).length;
+      write(commit);
+      let written = 1;
+      try {
+        for (const next of following) {
+          write(next);
+          written += 1;
+        }
+      } catch {
+        // The caller passes the refused commit again, as the first.
+      }
       const turned = turn(written);
       if (turned) await turned;
       return written;

@@ -25,15 +25,22 @@ export async function readFrames(
     const frames = await store.read(log, after, limit);
     return { frames, through: after + frames.length, mayHaveMore: frames.length === limit };
   } catch (error) {
-    if (!(error instanceof RivuletError && error.code === "cursor_expired")) throw error;
-    const snapshot = await store.snapshot(log);
-    if (snapshot === undefined) throw error;
-    const { tasks, through } = snapshot;
-    const frames = tasks.map((task, at) =>
-      at < tasks.length - 1 ? task : { ...task, final: true },
-    );
-    return { frames, through, mayHaveMore: true };
+    return snapshotFrames(store, log, error);
   }
+}
+
+/** The snapshots that replace trimmed events, after the error of reading those; throws any other error. */
+export async function snapshotFrames(
+  store: Pick<Store, "snapshot">,
+  log: string,
+  error: unknown,
+): Promise<Frames> {
+  if (!(error instanceof RivuletError && error.code === "cursor_expired")) throw error;
+  const snapshot = await store.snapshot(log);
+  if (snapshot === undefined) throw error;
+  const { tasks, through } = snapshot;
+  const frames = tasks.map((task, at) => (at < tasks.length - 1 ? task : { ...task, final: true }));
+  return { frames, through, mayHaveMore: true };
 }
 
 const pageSize = 1_000;

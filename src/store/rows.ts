@@ -60,6 +60,7 @@ export function createRows<Row extends NumberedRow, Key extends string>(
     },
     delete: remove,
     match(query) {
+      if (rows.size === 0) return [];
       const wanted = indexes.filter(({ key }) => query[key] !== undefined);
       let smallest: Iterable<Row> = rows.values();
       let size = rows.size;

@@ -18,10 +18,11 @@ export interface TaskStates {
 
 /** Throws `agent_busy` when the commit starts a task whose session has an earlier unfinished one. */
 export function assertCanBegin(
-  { begins, tasks = [] }: { begins?: string | undefined; tasks?: readonly TaskState[] },
+  commit: { readonly begins?: string | undefined; readonly tasks?: readonly TaskState[] },
   states: TaskStates,
 ): void {
-  if (begins === undefined) return;
+  if (commit.begins === undefined) return;
+  const { begins, tasks = [] } = commit;
   const begun = tasks.findLast(({ taskId }) => taskId === begins) ?? states.get(begins);
   if (begun === undefined) throw conflict(`Task ${begins} does not exist.`);
   if (isTerminal(begun.status)) return;

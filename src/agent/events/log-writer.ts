@@ -12,15 +12,15 @@ const holdMs = 20;
 const maxFlushedPerTurn = 200;
 
 /** The writers with waiting events. One timer for all: it costs less, and durable logs share a transaction. */
-const held = { durable: new Set<LogWriter>(), memory: new Set<LogWriter>() };
+const held: Record<"durable" | "memory", LogWriter[]> = { durable: [], memory: [] };
 
 async function flushHeld(kind: keyof typeof held): Promise<void> {
   const writers = held[kind];
-  held[kind] = new Set();
+  held[kind] = [];
   let flushed = 0;
   for (const writer of writers) {
     if (++flushed % maxFlushedPerTurn === 0) await nextTurn();
-    writer.writePending();
+    writer.writeHeld();
   }
 }
 
@@ -60,8 +60,10 @@ export class LogWriter {
   readonly rootTaskId: string;
   readonly #write: (steps: readonly Step[]) => Promise<number>;
   readonly #store: Store | undefined;
+  readonly #isDurable: boolean;
   #pending: LogEvent[] = none;
   #undurable = 0;
+  #isHeld = false;
   readonly #waiting: WaitingStep[] = [];
   /** Rejects after a refused step: later steps fail as well, because the log would have a gap. */
   #failed: Promise<never> | undefined;
@@ -77,10 +79,7 @@ export class LogWriter {
     this.rootTaskId = rootTaskId;
     this.#write = write;
     this.#store = store;
-  }
-
-  get #isDurable(): boolean {
-    return this.#store !== undefined && this.#store.memory === undefined;
+    this.#isDurable = store !== undefined && store.memory === undefined;
   }
 
   /** Stores bytes that events name by the returned URL; they are durable before those events are. */
@@ -100,12 +99,18 @@ export class LogWriter {
       return;
     }
     this.#pending = [event]; // an array that grows reserves room for 16 more
+    if (this.#isHeld) return;
+    this.#isHeld = true;
     const kind = this.#isDurable ? "durable" : "memory";
-    if (held[kind].size === 0) {
-      if (this.#isDurable) setTimeout(flushHeld, holdMs, kind);
-      else setImmediate(flushHeld, kind);
-    }
-    held[kind].add(this);
+    if (held[kind].push(this) > 1) return;
+    if (this.#isDurable) setTimeout(flushHeld, holdMs, kind);
+    else setImmediate(flushHeld, kind);
+  }
+
+  /** Writes the events that waited for a step. */
+  writeHeld(): void {
+    this.#isHeld = false;
+    this.#writePending();
   }
 
   /**
@@ -118,22 +123,28 @@ export class LogWriter {
 
   /** Resolves when everything so far is durable. */
   flush(): Promise<void> {
-    this.writePending();
+    this.#writePending();
     const last = this.#waiting.at(-1);
     return last ? settled(last) : (this.#failed ?? Promise.resolve());
   }
 
   /** Writes the events so far; the next commit throws the error of a failed write. */
-  writePending(): void {
+  #writePending(): void {
     if (this.#pending.length > 0) this.#add({});
   }
 
-  /**
-   * Commits a change and every event so far, atomically. Takes the events now and not after the pending writes, so that
-   * an event is never written without the change it belongs to.
-   */
+  /** Like `write`, and resolves when the step is durable. */
   commit(change: StepChange): Promise<void> {
     return settled(this.#add(change));
+  }
+
+  /**
+   * Writes a change and every event so far, atomically; the next `commit` or `flush` throws the error of a refused step.
+   * Takes the events now and not after the pending writes, so that an event is never written without the change it
+   * belongs to.
+   */
+  write(change: StepChange): void {
+    this.#add(change);
   }
 
   #add(change: StepChange): WaitingStep {
@@ -158,7 +169,8 @@ export class LogWriter {
   };
 
   readonly #onWritten = (written: number): void => {
-    for (const { step, done } of this.#waiting.splice(0, written)) {
+    for (let left = written; left > 0 && this.#waiting.length > 0; left--) {
+      const { step, done } = this.#waiting.shift() as WaitingStep;
       this.#undurable -= step.events.length;
       done?.resolve();
     }
@@ -174,21 +186,25 @@ export class LogWriter {
 
   /** The first waiting steps, up to one that waits for blobs. */
   #nextSteps(): readonly Step[] {
-    let [count, events] = [0, 0];
+    const steps: Step[] = [];
+    let events = 0;
     for (const { step, blobs } of this.#waiting) {
       events += step.events.length;
-      if (count > 0 && (blobs || events > maxPending || count === maxSteps)) break;
-      count += 1;
+      const isFull = events > maxPending || steps.length === maxSteps;
+      if (steps.length > 0 && (blobs || isFull)) break;
+      steps.push(step);
     }
-    return this.#waiting.slice(0, count).map(({ step }) => step);
+    return steps;
   }
 
   /** Trims a full log; after an error the next write tries again. */
   #makeRoom(): void {
     if (this.#store === undefined || this.#makingRoom !== undefined) return;
+    const making = makeRoom(this.#store, this.rootTaskId);
+    if (making === undefined) return;
     const done = () => {
       this.#makingRoom = undefined;
     };
-    this.#makingRoom = makeRoom(this.#store, this.rootTaskId)?.then(done, done);
+    this.#makingRoom = making.then(done, done);
   }
 }

@@ -1,7 +1,7 @@
 import { inTurn } from "../../protocol/async-queue.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Store } from "../../protocol/store.ts";
-import { addLogReader, type LogReader, readFrames } from "../../store/index.ts";
+import { addLogReader, type Frames, type LogReader, snapshotFrames } from "../../store/index.ts";
 
 const batchSize = 1_000;
 
@@ -29,13 +29,19 @@ export function followLog(
   let following: Following | undefined;
   let unwatch = () => {};
   let reader: LogReader | undefined;
-  let wake = () => {};
+  /** The next event, while a caller waits for it. */
+  let wanted: PromiseWithResolvers<IteratorResult<TaskEvent>> | undefined;
   /** Whether there may be more than what was read. */
   let isChanged = true;
+  /** Whether it reads, or waits for the end of the work. */
+  let isBusy = false;
   let isOver = false;
+  /** Whether the work was over before the last read began. */
+  let wasOver = false;
   /** The number of the last event that was read, and of the last one there will be. */
   let after = -1;
-  let end = Number.POSITIVE_INFINITY;
+  let end: number | undefined;
+  let limit = batchSize;
   /** The events of the last read, and how many of them were returned. */
   let batch: readonly TaskEvent[] = [];
   let shown = 0;
@@ -43,10 +49,11 @@ export function followLog(
 
   function change(): void {
     isChanged = true;
-    wake();
+    advance();
   }
 
-  async function begin(opened: Following): Promise<Following> {
+  async function begin(): Promise<void> {
+    const opened = await open();
     after = opened.after;
     unwatch = store.watch({ log: opened.log }, change);
     const onOver = () => {
@@ -55,49 +62,84 @@ export function followLog(
     };
     opened.over.then(onOver, onOver);
     reader = await addLogReader(store, opened.log, () => after - (batch.length - shown));
-    return opened;
+    following = opened;
   }
 
-  async function pull(): Promise<IteratorResult<TaskEvent>> {
-    try {
-      if (isLeft) return stop();
-      following ??= await begin(await open());
-      const { log, isLast, endsWithWork } = following;
+  // Callbacks and not an async function, which would cost more than the rest of a read.
+  function pull(): Promise<IteratorResult<TaskEvent>> {
+    wanted = Promise.withResolvers();
+    const { promise } = wanted;
+    if (isLeft) give(stop());
+    else if (following === undefined) begin().then(advance, fail);
+    else {
       reader?.moved();
-      for (;;) {
-        if (isLeft) return stop();
-        const over = isOver;
-        if (over && endsWithWork) end = Math.min(end, await store.last(log));
-        if (after >= end) return await finish(following.over);
-        if (!isChanged && !over) {
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-          });
-          continue;
-        }
-        const limit = Math.min(batchSize, end - after);
-        isChanged = false;
-        const { frames, through, mayHaveMore } = await readFrames(store, log, after, limit);
-        if (isLeft) return stop();
-        const last = frames.findIndex(isLast);
-        isChanged ||= mayHaveMore;
-        after = through;
-        // Snapshots belong together: they show how all tasks stand behind one event.
-        const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
-        batch = isCut ? frames.slice(0, last + 1) : frames;
-        shown = 0;
-        if (last >= 0) {
-          end = after;
-          reader?.leave(); // it has all that it wants of the log
-        }
-        const first = take();
-        if (first !== undefined) return first;
-        if (over && !isChanged) return await finish(following.over);
-      }
-    } catch (error) {
-      stop(); // who is thrown at does not say that it leaves
-      throw error;
+      advance();
     }
+    return promise;
+  }
+
+  /** Reads on if a caller waits and there may be more; called again after each change. */
+  function advance(): void {
+    if (wanted === undefined || following === undefined || isBusy) return;
+    const { log, endsWithWork, over } = following;
+    if (isLeft) give(stop());
+    else if (after >= (end ?? Number.POSITIVE_INFINITY)) finish(over);
+    else if (isChanged || isOver) {
+      isBusy = true;
+      wasOver = isOver;
+      try {
+        if (isOver && endsWithWork && end === undefined) store.last(log).then(onLast, fail);
+        else read(log);
+      } catch (error) {
+        fail(error);
+      }
+    }
+  }
+
+  function onLast(last: number): void {
+    isBusy = false;
+    end = last;
+    advance();
+  }
+
+  function read(log: string): void {
+    isChanged = false;
+    limit = end === undefined ? batchSize : Math.min(batchSize, end - after);
+    store.read(log, after, limit).then(onEvents, onReadError);
+  }
+
+  function onEvents(frames: readonly TaskEvent[]): void {
+    const through = after + frames.length;
+    onFrames({ frames, through, mayHaveMore: frames.length === limit });
+  }
+
+  function onReadError(error: unknown): void {
+    const { log } = following as Following;
+    snapshotFrames(store, log, error).then(onFrames, fail);
+  }
+
+  function onFrames({ frames, through, mayHaveMore }: Frames): void {
+    isBusy = false;
+    if (isLeft) {
+      give(stop());
+      return;
+    }
+    const { isLast, over } = following as Following;
+    const last = frames.findIndex(isLast);
+    isChanged ||= mayHaveMore;
+    after = through;
+    // Snapshots belong together: they show how all tasks stand behind one event.
+    const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
+    batch = isCut ? frames.slice(0, last + 1) : frames;
+    shown = 0;
+    if (last >= 0) {
+      end = after;
+      reader?.leave(); // it has all that it wants of the log
+    }
+    const first = take();
+    if (first !== undefined) give(first);
+    else if (wasOver && !isChanged) finish(over);
+    else advance();
   }
 
   function take(): IteratorResult<TaskEvent> | undefined {
@@ -105,10 +147,21 @@ export function followLog(
     return { value: batch[shown++] as TaskEvent, done: false };
   }
 
-  async function finish(over: Promise<unknown>): Promise<IteratorResult<TaskEvent>> {
-    stop();
-    await over;
-    return { value: undefined, done: true };
+  function give(result: IteratorResult<TaskEvent>): void {
+    wanted?.resolve(result);
+    wanted = undefined;
+  }
+
+  function fail(error: unknown): void {
+    stop(); // who is thrown at does not say that it leaves
+    wanted?.reject(error);
+    wanted = undefined;
+  }
+
+  function finish(over: Promise<unknown>): void {
+    const ended = stop();
+    isBusy = true;
+    over.then(() => give(ended), fail);
   }
 
   function stop(): IteratorResult<TaskEvent> {
