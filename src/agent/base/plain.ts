@@ -10,9 +10,11 @@ export function copyPlain<T>(value: T): T {
 /** Freezes plain objects and arrays deeply and returns the same value. */
 export function freezePlain<T>(value: T): T {
   if (Object.isFrozen(value)) return value; // by this function, so deeply; or it is no object
-  if (Array.isArray(value)) for (const entry of value) freezePlain(entry);
-  else if (isPlainObject(value)) for (const key in value) freezePlain(value[key]);
-  else return value;
+  if (Array.isArray(value)) {
+    for (const entry of value) if (typeof entry === "object") freezePlain(entry);
+  } else if (isPlainObject(value)) {
+    for (const key in value) if (typeof value[key] === "object") freezePlain(value[key]);
+  } else return value;
   return Object.freeze(value);
 }
 

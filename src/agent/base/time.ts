@@ -54,12 +54,22 @@ export function patienceOf(task: CancellableTask, signal = task.controller.signa
 }
 
 /** Waits for user code, after an abort only for the grace; leaves no timer, listener or unhandled rejection. */
-export async function untilCancelled<T>(
+export function untilCancelled<T>(patience: Patience, work: () => Promise<T>): Promise<T>;
+export function untilCancelled<T>(patience: Patience, work: () => Awaitable<T>): Awaitable<T>;
+export function untilCancelled<T>(patience: Patience, work: () => Awaitable<T>): Awaitable<T> {
+  let done: Awaitable<T>;
+  try {
+    done = work();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+  return isThenable(done) ? settledOrCancelled(patience, done) : done;
+}
+
+async function settledOrCancelled<T>(
   { signal, clock, cancelledAt }: Patience,
-  work: () => Awaitable<T>,
+  done: PromiseLike<T>,
 ): Promise<T> {
-  const done = work();
-  if (!isThenable(done)) return done;
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   let endGrace = () => {};
   const ignoreAbort = onAbort(signal, () => {
@@ -74,6 +84,14 @@ export async function untilCancelled<T>(
     ignoreAbort();
     endGrace();
   }
+}
+
+/** Continues with a value; without a promise if the value is there. */
+export function whenDone<T, R>(
+  value: Awaitable<T>,
+  next: (value: T) => Awaitable<R>,
+): Awaitable<R> {
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
 }
 
 /** Whether an error is the reason of an aborted signal. */

@@ -18,7 +18,7 @@ import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
-import { withHooks } from "../loop/hooks.ts";
+import { hasHook, withHooks } from "../loop/hooks.ts";
 import { arrived, cancelReason, lateRows, reasonText } from "../loop/inbox.ts";
 import { StepState } from "../loop/next.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
@@ -132,7 +132,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
 export async function loadTranscript(task: TaskRun): Promise<void> {
   const { settings, record, conversation } = task;
   const { toolkit, hooks, name } = settings;
-  const isWhole = toolkit.hasGroups || hooks.some((hook) => hook.postReasoning);
+  const isWhole = toolkit.hasGroups || hasHook(hooks, "postReasoning");
   const { messages, offset } = await readTranscript(conversation.store, record, isWhole);
   task.offset = offset;
   if (messages.length === 0 && task.messages.length === 0) return;
@@ -231,8 +231,7 @@ export async function beginTask(
   task.emitter.emit({ type: "task.in_progress", task: shown });
   // `preCall` hooks may change the input, so it stays in the record until they have seen it.
   const { input: _, ...record } = task.record;
-  const hasHook = task.settings.hooks.some((hook) => hook.preCall);
-  const isHeld = input.length > 0 && hasHook && !record.observes;
+  const isHeld = input.length > 0 && !record.observes && hasHook(task.settings.hooks, "preCall");
   if (!isHeld) task.record = record;
   const { messages = [], taken = [] } = arrived(task, late);
   await commitStep(task, {
@@ -331,7 +330,7 @@ function outcome(ending: RestingEnding) {
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
 async function recover(task: TaskRun, isRelay: boolean): Promise<void> {
   // A tool that cannot be found now is not run again.
-  await refreshTools(task).catch(() => {});
+  await refreshTools(task)?.catch(() => {});
   const { task: folded } = await foldTask(task.conversation.store, task.record);
   for (const [index, item] of (folded?.output ?? []).entries()) {
     const isProvisional = index >= task.record.committedOutput && item.type !== "tool_result";

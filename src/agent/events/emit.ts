@@ -87,7 +87,7 @@ export class TaskEmitter {
       else for (const delta of piecesOf(body.delta)) this.#append({ ...body, delta });
       return;
     }
-    const bytes = unlimited.has(body.type) ? 0 : Buffer.byteLength(JSON.stringify(body));
+    const bytes = unlimited.has(body.type) ? 0 : sizeOf(body);
     if (bytes > maxEventBytes && "task" in body) {
       // The record of the task keeps what its event leaves out; a task that cannot say its end would never end.
       const { structured: _, metadata: __, error, ...task } = body.task;
@@ -179,6 +179,12 @@ export class TaskEmitter {
     else if (block.type === "image") this.emit({ type: "task.image.done", ...at, item: block });
     else this.emit({ type: "task.block.done", ...at, item: block });
   }
+}
+
+/** The bytes of an event as JSON; the characters, if they are too few to matter. */
+function sizeOf(body: EventBody): number {
+  const json = JSON.stringify(body);
+  return 3 * json.length <= maxEventBytes ? json.length : Buffer.byteLength(json);
 }
 
 /** Cuts a text into pieces that do not split a surrogate pair. */

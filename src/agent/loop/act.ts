@@ -17,12 +17,18 @@ export async function act(task: TaskRun): Promise<boolean> {
   let readPosts = 0;
   let mayStart = true;
   let failure: { readonly error: unknown } | undefined;
-  let wake = Promise.withResolvers<void>();
+  let isWoken = false;
+  let resume = () => {};
   const batch = { signal: task.calls.signal, running };
   const unwatch = task.conversation.onPost(() => {
     posts += 1;
-    wake.resolve();
+    wake();
   });
+
+  function wake(): void {
+    isWoken = true;
+    resume();
+  }
 
   function start(pending: PendingCall): void {
     const { id } = pending.call;
@@ -34,11 +40,11 @@ export async function act(task: TaskRun): Promise<boolean> {
         // A row posted during the call may be the awaited answer, so the call runs once more.
         else if (posts === known) childWaits.add(id);
         else mayStart = true;
-        wake.resolve();
+        wake();
       },
       (error: unknown) => {
         failure ??= { error };
-        wake.resolve();
+        wake();
       },
     );
     running.set(id, ended);
@@ -60,8 +66,12 @@ export async function act(task: TaskRun): Promise<boolean> {
       if (calls.length > 0) await task.log.flush();
       for (const pending of calls) start(pending);
       if (running.size === 0) return moved;
-      await wake.promise;
-      wake = Promise.withResolvers<void>();
+      if (!isWoken) {
+        await new Promise<void>((resolve) => {
+          resume = resolve;
+        });
+      }
+      isWoken = false;
     }
   } catch (error) {
     // A hook or the store failed: the remaining calls stop before the task ends.
@@ -96,8 +106,6 @@ function startable(
 
 /** Opens the result items of calls that were stopped or recovered; those of a new turn are open. */
 function openResults(task: TaskRun): void {
-  const step = task.steps.next;
-  const calls = step.type === "act" ? step.calls : [];
-  const unopened = calls.filter(({ call }) => !task.openResults.has(call.id));
-  for (const { call } of unopened) addResultItem(task, call.id);
+  for (const { call } of task.steps.open)
+    if (!task.openResults.has(call.id)) addResultItem(task, call.id);
 }

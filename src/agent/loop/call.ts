@@ -134,13 +134,13 @@ function callOf({ call, suspension, answer }: PendingCall): RunningCall {
   return { id, name, input, ...(raw !== undefined && input === call.input && { raw }) };
 }
 
-async function answerCall(
+function answerCall(
   task: TaskRun,
   pending: PendingCall,
   call: RunningCall,
   shown: ResultEmitter,
   signal: AbortSignal,
-): Promise<CallOutcome> {
+): Awaitable<CallOutcome> {
   const { answer } = pending;
   switch (answer?.decision) {
     case "deny":

@@ -95,10 +95,12 @@ export function callHooks<Point extends AwaitedPoint, Value>(
   visit: (value: Value, returned: unknown) => Value = (unchanged) => unchanged,
   signal = task.controller.signal,
 ): Awaitable<Value> {
-  const hooks = task.settings.hooks.filter((hook) => hook[point]);
+  const { hooks } = task.settings;
+  if (!hasHook(hooks, point)) return value;
   const callEach = async () => {
     let current = value;
     for (const hook of hooks) {
+      if (!hook[point]) continue;
       try {
         const returned = await untilCancelled(patienceOf(task, signal), () => call(hook, current));
         if (returned !== undefined && returned !== null) current = visit(current, returned);
@@ -108,7 +110,12 @@ export function callHooks<Point extends AwaitedPoint, Value>(
     }
     return current;
   };
-  return hooks.length === 0 ? value : callEach();
+  return callEach();
+}
+
+/** Whether a hook has this point. */
+export function hasHook(hooks: readonly Hook[], point: keyof Hook): boolean {
+  return hooks.length > 0 && hooks.some((hook) => hook[point]);
 }
 
 function hookFailed(hook: Hook, point: string, error: unknown): RivuletError {
@@ -134,13 +141,15 @@ export function tellAnyway(tell: () => unknown): void {
 }
 
 /** Lets hooks edit copies of a model call; messages are copied on first access, because few hooks read them. */
-export async function editModelCall(
+export function editModelCall(
   task: TaskRun,
   point: EditingPoint,
   call: ModelCall,
-): Promise<ModelCall> {
-  const editors = task.settings.hooks.filter((hook) => hook[point]);
-  if (editors.length === 0) return call;
+): Awaitable<ModelCall> {
+  return hasHook(task.settings.hooks, point) ? editedCall(task, point, call) : call;
+}
+
+async function editedCall(task: TaskRun, point: EditingPoint, call: ModelCall): Promise<ModelCall> {
   let copies: readonly Message[] = [];
   let messages: Message[] | undefined;
   const own: ModelCall = {
@@ -170,6 +179,7 @@ export async function editModelCall(
   const read = isUnread ? [] : edited.messages;
   // Returned calls are checked on return, calls edited in place only here.
   if (!isModelCall({ messages: read, systemPrompt, tools, options })) {
+    const editors = task.settings.hooks.filter((hook) => hook[point]);
     const names = editors.map(({ name }) => name).join(", ");
     throw new RivuletError("hook_failed", `The model call is invalid after ${point} of ${names}.`, {
       hint: "Keep messages, system, tools and options valid when a hook edits the call in place.",

@@ -91,7 +91,7 @@ async function reasonWithin(
   posts: readonly Post[],
 ): Promise<RestingEnding | undefined> {
   if (task.controller.signal.aborted) return cancel(task);
-  await takeInbox(task, "reasoning", posts);
+  if (posts.length > 0) await takeInbox(task, "reasoning", posts);
   refuseTooManyTries(task);
   if ((lastRepeat(task.messages, task.ref.taskId)?.times ?? 0) > 3)
     return incomplete(task, "no_progress");

@@ -61,12 +61,12 @@ export class StepState {
     this.#update();
     const message = this.#message;
     if (message === undefined) return { type: "reason" };
-    const calls = [...this.#open.values()];
     const stop = isRunnable(this.#stop) ? undefined : this.#stop.suspension;
-    const { stoppedAfter } = this;
-    const open = { message, calls, ...(stop && { stop }), ...(stoppedAfter && { stoppedAfter }) };
-    if (stop) return { type: "wait", ...open };
-    if (calls.length > 0) return { type: calls.some(isRunnable) ? "act" : "wait", ...open };
+    if (stop || this.#open.size > 0) {
+      const { open: calls, stoppedAfter } = this;
+      const type = !stop && calls.some(isRunnable) ? "act" : "wait";
+      return { type, message, calls, ...(stop && { stop }), ...(stoppedAfter && { stoppedAfter }) };
+    }
     const asked = message.content.some((block) => block.type === "tool_use");
     // A filtered or cut reply also ends the task, even without content.
     const isSaid = message.content.some(isVisible) || message.metadata?.finish !== undefined;
@@ -74,11 +74,16 @@ export class StepState {
     return { type: "reason" };
   }
 
-  /** The calls that can run, in order; none while a stop is open. */
-  *runnable(): Iterable<PendingCall> {
+  /** The calls without a result, in order. */
+  get open(): readonly PendingCall[] {
     this.#update();
-    if (!isRunnable(this.#stop)) return;
-    for (const pending of this.#open.values()) if (isRunnable(pending)) yield pending;
+    return [...this.#open.values()];
+  }
+
+  /** The calls that can run, in order; none while a stop is open. */
+  runnable(): readonly PendingCall[] {
+    const { open } = this;
+    return isRunnable(this.#stop) ? open.filter(isRunnable) : [];
   }
 
   /** When a hook asked for the stop that is open. */
@@ -91,6 +96,7 @@ export class StepState {
 
   #update(): void {
     const messages = this.#messages;
+    if (this.#read === messages.length) return;
     const isReply = ({ role, name }: Message) => role === "assistant" && name === this.#agentName;
     let at = messages.length - 1;
     while (at >= this.#read && !isReply(messages[at] as Message)) at -= 1;

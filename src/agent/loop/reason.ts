@@ -1,3 +1,4 @@
+import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import { addUsage, noUsage } from "../../protocol/select.ts";
@@ -14,6 +15,7 @@ import { notRun } from "../tool/result.ts";
 import {
   callHooks,
   editModelCall,
+  hasHook,
   type ModelCall,
   readReasoningVerdict,
   readReply,
@@ -51,7 +53,7 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
 }
 
 /** Lets hooks add to the transcript before a model call; returns whether one has shortened what the model sees. */
-export async function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Promise<boolean> {
+export function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Awaitable<boolean> {
   const turn = { reason, offset: task.offset, signal: task.controller.signal };
   return callHooks(
     task,
@@ -92,7 +94,7 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     ...(!task.pool.isEmpty && { references: task.pool }),
     rawReasoning,
     ...(purpose === "summary" && { purpose }),
-    ...(hooks.some((hook) => hook.reasoningChunk) && {
+    ...(hasHook(hooks, "reasoningChunk") && {
       onChunk: (chunk) => tellHooks(hooks, (hook) => hook.reasoningChunk?.(hookContext, chunk)),
     }),
     ready: () => task.log.catchUp(),
@@ -135,9 +137,12 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
 
 async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
   const { settings } = task;
-  await refreshTools(task);
-  const prompts = [settings.systemPrompt, task.storedReferences > 0 ? citationPrompt : ""];
-  const systemPrompt = prompts.filter((text) => text !== "").join("\n\n");
+  const refreshed = refreshTools(task);
+  if (refreshed) await refreshed;
+  const systemPrompt =
+    task.storedReferences > 0
+      ? [settings.systemPrompt, citationPrompt].filter((text) => text !== "").join("\n\n")
+      : settings.systemPrompt;
   const { modelOptions } = settings;
   if (purpose === "summary") {
     const messages = [...task.messages, hintMessage(task, summaryPrompt)];

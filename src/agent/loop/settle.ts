@@ -182,7 +182,7 @@ function stopAfter(
   running: ReadonlyMap<string, unknown>,
 ): readonly Message[] {
   if (task.steps.stoppedAfter) return [];
-  const calls = [...task.steps.runnable()].map(({ call }) => call);
+  const calls = task.steps.runnable().map(({ call }) => call);
   const unbegun = calls.filter(({ id }) => !running.has(id));
   return askAboutStop(task, unbegun, `Continue after ${name}?`);
 }

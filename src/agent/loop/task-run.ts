@@ -11,7 +11,7 @@ import { freezePlain } from "../base/plain.ts";
 import { patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
-import type { LogWriter } from "../events/log-writer.ts";
+import type { LogWriter, StepChange } from "../events/log-writer.ts";
 import type { TurnRequest } from "../model/turn.ts";
 import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
 import type { Permissions } from "../tool/permission.ts";
@@ -107,6 +107,7 @@ export const untilItEnds = "";
 
 /** The rows that the result of a call takes, or the end of the task. */
 export function claimedBy({ claims }: TaskRun, callId: string): readonly string[] {
+  if (claims.size === 0) return [];
   return [...claims].flatMap(([row, by]) => (by === callId ? [row] : []));
 }
 
@@ -122,6 +123,15 @@ export interface StepWrite {
 
 /** Commits a step: messages, record and all events so far. */
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
+  return task.log.commit(applyStep(task, write));
+}
+
+/** Commits a step without waiting for the disk; the next wait, before tools start or the task rests, throws its error. */
+export function writeStep(task: TaskRun, write: StepWrite): void {
+  task.log.write(applyStep(task, write));
+}
+
+function applyStep(task: TaskRun, write: StepWrite): StepChange {
   const { messages = [], record, posts = [], taken = [], begins } = write;
   const at = task.offset + task.messages.length;
   for (const message of messages) task.messages.push(freezePlain(message));
@@ -131,12 +141,7 @@ export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> 
   const { sessionId } = task.record;
   const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
   const begun = begins && { begins: task.ref.taskId };
-  return task.log.commit({ appends, tasks: [task.record], posts, taken, ...begun });
-}
-
-/** Commits a step without waiting for the disk; the next wait, before tools start or the task rests, throws its error. */
-export function writeStep(task: TaskRun, write: StepWrite): void {
-  commitStep(task, write).catch(() => {});
+  return { appends, tasks: [task.record], posts, taken, ...begun };
 }
 
 /** The usage and the cost of a task and all its descendants, as far as the store has them. */
@@ -213,11 +218,12 @@ export function controlMessage(task: TaskRun, block: Block): Message {
   return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
 }
 
-/** Refreshes the tool sources unless the task was cancelled. */
-export async function refreshTools(task: TaskRun, signal = task.controller.signal): Promise<void> {
+/** Refreshes the tool sources unless the task was cancelled; undefined without sources. */
+export function refreshTools(task: TaskRun): Promise<void> | undefined {
   const { toolkit } = task.settings;
-  if (!toolkit.hasSources || signal.aborted) return;
-  await untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
+  const { signal } = task.controller;
+  if (!toolkit.hasSources || signal.aborted) return undefined;
+  return untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
 }
 
 /** The tools on offer, including the one for structured output. */

@@ -54,7 +54,7 @@ export async function runTurn(
     const current = new Collector(sink, dependencies.ids);
     collector = current;
     try {
-      const model = await resolveModel(entry);
+      const model = typeof entry === "string" ? await resolveModel(entry) : entry;
       try {
         await stream(model, request, current, sink.ready, dependencies);
       } catch (error) {
@@ -136,7 +136,7 @@ function failedAttempt(model: LanguageModel | string, attempt: number, error: Ri
 }
 
 /** Passes a reply to the collector; rejects on abort, stall or timeout without waiting for the provider. */
-async function stream(
+function stream(
   model: LanguageModel,
   turn: TurnRequest,
   collector: Collector,
@@ -148,6 +148,7 @@ async function stream(
   signal.throwIfAborted();
   const request = new AbortController(); // the provider gets its signal
   let endWatch = () => {};
+  let ignoreAbort = () => {};
   const ended = Promise.withResolvers<void>();
   const now = coarseNow(clock);
   const began = clock.now();
@@ -157,9 +158,16 @@ async function stream(
   let pausedMs = 0; // before that
   let reader: ReadableStreamDefaultReader<StreamPart> | undefined;
 
-  function stop(reason: unknown): void {
+  function end(error?: { readonly reason: unknown }): void {
     live = false;
-    ended.reject(reason);
+    ignoreAbort();
+    endWatch();
+    if (error) ended.reject(error.reason);
+    else ended.resolve();
+  }
+
+  function stop(reason: unknown): void {
+    end({ reason });
     request.abort(reason);
     reader?.cancel(reason).catch(ignore); // also ends a pending read
   }
@@ -202,16 +210,13 @@ async function stream(
     else endWatch = after(clock, Math.min(untilStall, untilTimeout, longestTimer), watch);
   }
 
-  const ignoreAbort = onAbort(signal, () => stop(signal.reason));
-  try {
-    if (stallMs !== null || timeoutMs !== null) watch();
-    pump().then(ended.resolve, ended.reject);
-    await ended.promise;
-  } finally {
-    live = false;
-    ignoreAbort();
-    endWatch();
-  }
+  ignoreAbort = onAbort(signal, () => stop(signal.reason));
+  if (stallMs !== null || timeoutMs !== null) watch();
+  pump().then(
+    () => end(),
+    (reason: unknown) => end({ reason }),
+  );
+  return ended.promise;
 }
 
 function ignore(): void {}

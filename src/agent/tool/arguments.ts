@@ -1,8 +1,14 @@
-import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
+import type {
+  Awaitable,
+  StandardIssue,
+  StandardResult,
+  StandardSchema,
+} from "../../protocol/agent.ts";
 import { reasonOf } from "../../protocol/error.ts";
 import { isObject } from "../../protocol/shape.ts";
 import { copyPlain } from "../base/plain.ts";
 import { argumentErrors } from "../base/prompts.ts";
+import { isThenable, whenDone } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import type { ToolDefinition } from "./tool.ts";
 
@@ -29,12 +35,14 @@ const maxLine = 500;
 const forbidden = new Set(["__proto__", "constructor", "prototype"]);
 
 /** Validates defaults, extra input, the model's fields and presets, merged in this order; normalizes paths. Never throws. */
-export async function readArguments(
-  { name, input: schema, preset, paths }: ReadDefinition,
+export function readArguments(
+  definition: ReadDefinition,
   sent: SentArguments,
   extraInput: Fields = {},
   createContext?: () => ToolContext,
-): Promise<ToolArguments> {
+): Awaitable<ToolArguments> {
+  const { name, input: schema, preset } = definition;
+  const onError = (error: unknown) => rejected(name, [reasonOf(error)]);
   try {
     const value = sent.raw === undefined ? (sent.input ?? {}) : parse(sent.raw);
     const problem = problemWith(value);
@@ -42,27 +50,38 @@ export async function readArguments(
     // A copy, so that the tool cannot change the transcript or the settings.
     if (!schema) return { ok: true, input: copyPlain({ ...extraInput, ...preset }) };
     const own = copyPlain({ ...extraInput, ...(value as Fields), ...preset });
-    const result = await validate(schema, own);
-    const { issues } = result;
-    if (issues)
-      return rejected(
-        name,
-        issues.map((one) => describeUnlessPreset(one, preset)),
-      );
-    const input = result.value;
-    const fields = isObject(input) ? Object.keys(paths).filter((field) => field in input) : [];
-    if (!createContext || fields.length === 0) return { ok: true, input };
-    const context = createContext();
-    const normalized = fields.map((field) => {
-      const { [field]: value } = input as Fields;
-      const one = (path: unknown) =>
-        typeof path === "string" ? paths[field]?.(path, context) : path;
-      return [field, Array.isArray(value) ? value.map(one) : one(value)];
-    });
-    return { ok: true, input: { ...(input as Fields), ...Object.fromEntries(normalized) } };
+    const read = (result: StandardResult<unknown>) =>
+      argumentsOf(definition, result, createContext);
+    const result = whenDone(validate(schema, own), read);
+    return isThenable(result) ? result.then(undefined, onError) : result;
   } catch (error) {
-    return rejected(name, [reasonOf(error)]);
+    return onError(error);
   }
+}
+
+/** The arguments after validation. */
+function argumentsOf(
+  { name, preset, paths }: ReadDefinition,
+  result: StandardResult<unknown>,
+  createContext: (() => ToolContext) | undefined,
+): ToolArguments {
+  const { issues } = result;
+  if (issues)
+    return rejected(
+      name,
+      issues.map((one) => describeUnlessPreset(one, preset)),
+    );
+  const input = result.value;
+  const fields = isObject(input) ? Object.keys(paths).filter((field) => field in input) : [];
+  if (!createContext || fields.length === 0) return { ok: true, input };
+  const context = createContext();
+  const normalized = fields.map((field) => {
+    const { [field]: value } = input as Fields;
+    const one = (path: unknown) =>
+      typeof path === "string" ? paths[field]?.(path, context) : path;
+    return [field, Array.isArray(value) ? value.map(one) : one(value)];
+  });
+  return { ok: true, input: { ...(input as Fields), ...Object.fromEntries(normalized) } };
 }
 
 function parse(raw: string): unknown {
@@ -97,17 +116,19 @@ function problemWith(root: unknown): string | undefined {
   return undefined;
 }
 
-async function validate(schema: StandardSchema, value: Fields): Promise<StandardResult<unknown>> {
-  const first = await schema["~standard"].validate(value);
-  if (!first.issues) return first;
-  // Models often send null or "" for a field that they leave out.
-  const trimmed = first.issues.reduce<unknown>(
-    (rest, { path = [] }) => withoutEmpty(rest, path.map(keyOf)),
-    value,
-  );
-  if (trimmed === value) return first;
-  const second = await schema["~standard"].validate(trimmed);
-  return second.issues ? first : second;
+function validate(schema: StandardSchema, value: Fields): Awaitable<StandardResult<unknown>> {
+  return whenDone(schema["~standard"].validate(value), (first) => {
+    if (!first.issues) return first;
+    // Models often send null or "" for a field that they leave out.
+    const trimmed = first.issues.reduce<unknown>(
+      (rest, { path = [] }) => withoutEmpty(rest, path.map(keyOf)),
+      value,
+    );
+    if (trimmed === value) return first;
+    return whenDone(schema["~standard"].validate(trimmed), (second) =>
+      second.issues ? first : second,
+    );
+  });
 }
 
 function withoutEmpty(value: unknown, [key, ...rest]: readonly string[]): unknown {

@@ -1,10 +1,10 @@
-import type { Retry } from "../../protocol/agent.ts";
+import type { Awaitable, Retry } from "../../protocol/agent.ts";
 import { after, type Clock, onAbort } from "../../protocol/clock.ts";
 import { type ErrorShape, RivuletError, reasonOf } from "../../protocol/error.ts";
 import { readArgument, text } from "../../protocol/options.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
-import { cancelGraceMs, isThenable, longestTimer } from "../base/time.ts";
+import { cancelGraceMs, isThenable, longestTimer, whenDone } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, type ShownResult, textResult } from "./result.ts";
 import { isToolFailure, type ToolDefinition } from "./tool.ts";
@@ -87,12 +87,12 @@ interface AttemptFailure {
   readonly error: unknown;
 }
 
-async function runAttempt(
+function runAttempt(
   execute: NonNullable<ToolDefinition["execute"]>,
   input: unknown,
   attempt: number,
   { execution, signal, clock, graceMs = cancelGraceMs, unfinished, makeContext }: ExecuteOptions,
-): Promise<AttemptEnd> {
+): Awaitable<AttemptEnd> {
   const stop = new AbortController(); // the tool gets its signal
   let suspended: AttemptEnd | undefined;
   const suspend = (reason: string | undefined): never => {
@@ -141,11 +141,12 @@ async function runAttempt(
     return end;
   };
   const started = run();
-  const end = started instanceof Promise ? await limit(started) : started;
-  // Stops work that the failed attempt has left running.
-  if (end.type === "threw") stop.abort(end.error);
-  // A tool that catches the exception of suspend() is suspended all the same.
-  return suspended ?? end;
+  return whenDone(started instanceof Promise ? limit(started) : started, (end) => {
+    // Stops work that the failed attempt has left running.
+    if (end.type === "threw") stop.abort(end.error);
+    // A tool that catches the exception of suspend() is suspended all the same.
+    return suspended ?? end;
+  });
 }
 
 /** Thrown by `suspend`, so that nothing after it runs. */
