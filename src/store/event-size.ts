@@ -3,6 +3,7 @@ import type { TaskEvent } from "../protocol/event.ts";
 /** The size of an event without its text: its fields, its time and its place in the log. */
 const eventBytes = 144;
 const stringBytes = 24;
+const characterBytes = 2; // V8 uses one or two
 const objectBytes = 40;
 const fieldBytes = 12;
 /** Events are nested less deeply; only a value of the caller may be, and may have a cycle. */
@@ -13,19 +14,15 @@ const shared: ReadonlySet<string> = new Set(["type", "task_id", "item_id", "call
 
 /** The approximate memory of an event in bytes. */
 export function sizeOfEvent(event: TaskEvent): number {
-  if ("delta" in event) return eventBytes + sizeOfText(event.delta);
+  if ("delta" in event) return eventBytes + stringBytes + characterBytes * event.delta.length;
   let size = eventBytes;
   for (const key in event) {
     const value: unknown = event[key as keyof TaskEvent];
     if (typeof value === "number" || shared.has(key)) continue;
-    if (typeof value === "string") size += sizeOfText(value);
+    if (typeof value === "string") size += stringBytes + characterBytes * value.length;
     else if (typeof value === "object" && value !== null) size += sizeOfObject(value, 1);
   }
   return size;
-}
-
-function sizeOfText(text: string): number {
-  return stringBytes + 2 * text.length; // V8 uses one or two bytes per character
 }
 
 function sizeOfObject(value: object, depth: number, seen?: Set<object>): number {
@@ -35,7 +32,7 @@ function sizeOfObject(value: object, depth: number, seen?: Set<object>): number 
   for (const key in value) {
     const field: unknown = (value as Record<string, unknown>)[key];
     size += fieldBytes;
-    if (typeof field === "string") size += sizeOfText(field);
+    if (typeof field === "string") size += stringBytes + characterBytes * field.length;
     else if (typeof field === "object" && field !== null)
       size += sizeOfObject(field, depth + 1, known);
   }
