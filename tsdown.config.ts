@@ -52,31 +52,39 @@ const common: InlineConfig = {
 };
 
 /**
- * The file of each module in a build without the programs. A program uses other modules than each entry, which would
- * split the files further, and every import of the package would load twice as many.
+ * The file of each module that the main entry imports: one for those of `rivulet/protocol`, one for others of entries that
+ * a browser loads, one for the rest. The bundler itself makes a file for each set of entries, and an import of the package
+ * would load a dozen of them.
  */
-async function libraryFiles(): Promise<ReadonlyMap<string, string>> {
-  const [built] = await build({
-    ...{ ...common, config: false, entry: library },
+async function mainFiles(): Promise<ReadonlyMap<string, string>> {
+  const imports = new Map<string, readonly string[]>();
+  const entries: string[] = [];
+  const graph: Rolldown.Plugin = {
+    name: "graph",
+    moduleParsed({ id, importedIds, isEntry }) {
+      imports.set(id, importedIds);
+      if (isEntry) entries.push(id);
+    },
+  };
+  await build({
+    ...{ ...common, config: false, entry: library, plugins: [graph] },
     ...{ dts: false, clean: false, write: false, logLevel: "error" },
   });
-  const chunks = built?.chunks.filter((chunk) => chunk.type === "chunk") ?? [];
-  const index = chunks.find(({ fileName }) => fileName === "index.js");
-  const imported = chunks.filter(({ fileName }) => index?.imports.includes(fileName));
-  const [largest] = imported.toSorted((a, b) => b.code.length - a.code.length);
-  const files = new Map<string, string>();
-  for (const { isEntry, name, facadeModuleId, moduleIds } of chunks) {
-    for (const id of moduleIds) {
-      if (!isEntry) files.set(id, name);
-      // What only the main entry used before is shared with the programs now.
-      else if (id !== facadeModuleId && name === index?.name && largest)
-        files.set(id, largest.name);
-    }
-  }
-  return files;
+  const importedFrom = (found: readonly string[]) => {
+    const modules = new Set(found);
+    for (const id of modules) for (const next of imports.get(id) ?? []) modules.add(next);
+    return modules;
+  };
+  const importedBy = (entry: RegExp) => importedFrom(entries.filter((id) => entry.test(id)));
+  const main = importedBy(/\/src\/index\.ts$/);
+  const protocol = importedBy(/\/src\/protocol\//);
+  const browser = importedBy(/\/src\/(client|schema)\//);
+  const fileOf = (id: string) =>
+    protocol.has(id) ? "protocol" : browser.has(id) ? "common" : "core";
+  return new Map([...main].map((id) => [id, fileOf(id)]));
 }
 
-const files = await libraryFiles();
+const files = await mainFiles();
 
 export default defineConfig({
   ...common,
@@ -88,9 +96,10 @@ export default defineConfig({
   // `includeDependenciesRecursively: false` requires it.
   inputOptions: { preserveEntrySignatures: "allow-extension" },
   outputOptions: {
+    comments: { jsdoc: false }, // the declarations have them; here they would be a tenth of what an import loads
     codeSplitting: {
       includeDependenciesRecursively: false,
-      groups: [{ debugName: "library", name: (id) => files.get(id) ?? null }],
+      groups: [{ debugName: "main", name: (id) => files.get(id) ?? null }],
     },
     banner: ({ moduleIds }) => (moduleIds.some((id) => id.includes(bundled)) ? notice : ""),
   },

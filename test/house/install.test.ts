@@ -139,24 +139,37 @@ it("every source file is in one file of the package, so that its classes and map
   expect(sources.filter((source, index) => sources.indexOf(source) !== index)).toEqual([]);
 });
 
-it("importing the package loads a few of its files and no other package", async () => {
+it("importing the package loads little: four files, no other package, no slow part of Node", async () => {
   const script = `
     import { registerHooks } from "node:module";
     const loaded = [];
-    registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) });
+    registerHooks({
+      load(url, context, next) {
+        const result = next(url, context);
+        loaded.push([url, result.source?.length ?? 0]);
+        return result;
+      },
+    });
     await import("rivulet");
-    console.log(JSON.stringify(loaded.filter((url) => url.startsWith("file:"))));
+    console.log(JSON.stringify(loaded));
   `;
   writeFileSync(join(project, "loaded.mjs"), script);
   const { stdout } = await run(resolve("node_modules/.bin/node"), ["loaded.mjs"], { cwd: project });
-  const loaded: string[] = JSON.parse(stdout);
-  expect(loaded.filter((url) => !url.includes("/node_modules/rivulet/dist/"))).toEqual([]);
-  expect(loaded.length).toBeLessThanOrEqual(12);
+  const loaded: readonly (readonly [string, number])[] = JSON.parse(stdout);
+  const parts = loaded.filter(([url]) => url.startsWith("file:"));
+  const bytes = parts.reduce((sum, [, size]) => sum + size, 0);
+  console.log(`imported: ${parts.length} files, ${(bytes / 1e3).toFixed(0)} kB`);
+  expect(parts.filter(([url]) => !url.includes("/node_modules/rivulet/dist/"))).toEqual([]);
+  expect(parts.length).toBeLessThanOrEqual(4);
+  expect(bytes).toBeLessThanOrEqual(950e3);
+  // Each of these takes longer than 1 ms; node:http takes 30.
+  const slow = /^node:(crypto|dns|http|https|net|sqlite|tls|worker_threads|zlib)$/;
+  expect(loaded.filter(([url]) => slow.test(url))).toEqual([]);
 });
 
 it.each([
-  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 11.6],
-  ["the whole protocol", "*", 26.9],
+  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 12],
+  ["the whole protocol", "*", 29],
 ])("a browser that uses %s loads at most so many kB", async (_, names, limit) => {
   const entry = join(project, "browser.mjs");
   writeFileSync(entry, `export ${names} from "rivulet/protocol";`);

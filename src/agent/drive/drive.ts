@@ -23,8 +23,6 @@ import {
   resumeTask,
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
-import { relay } from "./relay.ts";
-import { findRemote, openRemote } from "./remote.ts";
 import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
@@ -240,6 +238,11 @@ export class Drive {
     const conversation = this.#conversation;
     const record = this.#record;
     try {
+      // Few processes have a child elsewhere, and this loads the checks of all that its server sends.
+      const [{ findRemote, openRemote }, { remoteSettings }] = await Promise.all([
+        import("./remote.ts"),
+        import("./remote-log.ts"),
+      ]);
       // A queued task below a remote child waits on its server.
       const agent =
         record.status === "queued" && record.remote?.taskId === record.taskId
@@ -366,6 +369,9 @@ interface Executor {
 }
 
 function relayExecutor(settings: AgentSettings, agent: Agent): Executor {
-  const run = (task: TaskRun, input: readonly Message[]) => relay(task, agent, input);
+  const run = async (task: TaskRun, input: readonly Message[]) => {
+    const { relay } = await import("./relay.ts"); // few processes run such an agent
+    return relay(task, agent, input);
+  };
   return { settings: { ...settings, hooks: [] }, isRelay: true, run };
 }
