@@ -9,6 +9,7 @@ import * as is from "../protocol/options.ts";
 import type { Store } from "../protocol/store.ts";
 import { commonOptions, type ModelAsker } from "./ask-model.ts";
 import type { Harness } from "./harness.ts";
+import { transcriptBehind } from "./hook-task.ts";
 import { type ModelView, ViewState } from "./notes.ts";
 import { compactionTexts } from "./prompts.ts";
 import { type Pruned, pruneResults } from "./pruning.ts";
@@ -91,19 +92,28 @@ export function compaction(
     // A compaction that does not help enough must not follow every reply.
     if (tokens >= trigger) return floor === 0 || tokens >= floor + trigger * minGrowth;
     if (triggerMessages === undefined || failedAt !== undefined) return false;
-    return context.messages.length - view.from >= triggerMessages;
+    return transcriptBehind(context).length - view.from >= triggerMessages;
   }
 
-  async function preTurn(
+  function preTurn(
     context: HookContext,
     turn: UpcomingTurn,
-  ): Promise<TurnAddition | undefined> {
-    const { reason, signal } = turn;
+  ): Promise<TurnAddition | undefined> | undefined {
     const view = ViewState.of(context, turn.offset);
-    const { messages } = context;
-    const before = promptTokens(messages, view, context.agent);
+    const before = promptTokens(transcriptBehind(context), view);
     const trigger = Math.min(triggerTokens, view.compaction?.limit ?? triggerTokens);
-    if (!isDue(context, turn, view, before, trigger)) return undefined;
+    const due = isDue(context, turn, view, before, trigger);
+    return due ? compact(context, turn, view, before, trigger) : undefined;
+  }
+
+  async function compact(
+    context: HookContext,
+    { reason, signal }: UpcomingTurn,
+    view: ModelView,
+    before: number,
+    trigger: number,
+  ): Promise<TurnAddition | undefined> {
+    const { messages } = context;
     const goal = Math.min(before, trigger) * goalShare;
     const keep = Math.min(keepTokens, goal / 2);
     // Results that the model has not read yet are pruned only if the prompt would not fit otherwise.

@@ -1,8 +1,11 @@
+import { isThenable } from "../agent/base/time.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
+import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { reasonOf } from "../protocol/error.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { frameFile, notes, workspaceIntroduction } from "./prompts.ts";
+import { allDone, whenDone } from "./when-done.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";
 
 /** The files of the memory, the most important first; `{today}` and `{yesterday}` are dates in UTC. */
@@ -37,13 +40,14 @@ export function contextFiles(
   const room = maxTokens - estimateTokens(workspaceIntroduction);
   const sectionsIn = fileSections(paths, room, clock);
 
-  async function addTo(context: HookContext, call: ModelCall): Promise<void> {
-    const sections = await sectionsIn(workspace.viewFor(context));
-    if (sections.length === 0) return;
-    const system = [call.systemPrompt, workspaceIntroduction, ...sections].filter(
-      (text) => text !== "",
-    );
-    call.systemPrompt = system.join("\n\n");
+  function addTo(context: HookContext, call: ModelCall): Awaitable<void> {
+    return whenDone(sectionsIn(workspace.viewFor(context)), (sections) => {
+      if (sections.length === 0) return;
+      const system = [call.systemPrompt, workspaceIntroduction, ...sections].filter(
+        (text) => text !== "",
+      );
+      call.systemPrompt = system.join("\n\n");
+    });
   }
   return { name: "workspace-context", priority: 900, preReasoning: addTo, preSummary: addTo };
 }
@@ -53,7 +57,7 @@ export function fileSections(
   paths: readonly string[],
   maxTokens: number,
   clock: Clock,
-): (view: FileView) => Promise<readonly string[]> {
+): (view: FileView) => Awaitable<readonly string[]> {
   const cache = new FileCache<Found>(clock, ({ data }) => {
     if (isBinary(data)) return { problem: "it is not text" };
     const text = new TextDecoder().decode(data).trim();
@@ -78,16 +82,18 @@ export function fileSections(
     return sections;
   }
 
-  return async (view) => {
+  function read(view: FileView, path: string): Awaitable<Found> {
+    const found = cache.get(view, path);
+    const problem = (error: unknown) => ({ problem: reasonOf(error) });
+    return isThenable(found) ? found.then((file) => file, problem) : found;
+  }
+
+  return (view) => {
     const day = Math.floor(clock.now() / dayMs);
     if (today?.day !== day) today = { day, paths: datedPaths(paths, day) };
     const dated = today.paths;
-    const files = await Promise.all(
-      dated.map((path) =>
-        cache.get(view, path).catch((error: unknown) => ({ problem: reasonOf(error) })),
-      ),
-    );
-    return sectionsOf(dated, files);
+    const files = allDone(dated.map((path) => read(view, path)));
+    return whenDone(files, (found) => sectionsOf(dated, found));
   };
 }
 

@@ -1,9 +1,11 @@
 import type { Hook, HookContext } from "../agent/loop/hooks.ts";
 import { type CompactionBlock, type Message, textOf } from "../protocol/message.ts";
+import { transcriptBehind } from "./hook-task.ts";
 import { changedNotes, type ModelView, type Note, type NoteSource, ViewState } from "./notes.ts";
 import { compactionTexts } from "./prompts.ts";
 import { loadedNote } from "./skills/loads.ts";
 import { firstTokens } from "./summary.ts";
+import { whenDone } from "./when-done.ts";
 
 const maxCarriedTokens = 2_000;
 
@@ -13,47 +15,49 @@ export function contextHook(compactor: Hook | undefined, sources: readonly NoteS
   return {
     name: "context",
     priority: 10,
-    async preTurn(context, turn) {
-      const added = (await compactor?.preTurn?.(context, turn)) ?? {};
-      const { compaction } = added;
-      if (!compaction && turn.reason === "asked") return added;
-      const view = ViewState.of(context, turn.offset);
-      const next = compaction ? viewAfter(view, compaction, context.messages.length) : view;
-      const hints = await changedNotes(all, context, next);
-      const isNothing = hints.length === 0 && Object.keys(added).length === 0;
-      return isNothing ? undefined : { ...added, hints };
+    preTurn(context, turn) {
+      return whenDone(compactor?.preTurn?.(context, turn), (added) => {
+        const compaction = added?.compaction;
+        if (!compaction && turn.reason === "asked") return added;
+        const view = ViewState.of(context, turn.offset);
+        const next = compaction ? viewAfter(view, compaction, context.messages.length) : view;
+        return whenDone(changedNotes(all, context, next), (hints) =>
+          hints.length === 0 ? added : { ...added, hints },
+        );
+      });
     },
   };
 }
 
 function viewAfter(
-  { offset, notes }: ModelView,
+  { offset, notes, askedAt, systemAt }: ModelView,
   block: Omit<CompactionBlock, "type">,
   compactedAt: number,
 ): ModelView {
   const compaction: CompactionBlock = { ...block, type: "compaction" };
-  return { offset, notes, from: block.keepFrom - offset, compaction, compactedAt };
+  const from = block.keepFrom - offset;
+  return { offset, notes, askedAt, systemAt, from, compaction, compactedAt, countedAt: -1 };
 }
 
 /** The user's last message, word for word, when it is out of view. */
-function lastRequest({ messages }: HookContext, { from, notes }: ModelView): readonly Note[] {
+function lastRequest(context: HookContext, { from, notes, askedAt }: ModelView): readonly Note[] {
   const key = "request";
-  const isInput = ({ role, metadata }: Message) => role === "user" && metadata?.input === true;
-  const last = messages.findLastIndex(isInput);
-  if (last >= from) return [];
+  if (askedAt >= from) return [];
   const known = notes.get(key)?.text;
-  if (last < 0) return known === undefined ? [] : [{ key, text: known }];
-  const text = firstTokens(textOf((messages[last] as Message).content), maxCarriedTokens);
+  const last = transcriptBehind(context)[askedAt];
+  if (last === undefined) return known === undefined ? [] : [{ key, text: known }];
+  const text = firstTokens(textOf(last.content), maxCarriedTokens);
   return text === "" ? [] : [{ key, text: compactionTexts.request(text) }];
 }
 
 /** The system messages of the session that are out of view: without this note they would be lost. */
-function instructions({ messages }: HookContext, { from, notes }: ModelView): readonly Note[] {
+function instructions(context: HookContext, { from, notes, systemAt }: ModelView): readonly Note[] {
   const key = "instructions";
   const known = notes.get(key)?.text;
-  const texts = messages
-    .filter(({ role }, at) => role === "system" && at < from)
-    .map(({ content }) => firstTokens(textOf(content), maxCarriedTokens))
+  const messages = transcriptBehind(context);
+  const texts = systemAt
+    .filter((at) => at < from)
+    .map((at) => firstTokens(textOf((messages[at] as Message).content), maxCarriedTokens))
     .filter((text) => text !== "" && !known?.includes(text));
   if (texts.length === 0) return known === undefined ? [] : [{ key, text: known }];
   return [{ key, text: [known ?? compactionTexts.instructions, ...texts].join("\n\n") }];

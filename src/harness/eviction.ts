@@ -1,5 +1,5 @@
 import { sha256 } from "../agent/base/plain.ts";
-import type { Hook, HookContext } from "../agent/loop/hooks.ts";
+import type { Hook, HookContext, ToolCall, ToolResult } from "../agent/loop/hooks.ts";
 import { cutText, maxResultCharacters } from "../agent/tool/result.ts";
 import { reasonOf } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
@@ -24,19 +24,33 @@ export function eviction(workspace?: Workspace, maxChars = maxResultCharacters):
   return {
     name: "tool-result-eviction",
     priority: 50,
-    async postActing(context, call, result) {
-      const texts = result.output.flatMap((block) => (block.type === "text" ? [block.text] : []));
-      const text = texts.join("\n");
-      if (text.length <= maxChars) return undefined;
-      const edited = { ...result, keepsDisplay: true };
-      if (!workspace) return { ...edited, output: cutText(result.output, maxChars) };
-      const others = result.output.filter(({ type }) => type !== "text");
-      const notice = await save(workspace, context, call.name, text);
-      const preview = cutText([{ type: "text", text }], Math.min(previewChars, maxChars));
-      const output: Block[] = [{ type: "text", text: notice }, ...preview, ...others];
-      return { ...edited, output };
+    postActing(context, call, result) {
+      const { output } = result;
+      const length = output.reduce((sum, block) => sum + textLength(block) + 1, -1);
+      return length <= maxChars ? undefined : evict(context, call, result);
     },
   };
+
+  async function evict(
+    context: HookContext,
+    call: ToolCall,
+    result: ToolResult,
+  ): Promise<ToolResult | undefined> {
+    const texts = result.output.flatMap((block) => (block.type === "text" ? [block.text] : []));
+    const text = texts.join("\n");
+    if (text.length <= maxChars) return undefined;
+    const edited = { ...result, keepsDisplay: true };
+    if (!workspace) return { ...edited, output: cutText(result.output, maxChars) };
+    const others = result.output.filter(({ type }) => type !== "text");
+    const notice = await save(workspace, context, call.name, text);
+    const preview = cutText([{ type: "text", text }], Math.min(previewChars, maxChars));
+    const output: Block[] = [{ type: "text", text: notice }, ...preview, ...others];
+    return { ...edited, output };
+  }
+}
+
+function textLength(block: Block): number {
+  return block.type === "text" ? block.text.length : 0;
 }
 
 async function save(workspace: Workspace, context: HookContext, tool: string, text: string) {

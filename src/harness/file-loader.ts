@@ -1,3 +1,4 @@
+import type { Awaitable } from "../protocol/agent.ts";
 import { type Clock, systemClock } from "../protocol/clock.ts";
 import type { RivuletError } from "../protocol/error.ts";
 import type { FileStat, Filesystem } from "./filesystem/filesystem.ts";
@@ -38,10 +39,9 @@ export function fileLoader<Found extends FoundFiles, Loaded>(
   directory: string,
   { find, load }: FileLoader<Found, Loaded>,
   clock: Clock = systemClock,
-): () => Promise<Loaded> {
+): () => Awaitable<Loaded> {
   let last: Kept<Loaded> | undefined;
-  return async () => {
-    if (last?.isCurrent()) return last.loaded;
+  const loadAgain = async () => {
     const isListCurrent = trackPaths(files, [directory]);
     const found = await find();
     const seen = JSON.stringify(found);
@@ -58,6 +58,7 @@ export function fileLoader<Found extends FoundFiles, Loaded>(
     };
     return last.loaded;
   };
+  return () => (last?.isCurrent() ? last.loaded : loadAgain());
 }
 
 /** An error as the reason of a problem. */

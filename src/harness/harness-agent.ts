@@ -10,7 +10,7 @@ import type { Model } from "../agent/model/resolve.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
 import { enter } from "../agent/stream/door.ts";
 import { TaskHandle } from "../agent/stream/run.ts";
-import type { Agent, ObserveOptions } from "../protocol/agent.ts";
+import type { Agent, Awaitable, ObserveOptions } from "../protocol/agent.ts";
 import type { CompactionBlock } from "../protocol/message.ts";
 import {
   type Field,
@@ -26,6 +26,7 @@ import { contextHook } from "./context.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import { childrenStarted } from "./hook-task.ts";
 import { findLeftovers } from "./leftovers.ts";
 import { registerMemory } from "./memory/memory-of.ts";
 import { nestedFiles } from "./nested-files.ts";
@@ -43,6 +44,7 @@ import { executeName, lostCommandAgent, shellTools } from "./tools/shell.ts";
 import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
 import { todoNote, todoTool } from "./tools/todos.ts";
+import { whenDone } from "./when-done.ts";
 import { setWorkspace } from "./workspace.ts";
 
 /** A tool, subagent or skill, as a person sees it in a list. */
@@ -252,6 +254,9 @@ function contextHooks({ options, workspace, clock }: Harness): readonly Hook[] {
   return workspace ? [contextFiles(workspace, paths, maxTokens, clock)] : [];
 }
 
+const noneAfterKey = "harness.no-tasks-after";
+const noTasks: readonly Note[] = [{ key: "tasks", text: tasksNote([]), isEmpty: true }];
+
 function subagentsPiece(harness: Harness): Piece {
   const { store, options } = harness;
   if (options.subagents === false) return {};
@@ -259,18 +264,27 @@ function subagentsPiece(harness: Harness): Piece {
   const roster = openRoster(harness, options.subagents ?? []);
   const inputOf = options.planMode ? planInput : undefined;
 
-  async function preReasoning(context: HookContext, call: ModelCall): Promise<void> {
+  function preReasoning(context: HookContext, call: ModelCall): Awaitable<void> {
     if ((context.source?.depth ?? 0) >= limits.maxSpawnDepth) {
       call.tools = call.tools.filter(({ name }) => !subagentToolNames.has(name));
     }
-    if (!call.tools.some(({ name }) => name === "agent_spawn")) return;
-    const prompt = delegationPrompt(await roster.entries());
-    call.systemPrompt = call.systemPrompt === "" ? prompt : `${call.systemPrompt}\n\n${prompt}`;
+    if (!call.tools.some(({ name }) => name === "agent_spawn")) return undefined;
+    return whenDone(roster.entries(), (entries) => {
+      const prompt = delegationPrompt(entries);
+      call.systemPrompt = call.systemPrompt === "" ? prompt : `${call.systemPrompt}\n\n${prompt}`;
+    });
   }
 
-  async function unfinishedTasks({ task }: HookContext): Promise<readonly Note[]> {
-    const tasks = await store.tasks({ parentSessionId: task.sessionId, status: unfinished });
-    return [{ key: "tasks", text: tasksNote(tasks.toReversed()), isEmpty: tasks.length === 0 }];
+  /** Only the running task of a session starts children, so an empty list stays empty until a call has started one. */
+  function unfinishedTasks(context: HookContext): Awaitable<readonly Note[]> {
+    const { task, state } = context;
+    const started = childrenStarted(context);
+    if (started !== undefined && state.get(noneAfterKey) === started) return noTasks;
+    const query = { parentSessionId: task.sessionId, status: unfinished };
+    return store.tasks(query).then((tasks) => {
+      if (tasks.length === 0) state.set(noneAfterKey, started);
+      return tasks.length === 0 ? noTasks : [{ key: "tasks", text: tasksNote(tasks.toReversed()) }];
+    });
   }
 
   return {

@@ -131,7 +131,7 @@ function serversOf(
   const files = toolsFile !== false && workspace ? workspace.files : undefined;
   if (!files && Object.keys(mcp || {}).length === 0) return undefined;
   const cache = new FileCache(clock, (content) => readToolsFile(content, toolsFile || {}));
-  const readFile = async () => files && cache.get({ key: "", files }, toolsFileName);
+  const readFile = () => files && cache.get({ key: "", files }, toolsFileName);
   return mcpServers(mcp, readFile, clock, warn);
 }
 

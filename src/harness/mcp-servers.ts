@@ -9,10 +9,12 @@ import {
   type McpOptions,
   type McpProgram,
 } from "../mcp/index.ts";
+import type { Awaitable } from "../protocol/agent.ts";
 import { type Clock, onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent } from "./filesystem/filesystem.ts";
 import { notes } from "./prompts.ts";
+import { whenDone } from "./when-done.ts";
 
 /** An MCP server. Its tools are named `<server>_<tool>` unless `prefix` is set. */
 export type McpServerOptions = (Omit<McpProgram, "name"> | Omit<McpAddress, "name">) &
@@ -49,13 +51,15 @@ const maxWarnings = 1_000;
  */
 export function mcpServers(
   servers: McpServersByName | false,
-  readFile: () => Promise<ToolsFile | undefined>,
+  readFile: () => Awaitable<ToolsFile | undefined>,
   clock: Clock,
   onWarning: (message: string) => void,
 ): McpServers {
   const running = new Map<string, Server>();
   const warned = new Set<string>();
   let file: ToolsFile | undefined;
+  /** The servers of the code and of `file`; undefined before they are known. */
+  let wanted: McpServersByName | undefined;
 
   function warnOnce(message: string): void {
     if (warned.size < maxWarnings && !warned.has(message)) onWarning(message);
@@ -112,9 +116,18 @@ export function mcpServers(
     await server.connection?.close();
   }
 
-  async function refresh(signal: AbortSignal): Promise<void> {
-    file = await readFile();
-    const wanted: McpServersByName = servers ? { ...servers, ...serversIn(file, servers) } : {};
+  function refresh(signal: AbortSignal): Awaitable<void> {
+    return whenDone(readFile(), (read) => {
+      if (file !== read) wanted = undefined;
+      file = read;
+      wanted ??= servers ? { ...servers, ...serversIn(file, servers) } : {};
+      const pending = update(wanted, signal);
+      return pending.length > 0 ? untilAborted(Promise.all(pending), signal) : undefined;
+    });
+  }
+
+  /** Stops servers that are not wanted and starts those that do not run. Returns the connections to wait for. */
+  function update(wanted: McpServersByName, signal: AbortSignal): readonly Promise<void>[] {
     for (const [name, server] of running) {
       if (JSON.stringify(wanted[name]) !== server.settings) void stop(name, server);
     }
@@ -138,20 +151,24 @@ export function mcpServers(
         void connect(name, server, serverOptions);
       }
     }
-    if (pending.length > 0) await untilAborted(Promise.all(pending), signal);
+    return pending;
   }
 
   return {
     refresh,
     tools,
-    allows(name) {
-      if (file?.deny.some((glob) => matchesGlob(glob, name))) return false;
-      return file?.allow?.some((glob) => matchesGlob(glob, name)) ?? true;
+    get allows() {
+      const { allow, deny = [] } = file ?? {};
+      if (!allow && deny.length === 0) return undefined;
+      const isIn = (globs: readonly string[], name: string) =>
+        globs.some((glob) => matchesGlob(glob, name));
+      return (name: string) => !isIn(deny, name) && (!allow || isIn(allow, name));
     },
     hook: {
       name: "mcp-servers",
       preReasoning(_, call) {
         // The name only: the text of an error comes from the server, and the system prompt is trusted.
+        if (running.size === 0) return;
         const missing = [...running].filter(([, { failedAt }]) => failedAt !== undefined);
         if (missing.length === 0) return;
         const sections = [call.systemPrompt, ...missing.map(([name]) => notes.unreachable(name))];

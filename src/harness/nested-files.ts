@@ -1,10 +1,13 @@
 import type { HookContext } from "../agent/loop/hooks.ts";
+import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import type { Message } from "../protocol/message.ts";
 import { isBinary } from "./filesystem/text.ts";
+import { transcriptBehind } from "./hook-task.ts";
 import type { ModelView, Note, NoteSource } from "./notes.ts";
 import { frameFile, nestedIntroduction } from "./prompts.ts";
 import { firstTokens } from "./summary.ts";
+import { whenDone } from "./when-done.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";
 
 const fileName = "AGENTS.md";
@@ -31,8 +34,9 @@ export function nestedFiles(workspace: Workspace, clock: Clock): NoteSource {
     isBinary(data) ? "" : new TextDecoder().decode(data).trim(),
   );
 
-  async function scan(context: HookContext, { from }: ModelView): Promise<Scan["found"]> {
-    const { state, messages } = context;
+  function scan(context: HookContext, { from }: ModelView): Awaitable<Scan["found"]> {
+    const { state } = context;
+    const messages = transcriptBehind(context);
     const last = (state.get(stateKey) as Scan | undefined) ?? { readTo: from, found: new Map() };
     state.set(stateKey, last);
     const view = workspace.viewFor(context);
@@ -41,16 +45,23 @@ export function nestedFiles(workspace: Workspace, clock: Clock): NoteSource {
       for (const directory of directoriesIn(messages[at] as Message, view))
         touched.set(directory, at);
     last.readTo = messages.length;
-    for (const [directory, at] of touched) {
-      // A file that cannot be read has no effect.
-      const text = await cache.get(view, `${directory}/${fileName}`).catch(() => undefined);
-      if (text) last.found.set(directory, { text, at });
-    }
-    return last.found;
+    return touched.size === 0 ? last.found : find(last.found, touched, view);
   }
 
-  return async (context, view) => {
-    const found = [...(await scan(context, view))].filter(([, { at }]) => at >= view.from);
+  async function find(found: Scan["found"], touched: ReadonlyMap<string, number>, view: FileView) {
+    for (const [directory, at] of touched) {
+      try {
+        const text = await cache.get(view, `${directory}/${fileName}`);
+        if (text) found.set(directory, { text, at });
+      } catch {
+        // A file that cannot be read has no effect.
+      }
+    }
+    return found;
+  }
+
+  function notesOf(files: Scan["found"], { from }: ModelView): readonly Note[] {
+    const found = [...files].filter(([, { at }]) => at >= from);
     return found.slice(-maxNotes).map(([directory, { text }]): Note => {
       const framed = frameFile(
         "agents-file",
@@ -63,7 +74,9 @@ export function nestedFiles(workspace: Workspace, clock: Clock): NoteSource {
         isFixed: true,
       };
     });
-  };
+  }
+
+  return (context, view) => whenDone(scan(context, view), (found) => notesOf(found, view));
 }
 
 /** The directories above the files that a message reads or edits, without the workspace itself. */

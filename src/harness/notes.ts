@@ -1,6 +1,8 @@
 import type { HookContext } from "../agent/loop/hooks.ts";
 import type { Awaitable } from "../protocol/agent.ts";
 import type { CompactionBlock, HintBlock, Message } from "../protocol/message.ts";
+import { transcriptBehind } from "./hook-task.ts";
+import { allDone, whenDone } from "./when-done.ts";
 
 /** What the model sees of the messages of a session. */
 export interface ModelView {
@@ -12,6 +14,12 @@ export interface ModelView {
   readonly compaction?: CompactionBlock | undefined;
   /** The index of the message of the last compaction among the loaded ones; -1 without one. */
   readonly compactedAt: number;
+  /** The index of the agent's last message with a provider's count of its prompt, after the compaction; -1 without one. */
+  readonly countedAt: number;
+  /** The index of the user's last message among the loaded ones; -1 without one. */
+  readonly askedAt: number;
+  /** The indexes of the loaded system messages. */
+  readonly systemAt: readonly number[];
   /** The last text of each note, by key, with the index of its message among the loaded ones. */
   readonly notes: ReadonlyMap<string, ShownNote>;
 }
@@ -44,6 +52,9 @@ export class ViewState implements ModelView {
   from = 0;
   compaction: CompactionBlock | undefined;
   compactedAt = -1;
+  countedAt = -1;
+  askedAt = -1;
+  readonly systemAt: number[] = [];
   readonly notes = new Map<string, ShownNote>();
   #read = 0;
 
@@ -52,20 +63,27 @@ export class ViewState implements ModelView {
   }
 
   /** The state of a task; it lasts for one run. */
-  static of({ state, messages }: HookContext, offset: number): ViewState {
+  static of(context: HookContext, offset: number): ViewState {
+    const { state, agent } = context;
     const known = state.get(stateKey);
     const view = known instanceof ViewState ? known : new ViewState(offset);
     state.set(stateKey, view);
-    view.#update(messages);
+    view.#update(transcriptBehind(context), agent);
     return view;
   }
 
-  #update(messages: readonly Message[]): void {
+  #update(messages: readonly Message[], agent: string): void {
     for (; this.#read < messages.length; this.#read++) {
-      for (const block of (messages[this.#read] as Message).content) {
+      const { role, name, usage, metadata, content } = messages[this.#read] as Message;
+      if (role === "system") this.systemAt.push(this.#read);
+      if (role === "user" && metadata?.input === true) this.askedAt = this.#read;
+      if (role === "assistant" && name === agent && usage && usage.input_tokens > 0)
+        this.countedAt = this.#read;
+      for (const block of content) {
         if (block.type === "compaction") {
           this.compaction = block;
           this.compactedAt = this.#read;
+          this.countedAt = -1;
           this.from = Math.max(0, Math.min(block.keepFrom - this.offset, this.#read));
         }
         const key = block.type === "hint" ? block.metadata?.note : undefined;
@@ -79,16 +97,17 @@ export class ViewState implements ModelView {
 const stateKey = "harness.view";
 
 /** The hints for notes that the model does not see in their current form after the messages from `view.from` on. */
-export async function changedNotes(
+export function changedNotes(
   sources: readonly NoteSource[],
   context: HookContext,
   view: ModelView,
-): Promise<readonly HintBlock[]> {
-  const notes = await Promise.all(sources.map((source) => source(context, view)));
-  return notes.flat().flatMap(({ key, text, isEmpty, isFixed }) => {
-    const last = view.notes.get(key);
-    const isVisible = last !== undefined && last.at >= view.from;
-    const isShown = isVisible ? last.text === text || isFixed : isEmpty;
-    return isShown ? [] : [{ type: "hint", text, metadata: { note: key } } as const];
-  });
+): Awaitable<readonly HintBlock[]> {
+  return whenDone(allDone(sources.map((source) => source(context, view))), (notes) =>
+    notes.flat().flatMap(({ key, text, isEmpty, isFixed }) => {
+      const last = view.notes.get(key);
+      const isVisible = last !== undefined && last.at >= view.from;
+      const isShown = isVisible ? last.text === text || isFixed : isEmpty;
+      return isShown ? [] : [{ type: "hint", text, metadata: { note: key } } as const];
+    }),
+  );
 }

@@ -51,22 +51,32 @@ export function viewTokens(
   return tokens;
 }
 
+/** A sum over messages, extended by those that are new. */
+interface Sum {
+  readonly start: number;
+  readonly compaction: CompactionBlock | undefined;
+  end: number;
+  tokens: number;
+}
+const sums = new WeakMap<ModelView, Sum>();
+
 /**
  * The tokens of the next prompt: what the provider counted for the last call and an estimate of what came after it, or an
  * estimate of everything when there is no count since the last compaction.
  */
-export function promptTokens(
-  messages: readonly Message[],
-  view: ModelView,
-  agentName: string,
-): number {
-  let since = 0;
-  for (let at = messages.length - 1; at > view.compactedAt; at--) {
-    const message = messages[at] as Message;
-    const { role, name, usage } = message;
-    if (role === "assistant" && name === agentName && usage && usage.input_tokens > 0)
-      return usage.input_tokens + usage.output_tokens + since;
-    since += messageTokens(message);
-  }
-  return viewTokens(messages, view.from, view.compaction);
+export function promptTokens(messages: readonly Message[], view: ModelView): number {
+  const { countedAt, from, compaction } = view;
+  const counted = messages[countedAt]?.usage;
+  const start = counted ? countedAt + 1 : from;
+  const known = sums.get(view);
+  const sum: Sum =
+    known?.start === start && known.compaction === compaction
+      ? known
+      : { start, compaction, end: start, tokens: 0 };
+  sums.set(view, sum);
+  const pruned = counted ? undefined : compaction?.pruned;
+  for (; sum.end < messages.length; sum.end++)
+    sum.tokens += messageTokens(messages[sum.end] as Message, pruned);
+  if (counted) return counted.input_tokens + counted.output_tokens + sum.tokens;
+  return estimateTokens(compaction?.summary ?? "") + sum.tokens;
 }

@@ -1,5 +1,5 @@
 import type { HookContext } from "../agent/loop/hooks.ts";
-import type { Agent } from "../protocol/agent.ts";
+import type { Agent, Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
@@ -31,12 +31,18 @@ export function openWorkspace(files: Filesystem, isolation: IsolationScope): Wor
     if (!namespace) return { key: "", files };
     return { key: `${namespace.scope}:${namespace.id}`, files: files.within(namespace) };
   }
+  const views = new WeakMap<HookContext, FileView>();
   return {
     files,
     isolation,
     viewOf,
-    viewFor: ({ task, agentId, userId }) =>
-      viewOf({ sessionId: task.sessionId, agentId, ...(userId !== undefined && { userId }) }),
+    viewFor(context) {
+      const { task, agentId, userId } = context;
+      const owner = { sessionId: task.sessionId, agentId, ...(userId !== undefined && { userId }) };
+      const view = views.get(context) ?? viewOf(owner);
+      views.set(context, view);
+      return view;
+    },
   };
 }
 
@@ -68,7 +74,11 @@ export function trackPaths(
   const tracked = paths.flatMap((path) => files.track?.(path) ?? []);
   if (tracked.length < paths.length) return undefined;
   const stamps = tracked.map((stamp) => stamp());
-  return () => tracked.every((stamp, index) => stamp() === stamps[index]);
+  let isCurrent = true;
+  return () => {
+    isCurrent &&= tracked.every((stamp, index) => stamp() === stamps[index]);
+    return isCurrent;
+  };
 }
 
 function isEqual(a: FileStat, b: FileStat): boolean {
@@ -94,10 +104,14 @@ export class FileCache<T> {
   }
 
   /** Returns the parsed file; undefined when it does not exist. Throws read and parse errors. */
-  async get({ key, files }: FileView, path: string): Promise<T | undefined> {
+  get({ key, files }: FileView, path: string): Awaitable<T | undefined> {
     const id = `${key}/${path}`;
     const cached = this.#entries.get(id);
-    if (cached?.isCurrent?.()) return cached.value;
+    return cached?.isCurrent?.() ? cached.value : this.#load(id, files, path);
+  }
+
+  async #load(id: string, files: Filesystem, path: string): Promise<T | undefined> {
+    const cached = this.#entries.get(id);
     const isCurrent = trackPaths(files, [path]); // before the file is read, which may change it again
     const stat = await files.stat(path);
     if (!isCurrent && stat && cached?.stat && isEqual(cached.stat, stat)) return cached.value;

@@ -23,6 +23,7 @@ import {
   resumeTask,
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
+import { relay } from "./relay.ts";
 import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
@@ -369,9 +370,6 @@ interface Executor {
 }
 
 function relayExecutor(settings: AgentSettings, agent: Agent): Executor {
-  const run = async (task: TaskRun, input: readonly Message[]) => {
-    const { relay } = await import("./relay.ts"); // few processes run such an agent
-    return relay(task, agent, input);
-  };
+  const run = (task: TaskRun, input: readonly Message[]) => relay(task, agent, input);
   return { settings: { ...settings, hooks: [] }, isRelay: true, run };
 }

@@ -33,6 +33,7 @@ import {
   untilItEnds,
   withMessages,
 } from "../loop/task-run.ts";
+import { taskKey } from "../loop/tool-context.ts";
 import { openTrace } from "../loop/trace.ts";
 import { isCiting, loadReferences, readTranscript, referencesIn } from "../loop/transcript.ts";
 import { layerContext } from "../tool/context.ts";
@@ -100,13 +101,11 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       ...[caller.context, parent?.context, settings.context, settings.toolkit.context],
     ),
     caller,
-    hookContext: Object.freeze(
-      withMessages<HookContext>(messages, {
-        ...{ agent: settings.name, agentId: record.agentId, task: ref, state: new Map() },
-        ...(record.userId !== undefined && { userId: record.userId }),
-        ...(source && { source }),
-      }),
-    ),
+    hookContext: withMessages<HookContext>(messages, {
+      ...{ agent: settings.name, agentId: record.agentId, task: ref, state: new Map() },
+      ...(record.userId !== undefined && { userId: record.userId }),
+      ...(source && { source }),
+    }),
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },
       settings.clock,
@@ -120,6 +119,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     isResting: false,
     trace,
   };
+  Object.freeze(Object.assign(task.hookContext, { [taskKey]: task }));
   onAbort(controller.signal, () => {
     task.cancelledAt = settings.clock.now();
     task.calls.abort(controller.signal.reason);

@@ -19,6 +19,8 @@ export interface Following {
   readonly taskId: string;
   /** True: waits for every task of the tree that this task is the root of. */
   readonly isTree?: boolean;
+  /** The work on the task that has begun here, even if it has ended since. */
+  readonly drive?: Drive;
   /** Called while the task waits behind a suspended one of its session. */
   readonly onBlocked?: (workload: Workload, first: TaskRecord) => Promise<void>;
   /** Called every second while the task does not move. */
@@ -36,9 +38,9 @@ export interface Rest {
  * or none. If there is no owner and something can move, this process takes the lease.
  */
 export async function untilRest(process: Process, following: Following): Promise<Rest> {
-  const { taskId, conversation, isTree = false } = following;
+  const { taskId, conversation, drive, isTree = false } = following;
   if (!isTree) {
-    const rest = await driveHere(process, following);
+    const rest = await driveHere(process, following, drive);
     if (rest) return rest;
   }
   const { store } = process;
@@ -126,10 +128,11 @@ export async function taskReached(
 async function driveHere(
   process: Process,
   { conversation, taskId }: Following,
+  begun?: Drive,
 ): Promise<Rest | undefined> {
   const owned = process.owned(conversation);
-  const drive = owned?.drives.get(taskId);
-  if (owned === undefined || drive === undefined) return undefined;
+  const drive = owned?.drives.get(taskId) ?? begun;
+  if (drive === undefined) return undefined;
   try {
     await drive.ended;
   } catch (error) {
@@ -140,7 +143,7 @@ async function driveHere(
   }
   const { record } = drive;
   if (!isTerminal(record.status)) return undefined;
-  await owned.settle();
+  await owned?.settle();
   return { record, drive };
 }
 

@@ -15,7 +15,7 @@ import * as is from "../../protocol/options.ts";
 import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
 import { isObject } from "../../protocol/shape.ts";
 import { copyPlain, isPlainObject, isSame } from "../base/plain.ts";
-import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
+import { isCancel, isThenable, patienceOf, untilCancelled } from "../base/time.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
 
@@ -97,20 +97,39 @@ export function callHooks<Point extends AwaitedPoint, Value>(
 ): Awaitable<Value> {
   const { hooks } = task.settings;
   if (!hasHook(hooks, point)) return value;
-  const callEach = async () => {
-    let current = value;
-    for (const hook of hooks) {
+  const read = (current: Value, returned: unknown) =>
+    returned === undefined || returned === null ? current : visit(current, returned);
+  const failure = (hook: Hook, error: unknown) =>
+    isCancel(signal, error) ? error : hookFailed(hook, point, error);
+
+  /** Waits only for a hook that returns a promise. */
+  function callFrom(index: number, current: Value): Awaitable<Value> {
+    let next = current;
+    for (let at = index; at < hooks.length; at++) {
+      const hook = hooks[at] as Hook;
       if (!hook[point]) continue;
       try {
-        const returned = await untilCancelled(patienceOf(task, signal), () => call(hook, current));
-        if (returned !== undefined && returned !== null) current = visit(current, returned);
+        const returned = call(hook, next);
+        if (isThenable(returned)) return waitFor(returned, at, next);
+        next = read(next, returned);
       } catch (error) {
-        throw isCancel(signal, error) ? error : hookFailed(hook, point, error);
+        return Promise.reject(failure(hook, error));
       }
     }
-    return current;
-  };
-  return callEach();
+    return next;
+  }
+
+  async function waitFor(returned: Awaitable<unknown>, at: number, current: Value): Promise<Value> {
+    let next: Value;
+    try {
+      next = read(current, await untilCancelled(patienceOf(task, signal), () => returned));
+    } catch (error) {
+      throw failure(hooks[at] as Hook, error);
+    }
+    return callFrom(at + 1, next);
+  }
+
+  return callFrom(0, value);
 }
 
 /** Whether a hook has this point. */

@@ -4,7 +4,7 @@ import * as is from "../../protocol/options.ts";
 import { type Fields, passes, readArgument, readOptions } from "../../protocol/options.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
 import type { ChildOptions, ToolContext } from "../tool/context.ts";
-import type { ToolCall } from "./hooks.ts";
+import type { HookContext, ToolCall } from "./hooks.ts";
 import { type TaskRun, withMessages } from "./task-run.ts";
 
 /** The parts that differ between the contexts of one call. */
@@ -71,12 +71,13 @@ export function toolContext(
   return withMessages<ToolContext>(task.messages, fields, task.messages.length);
 }
 
-const taskKey = Symbol("task");
+/** The property of a context that holds its task. */
+export const taskKey = Symbol("task");
 
-/** The task that a call belongs to, for tools of this package. */
-export function taskBehind(context: ToolContext): TaskRun {
-  const { [taskKey]: task } = context as ToolContext & { readonly [taskKey]?: TaskRun };
-  if (task === undefined) throw new Error("This is not the context of a call.");
+/** The task behind the context of a call or a hook, for tools and hooks of this package. */
+export function taskBehind(context: ToolContext | HookContext): TaskRun {
+  const { [taskKey]: task } = context as { readonly [taskKey]?: TaskRun };
+  if (task === undefined) throw new Error("This is not the context of a call or a hook.");
   return task;
 }
 

@@ -47,6 +47,8 @@ export interface Call {
   readonly stop: AbortSignal;
   /** The task that this process runs with the options of this call, if it runs it. */
   taskId?: string;
+  /** The work on the task that this call has begun here; it may have failed before anyone looks for it. */
+  drive?: Drive;
 }
 
 /** The task that a call concerns, before its rest. */
@@ -149,6 +151,7 @@ export async function finish(
     conversation,
     taskId,
     onWait: options.onWait,
+    ...(call.drive && { drive: call.drive }),
     ...(isCaller && status === "queued" && input && { onBlocked }),
   });
   const { record } = rest;
@@ -342,6 +345,7 @@ async function submit(call: Call, record: TaskRecord): Promise<boolean> {
     }
     const cancel = stop.aborted ? { cancel: stop.reason } : {};
     const drive = owned.submit(record, { settings, caller: options, ...cancel });
+    call.drive = drive;
     stop.addEventListener("abort", onStop);
     await drive.begun;
     return true;

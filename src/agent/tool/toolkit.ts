@@ -1,3 +1,4 @@
+import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError, reasonOf } from "../../protocol/error.ts";
 import type { ToolCall, ToolChunk } from "../../protocol/hook.ts";
 import type { Message, ToolUseBlock } from "../../protocol/message.ts";
@@ -12,7 +13,7 @@ import {
 import { type Execution, executionField } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
 import { groupTexts, toolErrors } from "../base/prompts.ts";
-import { isCancel } from "../base/time.ts";
+import { allDone, isCancel, isThenable } from "../base/time.ts";
 import { type ContextValues, contextField, ownValues } from "./context.ts";
 import { type RanCall, ranCall } from "./result.ts";
 import { jsonSchema } from "./schema.ts";
@@ -47,11 +48,11 @@ export interface ToolkitOptions {
 /** Tools that change while an agent exists, such as those of MCP servers. */
 export interface ToolSource {
   /** Updates the tools; called before each step, so it must be cheap without changes. An error fails the task. */
-  refresh(signal: AbortSignal): Promise<void>;
+  refresh(signal: AbortSignal): Awaitable<void>;
   /** The current tools. */
   tools(): readonly Tool[];
   /** Whether a tool of this name, from any origin, may be available now; absent: always. */
-  allows?(name: string): boolean;
+  readonly allows?: ((name: string) => boolean) | undefined;
 }
 const groupsToolName = "reset_equipped_tools";
 const maxName = 64;
@@ -145,11 +146,15 @@ export class Toolkit {
   }
 
   /** Updates the sources. */
-  async refresh(signal: AbortSignal): Promise<void> {
-    try {
-      await Promise.all(this.#sources.map((source) => source.refresh(signal)));
-    } catch (error) {
+  refresh(signal: AbortSignal): Awaitable<void> {
+    const fail = (error: unknown): never => {
       throw isCancel(signal, error) ? error : sourceFailure(error);
+    };
+    try {
+      const refreshed = allDone(this.#sources.map((source) => source.refresh(signal)));
+      return isThenable(refreshed) ? refreshed.then(() => {}, fail) : undefined;
+    } catch (error) {
+      return fail(error);
     }
   }
 
@@ -163,20 +168,27 @@ export class Toolkit {
     const equipped = this.#equipped(messages, agentName);
     if (this.#sources.length === 0) return equipped;
     try {
-      const isAllowed = ({ name }: Tool) =>
-        this.#sources.every((source) => source.allows?.(name) ?? true);
+      const isAllowed = this.#rule();
       const found = new Map<string, Tool>();
       for (const tool of this.#sources.flatMap((source) => source.tools())) {
         const { name } = definitionOf(tool);
-        if (this.#byName.has(name) || !isAllowed(tool)) continue;
+        if (this.#byName.has(name) || isAllowed?.(tool) === false) continue;
         // A server chooses its names and must not be able to fail the agent. The same source may be passed twice.
         if ((found.get(name) ?? tool) !== tool) this.#warnHidden(name);
         else found.set(name, tool);
       }
-      return [...equipped.filter(isAllowed), ...found.values()];
+      const own = isAllowed ? equipped.filter(isAllowed) : equipped;
+      return found.size === 0 ? own : [...own, ...found.values()];
     } catch (error) {
       throw sourceFailure(error);
     }
+  }
+
+  /** Whether the sources allow a tool; undefined if they allow all. */
+  #rule(): ((tool: Tool) => boolean) | undefined {
+    const limiting = this.#sources.filter((source) => source.allows);
+    if (limiting.length === 0) return undefined;
+    return ({ name }) => limiting.every((source) => source.allows?.(name) ?? true);
   }
 
   #warnHidden(name: string): void {

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readlinkSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RivuletError } from "../../protocol/error.ts";
 import { localFilesystem } from "./local.ts";
@@ -24,6 +25,22 @@ describe("localFilesystem", () => {
     expect(await readdir(join(root, "a"))).toEqual(["b"]);
     expect(await files.stat(root)).toMatchObject({ path: "", type: "directory" });
     await expect(files.read(`${root}-evil/a`)).rejects.toMatchObject({ code: "outside_workspace" });
+  });
+
+  it("notices a change that is made through it at once, and any other within 50 ms", async () => {
+    const files = localFilesystem(root);
+    await files.write("a", "1");
+    const stamp = files.track?.("a") ?? (() => "");
+    const first = stamp();
+    expect(stamp()).toBe(first);
+    await files.within({ scope: "user", id: "ann" }).write("b", "1");
+    expect(stamp()).toBe(first);
+    await files.write("a", "12");
+    const second = stamp();
+    expect(second).not.toBe(first);
+    await writeFile(join(root, "a"), "123");
+    await setTimeout(60);
+    expect(stamp()).not.toBe(second);
   });
 
   it("accepts a link as its root", async () => {

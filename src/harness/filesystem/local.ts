@@ -57,6 +57,8 @@ export interface LocalFilesystemOptions extends FilesystemOptions {
 
 const localFields: Fields<LocalFilesystemOptions> = { ...filesystemFields, handles: flag };
 const batchSize = 1_000;
+/** How long a change by another process, a command or a person may go unnoticed. */
+const lookMs = 50;
 
 /** Creates a filesystem in a directory of this machine, which is created on first use. It never follows a link. */
 export function localFilesystem(root: string, given: LocalFilesystemOptions = {}): Filesystem {
@@ -86,6 +88,15 @@ export function localVolume(
     return root;
   };
   const lock = lockOf(findRoot);
+  /** How often files were changed through this volume. */
+  let changes = 0;
+  const thatChanges = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } finally {
+      changes += 1;
+    }
+  };
 
   /** Runs `work` in the directory of a place, or in its parent, and hides the system's error messages. */
   async function inDirectory<T>(
@@ -117,7 +128,14 @@ export function localVolume(
     },
     track({ base, names }) {
       const at = join(path, ...base, ...names);
-      return () => stampOf(at);
+      let seen = { stamp: "", changes: -1, time: 0 };
+      return () => {
+        const time = performance.now();
+        // Each step of an agent asks about a dozen files.
+        if (seen.changes !== changes || time - seen.time > lookMs)
+          seen = { stamp: stampOf(at), changes, time };
+        return seen.stamp;
+      };
     },
     read: (place) =>
       inDirectory(place, { above: true }, async (entry) => {
@@ -126,15 +144,18 @@ export function localVolume(
       }),
     async write(place, data, { like, ...condition }) {
       const mode = like && (await inDirectory(like, { above: true }, modeOf));
-      return inDirectory(place, { above: true, create: true }, (entry) =>
+      const written = inDirectory(place, { above: true, create: true }, (entry) =>
         writeFile(entry, data, condition, lock, maxBytes, mode, owner),
       );
+      return thatChanges(written);
     },
     remove: (place) =>
-      inDirectory(place, { above: true }, async (entry) => {
-        await lock(() => removeEntry(entry));
-        await entry.directory.sync();
-      }),
+      thatChanges(
+        inDirectory(place, { above: true }, async (entry) => {
+          await lock(() => removeEntry(entry));
+          await entry.directory.sync();
+        }),
+      ),
     list: (place, options) =>
       inDirectory(place, {}, (entry) => listEntries(entry, options)).catch(
         // A namespace has no directory until its first write.

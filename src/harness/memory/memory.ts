@@ -15,6 +15,7 @@ import type { NoteSource } from "../notes.ts";
 import { memoryIntroduction } from "../prompts.ts";
 import { memoryTools } from "../tools/memory.ts";
 import { sessionTools } from "../tools/sessions.ts";
+import { whenDone } from "../when-done.ts";
 import { type FileView, openWorkspace } from "../workspace.ts";
 import { consolidate, consolidatedAt } from "./consolidate.ts";
 import { distill } from "./distill.ts";
@@ -202,13 +203,14 @@ export function openMemory(harness: Omit<Harness, "memory">): AgentMemory | unde
   const memory: AgentMemory = {
     scope,
     viewOf,
-    async note(context, view) {
+    note(context, view) {
       const shown = view.notes.get(noteKey);
       if (shown && shown.at >= view.from) return []; // a change is not shown before the next compaction
-      const sections = await sectionsIn(place.viewFor(context));
-      if (sections.length === 0) return [];
-      const text = [memoryIntroduction, ...sections].join("\n\n");
-      return [{ key: noteKey, text, isFixed: true }];
+      return whenDone(sectionsIn(place.viewFor(context)), (sections) => {
+        if (sections.length === 0) return [];
+        const text = [memoryIntroduction, ...sections].join("\n\n");
+        return [{ key: noteKey, text, isFixed: true }];
+      });
     },
     search,
     async forget(owner, text) {

@@ -1,3 +1,4 @@
+import type { Awaitable } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
@@ -19,7 +20,7 @@ const noSkills = { entries: [], paths: [], names: [], problems: [] };
 type Found = Awaited<ReturnType<typeof findSkills>>;
 
 /** Reads one skill from each directory in `skills`; loads again when one changes, and else returns the same object. */
-export function skillLoader(files: Filesystem, clock?: Clock): () => Promise<LoadedSkills> {
+export function skillLoader(files: Filesystem, clock?: Clock): () => Awaitable<LoadedSkills> {
   const find = () => findSkills(files);
   const load = (found: Found) => loadSkills(files, found);
   return fileLoader(files, skillsDirectory, { find, load }, clock);

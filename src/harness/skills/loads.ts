@@ -1,4 +1,5 @@
 import type { HookContext } from "../../agent/loop/hooks.ts";
+import { transcriptBehind } from "../../agent/loop/tool-context.ts";
 import type { Block } from "../../protocol/message.ts";
 import { isObject } from "../../protocol/shape.ts";
 import type { NoteSource } from "../notes.ts";
@@ -23,7 +24,8 @@ class Loads {
   readonly #open = new Map<string, Pick<Load, "name" | "taskId">>();
   #read = 0;
 
-  update({ messages }: HookContext): void {
+  update(context: HookContext): void {
+    const messages = transcriptBehind(context);
     for (; this.#read < messages.length; this.#read++) {
       const { content = [], metadata } = messages[this.#read] ?? {};
       for (const block of content) {

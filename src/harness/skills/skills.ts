@@ -1,8 +1,16 @@
-import type { Hook, HookContext, ModelCall } from "../../agent/loop/hooks.ts";
+import type {
+  ActingVerdict,
+  Hook,
+  HookContext,
+  ModelCall,
+  ToolCall,
+} from "../../agent/loop/hooks.ts";
+import type { Awaitable } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { oneLine, skillErrors, skillsPrompt } from "../prompts.ts";
 import { loadSkillName, loadSkillTool } from "../tools/skills.ts";
+import { whenDone } from "../when-done.ts";
 import { isAllowedBySkills } from "./allowed-tools.ts";
 import { type LoadedSkills, skillLoader } from "./load.ts";
 import { loadsIn } from "./loads.ts";
@@ -10,7 +18,7 @@ import type { Skill } from "./skill.ts";
 
 /** The skills that an agent offers to its model. */
 export interface Skills {
-  list(): Promise<readonly Skill[]>;
+  list(): Awaitable<readonly Skill[]>;
   /** Lists the skills in the system prompt, loads them, and keeps tasks within the tools of the skills they use. */
   readonly hook: Hook;
   /** The skills of a child: those with these names, or all. `isHere`: the child works in the same files. */
@@ -40,31 +48,30 @@ export function openSkills({ files, clock, names, warn }: SkillsOptions): Skills
   const load = skillLoader(files, clock);
   let warned: LoadedSkills | undefined;
 
-  async function all(): Promise<readonly Skill[]> {
-    const loaded = await load();
-    if (loaded !== warned) {
-      warned = loaded;
-      for (const { path, level, reason } of loaded.problems) {
-        warn(`${path} ${level === "skipped" ? "is skipped" : "has a problem"}: ${reason}`);
+  const all = () =>
+    whenDone(load(), (loaded) => {
+      if (loaded !== warned) {
+        warned = loaded;
+        for (const { path, level, reason } of loaded.problems) {
+          warn(`${path} ${level === "skipped" ? "is skipped" : "has a problem"}: ${reason}`);
+        }
       }
-    }
-    return loaded.skills;
-  }
+      return loaded.skills;
+    });
   return skillsFrom({ files, warn, list: selector(all, "The agent", names, warn), isHere: true });
 }
 
 /** Selects skills by name, and warns once about each name that does not exist. */
 function selector(
-  list: () => Promise<readonly Skill[]>,
+  list: () => Awaitable<readonly Skill[]>,
   owner: string,
   names: readonly string[] | undefined,
   warn: (message: string) => void,
-): () => Promise<readonly Skill[]> {
+): () => Awaitable<readonly Skill[]> {
   if (names === undefined) return list;
   let from: readonly Skill[] | undefined;
   let selected: readonly Skill[] = [];
-  return async () => {
-    const skills = await list();
+  const select = (skills: readonly Skill[]) => {
     if (skills === from) return selected;
     from = skills;
     selected = skills.filter(({ name }) => names.includes(name));
@@ -74,12 +81,13 @@ function selector(
     }
     return selected;
   };
+  return () => whenDone(list(), select);
 }
 
 interface Selected {
   readonly files: Filesystem;
   readonly isHere: boolean;
-  list(): Promise<readonly Skill[]>;
+  list(): Awaitable<readonly Skill[]>;
   warn(message: string): void;
 }
 
@@ -103,20 +111,28 @@ function skillsFrom({ files, list, isHere, warn }: Selected): Skills {
     return prompt;
   }
 
-  async function preReasoning(_: HookContext, call: ModelCall): Promise<void> {
-    if (!call.tools.some(({ name }) => name === loadSkillName)) return;
-    const skills = await list();
-    if (skills.length === 0) {
-      call.tools = call.tools.filter(({ name }) => name !== loadSkillName);
-      return;
-    }
-    const canExecute = call.tools.some(({ name }) => name === "execute");
-    const prompt = promptOf(skills, canExecute);
-    call.systemPrompt = call.systemPrompt === "" ? prompt : `${call.systemPrompt}\n\n${prompt}`;
+  function preReasoning(_: HookContext, call: ModelCall): Awaitable<void> {
+    if (!call.tools.some(({ name }) => name === loadSkillName)) return undefined;
+    return whenDone(list(), (skills) => {
+      if (skills.length === 0) {
+        call.tools = call.tools.filter(({ name }) => name !== loadSkillName);
+        return;
+      }
+      const canExecute = call.tools.some(({ name }) => name === "execute");
+      const prompt = promptOf(skills, canExecute);
+      call.systemPrompt = call.systemPrompt === "" ? prompt : `${call.systemPrompt}\n\n${prompt}`;
+    });
   }
 
-  const preActing: Hook["preActing"] = async (context, call) => {
-    const limiting = (await list()).filter(({ allowedTools }) => allowedTools !== undefined);
+  const preActing: Hook["preActing"] = (context, call) =>
+    whenDone(list(), (skills) => verdictOf(context, call, skills));
+
+  function verdictOf(
+    context: HookContext,
+    call: ToolCall,
+    skills: readonly Skill[],
+  ): ActingVerdict | undefined {
+    const limiting = skills.filter(({ allowedTools }) => allowedTools !== undefined);
     if (limiting.length === 0) return undefined;
     const { taskId } = context.task;
     const names = new Set(
@@ -126,7 +142,7 @@ function skillsFrom({ files, list, isHere, warn }: Selected): Skills {
     const lists = loaded.flatMap(({ allowedTools }) => (allowedTools ? [allowedTools] : []));
     if (isAllowedBySkills(lists, call)) return undefined;
     return { result: skillErrors.notAllowed(call.name, loaded), state: "denied" };
-  };
+  }
 
   return {
     list,

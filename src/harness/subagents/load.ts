@@ -1,3 +1,4 @@
+import type { Awaitable } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
@@ -25,7 +26,7 @@ export function declarationLoader(
   files: Filesystem,
   directory = "subagents",
   { clock, ...options }: PlacementOptions & { readonly clock?: Clock } = {},
-): () => Promise<LoadedDeclarations> {
+): () => Awaitable<LoadedDeclarations> {
   const find = () => candidatesIn(files, directory);
   const loadFound = (found: Candidates) => load(files, found, options);
   return fileLoader(files, directory, { find, load: loadFound }, clock);

@@ -5,7 +5,7 @@ import { matchesGlob } from "../../agent/tool/glob.ts";
 import { joinPermissions } from "../../agent/tool/permission.ts";
 import type { Tool } from "../../agent/tool/tool.ts";
 import { Toolkit, type ToolSource } from "../../agent/tool/toolkit.ts";
-import type { Agent } from "../../protocol/agent.ts";
+import type { Agent, Awaitable } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { TaskRef } from "../../protocol/message.ts";
@@ -20,6 +20,7 @@ import type { SkillsOfChild } from "../skills/skills.ts";
 import { fileTools } from "../tools/files.ts";
 import { executeName, shellTools } from "../tools/shell.ts";
 import { loadSkillName } from "../tools/skills.ts";
+import { whenDone } from "../when-done.ts";
 import {
   isAgent,
   isLocal,
@@ -70,7 +71,7 @@ export interface RosterEntry {
 
 /** The subagents of an agent. */
 export interface Roster {
-  entries(): Promise<readonly RosterEntry[]>;
+  entries(): Awaitable<readonly RosterEntry[]>;
   find(name: string): Promise<RosterEntry | undefined>;
 }
 
@@ -120,8 +121,11 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
     return [...byName.values()];
   }
 
-  async function entries(): Promise<readonly RosterEntry[]> {
-    const { declarations, problems } = load ? await load() : noFiles;
+  function entries(): Awaitable<readonly RosterEntry[]> {
+    return load ? whenDone(load(), entriesWith) : entriesWith(noFiles);
+  }
+
+  function entriesWith({ declarations, problems }: LoadedDeclarations): readonly RosterEntry[] {
     if (declarations === loaded) return merged;
     loaded = declarations;
     for (const { path, reason } of problems) warn(`${path}: ${reason}`);
@@ -355,9 +359,7 @@ interface Allowlist extends ToolSource {
 
 /** Returns whether the lists that limit an agent's tools include the one for commands. */
 export function mayExecute({ toolSources = [] }: HarnessAgentOptions): boolean {
-  return toolSources.every(
-    (source) => !("allows" in source) || (source as Allowlist).allows(executeName),
-  );
+  return toolSources.every((source) => source.allows?.(executeName) ?? true);
 }
 
 function allowlist(allows: (name: string) => boolean): Allowlist {

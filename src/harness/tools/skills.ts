@@ -1,5 +1,6 @@
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
+import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { nearest } from "../../protocol/options.ts";
 import { problemReason } from "../file-loader.ts";
@@ -17,7 +18,7 @@ const maxLines = 2_000;
 const maxCharacters = 40_000;
 
 /** Creates the tool with which a model reads the instructions and files of the skills on offer. */
-export function loadSkillTool(files: Filesystem, list: () => Promise<readonly Skill[]>): Tool {
+export function loadSkillTool(files: Filesystem, list: () => Awaitable<readonly Skill[]>): Tool {
   return tool({
     name: loadSkillName,
     description:

@@ -3,6 +3,7 @@ import { taskBehind } from "../../agent/loop/tool-context.ts";
 import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
 import type { Message, ToolUseBlock } from "../../protocol/message.ts";
+import { transcriptBehind } from "../hook-task.ts";
 import type { ModelView, Note } from "../notes.ts";
 import { oneLine, todoTexts } from "../prompts.ts";
 
@@ -62,7 +63,9 @@ export function todoTool(): Tool {
 }
 
 /** The list as a note, once the call that wrote it is out of view. */
-export function todoNote({ messages }: HookContext, { from, notes }: ModelView): readonly Note[] {
+export function todoNote(context: HookContext, { from, notes }: ModelView): readonly Note[] {
+  if (from === 0) return []; // everything is in view
+  const messages = transcriptBehind(context);
   const shown = notes.get(noteKey);
   const oldest = Math.max(0, shown?.at ?? 0);
   const failed = new Set<string>();

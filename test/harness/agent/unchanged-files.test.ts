@@ -1,5 +1,6 @@
 import { utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { type Filesystem, localFilesystem, tool } from "../../../src/index.ts";
@@ -99,7 +100,8 @@ it.each([{}, { userId: "ann" }])("sees every change at the next model call, %o",
     () => put(root, "subagents/reviewer.md", reviewer.replace("drafts", "poems")),
     () => put(root, "tools.json", '{ "deny": ["edit_file"] }'),
   ];
-  const change = changeTool(steps);
+  // A change that is not made through the agent's files is noticed within 50 ms.
+  const change = changeTool(steps.map((step) => () => setTimeout(60, step())));
   const { agent, model } = agentWith([...changesOf(steps), "done"], {
     workspace: root,
     subagents: [],

@@ -1,0 +1,13 @@
+import type { HookContext } from "../agent/loop/hooks.ts";
+import { taskBehind, taskKey } from "../agent/loop/tool-context.ts";
+import type { Message } from "../protocol/message.ts";
+
+/** The messages of a hook's context, without the copy that hooks of users get; the array grows with the transcript. */
+export function transcriptBehind(context: HookContext): readonly Message[] {
+  return taskKey in context ? taskBehind(context).messages : context.messages;
+}
+
+/** How many calls of a hook's task have started a child; undefined if it is not known. */
+export function childrenStarted(context: HookContext): number | undefined {
+  return taskKey in context ? taskBehind(context).childCalls.size : undefined;
+}
