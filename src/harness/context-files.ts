@@ -1,11 +1,10 @@
-import { isThenable } from "../agent/base/time.ts";
+import { allDone, isThenable, whenDone } from "../agent/base/time.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { reasonOf } from "../protocol/error.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { frameFile, notes, workspaceIntroduction } from "./prompts.ts";
-import { allDone, whenDone } from "./when-done.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";
 
 /** The files of the memory, the most important first; `{today}` and `{yesterday}` are dates in UTC. */

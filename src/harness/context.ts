@@ -1,3 +1,4 @@
+import { whenDone } from "../agent/base/time.ts";
 import type { Hook, HookContext } from "../agent/loop/hooks.ts";
 import { type CompactionBlock, type Message, textOf } from "../protocol/message.ts";
 import { transcriptBehind } from "./hook-task.ts";
@@ -5,7 +6,6 @@ import { changedNotes, type ModelView, type Note, type NoteSource, ViewState } f
 import { compactionTexts } from "./prompts.ts";
 import { loadedNote } from "./skills/loads.ts";
 import { firstTokens } from "./summary.ts";
-import { whenDone } from "./when-done.ts";
 
 const maxCarriedTokens = 2_000;
 

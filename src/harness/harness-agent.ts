@@ -1,3 +1,4 @@
+import { whenDone } from "../agent/base/time.ts";
 import { unfinished } from "../agent/drive/plan.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
 import {
@@ -44,7 +45,6 @@ import { executeName, lostCommandAgent, shellTools } from "./tools/shell.ts";
 import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
 import { todoNote, todoTool } from "./tools/todos.ts";
-import { whenDone } from "./when-done.ts";
 import { setWorkspace } from "./workspace.ts";
 
 /** A tool, subagent or skill, as a person sees it in a list. */

@@ -1,3 +1,4 @@
+import { whenDone } from "../agent/base/time.ts";
 import type { Hook } from "../agent/loop/hooks.ts";
 import { matchesGlob } from "../agent/tool/glob.ts";
 import type { Tool } from "../agent/tool/tool.ts";
@@ -14,7 +15,6 @@ import { type Clock, onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent } from "./filesystem/filesystem.ts";
 import { notes } from "./prompts.ts";
-import { whenDone } from "./when-done.ts";
 
 /** An MCP server. Its tools are named `<server>_<tool>` unless `prefix` is set. */
 export type McpServerOptions = (Omit<McpProgram, "name"> | Omit<McpAddress, "name">) &

@@ -1,3 +1,4 @@
+import { whenDone } from "../agent/base/time.ts";
 import type { HookContext } from "../agent/loop/hooks.ts";
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
@@ -7,7 +8,6 @@ import { transcriptBehind } from "./hook-task.ts";
 import type { ModelView, Note, NoteSource } from "./notes.ts";
 import { frameFile, nestedIntroduction } from "./prompts.ts";
 import { firstTokens } from "./summary.ts";
-import { whenDone } from "./when-done.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";
 
 const fileName = "AGENTS.md";

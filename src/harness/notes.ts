@@ -1,8 +1,8 @@
+import { allDone, whenDone } from "../agent/base/time.ts";
 import type { HookContext } from "../agent/loop/hooks.ts";
 import type { Awaitable } from "../protocol/agent.ts";
 import type { CompactionBlock, HintBlock, Message } from "../protocol/message.ts";
 import { transcriptBehind } from "./hook-task.ts";
-import { allDone, whenDone } from "./when-done.ts";
 
 /** What the model sees of the messages of a session. */
 export interface ModelView {

@@ -24,7 +24,8 @@ export function readInput<T>(
 
 /** Returns a string argument. */
 export function readText(place: string, value: string): string {
-  return readInput(place, "a string", value, () => typeof value === "string" && value);
+  if (typeof value === "string") return value;
+  return readInput<string>(place, "a string", value, () => false);
 }
 
 /** Returns a copy of options; `expected` has each of them with its type: "a boolean". */

@@ -1,9 +1,9 @@
 import type { Answer } from "./agent.ts";
+import { words } from "./grammar.ts";
 import type { Block, Message } from "./message.ts";
 import * as is from "./options.ts";
 import { type Field, mismatch, required, type Shape } from "./options.ts";
 import { isObject } from "./shape.ts";
-import { words } from "./words.ts";
 
 type Role = Message["role"];
 type BlockType = Block["type"];

@@ -99,6 +99,11 @@ export function isCancel(signal: AbortSignal, error: unknown): boolean {
   return signal.aborted && error === signal.reason;
 }
 
+/** All values, at once if none is a promise. */
+export function allDone<T>(values: readonly Awaitable<T>[]): Awaitable<readonly T[]> {
+  return values.some(isThenable) ? Promise.all(values) : (values as readonly T[]);
+}
+
 /** Whether a value is a promise of any kind. */
 export function isThenable<T>(value: Awaitable<T>): value is PromiseLike<T> & Awaitable<T> {
   const then = (value as { then?: unknown } | null | undefined)?.then;

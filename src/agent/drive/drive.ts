@@ -240,10 +240,7 @@ export class Drive {
     const record = this.#record;
     try {
       // Few processes have a child elsewhere, and this loads the checks of all that its server sends.
-      const [{ findRemote, openRemote }, { remoteSettings }] = await Promise.all([
-        import("./remote.ts"),
-        import("./remote-log.ts"),
-      ]);
+      const { findRemote, openRemote } = await import("./remote.ts");
       // A queued task below a remote child waits on its server.
       const agent =
         record.status === "queued" && record.remote?.taskId === record.taskId

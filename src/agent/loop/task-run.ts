@@ -8,7 +8,7 @@ import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { type Cost, isTerminal, type Usage } from "../../protocol/task.ts";
 import type { BudgetMeter } from "../base/budget.ts";
 import { freezePlain } from "../base/plain.ts";
-import { patienceOf, untilCancelled } from "../base/time.ts";
+import { isThenable, patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { foldLog } from "../events/fold-log.ts";
 import type { LogWriter, StepChange } from "../events/log-writer.ts";
@@ -223,7 +223,9 @@ export function refreshTools(task: TaskRun): Promise<void> | undefined {
   const { toolkit } = task.settings;
   const { signal } = task.controller;
   if (!toolkit.hasSources || signal.aborted) return undefined;
-  return untilCancelled(patienceOf(task, signal), () => toolkit.refresh(signal));
+  const refreshed = toolkit.refresh(signal);
+  if (!isThenable(refreshed)) return undefined;
+  return untilCancelled(patienceOf(task, signal), async () => refreshed);
 }
 
 /** The tools on offer, including the one for structured output. */

@@ -1,3 +1,4 @@
+import { whenDone } from "../../agent/base/time.ts";
 import { type Hook, type HookContext, tellAnyway } from "../../agent/loop/hooks.ts";
 import { flattenModels, type Model, modelField } from "../../agent/model/resolve.ts";
 import { after, type Clock, systemClock } from "../../protocol/clock.ts";
@@ -15,7 +16,6 @@ import type { NoteSource } from "../notes.ts";
 import { memoryIntroduction } from "../prompts.ts";
 import { memoryTools } from "../tools/memory.ts";
 import { sessionTools } from "../tools/sessions.ts";
-import { whenDone } from "../when-done.ts";
 import { type FileView, openWorkspace } from "../workspace.ts";
 import { consolidate, consolidatedAt } from "./consolidate.ts";
 import { distill } from "./distill.ts";

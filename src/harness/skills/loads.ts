@@ -1,7 +1,7 @@
 import type { HookContext } from "../../agent/loop/hooks.ts";
-import { transcriptBehind } from "../../agent/loop/tool-context.ts";
 import type { Block } from "../../protocol/message.ts";
 import { isObject } from "../../protocol/shape.ts";
+import { transcriptBehind } from "../hook-task.ts";
 import type { NoteSource } from "../notes.ts";
 import { skillsNote } from "../prompts.ts";
 import { loadSkillName } from "../tools/skills.ts";

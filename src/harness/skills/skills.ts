@@ -1,3 +1,4 @@
+import { whenDone } from "../../agent/base/time.ts";
 import type {
   ActingVerdict,
   Hook,
@@ -10,7 +11,6 @@ import type { Clock } from "../../protocol/clock.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { oneLine, skillErrors, skillsPrompt } from "../prompts.ts";
 import { loadSkillName, loadSkillTool } from "../tools/skills.ts";
-import { whenDone } from "../when-done.ts";
 import { isAllowedBySkills } from "./allowed-tools.ts";
 import { type LoadedSkills, skillLoader } from "./load.ts";
 import { loadsIn } from "./loads.ts";

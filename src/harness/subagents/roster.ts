@@ -1,4 +1,5 @@
 import { isAbsolute } from "node:path";
+import { whenDone } from "../../agent/base/time.ts";
 import { settingsBehind } from "../../agent/loop/settings.ts";
 import { agentWith } from "../../agent/react-agent.ts";
 import { matchesGlob } from "../../agent/tool/glob.ts";
@@ -20,7 +21,6 @@ import type { SkillsOfChild } from "../skills/skills.ts";
 import { fileTools } from "../tools/files.ts";
 import { executeName, shellTools } from "../tools/shell.ts";
 import { loadSkillName } from "../tools/skills.ts";
-import { whenDone } from "../when-done.ts";
 import {
   isAgent,
   isLocal,
