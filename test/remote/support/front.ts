@@ -20,6 +20,8 @@ export async function openFront(): Promise<Front> {
       app?.fetch(request, bindings) ?? new Response(null, { status: 503 }),
     overrideGlobalObjects: false,
   }) as Server;
+  // A request on a connection that the server closes is repeated after a delay, and the clock of a tree stands still.
+  server.keepAliveTimeout = 0;
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
   return {
