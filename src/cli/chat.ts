@@ -152,6 +152,7 @@ export class Chat {
     try {
       const reply = await Promise.race([replied, work]);
       // The reply of a task with background work ends the turn; its agents stay on the screen until they end.
+      view.isAnswered = true;
       screen.print(["", ...renderEnding(view.tree, screen), ""]);
       if (cancel.signal.aborted) this.print("The run was cancelled.", "");
       void work.then(

@@ -74,3 +74,11 @@ it("formats times in at most five characters", () => {
     ...["0.0s", "9.9s", "42s", "61s", "2m05", "60m00", "25h"],
   ]);
 });
+
+it("leaves out agents that have ended, on request", () => {
+  const tree = treeOf(4, (index) => (index === 2 ? "in_progress" : "completed"));
+  const options = { now: 0, maxRows: 20, isUnfinishedOnly: true };
+  const names = renderRoster(tree, canvas(80), options).map((line) => line.slice(0, 2));
+  expect(names.filter((mark) => mark === "✓ ")).toEqual([]);
+  expect(names).toContain("● ");
+});

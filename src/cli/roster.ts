@@ -11,6 +11,8 @@ export interface RosterOptions {
   readonly maxRows: number;
   /** Whether each agent shows its last words and results. */
   readonly isExpanded?: boolean;
+  /** Leaves out agents that have ended. */
+  readonly isUnfinishedOnly?: boolean;
 }
 
 const marks: Readonly<Record<Task["status"], readonly [mark: string, look: Look]>> = {
@@ -32,8 +34,8 @@ export function renderRoster(
   canvas: Canvas,
   options: RosterOptions,
 ): readonly string[] {
-  const agents = agentsOf(tree);
-  const { maxRows, isExpanded = false } = options;
+  const { maxRows, isExpanded = false, isUnfinishedOnly = false } = options;
+  const agents = agentsOf(tree).filter(({ task }) => !isUnfinishedOnly || !isTerminal(task.status));
   const shown = agents.length <= maxRows ? agents : selectAgents(agents, Math.max(1, maxRows - 1));
   const named = Math.max(0, ...shown.map(({ name }) => widthOf(name)));
   const most = Math.max(8, Math.floor(canvas.columns * 0.32));

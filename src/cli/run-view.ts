@@ -13,6 +13,8 @@ import { printable, wrap } from "./text.ts";
 export interface RunView {
   readonly tree: Tree;
   isExpanded: boolean;
+  /** Set when the ending is printed: from then on only agents that still work are rendered. */
+  isAnswered: boolean;
   /** Takes an event; returns the lines that stay on the screen from now on. */
   see(event: TaskEvent): readonly string[];
   /** The words that the root is writing, and one line per agent. */
@@ -42,6 +44,7 @@ export function createRunView(canvas: Canvas, now: () => number): RunView {
 
   return {
     isExpanded: false,
+    isAnswered: false,
     get tree() {
       return fold.tree;
     },
@@ -69,6 +72,7 @@ export function createRunView(canvas: Canvas, now: () => number): RunView {
       const room = maxRows - words.length - (words.length > 0 ? 1 : 0);
       const roster = renderRoster(tree, canvas, {
         ...{ now: now(), maxRows: Math.max(1, room), isExpanded: this.isExpanded },
+        isUnfinishedOnly: this.isAnswered,
       });
       return words.length > 0 ? [...words, "", ...roster] : roster;
     },
