@@ -41,15 +41,18 @@ export interface Draft extends Inside, Mutable<Omit<Tree, "tasks" | "gaps" | "ah
 
 /** A larger tree builds its lists when they are read, so that folding an event does not copy every task. */
 const fewTasks = 8;
-
-function gapsOf(table: Table<TaskNode>): readonly Gap[] {
-  const gaps: Gap[] = [];
-  for (const node of table.values()) {
-    const first = node?.parked && at(node.parked, 0);
-    if (first) gaps.push({ taskId: node.id, after: node.appliedSeq, before: first.task_seq });
-  }
-  return gaps;
-}
+const lists = {
+  tasks: ({ table }: Inside) => table.toObject(taskOnce),
+  ahead: ({ ahead }: Inside) => flat(ahead),
+  gaps({ table }: Inside): readonly Gap[] {
+    const gaps: Gap[] = [];
+    for (const node of table.values()) {
+      const first = node?.parked && at(node.parked, 0);
+      if (first) gaps.push({ taskId: node.id, after: node.appliedSeq, before: first.task_seq });
+    }
+    return gaps;
+  },
+};
 
 /** Starts an edit of a tree; the tree itself does not change. */
 export function draftOf(tree: Tree): Draft {
@@ -64,41 +67,40 @@ export function treeOf(draft: Draft): Tree {
   draft.owned = new Created();
   const { rootId, safeCursor, snapshotCursor, unknown, ignored } = draft;
   const { table, links, ahead, holes, gapCount } = draft;
+  const inside = { table, links, ahead, holes, gapCount };
+  const hasFew = table.size <= fewTasks;
   const isSmall =
-    table.size <= fewTasks &&
-    Array.isArray(ahead) &&
-    table.values().every((node) => !node || isPlain(node));
-  const tree: Tree = isSmall
-    ? {
-        rootId,
-        tasks: table.toObject(taskOnce),
-        safeCursor,
-        snapshotCursor,
-        unknown,
-        ignored,
-        ahead,
-        gaps: gapCount === 0 ? [] : gapsOf(table),
-      }
-    : {
-        rootId,
-        safeCursor,
-        snapshotCursor,
-        unknown,
-        ignored,
-        get tasks() {
-          return table.toObject(taskOnce);
-        },
-        get ahead() {
-          return flat(ahead);
-        },
-        get gaps() {
-          return gapsOf(table);
-        },
-      };
+    hasFew && Array.isArray(ahead) && table.values().every((node) => !node || isPlain(node));
+  const tree: Partial<Tree> = isSmall
+    ? { rootId, tasks: lists.tasks(inside), safeCursor, snapshotCursor, unknown, ignored }
+    : Object.defineProperty(
+        { rootId, safeCursor, snapshotCursor, unknown, ignored },
+        "tasks",
+        getters.tasks,
+      );
+  show(tree, "ahead", Array.isArray(ahead) ? ahead : undefined);
+  show(tree, "gaps", gapCount === 0 ? [] : hasFew ? lists.gaps(inside) : undefined);
   // Proxies, clones, JSON and comparisons do not see it.
-  const value = { table, links, ahead, holes, gapCount };
-  return Object.defineProperty(tree, "inside", { value });
+  return Object.defineProperty(tree, "inside", { value: inside }) as Tree;
 }
+
+function show<Name extends "ahead" | "gaps">(
+  tree: Partial<Mutable<Tree>>,
+  name: Name,
+  list: Tree[Name] | undefined,
+): void {
+  if (list === undefined) Object.defineProperty(tree, name, getters[name]);
+  else tree[name] = list;
+}
+
+const getters = Object.fromEntries(
+  Object.entries(lists).map(([name, list]) => {
+    const get = function (this: Tree) {
+      return list(insideOf(this));
+    };
+    return [name, { get, enumerable: true, configurable: true }];
+  }),
+) as Record<keyof typeof lists, PropertyDescriptor>;
 
 /** The fold behind a tree or a proxy of it; rebuilt for a tree that comes from JSON or a clone. */
 function insideOf(tree: Tree): Inside {

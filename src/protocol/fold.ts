@@ -212,15 +212,24 @@ function noteSequence(draft: Draft, sequence: number): void {
   }
   if (sequence <= safeCursor) return;
   const isBefore = (range: readonly [number, number]) => range[1] < sequence - 1;
-  let [from, to] = [sequence, sequence];
-  for (;;) {
-    const range = find(draft.ahead, isBefore);
-    if (range === undefined || range[0] > to + 1) break;
-    from = Math.min(from, range[0]);
-    to = Math.max(to, range[1]);
-    draft.ahead = splice(draft.ahead, owned, isBefore, 1);
+  const end = last(ahead);
+  const range = end?.[1] === sequence - 1 ? end : find(ahead, isBefore);
+  if (range === undefined || range[0] > sequence + 1) {
+    draft.ahead = splice(ahead, owned, isBefore, 0, [sequence, sequence]);
+  } else if (range[0] > sequence) {
+    draft.ahead = splice(ahead, owned, isBefore, 1, [sequence, range[1]]);
+  } else if (range[1] < sequence) {
+    let to = sequence;
+    if (range !== end) {
+      const isLower = (other: readonly [number, number]) => other[0] <= sequence;
+      const next = find(ahead, isLower);
+      if (next?.[0] === sequence + 1) {
+        to = next[1];
+        draft.ahead = splice(ahead, owned, isLower, 1);
+      }
+    }
+    draft.ahead = splice(draft.ahead, owned, isBefore, 1, [range[0], to]);
   }
-  draft.ahead = splice(draft.ahead, owned, isBefore, 0, [from, to]);
   passRanges(draft);
 }
 
