@@ -2,9 +2,9 @@ import { type Artifact, type StreamResponse, type Task, TaskState } from "@a2a-j
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { checkStream } from "../protocol/check.ts";
-import type { LogEvent, TaskSnapshot } from "../protocol/event.ts";
+import type { LogEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
-import { snapshotOf } from "../protocol/snapshot.ts";
+import type { Task as KnownTask } from "../protocol/task.ts";
 import { A2aReader } from "./a2a-events.ts";
 import { ForeignTask } from "./foreign-task.ts";
 
@@ -59,8 +59,7 @@ function runOf(texts: readonly (readonly [artifact: number, text: string])[]) {
 
 /** Adds updates to the events that were read before. */
 function read(before: readonly LogEvent[], updates: readonly StreamResponse[]) {
-  const { tree } = new TaskTree().apply(before);
-  const known = snapshotOf(tree, id, { sequenceNumber: 0, createdAt: 0 }) as TaskSnapshot;
+  const known = new TaskTree().apply(before).task(id) as KnownTask;
   const foreign = new ForeignTask(known, { now: () => 0 });
   const reader = new A2aReader(foreign, id, { answerOf: () => "", wantsValue: false });
   for (const update of updates) reader.take(update);

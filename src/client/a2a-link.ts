@@ -182,7 +182,7 @@ export class A2aLink implements RemoteLink {
     const sent = this.#sent.get(taskId);
     this.#sent.delete(taskId);
     const source = sent ? this.#listen(sent, signal) : this.#resubscribe(remoteId, signal);
-    const isFresh = sent !== undefined && known.through_task_seq <= 1;
+    const isFresh = sent !== undefined && known.appliedSeq <= 1;
     for (;;) {
       for (const [id, { decision, reason }] of this.#answers) foreign.resolve(id, decision, reason);
       // Errors of the source are translated, those of the consumer are not.

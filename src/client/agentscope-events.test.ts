@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { checkStream } from "../protocol/check.ts";
-import type { LogEvent, TaskSnapshot } from "../protocol/event.ts";
+import type { LogEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
-import { snapshotOf } from "../protocol/snapshot.ts";
+import type { Task } from "../protocol/task.ts";
 import { AgentScopeReader, type RemoteEvent } from "./agentscope-events.ts";
 import { ForeignTask } from "./foreign-task.ts";
 
@@ -22,14 +22,9 @@ const begun: readonly LogEvent[] = [
   },
 ];
 
-function snapshotAfter(events: readonly LogEvent[]): TaskSnapshot {
-  const { tree } = new TaskTree().apply(events);
-  return snapshotOf(tree, id, { sequenceNumber: 0, createdAt: 0 }) as TaskSnapshot;
-}
-
 /** Reads a stream from where a reader that has these events must begin. */
 function read(before: readonly LogEvent[], stream: readonly RemoteEvent[], result: string) {
-  const foreign = new ForeignTask(snapshotAfter(before), clock);
+  const foreign = new ForeignTask(new TaskTree().apply(before).task(id) as Task, clock);
   const reader = new AgentScopeReader(foreign);
   const from = reader.fromSeq;
   for (const event of stream) if (Number(event.seq) > from) reader.take(event);

@@ -1,11 +1,12 @@
 import type { Clock } from "../protocol/clock.ts";
 import type { ErrorShape } from "../protocol/error.ts";
-import type { Envelope, LogEvent, TaskSnapshot } from "../protocol/event.ts";
+import type { Envelope, LogEvent } from "../protocol/event.ts";
 import type { Decision } from "../protocol/message.ts";
 import type {
   ApprovalKind,
   ApprovalState,
   ItemStatus,
+  Task,
   TerminalStatus,
   Usage,
   WireBlock,
@@ -52,13 +53,13 @@ export class ForeignTask {
   #isEnded = false;
   #queue: LogEvent[] = [];
 
-  constructor({ task, task_id, through_task_seq }: TaskSnapshot, clock: Pick<Clock, "now">) {
-    this.#id = task_id;
+  constructor(known: Task, clock: Pick<Clock, "now">) {
+    const { id, appliedSeq, status, usage, approvals, output } = known;
+    this.#id = id;
     this.#clock = clock;
-    this.#seq = through_task_seq;
-    this.#isSuspended = task.status === "suspended";
-    this.#usage = task.usage;
-    const { approvals = [], output = [] } = task;
+    this.#seq = appliedSeq;
+    this.#isSuspended = status === "suspended";
+    this.#usage = usage;
     this.#approvals = new Map(approvals.map((approval) => [approval.approval_id, approval]));
     for (const [index, item] of output.entries()) this.#entries.push(entryOf(item, index));
   }

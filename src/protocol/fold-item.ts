@@ -39,7 +39,7 @@ export function foldItem(
     const merged = { ...known, ...event.item } as Item;
     // An item may change its type when it closes; what was assembled must then fit that type.
     if (known && known.type !== merged.type && !readChange(merged, options)) return false;
-    item = close(merged, status);
+    item = closedItem(merged, status);
   } else if (known === undefined) {
     item = ownItem({ ...event.item, status: status ?? "in_progress" });
   } else {
@@ -99,7 +99,7 @@ export function ownPart<T>(part: T): T {
 }
 
 /** Closes an item and all its parts. */
-function close(merged: Item, status: Item["status"]): Item {
+export function closedItem(merged: Item, status: Item["status"]): Item {
   const item = ownItem(merged) as unknown as Record<string, unknown>;
   if (status === undefined || status === "in_progress") item.status = "completed";
   delete item.progress;

@@ -1,6 +1,7 @@
 import type { Agent, Answer, Budget } from "./agent.ts";
-import type { TaskEvent, TaskSnapshot } from "./event.ts";
+import type { TaskEvent } from "./event.ts";
 import type { Message } from "./message.ts";
+import type { Task } from "./task.ts";
 
 /** A task on another server that is the child of a task here. */
 export interface RemoteTask {
@@ -33,8 +34,8 @@ export interface RemoteStart {
 export interface RemoteReading {
   /** The number of the last event that was read; -1 for none. */
   readonly after: number;
-  /** The task as it was read so far, for protocols that do not send events again. */
-  readonly known: TaskSnapshot;
+  /** The task with all events that were read so far, for protocols that do not send events again. */
+  readonly known: Task;
   readonly signal: AbortSignal;
   /** Called when a connection is open, with the number of the last event that the server has then. */
   readonly onOpened: (last: number) => void;
@@ -61,8 +62,8 @@ export interface RemoteLimits {
  * last event that it read; any other error fails the child.
  */
 export interface RemoteLink {
-  /** The address that records and lists show: no credentials, no query. */
-  readonly url: string;
+  /** The address that records and lists show: no credentials, no query. Absent for an agent in this process. */
+  readonly url?: string;
   readonly limits: RemoteLimits;
   /** The limits of each task that the declaration of the agent sets. */
   readonly budget?: Budget;

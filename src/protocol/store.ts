@@ -246,8 +246,11 @@ export interface TaskRecord {
   readonly total?: { readonly usage: Usage; readonly cost?: Cost };
   readonly structured?: unknown;
   readonly error?: ErrorShape;
-  /** The server that runs the task, the id of the child there that it belongs to, and the last event that is stored. */
-  readonly remote?: { readonly url: string; readonly taskId: string; readonly cursor: number };
+  /**
+   * The place of a task that another agent runs: its server, if it is not in this process, the id of the child there that
+   * the task belongs to, and the last event that is stored.
+   */
+  readonly remote?: { readonly url?: string; readonly taskId: string; readonly cursor: number };
 }
 
 /** A session in a list. */

@@ -245,43 +245,48 @@ describe("an approval of an agent that is not of this package", () => {
     expect(task?.output[2]).toMatchObject({ status: "failed", error: { code: "denied" } });
   });
 
-  it("may come from a descendant of it", async () => {
-    const executed: string[] = [];
-    const below = new ReActAgent({
-      name: "below",
-      model: scriptedModel([
-        [
-          { call: "remove", input: { path: "a" } },
-          { call: "remove", input: { path: "b" } },
-        ],
-        "Both gone.",
-      ]),
-      tools: [removing(executed)],
-    });
-    const agent = hidden({
-      script: [[{ call: "below", input: prompt }], "All gone."],
-      tools: [agentTool(below)],
-    });
-    const { store, lead } = teamAbove(agent);
-    let reply = await lead.call("Go.", { sessionId: "s" });
-    for (const path of ["a", "b"]) {
-      expect(reply.approvals).toMatchObject([
-        { path: "s/helper/fake", call: { name: "remove", input: { path } } },
-      ]);
-      expect(await problemsOf(store, reply.task.rootTaskId)).toEqual([]);
-      reply = await lead.call(
-        reply.approvals.map((approval) => approval.approve()),
-        { sessionId: "s" },
-      );
-    }
-    expect(reply.text).toBe("done");
-    expect(executed).toEqual(["a", "b"]);
-    expect(await problemsOf(store, reply.task.rootTaskId)).toEqual([]);
-    const { tree, record } = await leftUnchecked(store, reply.task.rootTaskId);
-    const child = Object.values(tree.tasks).find(({ agentId }) => agentId === "below");
-    expect(child).toMatchObject({ status: "completed", parentTaskId: record.taskId });
-    expect(child?.source).toMatchObject({ depth: 3, path: "s/helper/fake/below" });
-  });
+  it.each(["its own store", "the same store"])(
+    "may come from a descendant of it, with %s",
+    async (which) => {
+      const executed: string[] = [];
+      const store = memoryStore();
+      const own = which === "the same store" ? { store } : {};
+      const below = new ReActAgent({
+        name: "below",
+        model: scriptedModel([
+          [
+            { call: "remove", input: { path: "a" } },
+            { call: "remove", input: { path: "b" } },
+          ],
+          "Both gone.",
+        ]),
+        tools: [removing(executed)],
+      });
+      const agent = hidden({
+        script: [[{ call: "below", input: prompt }], "All gone."],
+        tools: [agentTool(below)],
+        ...own,
+      });
+      const { lead } = teamAbove(agent, { store });
+      let reply = await lead.call("Go.", { sessionId: "s" });
+      for (const paths of [["a", "b"], ["b"]]) {
+        expect(reply.approvals).toMatchObject(
+          paths.map((path) => ({
+            ...{ path: "s/helper/fake/below", call: { name: "remove", input: { path } } },
+          })),
+        );
+        expect(await problemsOf(store, reply.task.rootTaskId)).toEqual([]);
+        const [first] = reply.approvals.map((approval) => approval.approve());
+        reply = await lead.call(first, { sessionId: "s" });
+      }
+      expect(reply.text).toBe("done");
+      expect(executed).toEqual(["a", "b"]);
+      const { tree, record } = await left(store, reply);
+      const child = Object.values(tree.tasks).find(({ agentId }) => agentId === "below");
+      expect(child).toMatchObject({ status: "completed", parentTaskId: record.taskId });
+      expect(child?.source).toMatchObject({ depth: 3, path: "s/helper/fake/below" });
+    },
+  );
 
   it("ends with a cancel of the root, in the agent as well", async () => {
     const agent = hidden({ script, tools: [removing()] });

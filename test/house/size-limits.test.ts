@@ -8,10 +8,10 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 65 files and 13,600 lines without tests", () => {
+it("src/agent has at most 65 files and 13,550 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(65);
-  expect(agentLines).toBeLessThanOrEqual(13_600);
+  expect(agentLines).toBeLessThanOrEqual(13_550);
 });
 
 it("src has at most 56,400 lines without tests, contract suites and demo", () => {

@@ -6,7 +6,6 @@ import { linkBehind } from "../../protocol/remote-link.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { TaskEmitter } from "../events/emit.ts";
-import { foldLog } from "../events/fold-log.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
 import { readInput, storedInput } from "../loop/input.ts";
 import { nameOf, settingsBehind } from "../loop/settings.ts";
@@ -17,7 +16,6 @@ import { checkAgent } from "./answers.ts";
 import type { Conversation } from "./conversation.ts";
 import { childrenAhead, type Drive, drive } from "./drive.ts";
 import { announce, childPlace, sourceOf } from "./lifecycle.ts";
-import { endUnrecorded } from "./mirror.ts";
 import { unfinishedBelow } from "./plan.ts";
 
 /** How the child of a call is run; the signal is the call's. */
@@ -77,9 +75,11 @@ async function startChild(
   options: RunChildOptions,
 ): Promise<Drive> {
   const { agentId, label, mode = "sync", child, output, maxParallel, signal } = options;
-  const settings = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
+  const own = settingsBehind(agent);
+  const settings = own ?? { ...parent.settings, prepareInput: undefined };
   const uuid = parent.settings.ids.uuid();
   const { url } = linkBehind(agent) ?? {};
+  const server = url !== undefined && { url };
   const record: TaskRecord = {
     taskId: callId,
     rootTaskId: parent.ref.rootTaskId,
@@ -100,7 +100,7 @@ async function startChild(
     committedOutput: 0,
     ...(output && { outputSchema: toJsonSchema(output) }),
     ...(maxParallel !== undefined && { maxParallel }),
-    ...(url !== undefined && { remote: { url, taskId: callId, cursor: -1 } }),
+    ...(!own && { remote: { ...server, taskId: callId, cursor: -1 } }),
   };
   const queued = { ...record, input: await storedInput(messages, record, settings, signal) };
   const start = { agent, parent, ...(output && { caller: { output } }) };
@@ -109,7 +109,7 @@ async function startChild(
       type: "task.child.started",
       ...childPlace(parent, callId),
       mode,
-      ...(record.remote && { remote: true }),
+      ...(server && { remote: true }),
       agent: { id: agentId, name: record.agentName, key: record.agentKey },
     });
     parent.childCalls.add(callId);
@@ -200,11 +200,6 @@ export async function cancelChildren(
     });
     await Promise.all(ends);
   }
-  if (parent.childCalls.size === 0) return;
-  await parent.log.flush(); // a child that has just started is recorded then
-  const children = await Promise.all([...parent.childCalls].map((id) => store.task(id)));
-  if (children.every((record) => record?.rootTaskId === rootTaskId)) return;
-  endUnrecorded(parent, (await foldLog(store, rootTaskId)).tree);
 }
 
 /** Cancels a sync child whose call finished without it (timeout or abort). */

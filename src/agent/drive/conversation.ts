@@ -234,7 +234,7 @@ export class Conversation implements TaskConversation {
     // A remote task goes on: it is not lost with the process that followed it.
     const lost = records.filter(
       ({ status, depth, remote }) =>
-        !remote && (status === "in_progress" || (status === "queued" && depth > 0)),
+        !remote?.url && (status === "in_progress" || (status === "queued" && depth > 0)),
     );
     this.#isFailing = true; // no look may start what is about to fail
     for (const record of lost.sort((one, two) => two.depth - one.depth)) {
@@ -336,7 +336,7 @@ export class Conversation implements TaskConversation {
   /** Cancels a task that runs here at once, before the caller has posted anything. */
   cancelNow(taskId: string, reason: unknown): void {
     const { task, controller } = this.drives.get(taskId) ?? {};
-    // The server of a remote task numbers its events.
+    // The other end of a link numbers the events of its task.
     const isShown = task && !task.emitter.isNew && !task.isResting && !task.record.remote;
     if (isShown && !controller?.signal.aborted)
       task.emitter.emit({ type: "task.cancelling", reason: reasonText(reason) });

@@ -7,7 +7,7 @@ import { isTerminal } from "../../protocol/task.ts";
 import { type Ending, executorLost, failed } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
-import { cancel, fail, runLoop } from "../loop/loop.ts";
+import { fail, runLoop } from "../loop/loop.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
@@ -23,7 +23,6 @@ import {
   resumeTask,
 } from "./lifecycle.ts";
 import { unfinished, Workload } from "./plan.ts";
-import { relay } from "./relay.ts";
 import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
@@ -211,65 +210,48 @@ export class Drive {
   /** Undefined: the agent of this root is not here, so the task waits for a process that has it; or nothing is left. */
   async #executor(parent: TaskRun | undefined): Promise<Executor | undefined> {
     const conversation = this.#conversation;
-    const { childAgents } = conversation.process;
     const record = this.#record;
     const { settings = conversation.rootSettings(record), fail: failure } = this.#start;
     if (parent === undefined) return settings && { settings, run: runLoop };
+    if (record.remote) return this.#remoteExecutor(parent);
     const named = nameOnly(parent.settings, record);
-    if (record.remote) return this.#remoteExecutor(parent, named);
-    if (this.controller.signal.aborted || failure !== undefined) {
-      // The agent does not run, but one that is not of this package is told.
-      const agent = childAgents.get(record.taskId);
-      const isOther = agent !== undefined && settingsBehind(agent) === undefined;
-      return isOther ? relayExecutor(named, agent) : { settings: named, run: runLoop };
-    }
+    if (this.controller.signal.aborted || failure) return { settings: named, run: runLoop };
     try {
       const agent = this.#start.agent ?? (await conversation.childAgent(parent, record));
-      if (agent === undefined) throw executorLost(); // its parent no longer offers it
-      childAgents.set(record.taskId, agent);
-      const own = settingsBehind(agent);
-      return own ? { settings: own, run: runLoop } : relayExecutor(named, agent);
+      const own = agent && settingsBehind(agent);
+      if (!agent || !own) throw executorLost(); // its parent no longer offers it
+      conversation.process.childAgents.set(record.taskId, agent);
+      return { settings: own, run: runLoop };
     } catch (error) {
       return { settings: named, run: (task) => fail(task, error) };
     }
   }
 
-  /** Undefined: the server has ended the task since its record was read. */
-  async #remoteExecutor(parent: TaskRun, named: AgentSettings): Promise<Executor | undefined> {
+  /**
+   * The executor of a task behind a link; undefined if the task has ended since its record was read. A queued task below
+   * the child of a link waits at its other end.
+   */
+  async #remoteExecutor(parent: TaskRun): Promise<Executor | undefined> {
     const conversation = this.#conversation;
     const record = this.#record;
-    try {
-      // Few processes have a child elsewhere, and this loads the checks of all that its server sends.
-      const { findRemote, openRemote } = await import("./remote.ts");
-      // A queued task below a remote child waits on its server.
-      const agent =
-        record.status === "queued" && record.remote?.taskId === record.taskId
-          ? (this.#start.agent ?? (await conversation.childAgent(parent, record)))
-          : undefined;
-      const child = await (agent
-        ? openRemote(conversation, agent, record, parent.settings.clock)
-        : findRemote(conversation, record));
-      if (child === undefined) throw executorLost();
-      const task = child.log.runs.get(record.taskId);
-      if (agent) conversation.process.childAgents.set(record.taskId, agent);
-      else if (task === undefined) {
-        await child.log.settled();
-        this.#record = (await conversation.store.task(record.taskId)) ?? record;
-        return undefined;
-      }
-      return {
-        settings: remoteSettings(parent.settings, record, child.link),
-        task,
-        isRemote: true,
-        run: (task) => child.drive(task),
-      };
-    } catch (error) {
-      const { signal } = this.controller;
-      return {
-        settings: named,
-        run: (task) => (signal.aborted ? cancel(task) : fail(task, error)),
-      };
+    const { agent, fail: failure, caller } = this.#start;
+    // Few processes have such a child, and this loads the checks of all that a server sends.
+    const { openRemote } = await import("./remote.ts");
+    const starter = { parent, agent, failure, output: caller?.output };
+    const child = await openRemote(conversation, record, starter);
+    const task = child.log.runs.get(record.taskId);
+    const isBegun = record.status !== "queued" || !child.isTop(record);
+    if (task === undefined && isBegun) {
+      await child.log.settled();
+      this.#record = (await conversation.store.task(record.taskId)) ?? record;
+      return undefined;
     }
+    return {
+      settings: remoteSettings(parent.settings, record, child.link),
+      task,
+      isRemote: true,
+      run: (task) => child.drive(task),
+    };
   }
 
   async #execute(task: TaskRun, executor: Executor): Promise<void> {
@@ -281,10 +263,11 @@ export class Drive {
       if (aborted && !isNew) return cancelQueued(task, this.#cancelRow());
       await beginTask(task, input, onBegin);
     } else if (!executor.isRemote) {
-      await resumeTask(task, aborted ? "cancelled" : "approval_resolved", executor.isRelay);
+      await resumeTask(task, aborted ? "cancelled" : "approval_resolved");
     }
     this.#onOpen();
-    const ending = failure ? await fail(task, failure) : await executor.run(task, input);
+    const isFailing = failure && !executor.isRemote;
+    const ending = isFailing ? await fail(task, failure) : await executor.run(task, input);
     if (ending === undefined) return;
     await endTask(task, ending);
     if (ending.status !== "failed") return;
@@ -350,23 +333,13 @@ export function childrenAhead(
   });
 }
 
-/**
- * Runs the agent behind a record: the loop for our agents, their server for agents on another one, a relay for any other
- * object with the `Agent` interface.
- */
+/** Runs the agent behind a record: the loop for our agents, a link for agents on other servers and any other object. */
 interface Executor {
   readonly settings: AgentSettings;
   /** The task, if it is open already. */
   readonly task?: TaskRun | undefined;
-  /** True: another server writes the lifecycle of the task. */
+  /** True: the other end of a link tells the lifecycle of the task. */
   readonly isRemote?: true;
-  /** True: the calls of the task are run by another agent. */
-  readonly isRelay?: true;
   /** Resolves to the ending to write; undefined when it is written. */
   run(task: TaskRun, input: readonly Message[]): Promise<Ending | undefined>;
-}
-
-function relayExecutor(settings: AgentSettings, agent: Agent): Executor {
-  const run = (task: TaskRun, input: readonly Message[]) => relay(task, agent, input);
-  return { settings: { ...settings, hooks: [] }, isRelay: true, run };
 }

@@ -252,14 +252,14 @@ export async function cancelQueued(task: TaskRun, row: Post | undefined): Promis
 }
 
 /** Resumes a task that has begun: discards what its last owner showed and did not commit. */
-export async function resumeTask(task: TaskRun, reason: string, isRelay = false): Promise<void> {
+export async function resumeTask(task: TaskRun, reason: string): Promise<void> {
   const rows = await lateRows(task);
   // Text that came with answers belongs to this resume; other words wait for the next reasoning.
   const isText = rows.some(({ post }) => post.taskId === task.ref.taskId && post.kind === "input");
   task.isResting = false;
   const wasLost = task.record.status === "in_progress";
   task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
-  if (wasLost) await recover(task, isRelay);
+  if (wasLost) await recover(task);
   const late = arrived(task, isText ? rows : []);
   await commitStep(task, { ...late, record: { status: "in_progress" } });
 }
@@ -328,7 +328,7 @@ function outcome(ending: RestingEnding) {
 }
 
 /** After a crash: provisional items are taken back, and every call that was running is settled or may run again. */
-async function recover(task: TaskRun, isRelay: boolean): Promise<void> {
+async function recover(task: TaskRun): Promise<void> {
   // A tool that cannot be found now is not run again.
   await refreshTools(task)?.catch(() => {});
   const { task: folded } = await foldTask(task.conversation.store, task.record);
@@ -345,7 +345,7 @@ async function recover(task: TaskRun, isRelay: boolean): Promise<void> {
     // One that waits has not begun; one that was allowed may have.
     if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
     if (task.childCalls.has(call.id)) continue;
-    if (isRelay || isIdempotent(task, call.name)) {
+    if (isIdempotent(task, call.name)) {
       task.emitter.discardItem(place, "recovered");
       task.openResults.delete(call.id);
     } else {

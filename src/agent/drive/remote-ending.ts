@@ -1,6 +1,6 @@
 import { RivuletError } from "../../protocol/error.ts";
 import type { LogEvent, TaskSuspended } from "../../protocol/event.ts";
-import type { TaskObject } from "../../protocol/task.ts";
+import { isTerminal, type TaskObject } from "../../protocol/task.ts";
 import { completed, type Ending, incomplete, suspended } from "../loop/ending.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
@@ -8,6 +8,11 @@ import { editedMessage } from "./remote-messages.ts";
 
 /** An event with which a task ends or waits. */
 export type RestEvent = TaskSuspended | Extract<LogEvent, { readonly task: TaskObject }>;
+
+/** Whether a task ends with an event. */
+export function isEnd(event: LogEvent): event is RestEvent {
+  return "task" in event && isTerminal(event.task.status);
+}
 
 /** How a remote task rests; the child itself must return what its caller has asked for. */
 export async function endingOf(run: TaskRun, event: RestEvent, isChild: boolean): Promise<Ending> {

@@ -1,3 +1,4 @@
+import type { Awaitable } from "../../protocol/agent.ts";
 import { StreamCheck } from "../../protocol/check.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type {
@@ -7,9 +8,8 @@ import type {
   LogEvent,
   TaskCreated,
   TaskEvent,
-  TaskSnapshot,
 } from "../../protocol/event.ts";
-import { blobIn, isOfTurn, suspensionOf } from "../../protocol/item-content.ts";
+import { blobIn, suspensionOf } from "../../protocol/item-content.ts";
 import type { Message } from "../../protocol/message.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import {
@@ -20,13 +20,12 @@ import {
   tooManyBytes,
 } from "../../protocol/remote-error.ts";
 import type { RemoteLink } from "../../protocol/remote-link.ts";
-import { snapshotOf } from "../../protocol/snapshot.ts";
 import { asSent } from "../../protocol/source.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { type Cost, isTerminal, type Usage } from "../../protocol/task.ts";
+import { type Cost, isTerminal, type Task, type Usage } from "../../protocol/task.ts";
 import { readPages } from "../../store/index.ts";
 import { interruptedResult } from "../base/prompts.ts";
-import { maxEventBytes } from "../events/emit.ts";
+import { type EventBody, maxEventBytes } from "../events/emit.ts";
 import { cancelled, type Ending } from "../loop/ending.ts";
 import { stopCallId } from "../loop/next.ts";
 import { settlePending } from "../loop/settle.ts";
@@ -43,8 +42,8 @@ import {
   openTask,
   remoteSettings,
 } from "./lifecycle.ts";
-import { endingOf, type RestEvent } from "./remote-ending.ts";
-import { newMessages } from "./remote-messages.ts";
+import { endingOf, isEnd, type RestEvent } from "./remote-ending.ts";
+import { closeItems, isAnswered, newMessages } from "./remote-messages.ts";
 import { taskReached } from "./rest.ts";
 
 const defaultMaxBytes = 64 * 1024 * 1024;
@@ -59,6 +58,9 @@ const maxTurnWaitMs = 30_000;
 
 /** The tasks that write to the sessions of remote tasks, by session. */
 const writers = new WeakMap<Conversation, Map<string, string>>();
+
+/** How a task ends, with the messages that it has then. */
+type EndingOf = (run: TaskRun) => Awaitable<Ending>;
 
 /**
  * Writes the events of a remote child and its descendants into the log of their root here, with a record and a
@@ -99,12 +101,8 @@ export class RemoteLog {
   }
 
   /** The child as it was read so far. */
-  get known(): TaskSnapshot {
-    const { taskId, createdAt } = this.#top;
-    const at = { sequenceNumber: Math.max(0, this.cursor), createdAt };
-    const known = snapshotOf(this.#tree.tree, taskId, at);
-    if (known) return known;
-    throw new RivuletError("internal", `Task ${taskId} has not begun.`);
+  get known(): Task {
+    return this.#tree.task(this.#top.taskId) as Task; // it has begun
   }
 
   /** The state of a task that has just begun here. */
@@ -211,6 +209,12 @@ export class RemoteLog {
     }
     if (!(at > this.cursor)) throw invalidEvent(event, "its number is not above the last one");
     const known = this.runs.get(taskId);
+    // An agent in this process may leave items open.
+    const isLocal = this.#link.url === undefined && taskId === this.#top.taskId;
+    if (known && isLocal && isEnd(event)) {
+      await this.#endTree(known, () => endingOf(known, event, false), cancelled);
+      return known;
+    }
     if (known) await this.#copyBlob(known, event);
     try {
       this.#countBytes(event);
@@ -223,7 +227,7 @@ export class RemoteLog {
     if (run === undefined) throw forged(`task ${taskId} is not one of its tasks`);
     this.cursor = at;
     const rested = await this.#write(run, event);
-    if (++this.#unstored >= maxUnstored) this.#store(run);
+    if (++this.#unstored >= maxUnstored) this.#storePlace(run);
     await run.log.catchUp();
     return rested;
   }
@@ -261,7 +265,7 @@ export class RemoteLog {
     if (this.#seqs.size > maxTasks + 1) throw forged(`it has more than ${maxTasks} tasks`);
     const earlier = await store.tasks({ sessionId });
     const isOwn = ({ remote, parentSessionId }: TaskRecord) =>
-      remote?.url === this.#link.url && parentSessionId === parent.record.sessionId;
+      remote?.url === parent.record.remote?.url && parentSessionId === parent.record.sessionId;
     const [session] = await store.sessions({ sessionId, limit: 1 });
     const isTaken = !earlier.every(isOwn) || (session !== undefined && earlier.length === 0);
     if (isTaken || !segmentPattern.test(sessionId) || source?.agentId !== event.agent.id)
@@ -321,7 +325,8 @@ export class RemoteLog {
       case "task.created":
       case "task.in_progress":
       case "task.resumed":
-        if (event.type === "task.in_progress" && this.#isBelow(run)) await this.#begin(run);
+        if (event.type === "task.in_progress" && run.ref.taskId !== this.#top.taskId)
+          await this.#begin(run);
         run.isResting = false;
         run.emitter.forward(event);
         this.#store(run, { status: event.type === "task.created" ? "queued" : "in_progress" });
@@ -358,21 +363,27 @@ export class RemoteLog {
     taken: readonly string[] = [],
   ): void {
     this.#unstored = 0;
-    const { messages, committedOutput } = newMessages(run, this.#tree);
-    const record = { ...change, committedOutput, remote: this.#place(run) };
-    writeStep(run, { messages: [...messages, ...more], record, taken });
+    const { messages, record } = newMessages(run, this.#tree);
+    writeStep(run, {
+      messages: [...messages, ...more],
+      record: { ...record, ...change, remote: this.#place(run) },
+      taken,
+    });
+  }
+
+  /** Stores no messages, because a turn may be under way. */
+  #storePlace(run: TaskRun, change: Partial<TaskRecord> = {}): void {
+    this.#unstored = 0;
+    writeStep(run, { record: { ...change, remote: this.#place(run) } });
   }
 
   #place({ record: { remote } }: TaskRun): NonNullable<TaskRecord["remote"]> {
-    const { url, taskId } = remote ?? { url: this.#link.url, taskId: this.#top.taskId };
-    return { url, taskId, cursor: this.cursor };
+    return { taskId: this.#top.taskId, ...remote, cursor: this.cursor };
   }
 
   #promote(taskId: string): void {
     const child = this.runs.get(taskId);
-    if (child === undefined) return;
-    child.record = { ...child.record, mode: "background" };
-    this.#store(child);
+    if (child) this.#storePlace(child, { mode: "background" });
   }
 
   /** The budgets of the parents count what a remote task uses. */
@@ -417,29 +428,39 @@ export class RemoteLog {
   async #rest(run: TaskRun, event: RestEvent): Promise<TaskRun> {
     this.#store(run);
     const { taskId, path } = run.record;
+    const isBelow = taskId !== this.#top.taskId;
     if ("task" in event) this.#countUsage(run, event.task.usage);
     run.record = { ...run.record, remote: this.#place(run) };
-    const ending = await endingOf(run, event, taskId === this.#top.taskId);
+    const ending = await endingOf(run, event, !isBelow);
     if (ending.status !== "suspended") this.runs.delete(taskId);
     const isAsSent = ending.status === ("task" in event ? event.task.status : "suspended");
-    const forwarded = { event: errorPlaced(event, { taskId, path }), isBelow: this.#isBelow(run) };
+    const forwarded = { event: errorPlaced(event, { taskId, path }), isBelow };
     await endTask(run, ending, isAsSent ? forwarded : undefined);
     if (ending.status !== "suspended") this.#release(run);
     return run;
   }
 
-  #isBelow({ ref }: TaskRun): boolean {
-    return ref.taskId !== this.#top.taskId;
+  /** Adds an event of our own to those that were read. */
+  #add(run: TaskRun, body: EventBody): void {
+    const { taskId: task_id } = run.ref;
+    const task_seq = (this.#seqs.get(task_id) ?? -1) + 1;
+    this.#seqs.set(task_id, task_seq);
+    const at = { task_id, task_seq, sequence_number: -1, created_at: run.settings.clock.now() };
+    const event = { ...body, ...at } as LogEvent;
+    this.#tree.apply(event);
+    run.emitter.forward(event);
   }
 
   /** Ends a task and those below it here, because the server cannot be asked or believed any more. */
-  end(run: TaskRun, ending: (run: TaskRun) => Ending, belowIt = ending): Promise<void> {
-    return this.#inTurn(async () => {
-      const { taskId } = run.ref;
-      for (const below of [...this.runs.values()].reverse())
-        if (below.ancestors.includes(taskId)) await this.#end(below, belowIt(below));
-      await this.#end(run, ending(run));
-    });
+  end(run: TaskRun, ending: EndingOf, belowIt = ending): Promise<void> {
+    return this.#inTurn(() => this.#endTree(run, ending, belowIt));
+  }
+
+  async #endTree(run: TaskRun, ending: EndingOf, belowIt: EndingOf): Promise<void> {
+    const { taskId } = run.ref;
+    for (const below of [...this.runs.values()].reverse())
+      if (below.ancestors.includes(taskId)) await this.#end(below, belowIt);
+    await this.#end(run, ending);
   }
 
   /** Cancels the children of a task that have no event yet: a reader of the log would wait for them. */
@@ -451,27 +472,18 @@ export class RemoteLog {
       const record = childRecord(run, event, sessionId, { created_at: run.settings.clock.now() });
       const child = await this.#open(record, run, true);
       announce(child.emitter, record);
-      await this.#end(child, cancelled(child));
+      await this.#end(child, cancelled);
     }
   }
 
-  async #end(run: TaskRun, ending: Ending): Promise<void> {
+  async #end(run: TaskRun, endingFor: EndingOf): Promise<void> {
     const { taskId } = run.ref;
     if (!this.runs.delete(taskId)) return;
     this.#closed.add(taskId);
     await this.#endAnnounced(run);
-    const { output = [] } = this.#tree.task(taskId) ?? {};
-    const { committedOutput } = run.record;
-    const isTurnOpen = output.some((item) => isOfTurn(item) && item.status === "in_progress");
-    for (const [index, item] of output.entries()) {
-      const { id } = item;
-      if (item.type === "tool_result" && item.status === "in_progress")
-        run.openResults.set(item.call_id, { id, index, blocks: item.block_list });
-      else if (isTurnOpen && index >= committedOutput && isOfTurn(item))
-        run.emitter.discardItem({ id, index }, "recovered");
-    }
-    const { messages } = newMessages(run, this.#tree);
-    await commitStep(run, { messages, record: { committedOutput: output.length } });
+    for (const body of closeItems(run, this.#tree)) this.#add(run, body);
+    await commitStep(run, newMessages(run, this.#tree));
+    const ending = await endingFor(run);
     // A suspended task cannot show the results that end it.
     if (run.record.status === "suspended")
       run.emitter.emit({ type: "task.resumed", reason: "cancelled" });
@@ -480,13 +492,6 @@ export class RemoteLog {
     await endTask(run, ending, undefined);
     this.#release(run);
   }
-}
-
-/** Whether the transcript of a task has the answer to an approval. */
-export function isAnswered(run: TaskRun, approvalId: string): boolean {
-  return messagesOf(run).some(({ content }) =>
-    content.some((block) => block.type === "answer" && block.approvalId === approvalId),
-  );
 }
 
 function amountOf(cost: Cost | undefined): number {

@@ -1,18 +1,28 @@
 import { editedReply } from "../../protocol/agent-events.ts";
-import { blockOf, isOfTurn, stateOf, type TurnItem, turnsIn } from "../../protocol/item-content.ts";
+import { closedItem } from "../../protocol/fold-item.ts";
+import {
+  blockOf,
+  contentOf,
+  isOfTurn,
+  stateOf,
+  type TurnItem,
+  turnsIn,
+} from "../../protocol/item-content.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import { messageProblem } from "../../protocol/message-rules.ts";
 import type { TaskTree } from "../../protocol/reduce.ts";
 import type { ReferenceEntry } from "../../protocol/references.ts";
-import type { Item, TaskObject, ToolResultItem } from "../../protocol/task.ts";
+import type { TaskRecord } from "../../protocol/store.ts";
+import type { Item, ItemChange, TaskObject, ToolResultItem } from "../../protocol/task.ts";
+import type { EventBody } from "../events/emit.ts";
 import { controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { iterationOf, messagesOf, referencesIn } from "../loop/transcript.ts";
-import { blocksOf } from "./mirror.ts";
+import { parseToolInput } from "../model/collect.ts";
 
 /** The messages of a remote task that its transcript does not hold yet, and how many items it holds with them. */
-export interface NewMessages {
+interface NewMessages {
   readonly messages: readonly Message[];
-  readonly committedOutput: number;
+  readonly record: Pick<TaskRecord, "committedOutput">;
 }
 
 /** Converts the closed items of a remote task to messages. The items of a turn wait until all of them are closed. */
@@ -30,7 +40,7 @@ export function newMessages(run: TaskRun, tree: TaskTree): NewMessages {
   );
   return {
     messages: [...turns, ...results.map((item) => resultMessage(run, output, item))],
-    committedOutput: isOpen ? committedOutput : output.length,
+    record: { committedOutput: isOpen ? committedOutput : output.length },
   };
 }
 
@@ -41,7 +51,7 @@ function turnMessage(run: TaskRun, tree: TaskTree, items: readonly TurnItem[]): 
     id: items[0]?.message_id ?? settings.ids.next("msg"),
     role: "assistant",
     name: settings.name,
-    content: items.flatMap(contentOf),
+    content: items.flatMap(blocksOf),
     metadata: {
       taskId: ref.taskId,
       iteration: iterationOf(run) + 1,
@@ -50,11 +60,12 @@ function turnMessage(run: TaskRun, tree: TaskTree, items: readonly TurnItem[]): 
   };
 }
 
-function contentOf(item: TurnItem): readonly Block[] {
-  const { provider_call_id: providerCallId } = item.type === "tool_call" ? item : {};
-  const blocks = blocksOf(item);
-  if (providerCallId === undefined) return blocks;
-  return blocks.map((block) => (block.type === "tool_use" ? { ...block, providerCallId } : block));
+function blocksOf(item: TurnItem): readonly Block[] {
+  if (item.type !== "tool_call") return contentOf(item);
+  const { call_id: id, name, provider_call_id: providerCallId } = item;
+  const provider = providerCallId !== undefined && { providerCallId };
+  // Arguments that are not JSON stay as they are.
+  return [{ type: "tool_use", id, name, ...parseToolInput(item.arguments), ...provider }];
 }
 
 /** The results that a message cites for the first time; the parent numbers them anew. */
@@ -89,4 +100,29 @@ function resultMessage(run: TaskRun, output: readonly Item[], item: ToolResultIt
 export function editedMessage({ metadata }: TaskObject): Message | undefined {
   const edited = metadata?.[editedReply];
   return messageProblem(edited, "reply") === undefined ? (edited as Message) : undefined;
+}
+
+/** The events that close what a remote task has open; the results of its calls stay open, for their ends. */
+export function closeItems(run: TaskRun, tree: TaskTree): readonly EventBody[] {
+  const { output = [] } = tree.task(run.ref.taskId) ?? {};
+  const status = run.controller.signal.aborted ? "cancelled" : "incomplete";
+  return output.flatMap((item, output_index): readonly EventBody[] => {
+    const { id } = item;
+    if (item.status !== "in_progress") return [];
+    if (item.type === "tool_result") {
+      run.openResults.set(item.call_id, { id, index: output_index, blocks: item.block_list });
+      return [];
+    }
+    const discarded = { type: "task.output_item.discarded", item_id: id, output_index } as const;
+    if (item.type === "tool_call") return [{ ...discarded, reason: "recovered" }];
+    const closed = closedItem({ ...item, status }, status) as ItemChange;
+    return [{ type: "task.output_item.done", output_index, item: closed }];
+  });
+}
+
+/** Whether the transcript of a task has the answer to an approval. */
+export function isAnswered(run: TaskRun, approvalId: string): boolean {
+  return messagesOf(run).some(({ content }) =>
+    content.some((block) => block.type === "answer" && block.approvalId === approvalId),
+  );
 }

@@ -1,20 +1,27 @@
-import type { Agent } from "../../protocol/agent.ts";
+import type { Agent, StandardSchema } from "../../protocol/agent.ts";
 import { after, type Clock, onAbort } from "../../protocol/clock.ts";
-import { rivuletErrorOf } from "../../protocol/error.ts";
+import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { AnswerBlock } from "../../protocol/message.ts";
 import { endedEarly, serverLost, silent } from "../../protocol/remote-error.ts";
-import { linkBehind, type RemoteLink, type RemoteTask } from "../../protocol/remote-link.ts";
+import {
+  linkBehind,
+  type RemoteLink,
+  type RemoteTask,
+  remoteLink,
+} from "../../protocol/remote-link.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { cancelGraceMs, longestTimer } from "../base/time.ts";
-import { cancelled, type Ending, failed, incomplete } from "../loop/ending.ts";
+import { cancelled, type Ending, executorLost, failed, incomplete } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
 import { commitStep, type TaskRun, untilItEnds } from "../loop/task-run.ts";
 import { traceparentOf } from "../loop/trace.ts";
 import { messagesOf } from "../loop/transcript.ts";
+import { AgentLink } from "./agent-link.ts";
 import type { Conversation } from "./conversation.ts";
 import { openParent } from "./lifecycle.ts";
-import { isAnswered, RemoteLog } from "./remote-log.ts";
+import { RemoteLog } from "./remote-log.ts";
+import { isAnswered } from "./remote-messages.ts";
 
 const defaultLostAfterMs = 600_000;
 /** A connection that lasts this long was a good one. */
@@ -30,38 +37,31 @@ const settledCodes: ReadonlySet<string> = new Set(["already_answered", "not_foun
 /** The remote children with unfinished tasks, by the id of the child. */
 const remotes = new WeakMap<Conversation, Map<string, Promise<RemoteChild>>>();
 
-/** Finds the remote child that a task which has begun belongs to; undefined if its parent no longer offers the agent. */
-export async function findRemote(
-  conversation: Conversation,
-  record: TaskRecord,
-): Promise<RemoteChild | undefined> {
-  const top = await topOf(conversation.store, record);
-  const known = remotes.get(conversation)?.get(top.taskId);
-  if (known) return known;
-  const parent = await openParent(conversation, top);
-  const agent = parent && (await conversation.childAgent(parent, top));
-  return agent && openRemote(conversation, agent, top, parent.settings.clock);
+/** What is known about the child of a link when one of its tasks is taken up. */
+interface RemoteStarter {
+  readonly parent: TaskRun;
+  /** The agent of the child, if the task is the child. */
+  readonly agent?: Agent | undefined;
+  /** The schema of its result, if the caller has it. */
+  readonly output?: StandardSchema | undefined;
+  /** Why the agent must not run. */
+  readonly failure?: RivuletError | undefined;
 }
 
-/** The record of the remote child that a task belongs to: its own, or that of an ancestor. */
-async function topOf(store: Store, record: TaskRecord): Promise<TaskRecord> {
-  const parent = await store.task(record.parentTaskId ?? "");
-  const isRemote = (key: "url" | "taskId") => parent?.remote?.[key] === record.remote?.[key];
-  return parent?.remote && isRemote("url") && isRemote("taskId") ? topOf(store, parent) : record;
-}
-
-/** Opens the remote child of an agent; undefined for an agent that is not on another server. */
+/** Opens the child of a link that a task belongs to. Without its agent, all its tasks fail. */
 export async function openRemote(
   conversation: Conversation,
-  agent: Agent,
-  top: TaskRecord,
-  clock: Clock,
-): Promise<RemoteChild | undefined> {
-  const link = linkBehind(agent);
-  if (link === undefined) return undefined;
+  record: TaskRecord,
+  { parent, agent, output, failure }: RemoteStarter,
+): Promise<RemoteChild> {
+  const top = agent ? record : await topOf(conversation.store, record);
   const all = remotes.get(conversation) ?? new Map<string, Promise<RemoteChild>>();
   remotes.set(conversation, all);
+  const { clock } = parent.settings;
   const open = async () => {
+    const link = failure
+      ? lostLink(failure)
+      : await linkOf(conversation, top, agent, clock, output);
     const log = new RemoteLog(conversation, link, top);
     if (top.status !== "queued") await log.load();
     return new RemoteChild(conversation, link, log, top, clock, () => all.delete(top.taskId));
@@ -70,6 +70,49 @@ export async function openRemote(
   all.set(top.taskId, opening);
   opening.catch(() => all.delete(top.taskId));
   return opening;
+}
+
+/** The link of a child. It lives as long as the child is unfinished: it may hold what no store does. */
+async function linkOf(
+  conversation: Conversation,
+  top: TaskRecord,
+  given: Agent | undefined,
+  clock: Clock,
+  output: StandardSchema | undefined,
+): Promise<RemoteLink> {
+  const { store, process } = conversation;
+  const { childAgents } = process;
+  try {
+    const parent = given ? undefined : await openParent(conversation, top);
+    const offered = parent && (await conversation.childAgent(parent, top));
+    const agent = childAgents.get(top.taskId) ?? given ?? offered;
+    if (agent === undefined) return lostLink(executorLost());
+    const isLocal = top.remote?.url === undefined;
+    const known = linkBehind(agent);
+    const link = known ?? (isLocal && new AgentLink({ agent, top, store, clock, output }));
+    if (!link) return lostLink(executorLost());
+    const linked = known ? agent : Object.assign(Object.create(agent), { [remoteLink]: link });
+    childAgents.set(top.taskId, linked as Agent);
+    return link;
+  } catch (error) {
+    return lostLink(error);
+  }
+}
+
+/** Stands for the link of an agent that cannot run: each request fails. */
+function lostLink(thrown: unknown): RemoteLink {
+  const { code, message, hint } = rivuletErrorOf(thrown);
+  const more = { cause: thrown, ...(hint !== undefined && { hint }) };
+  const refuse = () => Promise.reject(new RivuletError(code, message, more));
+  const events = () => ({ [Symbol.asyncIterator]: () => ({ next: refuse }) });
+  return { limits: {}, events, start: refuse, answer: refuse, steer: refuse, cancel: refuse };
+}
+
+/** The record of the remote child that a task belongs to: its own, or that of an ancestor. */
+async function topOf(store: Store, record: TaskRecord): Promise<TaskRecord> {
+  const parent = await store.task(record.parentTaskId ?? "");
+  const isRemote = (key: "url" | "taskId") => parent?.remote?.[key] === record.remote?.[key];
+  return parent?.remote && isRemote("url") && isRemote("taskId") ? topOf(store, parent) : record;
 }
 
 /** One child on another server, with its descendants. Reads its events while one of its tasks is driven here. */
@@ -90,6 +133,8 @@ export class RemoteChild {
   readonly #unresolved = new Map<string, TaskRun>();
   #running: Promise<void> | undefined;
   #starting: Promise<void> | undefined;
+  /** The cancels that are being sent. */
+  readonly #cancelling = new Set<Promise<void>>();
   #reading = new AbortController();
   #sending: Promise<void> | undefined;
   #mustSendMore = false;
@@ -118,6 +163,11 @@ export class RemoteChild {
     this.#onEnd = onEnd;
   }
 
+  /** Whether a record is that of the child itself. */
+  isTop({ taskId }: TaskRecord): boolean {
+    return taskId === this.#task.taskId;
+  }
+
   /** Drives a task until it has ended or is suspended; the log has its end then. */
   async drive(run: TaskRun): Promise<undefined> {
     const { taskId } = run.ref;
@@ -136,7 +186,7 @@ export class RemoteChild {
     };
     const stops = [
       onAbort(lost, () => rested.reject(lost.reason)),
-      onAbort(run.controller.signal, () => void this.#cancel(run)),
+      onAbort(run.controller.signal, () => this.#cancel(run)),
       this.#conversation.onPost(send),
       this.#stopWhenTimeIsUp(run),
     ];
@@ -191,7 +241,13 @@ export class RemoteChild {
     try {
       this.#starting = this.#start();
       await this.#starting;
-      const reading = { after: log.cursor, known: log.known, signal, onOpened };
+      await Promise.all(this.#cancelling);
+      const reading = {
+        ...{ after: log.cursor, signal, onOpened },
+        get known() {
+          return log.known;
+        },
+      };
       for await (const event of this.link.events(this.#task, reading)) {
         if (signal.aborted) return;
         const before = log.cursor;
@@ -259,7 +315,7 @@ export class RemoteChild {
     if (remoteId === this.#task.remoteId) return;
     Object.assign(this.#task, { remoteId });
     await commitStep(run, {
-      record: { remote: { url: this.link.url, taskId: remoteId, cursor: -1 } },
+      record: { remote: { ...run.record.remote, taskId: remoteId, cursor: -1 } },
     });
   }
 
@@ -289,7 +345,7 @@ export class RemoteChild {
     if (post.kind === "cancel") {
       run.claims.set(post.id, untilItEnds);
       if (this.#driven.has(taskId)) run.controller.abort(cancelReason(post));
-      else void this.#cancel(run, reasonText(cancelReason(post)));
+      else this.#cancel(run, reasonText(cancelReason(post)));
       return;
     }
     run.claims.set(post.id, untilItEnds); // the task may end meanwhile, and its end takes the row
@@ -333,8 +389,13 @@ export class RemoteChild {
   }
 
   /** Cancels a task on the server; ends it here if the server does not say within the grace that it has ended. */
-  async #cancel(run: TaskRun, reason = reasonText(run.controller.signal.reason)): Promise<void> {
+  #cancel(run: TaskRun, reason = reasonText(run.controller.signal.reason)): void {
     if (this.#conversation.lost.signal.aborted) return;
+    const sent = this.#sendCancel(run, reason).finally(() => this.#cancelling.delete(sent));
+    this.#cancelling.add(sent);
+  }
+
+  async #sendCancel(run: TaskRun, reason: string): Promise<void> {
     const { taskId } = run.ref;
     const stop = after(this.#clock, cancelGraceMs, () => void this.#force(run));
     void this.#driven.get(taskId)?.promise.then(stop, stop);
@@ -390,7 +451,7 @@ export class RemoteChild {
       try {
         return await work(AbortSignal.any([signal, limit]));
       } catch (thrown) {
-        const error = limit.aborted ? silent(this.link.url, requestMs) : thrown;
+        const error = limit.aborted ? silent(`${this.link.url}`, requestMs) : thrown;
         if (isOver()) throw error;
         await this.#pause(error, since, signal);
       }
@@ -405,7 +466,7 @@ export class RemoteChild {
     if (!error.retryable) throw error;
     const { lostAfterMs = defaultLostAfterMs } = this.link.limits;
     const waited = this.#clock.now() - since;
-    if (waited >= lostAfterMs) throw serverLost(this.link.url, waited, error);
+    if (waited >= lostAfterMs) throw serverLost(`${this.link.url}`, waited, error);
     const delay = Math.min(maxDelayMs, 50 + waited, lostAfterMs - waited);
     await this.#clock.sleep(delay, AbortSignal.any([lost, signal])).catch(() => {});
   }

@@ -187,8 +187,8 @@ function sizeOf(body: EventBody): number {
   return 3 * json.length <= maxEventBytes ? json.length : Buffer.byteLength(json);
 }
 
-/** Cuts a text into pieces that do not split a surrogate pair. */
-function piecesOf(text: string): readonly string[] {
+/** Cuts a delta into pieces that do not split a surrogate pair. */
+export function piecesOf(text: string): readonly string[] {
   const pieces: string[] = [];
   for (let from = 0; from < text.length; ) {
     const piece = text.slice(from, from + maxDelta);

@@ -1,4 +1,3 @@
-import type { TaskEvent } from "../../protocol/event.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import { taskOf } from "../../protocol/select.ts";
 import type { Store } from "../../protocol/store.ts";
@@ -12,22 +11,12 @@ export async function foldTask(
   { taskId, rootTaskId }: { readonly taskId: string; readonly rootTaskId: string },
 ): Promise<{ readonly task: Task | undefined; readonly used: Used }> {
   const modelCalls = new Map<string, number>();
-  const { tree } = await foldLog(store, rootTaskId, ({ type, task_id = "" }) => {
-    if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
-  });
-  return { task: taskOf(tree, taskId), used: usedBy(tree, taskId, modelCalls) };
-}
-
-/** Folds the log of a root task. */
-export async function foldLog(
-  store: Store,
-  rootTaskId: string,
-  onEvent: (event: TaskEvent) => void = () => {},
-): Promise<TaskTree> {
-  const tree = new TaskTree();
+  const folded = new TaskTree();
   for await (const { frames } of readPages(store, rootTaskId)) {
-    tree.apply(frames);
-    frames.forEach(onEvent);
+    folded.apply(frames);
+    for (const { type, task_id = "" } of frames)
+      if (type === "task.usage") modelCalls.set(task_id, (modelCalls.get(task_id) ?? 0) + 1);
   }
-  return tree;
+  const { tree } = folded;
+  return { task: taskOf(tree, taskId), used: usedBy(tree, taskId, modelCalls) };
 }

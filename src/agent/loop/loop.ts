@@ -124,7 +124,7 @@ async function done(task: TaskRun): Promise<RestingEnding | undefined> {
 }
 
 /** Ends a task that was cancelled, with its descendants and its calls. */
-export async function cancel(task: TaskRun): Promise<RestingEnding> {
+async function cancel(task: TaskRun): Promise<RestingEnding> {
   await takeInbox(task, "step"); // takes the row of the cancel
   await task.conversation.cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);

@@ -2,15 +2,13 @@ import type { Agent, Input, RunOptions, StandardSchema } from "../../protocol/ag
 import { sumOf } from "../../protocol/cost.ts";
 import type { Block, Message, TaskRef } from "../../protocol/message.ts";
 import type { ReferencePool } from "../../protocol/references.ts";
-import { subtreeOf } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
-import { type Cost, isTerminal, type Usage } from "../../protocol/task.ts";
+import type { Cost, Usage } from "../../protocol/task.ts";
 import type { BudgetMeter } from "../base/budget.ts";
 import { freezePlain } from "../base/plain.ts";
 import { isThenable, patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
-import { foldLog } from "../events/fold-log.ts";
 import type { LogWriter, StepChange } from "../events/log-writer.ts";
 import type { TurnRequest } from "../model/turn.ts";
 import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
@@ -150,21 +148,13 @@ export async function totalOf(task: TaskRun): Promise<NonNullable<TaskRecord["to
   const { store } = task.conversation;
   const { rootTaskId, taskId } = task.ref;
   if (task.childCalls.size === 0) return own;
-  const records = await store.tasks({ rootTaskId });
-  const parents = new Set(records.map((record) => record.parentTaskId));
-  if (parents.has(taskId)) {
-    const below = new Set([taskId]); // a parent's record comes before those of its children
-    const parts = records.flatMap((record) => {
-      if (!below.has(record.parentTaskId ?? "")) return [];
-      below.add(record.taskId);
-      // The descendants of an agent that is not of this package have no records.
-      const isAlone = isTerminal(record.status) && !parents.has(record.taskId);
-      return [(isAlone && record.total) || record];
-    });
-    return sumOf([own, ...parts]);
-  }
-  const { tree } = await foldLog(store, rootTaskId);
-  return sumOf([own, ...subtreeOf(tree, taskId).slice(1)]);
+  const below = new Set([taskId]); // a parent's record comes before those of its children
+  const parts = (await store.tasks({ rootTaskId })).filter((record) => {
+    const isBelow = below.has(record.parentTaskId ?? "");
+    if (isBelow) below.add(record.taskId);
+    return isBelow;
+  });
+  return sumOf([own, ...parts]);
 }
 
 const views = new WeakMap<readonly Message[], readonly Message[]>();

@@ -113,7 +113,7 @@ const said = (output_index: number, text: string) => {
 };
 const created = { type: "task.created", task: { ...root, status: "queued" } };
 
-describe("the items of a relayed agent", () => {
+describe("the items of an agent object", () => {
   const called = [
     opened(0, { type: "reasoning", id: "s", summary: [] }),
     closed(0, { type: "reasoning", id: "s", summary: [{ type: "text", text: "Hm." }] }),
@@ -258,14 +258,17 @@ describe("the items of a relayed agent", () => {
       parentItemId: "r",
       callId: "call_b",
     });
-    expect(tasks.call_b?.source).toEqual({ ...source, depth: 2, path: "s/other/below" });
+    expect(tasks.call_b?.source).toEqual({
+      ...{ ...source, agentName: "below", parentSessionId: record.sessionId },
+      ...{ depth: 2, path: "s/other/below" },
+    });
     expect(task?.output[3]).toMatchObject({
       block_list: [{ annotations: [{ target: { task_id: taskId, item_id: "r" } }] }],
     });
   });
 });
 
-describe("the end of a relayed agent", () => {
+describe("the end of an agent object", () => {
   it.each([
     ["max_iterations", "incomplete"],
     ["interrupted", "cancelled"],
@@ -324,7 +327,7 @@ describe("the end of a relayed agent", () => {
   });
 });
 
-describe("a relayed agent that waits", () => {
+describe("an agent object that waits", () => {
   it("gets the answer to its own task, also if it has no call for it", async () => {
     const approval = {
       ...{ id: "apr_1", kind: "question", taskId: "x", rootTaskId: "t", message: "Which one?" },
