@@ -155,7 +155,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     test: "test/seeds/react-agent.test.ts: an error without a message names its class",
-    file: "src/agent/tool/result.ts",
+    file: "src/protocol/error.ts",
     from: '      if (name === "Error") return thrown.constructor.name;',
     to: "",
   },
