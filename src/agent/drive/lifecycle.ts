@@ -9,7 +9,7 @@ import { ReferencePool } from "../../protocol/references.ts";
 import type { RemoteLink } from "../../protocol/remote-link.ts";
 import { noUsage } from "../../protocol/select.ts";
 import type { Source } from "../../protocol/source.ts";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
+import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
 import type { TaskObject, TerminalStatus } from "../../protocol/task.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { freezePlain, frozenCopy } from "../base/plain.ts";
@@ -35,7 +35,13 @@ import {
 } from "../loop/task-run.ts";
 import { taskKey } from "../loop/tool-context.ts";
 import { openTrace } from "../loop/trace.ts";
-import { isCiting, loadReferences, readTranscript, referencesIn } from "../loop/transcript.ts";
+import {
+  isCiting,
+  loadReferences,
+  readTranscript,
+  referencesIn,
+  type Transcript,
+} from "../loop/transcript.ts";
 import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
@@ -68,7 +74,11 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     taskSeq: (folded.task?.appliedSeq ?? -1) + 1,
     outputIndex: folded.task?.output.length ?? 0,
   });
-  const messages: Message[] = [];
+  const transcript =
+    open.isNew && record.depth > 0
+      ? { messages: [], offset: 0 }
+      : await transcriptOf(conversation.store, settings, record);
+  const { messages } = transcript;
   const ref = refOf(record);
   const controller = open.controller ?? new AbortController();
   const task: TaskRun = {
@@ -124,21 +134,32 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     task.cancelledAt = settings.clock.now();
     task.calls.abort(controller.signal.reason);
   });
-  if (!open.isNew || record.depth === 0) await loadTranscript(task);
+  await continueTranscript(task, transcript);
   return task;
 }
 
-/** Reads the messages that a task continues; one with tool groups or hooks that may add calls looks at all of them. */
+/** The messages that a task continues; one with tool groups or hooks that may add calls looks at all of them. */
+function transcriptOf(
+  store: Store,
+  { toolkit, hooks }: AgentSettings,
+  record: TaskRecord,
+): Promise<Transcript> {
+  return readTranscript(store, record, toolkit.hasGroups || hasHook(hooks, "postReasoning"));
+}
+
+/** Reads the messages that a task continues and that were not there when it was opened. */
 export async function loadTranscript(task: TaskRun): Promise<void> {
   const { settings, record, conversation } = task;
-  const { toolkit, hooks, name } = settings;
-  const isWhole = toolkit.hasGroups || hasHook(hooks, "postReasoning");
-  const { messages, offset } = await readTranscript(conversation.store, record, isWhole);
+  const transcript = await transcriptOf(conversation.store, settings, record);
+  task.messages.length = 0; // hooks share the array
+  for (const message of transcript.messages) task.messages.push(message);
+  task.steps = new StepState(task.messages, settings.name);
+  await continueTranscript(task, transcript);
+}
+
+async function continueTranscript(task: TaskRun, { messages, offset }: Transcript): Promise<void> {
+  const { record } = task;
   task.offset = offset;
-  if (messages.length === 0 && task.messages.length === 0) return;
-  task.messages.length = 0;
-  for (const message of messages) task.messages.push(message);
-  task.steps = new StepState(task.messages, name);
   const entries = referencesIn(messages);
   task.pool = ReferencePool.from({ taskId: record.taskId, entries });
   task.storedReferences = entries.length;
