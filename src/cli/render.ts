@@ -76,17 +76,19 @@ export function renderUsage(tree: Tree, canvas: Canvas): readonly string[] {
   });
 }
 
-/** Returns each task's path, with a number when an earlier task has the same path. */
+/** Returns each task's path below the place of its parent, with a number when an earlier task has the same place. */
 export function placesOf(tree: Tree): ReadonlyMap<string, string> {
   const counts = new Map<string, number>();
-  return new Map(
-    Object.values(tree.tasks).map((task) => {
-      const path = printable(task.source?.path ?? task.sessionId ?? task.id);
-      const count = (counts.get(path) ?? 0) + 1;
-      counts.set(path, count);
-      return [task.id, count === 1 ? path : `${path}#${count}`];
-    }),
-  );
+  const places = new Map<string, string>();
+  for (const { id, source, sessionId, parentTaskId = "" } of Object.values(tree.tasks)) {
+    const path = printable(source?.path ?? sessionId ?? id);
+    const above = source && places.get(parentTaskId);
+    const place = above === undefined ? path : `${above}${path.slice(path.lastIndexOf("/"))}`;
+    const count = (counts.get(place) ?? 0) + 1;
+    counts.set(place, count);
+    places.set(id, count === 1 ? place : `${place}#${count}`);
+  }
+  return places;
 }
 
 /** Returns the entries of an item. */

@@ -129,7 +129,7 @@ describe.concurrent("`npm start -- --terminal`", () => {
         "demo/researcher#2",
         "demo/cataloguer",
         "demo/researcher/critic",
-        "demo/researcher/critic#2",
+        "demo/researcher#2/critic",
         "demo/writer",
       ]),
     );
