@@ -17,9 +17,9 @@ const replay = ["src/cli/main.ts", "replay", "examples/recorded-run.jsonl"];
 
 it("`rivulet replay` prints the run without a terminal", () => {
   const output = execFileSync(process.execPath, replay, { encoding: "utf8" });
-  expect(output).toContain("[sess-rivers/researcher/fact-checker] is completed\n");
+  expect(output).toContain("[sess-rivers/researcher#2/fact-checker] is completed\n");
   expect(output).toContain("[sess-rivers] asks May I write rivers.md? → approve by ann\n");
-  expect(output).toMatch(/\n {2}sess-rivers\/researcher\/fact-checker in +893 {2}out +57\n/);
+  expect(output).toMatch(/\n {2}sess-rivers\/researcher#2\/fact-checker in +893 {2}out +57\n/);
 });
 
 it("`--json` prints the events of the run", () => {
