@@ -234,6 +234,22 @@ describe("an approval of an agent that is not of this package", () => {
     },
   );
 
+  it.each([{ userId: "bob" }, {}])("does not exist for %o, who did not start it", async (other) => {
+    const executed: string[] = [];
+    const { store, lead } = teamAbove(hidden({ script, tools: [removing(executed)] }));
+    const asked = await lead.call("Go.", { sessionId: "s", userId: "ann" });
+    const records = await store.tasks({ rootTaskId: asked.task.rootTaskId });
+    expect(records.map(({ userId }) => userId)).toEqual(records.map(() => "ann"));
+    const notFound = expect.objectContaining({ code: "not_found" });
+    await expect(lead.approvals({ sessionId: "s", ...other })).rejects.toEqual(notFound);
+    const answers = asked.approvals.map((approval) => approval.approve());
+    expect(answers).toHaveLength(1);
+    await expect(lead.call(answers, { sessionId: "s", ...other })).rejects.toEqual(notFound);
+    expect(executed).toEqual([]);
+    const reply = await lead.call(answers, { sessionId: "s", userId: "ann" });
+    expect([reply.text, executed]).toEqual(["done", ["a"]]);
+  });
+
   it("is denied", async () => {
     const executed: string[] = [];
     const { store, lead } = teamAbove(hidden({ script, tools: [removing(executed)] }));
