@@ -1,7 +1,7 @@
 import type { LogEvent } from "../protocol/event.ts";
 import * as is from "../protocol/options.ts";
 import { checkArguments, type Field, type Shape } from "../protocol/options.ts";
-import type { Commit, Files, Lease, Store } from "../protocol/store.ts";
+import type { Commit, Files, Store } from "../protocol/store.ts";
 
 /** The rules for the arguments of every method, by name and in order. */
 type Rules<Target> = { readonly [Method in keyof Target]: Shape };
@@ -119,64 +119,75 @@ export const openStoreField: Field = {
 /** The rule for a store or the name of one. */
 export const storeField = is.or(openStoreField, '"memory" or "sqlite:path"', is.text.fits);
 
-/** A commit whose parts are known to fit: their checks would be a tenth of the work of an agent's step. */
-export class TrustedCommit implements Commit {
-  /** Found without a trap of a proxy. */
-  readonly #isTrusted = true;
-  readonly lease: Lease;
-  readonly log: string;
-  declare readonly events?: NonNullable<Commit["events"]>;
-  declare readonly appends?: NonNullable<Commit["appends"]>;
-  declare readonly tasks?: NonNullable<Commit["tasks"]>;
-  declare readonly posts?: NonNullable<Commit["posts"]>;
-  declare readonly taken?: NonNullable<Commit["taken"]>;
-  declare readonly begins?: string;
+// No method has more parameters, and a list of them would be copied for each call.
+type Method = (one?: unknown, two?: unknown, three?: unknown) => unknown;
+type Methods = Record<string, Method>;
 
-  constructor(step: Omit<Commit, "lease">, lease: Lease) {
-    this.lease = lease;
-    this.log = step.log;
-    if (step.events) this.events = step.events;
-    if (step.appends) this.appends = step.appends;
-    if (step.tasks) this.tasks = step.tasks;
-    if (step.posts) this.posts = step.posts;
-    if (step.taken) this.taken = step.taken;
-    if (step.begins !== undefined) this.begins = step.begins;
-  }
-
-  static is(value: unknown): boolean {
-    return typeof value === "object" && value !== null && #isTrusted in value;
-  }
-}
+/** The stores behind those that check their arguments. */
+const unchecked = new WeakMap<Store, Store>();
 
 /**
  * The same store, which rejects bad arguments with `invalid_argument` before it reads or writes anything. `assertOpen`
  * throws when the store is closed.
  */
 export function withCheckedArguments(store: Store, assertOpen: () => void): Store {
-  const files = checked(store.files, fileRules, assertOpen);
-  return { ...store, ...checked(store, storeRules, assertOpen), files };
+  const open = withChecks(store, () => assertOpen);
+  const checked = withChecks(open, (fields) => {
+    const places = Object.keys(fields);
+    const rules = Object.values(fields);
+    return (...values) => checkArguments(places, values, rules);
+  });
+  unchecked.set(checked, { ...open, ...unlessReplaced(open, checked) });
+  return checked;
 }
 
-function checked<Target extends object>(
-  target: Target,
-  rules: Record<string, Shape>,
-  assertOpen: () => void,
-): Target {
-  const methods = Object.entries(rules).map(([method, fields]) => {
-    const run = target[method as keyof Target] as (...args: unknown[]) => unknown;
-    const names = Object.keys(fields);
-    const rules = Object.values(fields);
-    const wrapped = (...args: unknown[]) => {
+/** The store without its checks, for arguments that are known to fit: they would be a tenth of the work of a step. */
+export function withoutChecks(store: Store): Store {
+  return unchecked.get(store) ?? store;
+}
+
+/** The methods of an open store; one that was replaced in the checked store, such as by a test, is called instead. */
+function unlessReplaced(open: Store, checked: Store): Store {
+  const own = { ...checked } as unknown as Methods;
+  const current = checked as unknown as Methods;
+  return mapMethods(
+    open,
+    storeRules,
+    (run, name): Method =>
+      (one, two, three) => {
+        const method = current[name] as Method;
+        return method === own[name] ? run(one, two, three) : method.call(checked, one, two, three);
+      },
+  );
+}
+
+type CheckOf = (fields: Shape) => (...args: readonly unknown[]) => void;
+
+function withChecks(store: Store, checkOf: CheckOf): Store {
+  const withCheck = (run: Method, name: string, fields: Shape): Method => {
+    const check = checkOf(fields);
+    return (one, two, three) => {
       try {
-        if (!TrustedCommit.is(args[0])) checkArguments(names, args, rules);
-        if (method !== "close") assertOpen();
+        if (name !== "close") check(one, two, three);
       } catch (error) {
-        if (method === "watch") throw error;
+        if (name === "watch") throw error;
         return Promise.reject(error);
       }
-      return run.apply(target, args);
+      return run(one, two, three);
     };
-    return [method, wrapped];
+  };
+  const files = mapMethods(store.files, fileRules, withCheck);
+  return { ...store, ...mapMethods(store, storeRules, withCheck), files };
+}
+
+function mapMethods<Target extends object>(
+  target: Target,
+  rules: Record<string, Shape>,
+  map: (run: Method, name: string, fields: Shape) => Method,
+): Target {
+  const methods = Object.entries(rules).map(([name, fields]) => {
+    const run = (target as unknown as Methods)[name] as Method;
+    return [name, map(run, name, fields)];
   });
   return Object.fromEntries(methods) as Target;
 }

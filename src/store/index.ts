@@ -1,4 +1,4 @@
-export { openStoreField, storeField, TrustedCommit, withFilesField } from "./arguments.ts";
+export { openStoreField, storeField, withFilesField, withoutChecks } from "./arguments.ts";
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
 export { openStore } from "./open.ts";
 export { type Frames, readFrames, readPages, snapshotFrames } from "./read-frames.ts";

@@ -2,7 +2,6 @@ import type { Agent } from "../../protocol/agent.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { TrustedCommit } from "../../store/index.ts";
 import { LogWriter, type Step } from "../events/log-writer.ts";
 import { executorLost } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
@@ -256,11 +255,10 @@ export class Conversation implements TaskConversation {
   /** Writes the first steps of a log and returns their number; only the first step can be the refused one. */
   async #commit(steps: readonly Step[]): Promise<number> {
     if (this.lost.signal.aborted) throw this.lost.signal.reason;
-    const lease = this.#lease;
-    const commits = steps.map((step) => new TrustedCommit(step, lease));
-    const first: Commit = commits[0] as TrustedCommit;
+    for (const step of steps) step.lease = this.#lease;
+    const [first, ...following] = steps as readonly [Commit, ...Commit[]];
     try {
-      const written = await this.store.commit(first, commits.slice(1));
+      const written = await this.store.commit(first, following);
       if (written >= 1) return written;
       throw new RivuletError("store_failed", `The store's commit() returned ${written}.`, {
         hint: "Return the number of commits that were written, at least 1.",

@@ -1,6 +1,7 @@
 import type { Agent, RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Store } from "../../protocol/store.ts";
+import { withoutChecks } from "../../store/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
@@ -28,7 +29,7 @@ export class Process {
   #isClosing = false;
 
   constructor(store: Store) {
-    this.store = store;
+    this.store = withoutChecks(store);
   }
 
   /** The conversation, if this process owns it and is not about to release it. */

@@ -1,5 +1,5 @@
 import type { LogEvent } from "../../protocol/event.ts";
-import type { Commit, Store } from "../../protocol/store.ts";
+import type { Commit, Lease, Store } from "../../protocol/store.ts";
 import { makeRoom } from "../../store/index.ts";
 import { sha256 } from "../base/plain.ts";
 
@@ -29,9 +29,12 @@ function nextTurn(): Promise<void> {
 }
 
 /** A step of a log: its changes and its events. */
-export type Step = Omit<Commit, "lease">;
+export interface Step extends Omit<Commit, "lease"> {
+  /** Set when it is written. */
+  lease?: Lease;
+}
 /** The changes of a step besides its events. */
-export type StepChange = Omit<Step, "log" | "events">;
+export type StepChange = Omit<Commit, "lease" | "log" | "events">;
 
 interface WaitingStep {
   readonly step: Step & { readonly events: readonly LogEvent[] };
@@ -117,9 +120,8 @@ export class LogWriter {
    * Returns a promise if the loop should wait: for the writer and other work of the event loop, or for the log's
    * readers to make room.
    */
-  catchUp(): Promise<void> | undefined {
-    return this.#undurable >= maxPending ? this.flush().then(nextTurn) : this.#makingRoom;
-  }
+  readonly catchUp = (): Promise<void> | undefined =>
+    this.#undurable >= maxPending ? this.flush().then(nextTurn) : this.#makingRoom;
 
   /** Resolves when everything so far is durable. */
   flush(): Promise<void> {

@@ -97,7 +97,7 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     ...(hasHook(hooks, "reasoningChunk") && {
       onChunk: (chunk) => tellHooks(hooks, (hook) => hook.reasoningChunk?.(hookContext, chunk)),
     }),
-    ready: () => task.log.catchUp(),
+    ready: task.log.catchUp,
   });
   try {
     const dependencies = { ids, clock, random: Math.random, execution };

@@ -21,6 +21,7 @@ async function openLog(
       created_at: 0,
       name: "n",
       value: null,
+      ...(written - 1 === options.last && { task: { status: "completed" } }),
     })) as unknown as TaskEvent[];
     await store.commit({ lease, log: "t", events });
   };
@@ -31,7 +32,7 @@ async function openLog(
   const reader = followLog(store, async () => ({
     log: "t",
     after: options.after ?? -1,
-    isLast: (event) => "task_seq" in event && event.task_seq === options.last,
+    endsWith: "t",
     endsWithWork: options.endsWithWork ?? false,
     over: work.promise,
   }));

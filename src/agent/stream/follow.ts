@@ -1,6 +1,7 @@
 import { inTurn } from "../../protocol/async-queue.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Store } from "../../protocol/store.ts";
+import { isTerminal } from "../../protocol/task.ts";
 import { addLogReader, type Frames, type LogReader, snapshotFrames } from "../../store/index.ts";
 
 const batchSize = 1_000;
@@ -9,8 +10,8 @@ const batchSize = 1_000;
 export interface Following {
   readonly log: string;
   readonly after: number;
-  /** Whether an event is the last one to show, or a snapshot replaces it. */
-  readonly isLast: (event: TaskEvent) => boolean;
+  /** The task whose end is the last event to show; undefined: no event is. */
+  readonly endsWith: string | undefined;
   /** True: what is written after `over` has settled is not shown. */
   readonly endsWithWork: boolean;
   /** Settles when nothing more will be written; rejects with what the reader is to throw. */
@@ -124,8 +125,8 @@ export function followLog(
       give(stop());
       return;
     }
-    const { isLast, over } = following as Following;
-    const last = frames.findIndex(isLast);
+    const { endsWith, over } = following as Following;
+    const last = endOf(frames, endsWith);
     isChanged ||= mayHaveMore;
     after = through;
     // Snapshots belong together: they show how all tasks stand behind one event.
@@ -181,4 +182,14 @@ export function followLog(
       change(); // ends a pending wait for the next event
     },
   });
+}
+
+/** The index of the event that ends a task, or of a snapshot after it; a suspension is no end, because it may be answered. */
+function endOf(frames: readonly TaskEvent[], taskId: string | undefined): number {
+  if (taskId === undefined) return -1;
+  for (let at = 0; at < frames.length; at++) {
+    const event = frames[at] as TaskEvent;
+    if ("task" in event && event.task_id === taskId && isTerminal(event.task.status)) return at;
+  }
+  return -1;
 }

@@ -4,7 +4,6 @@ import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
 import { readArgument, readOptions, text } from "../../protocol/options.ts";
-import { isTerminal } from "../../protocol/task.ts";
 import { readPages } from "../../store/index.ts";
 import { processOf } from "../drive/process.ts";
 import { cancelTask, untilRest } from "../drive/rest.ts";
@@ -133,21 +132,16 @@ export class TaskHandle<O> implements Run<O> {
   }
 
   #follow(after: number | undefined, until: "root" | "tree"): AsyncIterator<TaskEvent> {
-    return followLog(this.#settings.store, async () => {
+    return followLog(processOf(this.#settings.store).store, async () => {
       const { record, after: first } = await this.#entered;
       const { taskId, rootTaskId } = record;
       return {
         log: rootTaskId,
         after: after ?? first,
-        isLast: (event) => until === "root" && isEnd(event) && event.task_id === taskId,
+        endsWith: until === "root" ? taskId : undefined,
         endsWithWork: until === "root",
         over: until === "root" ? this.#reply : this.settled().then(() => this.#reply),
       };
     });
   }
-}
-
-/** Whether a task has ended with this event. A suspension is no end: an answer may be posted already. */
-function isEnd(event: TaskEvent): boolean {
-  return "task" in event && isTerminal(event.task.status);
 }
