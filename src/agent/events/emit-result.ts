@@ -53,6 +53,11 @@ export class ResultEmitter {
     return this.#referenceId;
   }
 
+  /** Whether the result gets a number that answers can cite. */
+  get isCitable(): boolean {
+    return this.#reserve !== undefined;
+  }
+
   get hasStreamed(): boolean {
     return this.#blocks.length > this.#earlierCount;
   }

@@ -14,7 +14,7 @@ import type { ToolDefinition } from "../tool/tool.ts";
 import type { ToolCall, ToolChunk } from "./hooks.ts";
 import { callHooks, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";
 import type { PendingCall } from "./next.ts";
-import { finishCall, isCitable, suspendCall } from "./settle.ts";
+import { finishCall, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
 import type { TaskRun } from "./task-run.ts";
 import { addResultItem, commitStep, findTool } from "./task-run.ts";
@@ -63,11 +63,13 @@ export async function runCall(
   const place = task.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
   const { call, result } = await editCall(task, pending, signal);
-  const reserve = isCitable(task, call) ? () => task.pool.reserve() : undefined;
+  const tool = findTool(task, call.name);
+  const isCitable = task.settings.references || tool?.citable;
+  const reserve = isCitable ? () => task.pool.reserve() : undefined;
   if (reserve) await loadReferences(task);
   const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
   try {
-    const outcome = result ?? (await answerCall(task, pending, call, shown, signal));
+    const outcome = result ?? (await answerCall(task, pending, call, { tool, shown, signal }));
     // Without the lease the call has not ended: the next owner runs it.
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
@@ -138,8 +140,7 @@ function answerCall(
   task: TaskRun,
   pending: PendingCall,
   call: RunningCall,
-  shown: ResultEmitter,
-  signal: AbortSignal,
+  options: CallOptions,
 ): Awaitable<CallOutcome> {
   const { answer } = pending;
   switch (answer?.decision) {
@@ -155,15 +156,16 @@ function answerCall(
       // A hook may have changed the edited call, which then needs approval again.
       const isAsked = pending.suspension?.kind !== "stop";
       const isApproved = isAsked && isSame(call, callOf(pending));
-      return checkAndRun(task, call, { isApproved, shown, signal });
+      return checkAndRun(task, call, isApproved, options);
     }
     default:
-      return checkAndRun(task, call, { isApproved: answer !== undefined, shown, signal });
+      return checkAndRun(task, call, answer !== undefined, options);
   }
 }
 
-interface CheckOptions {
-  readonly isApproved: boolean;
+interface CallOptions {
+  /** Undefined: no such tool is on offer. */
+  readonly tool: ToolDefinition | undefined;
   readonly shown: ResultEmitter;
   readonly signal: AbortSignal;
 }
@@ -172,11 +174,12 @@ interface CheckOptions {
 async function checkAndRun(
   task: TaskRun,
   call: RunningCall,
-  { isApproved, shown, signal }: CheckOptions,
+  isApproved: boolean,
+  options: CallOptions,
 ): Promise<CallOutcome> {
   const { toolkit, name: agentName } = task.settings;
+  const { tool: definition, shown, signal } = options;
   const patience = patienceOf(task, signal);
-  const definition = findTool(task, call.name);
   if (definition === undefined) {
     return failed("unknown_tool", toolkit.explainMissing(call.name, task.messages, agentName));
   }
@@ -213,7 +216,7 @@ async function checkAndRun(
   if (definition.execute === undefined) {
     return { type: "suspend", kind: "external", reason: externalReason, input: shownInput };
   }
-  return execute(task, definition, call, read.input, { shown, signal });
+  return execute(task, definition, call, read.input, options);
 }
 
 async function execute(
@@ -221,7 +224,7 @@ async function execute(
   definition: ToolDefinition,
   call: ToolCall,
   input: unknown,
-  { shown, signal: stopped }: Omit<CheckOptions, "isApproved">,
+  { shown, signal: stopped }: CallOptions,
 ): Promise<CallOutcome> {
   const { settings } = task;
   // A suspended child must end before its call; the end of the task ends both.

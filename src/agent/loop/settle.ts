@@ -18,14 +18,7 @@ import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";
 import { stopCallId } from "./next.ts";
 import type { TaskRun } from "./task-run.ts";
-import {
-  addResultItem,
-  claimedBy,
-  commitStep,
-  controlMessage,
-  findTool,
-  writeStep,
-} from "./task-run.ts";
+import { addResultItem, claimedBy, commitStep, controlMessage, writeStep } from "./task-run.ts";
 import { newReferences, repeatOf } from "./transcript.ts";
 
 const itemStatus = {
@@ -247,16 +240,10 @@ function cite(
   shown: ResultEmitter,
 ): { content: readonly Block[]; display: readonly WireBlock[]; referenceId?: number } {
   const { referenceId } = shown;
-  const isCited =
-    referenceId !== undefined || (isCitable(task, call) && !task.childCalls.has(call.id));
+  const isCited = referenceId !== undefined || (shown.isCitable && !task.childCalls.has(call.id));
   if (state !== "success" || !isCited) return { content, display };
   const number = referenceId !== undefined && { referenceId };
   return task.pool.add({ itemId: shown.place.id, content, display, ...number });
-}
-
-/** Whether a call's result gets a number that answers can cite. */
-export function isCitable(task: TaskRun, { name }: ToolCall): boolean {
-  return task.settings.references || (findTool(task, name)?.citable ?? false);
 }
 
 function toolMessage(

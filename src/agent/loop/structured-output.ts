@@ -23,12 +23,6 @@ export type AnsweringTask = Pick<
   "settings" | "record" | "ref" | "messages" | "controller" | "cancelledAt" | "caller"
 >;
 
-/** Whether the model or a tool enforces the output schema of a task; undefined without a schema. */
-function structuredWay(task: AnsweringTask): "native" | "tool" | undefined {
-  if (task.record.outputSchema === undefined) return undefined;
-  return nativeSchema(task) ? "native" : "tool";
-}
-
 /** The schema for the response format of the model, if the model and the schema support it. */
 export function nativeSchema({
   record,
@@ -49,7 +43,7 @@ function structuredName({ settings }: AnsweringTask): string {
 
 /** The tool with which a model without response format submits its answer. */
 export function structuredTool(task: TaskRun): Tool | undefined {
-  if (structuredWay(task) !== "tool") return undefined;
+  if (task.record.outputSchema === undefined || nativeSchema(task)) return undefined;
   const cached = tools.get(task);
   if (cached) return cached;
   const created = tool({
@@ -92,14 +86,13 @@ export type StructuredState =
 
 /** Finds and validates the answer in the last reply of a task. */
 export async function structuredState(task: AnsweringTask): Promise<StructuredState> {
-  const way = structuredWay(task);
-  if (way === undefined) return { type: "none" };
+  if (task.record.outputSchema === undefined) return { type: "none" };
   const mine = messagesOf(task);
   const reply = mine.findLast((message) => message.role === "assistant");
   if (reply === undefined) return { type: "none" };
   if (task.messages.slice(task.messages.indexOf(reply) + 1).some(asksForMore))
     return { type: "none" };
-  if (way === "native") {
+  if (nativeSchema(task)) {
     if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
     let answer: unknown;
     try {

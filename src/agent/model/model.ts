@@ -1,7 +1,7 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Retry } from "../../protocol/agent.ts";
 import { after, type Clock, onAbort } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import type { RivuletError } from "../../protocol/error.ts";
 import type { IdSource } from "../../protocol/id.ts";
 import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
 import { coarseNow, longestTimer } from "../base/time.ts";
@@ -40,7 +40,10 @@ const maxRetryAfterMs = 60_000;
 /** Errors that another model may not have; when every model fails, they say best what to change. */
 const requestErrors = new Set(["invalid_request", "context_overflow"]);
 
-/** Streams one turn of the first model that succeeds; rejects with `TurnInterrupted` on abort, else with a `RivuletError`. */
+/**
+ * Streams one turn of the first model that succeeds, after up to `maxAttempts` attempts of each. Rejects with
+ * `TurnInterrupted` on abort, else with a `RivuletError`: the first one about the request, otherwise the last one.
+ */
 export async function runTurn(
   models: readonly (LanguageModel | string)[],
   request: TurnRequest,
@@ -48,37 +51,58 @@ export async function runTurn(
   dependencies: TurnDependencies,
 ): Promise<Turn> {
   const { signal } = request;
+  const { ids, clock, execution, random, onRetry } = dependencies;
   let collector: Collector | undefined;
-
-  async function attempt(entry: LanguageModel | string): Promise<Turn> {
-    const current = new Collector(sink, dependencies.ids);
-    collector = current;
-    try {
-      const model = typeof entry === "string" ? await resolveModel(entry) : entry;
-      try {
-        await stream(model, request, current, sink.ready, dependencies);
-      } catch (error) {
-        // An error after the model has finished does not invalidate its reply.
-        if (signal.aborted || current.finish === undefined) throw error;
-      }
-      return turnOf(model, current);
-    } catch (error) {
-      throw modelError(error, nameOf(entry), current.hasOutput);
-    }
-  }
-
-  function startOver(reason: "provider_retry" | "fallback"): void {
-    if (collector?.hasOutput) sink.discard(reason);
-    collector = undefined;
-  }
-
+  let requestError: RivuletError | undefined;
   try {
-    return await retry(models, attempt, startOver, dependencies, signal);
+    for (let index = 0, count = 1; ; count++) {
+      const model = models[index] as LanguageModel | string;
+      collector = new Collector(sink, ids);
+      try {
+        return await attempt(model, request, collector, sink.ready, dependencies);
+      } catch (thrown) {
+        if (signal.aborted) throw thrown;
+        const error = modelError(thrown, nameOf(model), collector.hasOutput);
+        const { maxAttempts, retryOn } = mergeExecution(modelExecution, execution);
+        const askedMs = retryAfterMs(error.cause, clock.now()) ?? 0;
+        const isWorthRetrying = count < maxAttempts && askedMs <= maxRetryAfterMs && retryOn(error);
+        const next = models[index + 1];
+        if (isWorthRetrying) {
+          const delayMs = Math.max(askedMs, backoffMs(execution, count, random));
+          onRetry?.({ ...failedAttempt(model, count, error), delayMs });
+          await clock.sleep(delayMs, signal);
+        } else {
+          if (requestErrors.has(error.code)) requestError ??= error;
+          if (next === undefined) throw requestError ?? error;
+          onRetry?.({ ...failedAttempt(model, count, error), fallback: nameOf(next) });
+          index += 1;
+          count = 0;
+        }
+        if (collector.hasOutput) sink.discard(isWorthRetrying ? "provider_retry" : "fallback");
+      }
+    }
   } catch (error) {
     if (!signal.aborted) throw error;
-    const partial = collector?.partial() ?? [];
-    throw new TurnInterrupted(signal.reason, partial, collector?.finish?.usage);
+    throw new TurnInterrupted(signal.reason, collector?.partial() ?? [], collector?.finish?.usage);
   }
+}
+
+/** Streams one reply of a model. */
+async function attempt(
+  entry: LanguageModel | string,
+  request: TurnRequest,
+  collector: Collector,
+  ready: TurnSink["ready"],
+  dependencies: TurnDependencies,
+): Promise<Turn> {
+  const model = typeof entry === "string" ? await resolveModel(entry) : entry;
+  try {
+    await stream(model, request, collector, ready, dependencies);
+  } catch (error) {
+    // An error after the model has finished does not invalidate its reply.
+    if (request.signal.aborted || collector.finish === undefined) throw error;
+  }
+  return turnOf(model, collector);
 }
 
 function turnOf(model: LanguageModel, collector: Collector): Turn {
@@ -91,43 +115,6 @@ function turnOf(model: LanguageModel, collector: Collector): Turn {
 
 function nameOf(model: LanguageModel | string): string {
   return typeof model === "string" ? model : `${model.provider} ${model.modelId}`;
-}
-
-/** Tries each model up to `maxAttempts` times; rejects with the first request error, otherwise with the last error. */
-async function retry<Result>(
-  models: readonly (LanguageModel | string)[],
-  attempt: (model: LanguageModel | string) => Promise<Result>,
-  startOver: (reason: "provider_retry" | "fallback") => void,
-  { execution: given, clock, random, onRetry }: TurnDependencies,
-  signal: AbortSignal,
-): Promise<Result> {
-  const execution = mergeExecution(modelExecution, given);
-  let requestError: RivuletError | undefined;
-  for (let index = 0; ; index++) {
-    const model = models[index] as LanguageModel | string;
-    for (let count = 1; ; count++) {
-      try {
-        return await attempt(model);
-      } catch (error) {
-        if (signal.aborted || !(error instanceof RivuletError)) throw error;
-        const askedMs = retryAfterMs(error.cause, clock.now()) ?? 0;
-        const isWorthRetrying =
-          count < execution.maxAttempts && askedMs <= maxRetryAfterMs && execution.retryOn(error);
-        if (!isWorthRetrying) {
-          if (requestErrors.has(error.code)) requestError ??= error;
-          const next = models[index + 1];
-          if (next === undefined) throw requestError ?? error;
-          onRetry?.({ ...failedAttempt(model, count, error), fallback: nameOf(next) });
-          break;
-        }
-        const delayMs = Math.max(askedMs, backoffMs(execution, count, random));
-        onRetry?.({ ...failedAttempt(model, count, error), delayMs });
-        await clock.sleep(delayMs, signal);
-        startOver("provider_retry");
-      }
-    }
-    startOver("fallback");
-  }
 }
 
 function failedAttempt(model: LanguageModel | string, attempt: number, error: RivuletError): Retry {
