@@ -18,7 +18,7 @@ import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
-import { hasHook, withHooks } from "../loop/hooks.ts";
+import { hooksAt, withHooks } from "../loop/hooks.ts";
 import { arrived, cancelReason, lateRows, reasonText } from "../loop/inbox.ts";
 import { StepState } from "../loop/next.ts";
 import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
@@ -144,7 +144,11 @@ function transcriptOf(
   { toolkit, hooks }: AgentSettings,
   record: TaskRecord,
 ): Promise<Transcript> {
-  return readTranscript(store, record, toolkit.hasGroups || hasHook(hooks, "postReasoning"));
+  return readTranscript(
+    store,
+    record,
+    toolkit.hasGroups || hooksAt(hooks, "postReasoning").length > 0,
+  );
 }
 
 /** Reads the messages that a task continues and that were not there when it was opened. */
@@ -252,7 +256,8 @@ export async function beginTask(
   task.emitter.emit({ type: "task.in_progress", task: shown });
   // `preCall` hooks may change the input, so it stays in the record until they have seen it.
   const { input: _, ...record } = task.record;
-  const isHeld = input.length > 0 && !record.observes && hasHook(task.settings.hooks, "preCall");
+  const isHooked = hooksAt(task.settings.hooks, "preCall").length > 0;
+  const isHeld = input.length > 0 && !record.observes && isHooked;
   if (!isHeld) task.record = record;
   const { messages = [], taken = [] } = arrived(task, late);
   await commitStep(task, {

@@ -12,7 +12,7 @@ import { executeTool, executionOf } from "../tool/execute.ts";
 import { decide, isAlwaysAllowed } from "../tool/permission.ts";
 import type { ToolDefinition } from "../tool/tool.ts";
 import type { ToolCall, ToolChunk } from "./hooks.ts";
-import { callHooks, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";
+import { callHooks, hooksAt, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";
 import type { PendingCall } from "./next.ts";
 import { finishCall, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
@@ -280,7 +280,8 @@ async function startOver(task: TaskRun, call: ToolCall, shown: ResultEmitter): P
 
 function tellChunk(task: TaskRun, call: ToolCall, chunk: ToolChunk): void {
   const { hooks, toolkit } = task.settings;
-  tellHooks(hooks, (hook) => hook.actingChunk?.(task.hookContext, call, chunk));
+  const listening = hooksAt(hooks, "actingChunk");
+  tellHooks(listening, (hook) => hook.actingChunk?.(task.hookContext, call, chunk));
   tellAnyway(() => toolkit.onChunk?.(call, chunk));
 }
 

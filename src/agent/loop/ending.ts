@@ -10,7 +10,7 @@ import { noUsage } from "../../protocol/select.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
-import { callHooks, readReplyVerdict } from "./hooks.ts";
+import { callHooks, hooksAt, readReplyVerdict } from "./hooks.ts";
 import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";
 import { type TaskRun, totalOf } from "./task-run.ts";
@@ -174,7 +174,7 @@ export function readEnding(record: TaskRecord): Rested {
 /** Calls the `postCall` hooks, which may change the message of the reply. */
 export async function editReply(task: TaskRun, ending: RestingEnding): Promise<RestingEnding> {
   const { hookContext, record, conversation } = task;
-  if (!task.settings.hooks.some((hook) => hook.postCall)) return ending;
+  if (hooksAt(task.settings.hooks, "postCall").length === 0) return ending;
   await task.log.flush(); // a hook must not see a reply that a crash could lose
   const total = await totalOf(task);
   const reply = Object.freeze(await replyOf(conversation.store, { ...record, total }, ending));

@@ -95,8 +95,8 @@ export function callHooks<Point extends AwaitedPoint, Value>(
   visit: (value: Value, returned: unknown) => Value = (unchanged) => unchanged,
   signal = task.controller.signal,
 ): Awaitable<Value> {
-  const { hooks } = task.settings;
-  if (!hasHook(hooks, point)) return value;
+  const hooks = hooksAt(task.settings.hooks, point);
+  if (hooks.length === 0) return value;
   const read = (current: Value, returned: unknown) =>
     returned === undefined || returned === null ? current : visit(current, returned);
   const failure = (hook: Hook, error: unknown) =>
@@ -107,7 +107,6 @@ export function callHooks<Point extends AwaitedPoint, Value>(
     let next = current;
     for (let at = index; at < hooks.length; at++) {
       const hook = hooks[at] as Hook;
-      if (!hook[point]) continue;
       try {
         const returned = call(hook, next);
         if (isThenable(returned)) return waitFor(returned, at, next);
@@ -132,9 +131,16 @@ export function callHooks<Point extends AwaitedPoint, Value>(
   return callFrom(0, value);
 }
 
-/** Whether a hook has this point. */
-export function hasHook(hooks: readonly Hook[], point: keyof Hook): boolean {
-  return hooks.length > 0 && hooks.some((hook) => hook[point]);
+type HooksByPoint = Partial<Record<keyof Hook, readonly Hook[]>>;
+const known = new WeakMap<readonly Hook[], HooksByPoint>();
+
+/** The hooks that have a point, in order; remembered, because a step asks for each of a dozen points. */
+export function hooksAt(hooks: readonly Hook[], point: keyof Hook): readonly Hook[] {
+  if (hooks.length === 0) return hooks;
+  const byPoint = known.get(hooks) ?? {};
+  known.set(hooks, byPoint);
+  byPoint[point] ??= hooks.filter((hook) => hook[point]);
+  return byPoint[point];
 }
 
 function hookFailed(hook: Hook, point: string, error: unknown): RivuletError {
@@ -165,7 +171,7 @@ export function editModelCall(
   point: EditingPoint,
   call: ModelCall,
 ): Awaitable<ModelCall> {
-  return hasHook(task.settings.hooks, point) ? editedCall(task, point, call) : call;
+  return hooksAt(task.settings.hooks, point).length > 0 ? editedCall(task, point, call) : call;
 }
 
 async function editedCall(task: TaskRun, point: EditingPoint, call: ModelCall): Promise<ModelCall> {
@@ -198,7 +204,7 @@ async function editedCall(task: TaskRun, point: EditingPoint, call: ModelCall): 
   const read = isUnread ? [] : edited.messages;
   // Returned calls are checked on return, calls edited in place only here.
   if (!isModelCall({ messages: read, systemPrompt, tools, options })) {
-    const editors = task.settings.hooks.filter((hook) => hook[point]);
+    const editors = hooksAt(task.settings.hooks, point);
     const names = editors.map(({ name }) => name).join(", ");
     throw new RivuletError("hook_failed", `The model call is invalid after ${point} of ${names}.`, {
       hint: "Keep messages, system, tools and options valid when a hook edits the call in place.",
@@ -249,9 +255,13 @@ function isModelCall(
     value.messages.every((message, index) => isChecked(message, index) || isMessage(message)) &&
     typeof value.systemPrompt === "string" &&
     Array.isArray(value.tools) &&
-    value.tools.every((tool) => isObject(tool) && typeof tool.name === "string") &&
+    value.tools.every(isNamed) &&
     isObject(value.options)
   );
+}
+
+function isNamed(tool: unknown): boolean {
+  return typeof tool === "object" && typeof (tool as { name?: unknown } | null)?.name === "string";
 }
 
 /** Reads the return value of `postReasoning`. */

@@ -15,7 +15,7 @@ import { notRun } from "../tool/result.ts";
 import {
   callHooks,
   editModelCall,
-  hasHook,
+  hooksAt,
   type ModelCall,
   readReasoningVerdict,
   readReply,
@@ -87,6 +87,7 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
   const sent = request(task, await prepare(task, purpose), purpose);
   task.conversation.process.onModelCall?.(task, sent);
   const messageId = ids.next("msg");
+  const listening = hooksAt(hooks, "reasoningChunk");
   const sink = new TurnEmitter({
     emitter,
     ids,
@@ -94,8 +95,8 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     ...(!task.pool.isEmpty && { references: task.pool }),
     rawReasoning,
     ...(purpose === "summary" && { purpose }),
-    ...(hasHook(hooks, "reasoningChunk") && {
-      onChunk: (chunk) => tellHooks(hooks, (hook) => hook.reasoningChunk?.(hookContext, chunk)),
+    ...(listening.length > 0 && {
+      onChunk: (chunk) => tellHooks(listening, (hook) => hook.reasoningChunk?.(hookContext, chunk)),
     }),
     ready: task.log.catchUp,
   });
