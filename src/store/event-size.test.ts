@@ -16,6 +16,15 @@ describe("sizeOfEvent", () => {
     );
   });
 
+  it("counts the text of an item and of arguments", () => {
+    const done = (text: string) => ({ type: "task.text.done", item: { type: "text", text } });
+    const sent = (text: string) => ({ type: "task.tool_call_arguments.done", arguments: text });
+    for (const event of [done, sent]) {
+      const [short, long] = [event(""), event("a".repeat(1_000))] as unknown as TaskEvent[];
+      expect(sizeOfEvent(long as TaskEvent) - sizeOfEvent(short as TaskEvent)).toBe(2_000);
+    }
+  });
+
   it("accepts a circular value", () => {
     const value: unknown[] = [];
     value.push(value);

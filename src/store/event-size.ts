@@ -14,12 +14,31 @@ const shared: ReadonlySet<string> = new Set(["type", "task_id", "item_id", "call
 
 /** The approximate memory of an event in bytes. */
 export function sizeOfEvent(event: TaskEvent): number {
-  if ("delta" in event) return eventBytes + stringBytes + characterBytes * event.delta.length;
-  let size = eventBytes;
+  if ("delta" in event) return eventBytes + sizeOfText(event.delta);
+  switch (event.type) {
+    // Those of every step; a look at each field would take as long as the rest of an append.
+    case "task.output_item.added":
+    case "task.output_item.done":
+    case "task.text.added":
+    case "task.text.done":
+      return eventBytes + sizeOfObject(event.item, 1);
+    case "task.tool_call_arguments.done":
+      return eventBytes + sizeOfText(event.arguments);
+    default:
+      return eventBytes + sizeOfFields(event);
+  }
+}
+
+function sizeOfText(text: string): number {
+  return stringBytes + characterBytes * text.length;
+}
+
+function sizeOfFields(event: TaskEvent): number {
+  let size = 0;
   for (const key in event) {
     const value: unknown = event[key as keyof TaskEvent];
     if (typeof value === "number" || shared.has(key)) continue;
-    if (typeof value === "string") size += stringBytes + characterBytes * value.length;
+    if (typeof value === "string") size += sizeOfText(value);
     else if (typeof value === "object" && value !== null) size += sizeOfObject(value, 1);
   }
   return size;
@@ -32,7 +51,7 @@ function sizeOfObject(value: object, depth: number, seen?: Set<object>): number 
   for (const key in value) {
     const field: unknown = (value as Record<string, unknown>)[key];
     size += fieldBytes;
-    if (typeof field === "string") size += stringBytes + characterBytes * field.length;
+    if (typeof field === "string") size += sizeOfText(field);
     else if (typeof field === "object" && field !== null)
       size += sizeOfObject(field, depth + 1, known);
   }

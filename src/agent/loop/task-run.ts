@@ -1,5 +1,6 @@
 import type { Agent, Input, RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { sumOf } from "../../protocol/cost.ts";
+import type { Mutable } from "../../protocol/draft.ts";
 import type { Block, Message, TaskRef } from "../../protocol/message.ts";
 import type { ReferencePool } from "../../protocol/references.ts";
 import type { Source } from "../../protocol/source.ts";
@@ -134,12 +135,16 @@ function applyStep(task: TaskRun, write: StepWrite): StepChange {
   const at = task.offset + task.messages.length;
   for (const message of messages) task.messages.push(freezePlain(message));
   const { usage, cost, budget } = task;
-  const used = { usage, ...(cost && { cost }), workedMs: budget.wallMs };
-  task.record = { ...task.record, ...record, ...used };
-  const { sessionId } = task.record;
+  const changed: Mutable<TaskRecord> = { ...task.record };
+  if (record) Object.assign(changed, record);
+  if (cost) changed.cost = cost;
+  changed.usage = usage;
+  changed.workedMs = budget.wallMs;
+  task.record = changed;
+  const { sessionId } = changed;
   const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
   const begun = begins && { begins: task.ref.taskId };
-  return { appends, tasks: [task.record], posts, taken, ...begun };
+  return { appends, tasks: [changed], posts, taken, ...begun };
 }
 
 /** The usage and the cost of a task and all its descendants, as far as the store has them. */
