@@ -56,13 +56,15 @@ class AbortWaits extends Set<() => void> {
     for (const run of [...this]) if (this.has(run)) run(); // a run may add and remove others
   };
 }
-const abortWaits = new WeakMap<AbortSignal, AbortWaits>();
+/** A property of the signal: an entry in a WeakMap would outlive the signal until the next full garbage collection. */
+const abortWaits = Symbol("abortWaits");
 
 /** Calls `run` at the abort, or now if the signal has aborted; the returned function cancels it. */
 export function onAbort(signal: AbortSignal, run: () => void): () => void {
   if (signal.aborted) run();
-  const waits = abortWaits.get(signal) ?? new AbortWaits();
-  abortWaits.set(signal, waits);
+  const waiting = signal as AbortSignal & { [abortWaits]?: AbortWaits };
+  waiting[abortWaits] ??= new AbortWaits();
+  const waits = waiting[abortWaits];
   const wait = () => run(); // the same function may wait twice
   waits.add(wait);
   if (waits.size === 1) signal.addEventListener("abort", waits.end);
