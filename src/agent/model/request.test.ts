@@ -264,11 +264,13 @@ describe("toPrompt", () => {
   });
 
   it("caches the view of a message, and returns a new array each time", () => {
-    const messages = [message("user", text("Hi")), message("assistant", text("Hello"))];
+    const messages = Array.from({ length: 10 }, (_, index) =>
+      message(index % 2 === 0 ? "user" : "assistant", text("Hi")),
+    );
     const first = toPrompt(messages, "", "v4");
     messages.push(message("user", text("More")));
     const second = toPrompt(messages, "", "v4");
-    expect(first).toHaveLength(2);
+    expect(first).toHaveLength(10);
     expect(second[1]).toBe(first[1]);
     const third = toPrompt([message("user", text("Before")), ...messages], "", "v4");
     expect(third[1]).toBe(first[0]);

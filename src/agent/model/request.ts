@@ -99,6 +99,7 @@ interface Assembly {
   readonly prompt: PromptMessage[];
 }
 
+const shortTranscript = 8;
 const longArgumentsShown = 1_000;
 
 // Messages are immutable and a transcript only grows, so each request continues the prompt of the previous one, and a
@@ -119,7 +120,8 @@ export function toPrompt(
   offset = 0,
 ): Prompt {
   const cache = caches[version];
-  const [first] = messages;
+  // A short transcript is read faster than remembered.
+  const first = messages.length > shortTranscript ? messages[0] : undefined;
   const known = first && cache.assemblies.get(first);
   const isUsable = known?.name === name && known && isContinued(known, messages);
   let assembly = isUsable ? known : newAssembly(name, messages);
@@ -134,7 +136,7 @@ export function toPrompt(
   let complete = true;
   for (let index = assembly.length; index < messages.length; index++) {
     const message = messages[index] as Message;
-    const view = viewOf(message, version, name);
+    const view = (first ? viewOf : createView)(message, version, name);
     if (view.system !== "") systems.push(view.system);
     if (view.assistant !== undefined) prompt.push(view.assistant);
     if (view.calls.length > 0) {
@@ -182,8 +184,15 @@ function lastCompaction(messages: readonly Message[], from: number): CompactionB
 function viewOf(message: Message, version: Version, name: string | undefined): View {
   const { views } = caches[version];
   const cached = views.get(message);
+  if (cached?.isOther === isOfOther(message, name)) return cached;
+  const view = createView(message, version, name);
+  // The results of calls have no view of their own; half of a long transcript needs no entry.
+  if (view.system !== "" || view.assistant || view.user) views.set(message, view);
+  return view;
+}
+
+function createView(message: Message, version: Version, name: string | undefined): View {
   const isOther = isOfOther(message, name);
-  if (cached?.isOther === isOther) return cached;
   const system: string[] = [];
   const assistant: AssistantPart[] = [];
   const calls: ToolUseBlock[] = [];
@@ -237,16 +246,13 @@ function viewOf(message: Message, version: Version, name: string | undefined): V
     assistant.findLastIndex(({ type }) => type !== "reasoning") + 1,
   );
   if (isOther && user.length > 0) user.unshift({ type: "text", text: speaker(message.name ?? "") });
-  const view: View = {
+  return {
     isOther,
     system: system.join("\n\n"),
     assistant: content.length > 0 ? { role: "assistant", content } : undefined,
     calls,
     user: user.length > 0 ? { role: "user", content: user } : undefined,
   };
-  // The results of calls have no view of their own; half of a long transcript needs no entry.
-  if (system.length + content.length + user.length > 0) views.set(message, view);
-  return view;
 }
 
 /** Whether a message has the words of another agent. */
