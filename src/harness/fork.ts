@@ -1,6 +1,6 @@
 import { notFound, RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
-import { createIds } from "../protocol/id.ts";
+import { agentKeyOf, createIds } from "../protocol/id.ts";
 import type { Block, Message } from "../protocol/message.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
@@ -57,7 +57,7 @@ function forkRecord(
   const { agentId, agentName, userId } = origin;
   return {
     ...{ taskId, rootTaskId: taskId, sessionId, agentId, agentName },
-    agentKey: `agent:${agentId}:${uuid}`,
+    agentKey: agentKeyOf(agentId, uuid),
     ...(userId !== undefined && { userId }),
     ...{ depth: 0, path: sessionId, createdAt, mode: "sync", status: "completed" },
     ...{ committedOutput: 0, observes: true, generateReason: "model_stop" },

@@ -108,3 +108,8 @@ function pooledRandom(bytes: Uint8Array): Uint8Array {
   for (let i = 0; i < bytes.length; i++) bytes[i] = pool[used++] as number;
   return bytes;
 }
+
+/** A new key of an agent's conversation. Joined, because a template would keep its pieces as long as the key. */
+export function agentKeyOf(agentId: string, uuid: string): string {
+  return ["agent", agentId, uuid].join(":");
+}

@@ -1,7 +1,7 @@
 import type { TaskEvent, TaskSnapshot } from "../protocol/event.ts";
 import type { LogSnapshot } from "../protocol/store.ts";
 import { sizeOfEvent } from "./event-size.ts";
-import { type PackedSnapshots, unpack } from "./packed-snapshots.ts";
+import { type Group, type PackedSnapshots, unpack } from "./packed-snapshots.ts";
 
 /** One log in memory. */
 export interface EventLog {
@@ -15,11 +15,16 @@ export interface EventLog {
   bytes: number;
   /** The number of the last trimmed event, and the snapshots that replace the trimmed events. */
   trimmedThrough: number;
-  snapshots: readonly TaskSnapshot[] | PackedSnapshots;
+  snapshots: readonly TaskSnapshot[] | Group;
+  /** The index of this log in the group of its snapshots. */
+  packedAt: number;
 }
 
 const segmentSize = 1024;
 const emptySegment: TaskEvent[] = [];
+/** Of every log without events, because most logs in a store have ended; never written. */
+const noSegments: TaskEvent[][] = [];
+const noSnapshots: readonly TaskSnapshot[] = [];
 /** Replaces a trimmed event; no reader gets it. */
 const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: false } as const;
 
@@ -27,12 +32,13 @@ const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: f
 export function createEventLog(sessionId: string): EventLog {
   return {
     sessionId,
-    segments: [],
+    segments: noSegments,
     first: 0,
     length: 0,
     bytes: 0,
     trimmedThrough: -1,
-    snapshots: [],
+    snapshots: noSnapshots,
+    packedAt: -1,
   };
 }
 
@@ -49,6 +55,7 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
   for (const event of events) {
     if (segment === undefined || segment.length === segmentSize) {
       segment = [];
+      if (log.segments === noSegments) log.segments = [];
       log.segments.push(segment);
     }
     segment.push(event);
@@ -63,21 +70,28 @@ function placeOf({ first }: EventLog, number: number): readonly [segment: number
 }
 
 /** The snapshot that replaces the trimmed events. */
-export function snapshotIn({ trimmedThrough, snapshots }: EventLog): LogSnapshot | undefined {
-  if (trimmedThrough < 0) return undefined;
-  return { through: trimmedThrough, tasks: "group" in snapshots ? unpack(snapshots) : snapshots };
+export function snapshotIn(log: EventLog): LogSnapshot | undefined {
+  const { trimmedThrough: through, snapshots, packedAt: index } = log;
+  if (through < 0) return undefined;
+  return { through, tasks: "logs" in snapshots ? unpack({ group: snapshots, index }) : snapshots };
 }
 
 /** Removes the events that the snapshot replaces; later events keep their places. */
-export function trimEvents(log: EventLog, through: number, snapshots: EventLog["snapshots"]): void {
+export function trimEvents(
+  log: EventLog,
+  through: number,
+  snapshots: readonly TaskSnapshot[] | PackedSnapshots,
+): void {
   let next = log.trimmedThrough + 1;
   const end = through + 1;
   log.trimmedThrough = through;
-  log.snapshots = snapshots;
+  const isPacked = "group" in snapshots;
+  log.snapshots = isPacked ? snapshots.group : snapshots;
+  log.packedAt = isPacked ? snapshots.index : -1;
   if (end === log.length) {
     // Emptied, because an unused array in the old space keeps its events until a full garbage collection.
     for (const segment of log.segments) segment.length = 0;
-    log.segments = [];
+    log.segments = noSegments;
     log.first = end;
     log.bytes = 0;
     return;

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { TaskEvent } from "../protocol/event.ts";
 import {
   acquire,
@@ -102,6 +102,26 @@ describe("memoryStore", () => {
     await store.release(lease);
     await store.deleteSession("sess_1");
     expect(bytes()).toBe(0);
+  });
+
+  it("trims short logs before the commit that ends a log returns", async () => {
+    const store = memoryStore({ retention: { logs: { maxBytes: 0 } } });
+    const end = async (taskId: string, count: number) => {
+      const sessionId = `sess_${taskId}`;
+      const lease = await acquire(store, sessionId);
+      const tasks = [record({ taskId, rootTaskId: taskId, sessionId, status: "completed" })];
+      const committed = store.commit({ lease, log: taskId, events: deltas(count), tasks });
+      const kept = store.memory?.logBytes("task_1");
+      await committed;
+      return kept;
+    };
+    expect(await end("task_1", 50)).toBeGreaterThan(0); // the log that ended last stays
+    expect(await end("task_2", 5_000)).toBe(0);
+    expect((await store.snapshot("task_1"))?.through).toBe(49);
+    await expect(store.read("task_1", -1, 10)).rejects.toThrow("task_1");
+    await end("task_3", 50);
+    expect(store.memory?.logBytes("task_2")).toBeGreaterThan(0); // a long log waits for the background
+    await vi.waitFor(() => expect(store.memory?.logBytes("task_2")).toBe(0));
   });
 
   it("releases trimmed events", async () => {

@@ -1,3 +1,4 @@
+import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { systemClock } from "../protocol/clock.ts";
 import type { TaskEvent } from "../protocol/event.ts";
@@ -30,7 +31,7 @@ import {
   targetOf,
   unfinishedStatuses,
 } from "./task-queue.ts";
-import { trimLog } from "./trim-log.ts";
+import { snapshotOfEvents, trimLog } from "./trim-log.ts";
 import { createWatchers } from "./watchers.ts";
 
 const maxCommitsPerTurn = 32;
@@ -46,7 +47,7 @@ export interface MemoryStoreOptions {
   readonly clock?: Pick<Clock, "now">;
   /** How large the events of one log may become before its writer trims it; defaults to 64 MiB. */
   readonly maxLogBytes?: number;
-  /** How long ended logs keep their events; defaults to one hour and at most 2 MiB. */
+  /** How long ended logs keep their events; defaults to one hour and at most 256 KiB. */
   readonly retention?: Retention;
 }
 
@@ -55,7 +56,8 @@ const fields: Fields<MemoryStoreOptions> = {
   maxLogBytes: amount,
   retention: retentionField,
 };
-const keptLogs: Required<LogRetention> = { maxAgeMs: 60 * 60_000, maxBytes: 2 * 1024 * 1024 };
+/** Little, because events that are kept for long leave the young generation, and V8 then lets the heap grow. */
+const keptLogs: Required<LogRetention> = { maxAgeMs: 60 * 60_000, maxBytes: 256 * 1024 };
 
 /**
  * A store in the memory of its process. It keeps the objects that it is given and returns the same objects, so callers
@@ -84,7 +86,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       bytes: () => endedBytes,
       now: () => clock.now(),
       isRead: (log) => watchers.has("log", log),
-      trim: (log) => trimLog({ read, snapshot, trim: trimUnread }, log, lastOf(log)),
+      trim: trimEnded,
     },
     { ...keptLogs, ...options.retention?.logs },
     0,
@@ -285,7 +287,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   }
 
   /** Keeps the newer snapshot when the log is trimmed further already. */
-  async function trim(log: string, snapshot: LogSnapshot): Promise<void> {
+  function applyTrim(log: string, snapshot: LogSnapshot): void {
     const last = lastOf(log);
     const found = logs.get(log);
     if (found === undefined || snapshot.through > last) {
@@ -301,8 +303,17 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     watchers.touch("log", log);
   }
 
+  /** A short log at once: in the background, a busy writer would end logs faster than they are trimmed. */
+  function trimEnded(log: string): Awaitable<void> {
+    const found = logs.get(log) as EventLog;
+    if (found.trimmedThrough >= 0 || found.bytes > maxPackedBytes) {
+      return trimLog({ read, snapshot, trim: trimUnread }, log, lastOf(log));
+    }
+    applyTrim(log, snapshotOfEvents(readEvents(found, -1, found.length)));
+  }
+
   async function trimUnread(log: string, snapshot: LogSnapshot): Promise<void> {
-    if (!watchers.has("log", log)) await trim(log, snapshot);
+    if (!watchers.has("log", log)) applyTrim(log, snapshot);
   }
 
   /** Deletes a conversation with its leases, so that a former owner cannot write it again. */
@@ -395,7 +406,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     posts: async (query) => inbox.match(query).map(({ post }) => post),
 
     read,
-    trim,
+    trim: async (log, snapshot) => applyTrim(log, snapshot),
     snapshot,
     last: async (log) => lastOf(log),
 

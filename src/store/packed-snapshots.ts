@@ -10,7 +10,7 @@ export interface PackedSnapshots {
 }
 
 /** The snapshots of several logs, as they are or compressed. */
-interface Group {
+export interface Group {
   logs: (readonly TaskSnapshot[])[] | Uint8Array;
 }
 

@@ -1,3 +1,4 @@
+import type { Awaitable } from "../protocol/agent.ts";
 import { type Fields, options } from "../protocol/options.ts";
 import { amount } from "./arguments.ts";
 
@@ -40,13 +41,13 @@ export interface EndedLogs {
   now(): number;
   /** Whether a reader in this process follows the log. */
   isRead(log: string): boolean;
-  /** Replaces all events of a log by snapshots, unless a reader came. */
-  trim(log: string): Promise<void>;
+  /** Replaces all events of a log by snapshots, unless a reader came; a store may do it before it returns. */
+  trim(log: string): Awaitable<void>;
 }
 
-/** Trims ended logs in the background. */
+/** Trims ended logs: short ones in memory at once, others in the background. */
 export interface Trimmer {
-  /** Looks for work soon: a log has ended, or a reader has left. */
+  /** Looks for work: a log has ended, or a reader has left. */
   wake(): void;
   /** Resolves when the log that is being trimmed is done. */
   stop(): Promise<void>;
@@ -63,7 +64,7 @@ function runIfUsed(trimmer: WeakRef<() => void>): void {
   trimmer.deref()?.();
 }
 
-/** Creates a trimmer; `delayMs` is the time from `wake` to the look for work. */
+/** Creates a trimmer; `delayMs` is the time from `wake` to the look for work, which with 0 is within the call. */
 export function createTrimmer(
   ended: EndedLogs,
   { maxAgeMs, maxBytes }: Required<LogRetention>,
@@ -72,6 +73,7 @@ export function createTrimmer(
   /** Logs that could not be trimmed, for example because they are damaged; they must not hold up the others. */
   const failed = new Set<string>();
   let due: { readonly at: number; readonly timer: ReturnType<typeof setTimeout> } | undefined;
+  let isRunning = false;
   let running: Promise<void> | undefined;
   let isStopped = false;
 
@@ -90,39 +92,50 @@ export function createTrimmer(
   }
 
   async function trimAll(): Promise<void> {
-    let since = performance.now();
-    for (let log = next(); log !== undefined && !isStopped; log = next()) {
-      await ended.trim(log).catch(() => failed.add(log as string));
-      if (performance.now() - since < maxBlockMs) continue;
-      await new Promise((resolve) => afterTurn(resolve));
-      since = performance.now();
+    isRunning = true;
+    try {
+      let since = performance.now();
+      for (let log = next(); log !== undefined && !isStopped; log = next()) {
+        try {
+          const trimming = ended.trim(log);
+          if (trimming) await trimming; // a short log is trimmed before the writer continues
+        } catch {
+          failed.add(log);
+        }
+        if (performance.now() - since < maxBlockMs) continue;
+        await new Promise((resolve) => afterTurn(resolve));
+        since = performance.now();
+      }
+      for (const { endedAt } of ended.inOrder()) {
+        schedule(Math.max(delayMs, endedAt + maxAgeMs - ended.now()));
+        break;
+      }
+    } catch {
+      // The store cannot be read: the next wake tries again.
     }
-    for (const { endedAt } of ended.inOrder()) {
-      schedule(Math.max(delayMs, endedAt + maxAgeMs - ended.now()));
-      break;
-    }
+    isRunning = false;
   }
 
   function run(): void {
+    if (!isRunning) running = trimAll();
+  }
+
+  function onTimer(): void {
     due = undefined;
-    running ??= trimAll()
-      .catch(() => {}) // the store cannot be read: the next wake tries again
-      .finally(() => {
-        running = undefined;
-      });
+    run();
   }
 
   function schedule(ms: number): void {
     const at = performance.now() + ms;
     if (isStopped || (due && due.at <= at)) return;
     clearTimeout(due?.timer);
-    const timer = setTimeout(runIfUsed, Math.min(ms, maxPauseMs), new WeakRef(run));
+    const timer = setTimeout(runIfUsed, Math.min(ms, maxPauseMs), new WeakRef(onTimer));
     timer.unref(); // trimming does not keep a process alive
     due = { at, timer };
   }
 
   return {
-    wake: () => schedule(delayMs),
+    wake: () => (delayMs === 0 ? run() : schedule(delayMs)),
     async stop() {
       isStopped = true;
       clearTimeout(due?.timer);

@@ -1,7 +1,7 @@
-import type { LogEvent } from "../protocol/event.ts";
+import type { LogEvent, TaskEvent } from "../protocol/event.ts";
 import { TaskTree } from "../protocol/reduce.ts";
 import { snapshotOf } from "../protocol/snapshot.ts";
-import type { Store, StoreMemory } from "../protocol/store.ts";
+import type { LogSnapshot, Store, StoreMemory } from "../protocol/store.ts";
 import { readPages } from "./read-frames.ts";
 
 /**
@@ -20,10 +20,21 @@ export async function trimLog(
     createdAt = (frames.at(-1) as LogEvent | undefined)?.created_at ?? createdAt;
     if (mayHaveMore) await new Promise((resolve) => setImmediate(resolve));
   }
-  const { tree } = folded;
+  await store.trim(log, snapshotAt(folded, through, createdAt));
+}
+
+/** The snapshot of a short log that replaces all its events. */
+export function snapshotOfEvents(events: readonly TaskEvent[]): LogSnapshot {
+  const folded = new TaskTree();
+  folded.apply(events);
+  const last = events.at(-1) as LogEvent;
+  return snapshotAt(folded, last.sequence_number, last.created_at);
+}
+
+function snapshotAt({ tree }: TaskTree, through: number, createdAt: number): LogSnapshot {
   const at = { sequenceNumber: through, createdAt };
   const tasks = Object.keys(tree.tasks).flatMap((id) => snapshotOf(tree, id, at) ?? []);
-  await store.trim(log, { through, tasks });
+  return { through, tasks };
 }
 
 /** A reader of a log in memory. */

@@ -48,10 +48,12 @@ describe("the transcript is not changed by", () => {
       name: "looks",
       preReasoning: (_, call) => ({ ...call, systemPrompt: "Be short." }),
     };
-    const { agent, model } = agentOf(["One.", "Two."], { hooks: [hook] });
-    await agent.call("First.", session);
-    await agent.call("Second.", session);
-    const [first, second] = model.calls.map(({ prompt }) => prompt[1]);
+    const { agent, model } = agentOf(
+      Array.from({ length: 6 }, () => "One."),
+      { hooks: [hook] },
+    );
+    for (let call = 0; call < 6; call++) await agent.call("Next.", session); // a short transcript is not cached
+    const [first, second] = model.calls.slice(-2).map(({ prompt }) => prompt[1]);
     expect(first).toBe(second);
   });
 

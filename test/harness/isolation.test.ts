@@ -17,6 +17,7 @@ import type { TaskRecord } from "../../src/protocol/store.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
+import { keepEvents } from "../support/keep-events.ts";
 import { toolNames } from "./agent/support/agent.ts";
 
 type User = string | undefined;
@@ -103,7 +104,7 @@ const userOf = (user: User) => (user === undefined ? {} : { userId: user });
 
 async function openWorld(kind: "memory" | "sqlite", user: User): Promise<World> {
   const folder = createFolder();
-  const store = kind === "memory" ? memoryStore() : sqliteStore(join(folder, "store.db"));
+  const store = kind === "memory" ? memoryStore(keepEvents) : sqliteStore(join(folder, "store.db"));
   const gate = Promise.withResolvers<void>();
   const executed: string[] = [];
   const model = puppet();

@@ -1,6 +1,7 @@
 import type { Agent, Input } from "../../protocol/agent.ts";
 import { after, onAbort } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
+import { agentKeyOf } from "../../protocol/id.ts";
 import type { Message } from "../../protocol/message.ts";
 import { linkBehind } from "../../protocol/remote-link.ts";
 import type { TaskRecord } from "../../protocol/store.ts";
@@ -87,7 +88,7 @@ async function startChild(
     parentItemId: childPlace(parent, callId).item_id,
     agentId,
     agentName: nameOf(agent),
-    agentKey: child?.agentKey ?? `agent:${agentId}:${uuid}`,
+    agentKey: child?.agentKey ?? agentKeyOf(agentId, uuid),
     ...(label !== undefined && { label }),
     sessionId: child?.sessionId ?? `sub-${uuid}`,
     parentSessionId: parent.ref.sessionId,

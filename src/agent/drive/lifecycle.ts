@@ -4,6 +4,7 @@ import { onAbort } from "../../protocol/clock.ts";
 import type { RivuletError } from "../../protocol/error.ts";
 import type { ChildStarted, LogEvent } from "../../protocol/event.ts";
 import type { HookContext } from "../../protocol/hook.ts";
+import { agentKeyOf } from "../../protocol/id.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
 import type { RemoteLink } from "../../protocol/remote-link.ts";
@@ -401,7 +402,7 @@ export function rootRecord(
     rootTaskId: taskId,
     agentId,
     agentName: name,
-    agentKey: `agent:${agentId}:${ids.uuid()}`,
+    agentKey: agentKeyOf(agentId, ids.uuid()),
     sessionId,
     ...(options.userId !== undefined && { userId: options.userId }),
     depth: 0,

@@ -4,6 +4,7 @@ import { taskBehind } from "../../agent/loop/tool-context.ts";
 import type { ToolContext } from "../../agent/tool/context.ts";
 import { ToolFailure } from "../../agent/tool/tool.ts";
 import type { Input } from "../../protocol/agent.ts";
+import { agentKeyOf } from "../../protocol/id.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { isObject } from "../../protocol/shape.ts";
 import { subagentErrors } from "../prompts.ts";
@@ -70,7 +71,7 @@ export async function findEntry(roster: Roster, name: string): Promise<RosterEnt
 export function newChild(task: TaskRun, { name }: RosterEntry, label: string | undefined): Child {
   const uuid = task.settings.ids.uuid();
   return {
-    agentKey: `agent:${name}:${uuid}`,
+    agentKey: agentKeyOf(name, uuid),
     agentId: name,
     sessionId: `sub-${uuid}`,
     ...(label !== undefined && { label }),

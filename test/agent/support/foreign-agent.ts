@@ -22,6 +22,7 @@ import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import { noUsage } from "../../../src/protocol/select.ts";
 import { taskEventSchema } from "../../../src/schema/index.ts";
 import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { keepEvents } from "../../support/keep-events.ts";
 import { law12 } from "../../support/law-12.ts";
 import { expectLawful, readLog } from "./laws.ts";
 
@@ -140,7 +141,7 @@ export const prompt = { prompt: "Work." };
 
 /** A lead with a helper that calls the agent: the agent is at depth 2. */
 export function teamAbove(agent: Agent, options: Partial<ReActAgentOptions> = {}) {
-  const { store = memoryStore() as Store } = options;
+  const { store = memoryStore(keepEvents) as Store } = options;
   const helper = new ReActAgent({
     name: "helper",
     model: scriptedModel(({ prompt: asked }) =>

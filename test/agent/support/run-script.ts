@@ -6,6 +6,7 @@ import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import type { Item, Tree } from "../../../src/protocol/task.ts";
 import { taskEventSchema } from "../../../src/schema/index.ts";
 import { type Script, type ScriptedModel, scriptedModel } from "../../../src/testing/index.ts";
+import { keepEvents } from "../../support/keep-events.ts";
 import { expectLawful, readLog } from "./laws.ts";
 
 /** Everything that is left of a run that was played to its rest. */
@@ -28,7 +29,7 @@ export async function runScript(
   options: Partial<ReActAgentOptions> = {},
 ): Promise<Played> {
   const model = scriptedModel(script);
-  const store = (options.store as Store | undefined) ?? memoryStore();
+  const store = (options.store as Store | undefined) ?? memoryStore(keepEvents);
   const agent = new ReActAgent({ name: "lead", model, ...options, store });
   const reply = await agent.call("Go.", { sessionId: "s" });
   return { agent, model, store, reply, ...(await whatIsLeft(store, reply)) };

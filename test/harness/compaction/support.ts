@@ -9,6 +9,7 @@ import {
   scriptedModel,
 } from "../../../src/testing/index.ts";
 import { readLog } from "../../agent/support/laws.ts";
+import { keepEvents } from "../../support/keep-events.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, readPage } from "./pages.ts";
 
@@ -24,7 +25,7 @@ export function reader(
   summarise: (request: ScriptedRequest) => ScriptedTurn | Promise<ScriptedTurn>,
   options: Partial<HarnessAgentOptions> = {},
 ): Reader {
-  const store = (options.store as Store | undefined) ?? memoryStore();
+  const store = (options.store as Store | undefined) ?? memoryStore(keepEvents);
   let page = 0;
   const model = scriptedModel((request) => {
     if (isSummary(request)) return summarise(request);

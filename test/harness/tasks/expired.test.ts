@@ -7,6 +7,7 @@ import { ManualClock, scriptedModel } from "../../../src/testing/index.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { losingStore } from "../../agent/support/losing-store.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
+import { keepEvents } from "../../support/keep-events.ts";
 
 let folder: string;
 let stores = 0;
@@ -67,7 +68,7 @@ function leadOn(
 describe.each(["memory", "sqlite"])("conversations that lost their process (%s)", (kind) => {
   function storeAt(clock: ManualClock): Store {
     return kind === "memory"
-      ? memoryStore({ clock })
+      ? memoryStore({ clock, ...keepEvents })
       : sqliteStore(join(folder, `${++stores}.db`), { clock });
   }
 

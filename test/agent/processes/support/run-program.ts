@@ -16,6 +16,7 @@ import {
   type SimulatedProcess,
   simulateProcess,
 } from "../../../harness/tasks/support/simulated-process.ts";
+import { keepEvents } from "../../../support/keep-events.ts";
 import { type Random, seededRandom } from "../../../support/random.ts";
 import { expectLawful, readLog } from "../../support/laws.ts";
 import { turns } from "../../support/tools.ts";
@@ -69,7 +70,7 @@ export async function runProgram(program: Program, disturbance: Disturbance): Pr
 class Stage {
   readonly random: Random;
   readonly #clock = new ManualClock(1_000_000_000);
-  readonly #store: Store = memoryStore({ clock: this.#clock });
+  readonly #store: Store = memoryStore({ clock: this.#clock, ...keepEvents });
   readonly #nodes: Node[] = [];
   readonly #problems: string[] = [];
   readonly #processes: number;

@@ -12,6 +12,7 @@ import {
   type SimulatedProcess,
   simulateProcess,
 } from "../../../harness/tasks/support/simulated-process.ts";
+import { keepEvents } from "../../../support/keep-events.ts";
 import { seededRandom } from "../../../support/random.ts";
 import { promptModel } from "./script-prompt.ts";
 
@@ -49,7 +50,7 @@ export interface World {
 /** A world without processes. */
 export function createWorld(): World {
   const clock = new ManualClock(1_000_000_000);
-  const inner = memoryStore({ clock });
+  const inner = memoryStore({ clock, ...keepEvents });
   const commits: Commit[] = [];
   const store: Store = {
     ...inner,

@@ -1,6 +1,7 @@
 import type { Store, ToolContext } from "../../../../src/index.ts";
 import { HarnessAgent, memoryStore } from "../../../../src/index.ts";
 import { ManualClock } from "../../../../src/testing/index.ts";
+import { keepEvents } from "../../../support/keep-events.ts";
 import { type Asked, castModel, castTools, declarations } from "./cast.ts";
 import { type Plan, type TaskPlan, tasksOf } from "./plan.ts";
 import { type Witness, watchedStore } from "./watched-store.ts";
@@ -42,11 +43,14 @@ export function openStage(plan: Plan, subagents = declarations(), silenceMs?: nu
   ];
   const tasks = tasksOf({ ...plan, roots });
   const clock = new ManualClock(1_700_000_000_000);
-  const { store, witness } = watchedStore(memoryStore({ clock }), ({ events = [] }) => {
-    stage.events += events.length;
-    stage.isAsked ||= events.some(({ type }) => type === "task.approval.requested");
-    stage.onWritten();
-  });
+  const { store, witness } = watchedStore(
+    memoryStore({ clock, ...keepEvents }),
+    ({ events = [] }) => {
+      stage.events += events.length;
+      stage.isAsked ||= events.some(({ type }) => type === "task.approval.requested");
+      stage.onWritten();
+    },
+  );
   const agent = new HarnessAgent({
     name: "lead",
     model: castModel(tasks, {

@@ -9,6 +9,7 @@ import { textOf } from "../../../../src/protocol/message.ts";
 import type { TaskRecord } from "../../../../src/protocol/store.ts";
 import { ManualClock } from "../../../../src/testing/index.ts";
 import { readLog } from "../../../agent/support/laws.ts";
+import { keepEvents } from "../../../support/keep-events.ts";
 import { castModel, castTools, inputFor, maxItersOf, toldTaskId } from "./cast.ts";
 import { callsOf, marksIn, type TaskPlan } from "./plan.ts";
 import { answerTo } from "./play.ts";
@@ -62,7 +63,7 @@ async function playAlone(
 ) {
   const { plan, record } = parent;
   const clock = new ManualClock(1_700_000_000_000);
-  const store: Store = memoryStore({ clock });
+  const store: Store = memoryStore({ clock, ...keepEvents });
   const maxIters = maxItersOf(plan.kind);
   const agent = new ReActAgent({
     name: record.agentName,

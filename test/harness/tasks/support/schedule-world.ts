@@ -6,6 +6,7 @@ import {
   type Store,
 } from "../../../../src/index.ts";
 import { ManualClock } from "../../../../src/testing/index.ts";
+import { keepEvents } from "../../../support/keep-events.ts";
 import { type Random, seededRandom } from "../../../support/random.ts";
 import { checkedStore } from "./checked-store.ts";
 import { castOn, type Executions, makePlans, type Plans } from "./schedule-cast.ts";
@@ -52,7 +53,7 @@ const expected: ReadonlySet<string | undefined> = new Set([
 export function openWorld(seed: number): World {
   const random = seededRandom(seed);
   const storeClock = new ManualClock(1_000_000_000);
-  const store = memoryStore({ clock: storeClock });
+  const store = memoryStore({ clock: storeClock, ...keepEvents });
   const checked = checkedStore(store);
   const plans = makePlans(seededRandom(seed + 1));
   const executions: Executions = new Map();
