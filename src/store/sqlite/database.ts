@@ -23,6 +23,8 @@ export interface Database {
   each<Row>(sql: string, ...values: readonly Value[]): Iterable<Row>;
   /** Like `each`, with rows as arrays: twice as fast, for the tables with the most rows. */
   tuples<Tuple>(sql: string, ...values: readonly Value[]): Iterable<Tuple>;
+  /** Inserts one row and returns its number; RETURNING takes three times as long. */
+  insert(sql: string, ...values: readonly Value[]): number;
   /** Returns the number of changed rows. */
   run(sql: string, ...values: readonly Value[]): number;
   /** Runs statements without preparing them. */
@@ -75,6 +77,7 @@ export function openDatabase(path: string, lockTimeoutMs: number): Database {
       statement.setReturnArrays(true);
       return statement.iterate(...values) as Iterable<Tuple>;
     },
+    insert: (sql, ...values) => Number(prepared(sql, values).run(...values).lastInsertRowid),
     run: (sql, ...values) => Number(prepared(sql, values).run(...values).changes),
     script: (sql) => connection.exec(sql),
     scriptOnSchema(sql) {

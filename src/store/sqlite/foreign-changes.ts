@@ -102,12 +102,7 @@ export function recordDeletedBatches(database: Database): void {
 }
 
 function insertChange(database: Database, keys: string): void {
-  const { number } = database.get(
-    "INSERT INTO changes (keys) VALUES (?) RETURNING number",
-    keys,
-  ) as {
-    number: number;
-  };
+  const number = database.insert("INSERT INTO changes (keys) VALUES (?)", keys);
   // The newest row always stays, so numbers of changes never repeat.
   if (number % pruneEvery === 0) {
     database.run("DELETE FROM changes WHERE number <= ?", number - keptChanges);

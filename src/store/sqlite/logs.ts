@@ -92,13 +92,12 @@ export function appendBatches(
 }
 
 function createLog(database: Database, log: string, sessionId: string) {
-  const { number } = database.get<{ number: number }>(
-    `INSERT INTO logs (log, session_id, trimmed_through, checksum) VALUES (?, ?, -1, ?)
-     RETURNING number`,
+  const number = database.insert(
+    "INSERT INTO logs (log, session_id, trimmed_through, checksum) VALUES (?, ?, -1, ?)",
     log,
     sessionId,
     checksumOf([log, sessionId, -1]),
-  ) as { number: number };
+  );
   return { number, sessionId, last: -1 };
 }
 

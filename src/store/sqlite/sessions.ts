@@ -129,16 +129,15 @@ export function openSessions(database: Database, now: number): OpenSessions {
       const number = row.number as number;
       for (const [index, { text, words }] of messages.entries()) {
         const position = at + index;
-        const added = database.get<{ number: number }>(
-          `INSERT INTO messages (session, position, message, checksum) VALUES (?, ?, ?, ?)
-           RETURNING number`,
+        const added = database.insert(
+          "INSERT INTO messages (session, position, message, checksum) VALUES (?, ?, ?, ?)",
           number,
           position,
           text,
           checksumAt(number, position, text),
-        ) as { number: number };
+        );
         if (row.parentSessionId !== null) continue;
-        indexMessage(database, added.number, { userId: row.userId, words });
+        indexMessage(database, added, { userId: row.userId, words });
       }
     },
     assign(record) {
@@ -178,14 +177,13 @@ function saveSession(database: Database, row: SessionRow): number {
   const { number, updatedAt, messages, title, visibleFrom } = row;
   const checksum = checksumOfSession(row);
   if (number === undefined) {
-    const added = database.get<{ number: number }>(
+    return database.insert(
       `INSERT INTO sessions (session_id, created_at, updated_at, messages, visible_from, title,
          root_task_id, parent_session_id, user_id, agent_id, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...valuesOf(row),
       checksum,
-    ) as { number: number };
-    return added.number;
+    );
   }
   database.run(
     `UPDATE sessions SET updated_at = ?, messages = ?, visible_from = ?, title = ?, checksum = ?
