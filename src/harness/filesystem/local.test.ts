@@ -2,8 +2,7 @@ import { existsSync, readdirSync, readlinkSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { RivuletError } from "../../protocol/error.ts";
 import { localFilesystem } from "./local.ts";
 
@@ -28,6 +27,8 @@ describe("localFilesystem", () => {
   });
 
   it("notices a change that is made through it at once, and any other within 50 ms", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    onTestFinished(() => void vi.useRealTimers());
     const files = localFilesystem(root);
     await files.write("a", "1");
     const stamp = files.track?.("a") ?? (() => "");
@@ -39,7 +40,9 @@ describe("localFilesystem", () => {
     const second = stamp();
     expect(second).not.toBe(first);
     await writeFile(join(root, "a"), "123");
-    await setTimeout(60);
+    vi.advanceTimersByTime(50);
+    expect(stamp()).toBe(second);
+    vi.advanceTimersByTime(1);
     expect(stamp()).not.toBe(second);
   });
 

@@ -1,8 +1,7 @@
 import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { memoryStore } from "../../store/index.ts";
@@ -405,29 +404,30 @@ describe("on a disk", () => {
     }
 
     it("reads again only after a change", async () => {
+      vi.useFakeTimers({ toFake: ["performance"] });
+      onTestFinished(() => void vi.useRealTimers());
       const load = loader();
-      // The disk is looked at every 50 ms.
-      const noticed = () => setTimeout(60);
+      const noticed = () => vi.advanceTimersByTime(51); // the disk is looked at every 50 ms
       expect((await load()).declarations).toEqual([]);
       await write("a.md", fenced(description));
-      await noticed();
+      noticed();
       const first = await load();
       expect(first.declarations).toHaveLength(1);
       expect(await load()).toBe(first);
       expect(reads).toBe(1);
 
       await write("a.md", fenced("description: Another."), start + 1);
-      await noticed();
+      noticed();
       const second = await load();
       expect(second.declarations).toMatchObject([{ description: "Another." }]);
       await write("b.md", "bad");
-      await noticed();
+      noticed();
       const third = await load();
       expect(third.declarations).toHaveLength(1);
       expect(third.problems).toHaveLength(1);
       expect(await load()).toBe(third);
       await rm(join(root, "subagents", "a.md"));
-      await noticed();
+      noticed();
       expect((await load()).declarations).toEqual([]);
     });
 
