@@ -42,6 +42,24 @@ const ascii: Rolldown.Plugin = {
   },
 };
 
+/**
+ * Takes the modules of Node.js from the process. An import statement reads each of their exports, and some of those load
+ * other modules: that was a fifth of the time to import this package.
+ */
+const builtins: Rolldown.Plugin = {
+  name: "builtins",
+  generateBundle(_, bundle) {
+    for (const file of Object.values(bundle)) {
+      if (file.type !== "chunk" || !file.fileName.endsWith(".js")) continue;
+      file.code = file.code.replace(
+        /^import \{ ([^}]+) \} from ("node:[^"]+");$/gm,
+        (_statement, names: string, module: string) =>
+          `const { ${names.replaceAll(" as ", ": ")} } = process.getBuiltinModule(${module});`,
+      );
+    }
+  },
+};
+
 const common: InlineConfig = {
   root: "src",
   format: "esm",
@@ -92,7 +110,7 @@ export default defineConfig({
   // The page is built apart and stays when it has not changed.
   clean: ["dist/*", "!dist/playground"],
   dts: true,
-  plugins: [ascii],
+  plugins: [ascii, builtins],
   // `includeDependenciesRecursively: false` requires it.
   inputOptions: { preserveEntrySignatures: "allow-extension" },
   outputOptions: {

@@ -1,5 +1,4 @@
 import type { ChildProcess } from "node:child_process";
-import { spawnSync } from "node:child_process";
 import {
   closeSync,
   existsSync,
@@ -29,7 +28,7 @@ import {
   type SandboxOptions,
   type StopReason,
 } from "./jail.ts";
-import { runProcess } from "./process.ts";
+import { childProcess, runProcess } from "./process.ts";
 import { seccompProgram } from "./seccomp.ts";
 
 const insideId = 1_000;
@@ -181,7 +180,7 @@ function probe(
   const [seccomp, passwd, group, view] = open;
   try {
     const args = [...base, "--bind-fd", `${descriptor.view}`, jailRoot, "--", "/bin/sh", "-c", ":"];
-    const { status, stderr, error } = spawnSync(program, args, {
+    const { status, stderr, error } = childProcess().spawnSync(program, args, {
       cwd: "/",
       env: {},
       stdio: [

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { constants, setPriority } from "node:os";
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
@@ -33,10 +33,13 @@ const niceness = 10;
 /** A command whose output is this many times the kept size is stopped. */
 const outputFactor = 256;
 
+/** The module that starts programs; loaded when it is used, because it delays the start of every program. */
+export const childProcess = () => process.getBuiltinModule("node:child_process");
+
 /** Runs a program in its own process group until it ends, and kills the whole group then. */
 export async function runProcess(options: ProcessOptions): Promise<ProcessResult> {
   const { file, args, cwd, env, owner, descriptors = [], signal, watch, timeoutMs } = options;
-  const child = spawn(file, args, {
+  const child = childProcess().spawn(file, args, {
     cwd,
     env,
     detached: true,

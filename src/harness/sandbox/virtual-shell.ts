@@ -1,4 +1,3 @@
-import { fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { onAbort } from "../../protocol/clock.ts";
@@ -6,7 +5,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import type { Command, CommandLimits, CommandResult, Jail, SandboxOptions } from "./jail.ts";
 import { jailFailed, jailRoot } from "./jail.ts";
-import { capOutput } from "./process.ts";
+import { capOutput, childProcess } from "./process.ts";
 import type { FileRequest, FileResponse, ShellEnd, ShellStart } from "./shell-process.ts";
 
 const minMegabytes = 32;
@@ -44,7 +43,7 @@ async function runInProcess(
 ): Promise<CommandResult> {
   const { script, cwd, timeoutMs, signal, onOutput } = command;
   const megabytes = Math.max(minMegabytes, Math.floor(memoryBytes / 1024 ** 2));
-  const child = fork(programPath(), [], {
+  const child = childProcess().fork(programPath(), [], {
     cwd: "/",
     env: {},
     execArgv: [`--max-old-space-size=${megabytes}`, "--disable-warning=ExperimentalWarning"],
