@@ -86,6 +86,34 @@ describe("LogWriter", () => {
     expect(settled).toEqual(["a", "b", "c", "d"]);
   });
 
+  it("writes events of many flushes as one step, unless a change is between them", async () => {
+    const { writer, writes, end } = slowWriter();
+    const flushed: string[] = [];
+    const flush = (name: string) => {
+      writer.append(customEvent(name));
+      return writer.flush().then(() => flushed.push(name));
+    };
+    const flushes = [flush("a"), flush("b")];
+    await tick();
+    expect(writes).toEqual([[["a", "b"]]]);
+    flushes.push(flush("c"), flush("d")); // not into the step that the store has
+    const step = writer.commit({ tasks: [] });
+    flushes.push(flush("e"), flush("f"));
+    end();
+    await Promise.all(flushes.slice(0, 2));
+    expect(flushed).toEqual(["a", "b"]);
+    await tick();
+    expect(writes.slice(1)).toEqual([[["c", "d"], ["tasks"], ["e", "f"]]]);
+    end(2);
+    await step;
+    flushes.push(flush("g")); // into a step that the store did not write
+    await tick();
+    expect(writes.slice(2)).toEqual([[["e", "f", "g"]]]);
+    end();
+    await Promise.all(flushes);
+    expect(flushed).toEqual(["a", "b", "c", "d", "e", "f", "g"]);
+  });
+
   it("holds the events of durable logs for a step or for each other", async () => {
     vi.useFakeTimers();
     try {

@@ -37,7 +37,9 @@ export interface Step extends Omit<Commit, "lease"> {
 export type StepChange = Omit<Commit, "lease" | "log" | "events">;
 
 interface WaitingStep {
-  readonly step: Step & { readonly events: readonly LogEvent[] };
+  readonly step: Step & { readonly events: LogEvent[] };
+  /** It has no change, so that later events can join it. */
+  readonly isOpen: boolean;
   /** Resolves when the blobs that its events name are stored. */
   readonly blobs: Promise<unknown> | undefined;
   /** Settles with the step; absent while nobody waits for it. */
@@ -68,6 +70,8 @@ export class LogWriter {
   #undurable = 0;
   #isHeld = false;
   readonly #waiting: WaitingStep[] = [];
+  /** How many of the waiting steps the store has. */
+  #sent = 0;
   /** Rejects after a refused step: later steps fail as well, because the log would have a gap. */
   #failed: Promise<never> | undefined;
   #blobs: Promise<unknown> | undefined;
@@ -130,9 +134,19 @@ export class LogWriter {
     return last ? settled(last) : (this.#failed ?? Promise.resolve());
   }
 
-  /** Writes the events so far; the next commit throws the error of a failed write. */
+  /**
+   * Writes the events so far; the next commit throws the error of a failed write. They join a last step that has only
+   * events and is not sent: with thousands of children, each event would be a step.
+   */
   #writePending(): void {
-    if (this.#pending.length > 0) this.#add({});
+    if (this.#pending.length === 0) return;
+    const last = this.#waiting.length > this.#sent ? this.#waiting.at(-1) : undefined;
+    if (!last?.isOpen || this.#blobs) {
+      this.#add({}, true);
+      return;
+    }
+    for (const event of this.#pending) last.step.events.push(event);
+    this.#pending = none;
   }
 
   /** Like `write`, and resolves when the step is durable. */
@@ -149,9 +163,9 @@ export class LogWriter {
     this.#add(change);
   }
 
-  #add(change: StepChange): WaitingStep {
+  #add(change: StepChange, isOpen = false): WaitingStep {
     const step = { log: this.rootTaskId, events: this.#pending, ...change };
-    const waiting = { step, blobs: this.#blobs, done: undefined };
+    const waiting = { step, isOpen, blobs: this.#blobs, done: undefined };
     this.#pending = none;
     this.#blobs = undefined;
     if (this.#waiting.push(waiting) === 1) this.#begin(waiting);
@@ -167,10 +181,13 @@ export class LogWriter {
 
   // Fields and not methods, because a closure for each write of a thousand runs is work for the garbage collector.
   readonly #send = (): void => {
-    void this.#write(this.#nextSteps()).then(this.#onWritten, this.#onRefused);
+    const steps = this.#nextSteps();
+    this.#sent = steps.length;
+    void this.#write(steps).then(this.#onWritten, this.#onRefused);
   };
 
   readonly #onWritten = (written: number): void => {
+    this.#sent = 0;
     for (let left = written; left > 0 && this.#waiting.length > 0; left--) {
       const { step, done } = this.#waiting.shift() as WaitingStep;
       this.#undurable -= step.events.length;
