@@ -205,6 +205,11 @@ describe("a researcher", () => {
     expect(text).not.toContain("40 metres");
   });
 
+  it("searches for no common words, in the possessive neither", async () => {
+    const { calls } = await work("What is the world's tower?", researcher);
+    expect(calls[0]?.input.pattern).toBe("\\b(?:tower)");
+  });
+
   it("reads the file that is about the subject before files with the other words", async () => {
     const subject = {
       "library/bridges.md":
@@ -537,28 +542,43 @@ describe("a lead", () => {
     ]);
   });
 
-  it("takes the subject of a follow-up from the question before it", async () => {
+  /** The first task that the lead gives away for the last of these messages. */
+  async function firstTask(...messages: readonly string[]): Promise<string> {
+    const [first = "", ...rest] = messages;
+    const said = (role: "user" | "assistant", text: string) => ({
+      role,
+      content: [{ type: "text" as const, text }],
+    });
+    const isNotice = (text: string) => / task/.test(text);
     const { content } = await model.doGenerate({
       prompt: [
-        ...opening("Why do stone bridges last?", team().system),
-        { role: "assistant", content: [{ type: "text", text: "Because stone does not rust." }] },
-        {
-          role: "user",
-          content: [{ type: "text", text: "A background task has ended.\ntask_id: t" }],
-        },
-        { role: "user", content: [{ type: "text", text: "What stops them?" }] },
-        {
-          role: "user",
-          content: [{ type: "text", text: "No task of this session is unfinished now." }],
-        },
+        ...opening(first, team().system),
+        ...rest.flatMap((text) =>
+          isNotice(text) ? [said("user", text)] : [said("assistant", "Yes."), said("user", text)],
+        ),
       ],
       tools: definitions(team()),
     });
     const [call] = content.flatMap((part) => (part.type === "tool-call" ? [part] : []));
-    expect(JSON.parse(call?.input ?? "{}")).toMatchObject({
-      task: "What stops them? This is about stone and bridges.",
-    });
+    return (JSON.parse(call?.input ?? "{}") as { task: string }).task;
+  }
+
+  it("takes the subject of a follow-up from the question before it", async () => {
+    const question = "Why do stone bridges last?";
+    const expected = "What stops them? This is about stone and bridges.";
+    const notices = ["A background task has ended.\ntask_id: t", "What stops them?"];
+    expect(
+      await firstTask(question, ...notices, "No task of this session is unfinished now."),
+    ).toBe(expected);
+    expect(await firstTask(question, "Thanks!", "What stops them?")).toBe(expected);
   });
+
+  it.each(["What about towers?", "And towers?", "Tell me more about towers.", "What are towers?"])(
+    "does not take %j for a follow-up",
+    async (question) => {
+      expect(await firstTask("Why do stone bridges last?", question)).not.toContain("stone");
+    },
+  );
 
   it('adds the subject to a part that says "they"', async () => {
     const { calls } = await work("How do stone bridges last, and why are they built?", team());

@@ -43,13 +43,18 @@ const smallTalk: readonly (readonly [said: RegExp, reply: string])[] = [
 
 /** Answers small talk itself, without a subagent. */
 export function chat({ calls, question }: View): Move | undefined {
-  if (calls.length > 0 || question.length > 80) return undefined;
-  const said = question
+  const text = calls.length > 0 ? undefined : smallTalkReply(question);
+  return text === undefined ? undefined : { text };
+}
+
+/** The answer to small talk; undefined for any other message. */
+export function smallTalkReply(message: string): string | undefined {
+  if (message.length > 80) return undefined;
+  const said = message
     .replace(/[^\p{L}' ]+/gu, " ")
     .replace(/ +/g, " ")
     .trim();
-  const found = smallTalk.find(([pattern]) => pattern.test(said));
-  return found && { text: found[1] };
+  return smallTalk.find(([pattern]) => pattern.test(said))?.[1];
 }
 
 /** Summarizes the findings so far when no tool may be called any more. */

@@ -159,7 +159,7 @@ export function checkClaims(view: View): Move | undefined {
   const searches = callsOf(view, "grep_files");
   if (searches.length === 0) {
     return {
-      thinking: `${claims.length} claims. I search for each of them.`,
+      thinking: `${claims.length === 1 ? "1 claim" : `${claims.length} claims`}. I search for each in the files.`,
       calls: claims.map((claim) => ({
         name: "grep_files",
         input: { pattern: beginningOf(claim), literal: true, ...directoryOf(view) },

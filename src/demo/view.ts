@@ -3,6 +3,7 @@ import type {
   LanguageModelV4Prompt,
   LanguageModelV4ToolResultOutput,
 } from "@ai-sdk/provider";
+import { smallTalkReply } from "./fallback.ts";
 import { type CitableText, citableTexts } from "./passages.ts";
 
 /** A tool call of the conversation with its result. */
@@ -24,7 +25,7 @@ export interface OfferedTool {
 export interface View {
   readonly system: string;
   readonly question: string;
-  /** The question before this one; "" if this is the first. */
+  /** The question before this one, without small talk; "" if this is the first. */
   readonly earlier: string;
   readonly calls: readonly MadeCall[];
   /** User messages since the question, such as reports of background tasks. */
@@ -58,7 +59,7 @@ export function viewOf({ prompt, tools = [], toolChoice }: LanguageModelV4CallOp
   return {
     system: texts.filter((_, index) => prompt[index]?.role === "system").join("\n\n"),
     question: texts[questionIndex] ?? "",
-    earlier: texts[lastQuestion(prompt.slice(0, Math.max(0, questionIndex)))] ?? "",
+    earlier: earlierQuestion(prompt, texts, questionIndex),
     calls: calls.map(({ id, name, input }) => ({
       name,
       input: typeof input === "object" && input !== null ? { ...input } : {},
@@ -93,6 +94,16 @@ function lastQuestion(prompt: LanguageModelV4Prompt): number {
     const before = prompt.slice(0, index).findLast(({ role }) => role !== "user");
     return before?.role !== "tool" || /^Interrupted/m.test(textOf(before));
   });
+}
+
+function earlierQuestion(
+  prompt: LanguageModelV4Prompt,
+  texts: readonly string[],
+  before: number,
+): string {
+  const index = lastQuestion(prompt.slice(0, Math.max(0, before)));
+  const text = texts[index] ?? "";
+  return smallTalkReply(text) === undefined ? text : earlierQuestion(prompt, texts, index);
 }
 
 function textOf(message: LanguageModelV4Prompt[number]): string {

@@ -87,7 +87,7 @@ export function termsOf(question: string): readonly Term[] {
   const terms = new Map<string, Term>();
   for (const [index, word] of wordsOf(question).entries()) {
     const stem = stemOf(word);
-    const lower = word.toLowerCase();
+    const lower = word.toLowerCase().replace(/['’]s?$/u, "");
     const isStopWord = stopWords.has(lower) || stopWords.has(lower.replace(/(?:s|ed|ing)$/, ""));
     if (stem.length < 2 || isStopWord) continue;
     const isName = /^\p{N}/u.test(word) || (index > 0 && /^\p{Lu}\p{Ll}/u.test(word));
@@ -178,5 +178,13 @@ function subjectOf(part: string): string {
 
 function refersBack(part: string): boolean {
   const hasPronoun = /\b(?:they|them|their|it|its|these|those|this|that)\b/i.test(part);
-  return hasPronoun || termsOf(part).length < 2;
+  return hasPronoun || (termsOf(part).length < 2 && !isSubject(part));
+}
+
+/** Whether a question has nothing but a subject, as in "What about beavers?" and "And waterfalls?". */
+function isSubject(part: string): boolean {
+  const asks = /\b(?:how|why|what|when|where|who|which|is|are|was|were|do|does|did|can|will)\b/i;
+  return (
+    /\b(?:what|how|tell me) (?:\w+ )?about\b|^what (?:is|are) /i.test(part) || !asks.test(part)
+  );
 }
