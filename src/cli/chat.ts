@@ -33,6 +33,7 @@ export interface ChatOptions {
 
 const idleHelp = ["Enter sends", "/help commands", "Ctrl-D leaves"];
 const busyHelp = ["Enter steers", "Ctrl-C cancels", "Tab details"];
+const answeredHelp = ["Enter sends", "Ctrl-C cancels", "Tab details"];
 const frameMs = 80;
 const clockMs = 500;
 
@@ -49,6 +50,8 @@ export class Chat {
   readonly #ended = Promise.withResolvers<number>();
   #run: Run | undefined;
   #cancel: AbortController | undefined;
+  /** Runs with a reply whose background tasks still work. */
+  readonly #answered = new Set<Run>();
   #sending: Promise<number> | undefined;
   #isPainting = false;
   #lastInterrupt = 0;
@@ -155,10 +158,14 @@ export class Chat {
       view.isAnswered = true;
       screen.print(["", ...renderEnding(view.tree, screen), ""]);
       if (cancel.signal.aborted) this.print("The run was cancelled.", "");
-      void work.then(
-        () => this.#paintSoon(),
-        () => {},
-      );
+      const run = this.#run as Run;
+      this.#answered.add(run);
+      const onEnd = () => {
+        this.#answered.delete(run);
+        this.#setHelp();
+        this.#paintSoon();
+      };
+      void work.then(onEnd, onEnd);
       return outcomeOf(reply, cancel.signal);
     } catch (error) {
       if (isCurrent()) this.view = undefined;
@@ -213,10 +220,15 @@ export class Chat {
       this.leave(exitCodes.cancelled);
       process.exit(exitCodes.cancelled);
     }
-    if (this.#cancel) {
-      this.print("Cancelling. Ctrl-C again leaves at once.");
-      this.#cancel.abort(new Error("cancelled"));
-    } else this.print("Ctrl-C again leaves.");
+    if (!this.isBusy && this.#answered.size === 0) {
+      this.print("Ctrl-C again leaves.");
+      return;
+    }
+    this.print("Cancelling. Ctrl-C again leaves at once.");
+    this.#cancel?.abort(new Error("cancelled"));
+    const report = (error: unknown) =>
+      this.print(...errorLines(error, this.terminal.screen.columns));
+    for (const run of this.#answered) run.cancel("cancelled").catch(report);
   }
 
   /** Agents stay on the screen while one of them works. */
@@ -225,7 +237,8 @@ export class Chat {
   }
 
   #setHelp(): void {
-    this.terminal.help = this.isBusy ? busyHelp : idleHelp;
+    const isAnswered = this.#answered.size > 0;
+    this.terminal.help = this.isBusy ? busyHelp : isAnswered ? answeredHelp : idleHelp;
   }
 
   #paintSoon(): void {

@@ -123,6 +123,22 @@ it("steers a run, and cancels it with Ctrl-C", async () => {
   expect(await terminal.ended).toBe(0);
 });
 
+it("cancels a background task after the answer with Ctrl-C", async () => {
+  const terminal = chat();
+  await terminal.shows("Enter sends");
+  terminal.type("Look in the background.\r");
+  await terminal.shows(/You said[\s\S]*helper background: I look\./);
+  await terminal.shows("Ctrl-C cancels");
+  terminal.type("\x03");
+  await terminal.shows("Cancelling. Ctrl-C again leaves at once.");
+  await terminal.shows("Ctrl-D leaves"); // no agent works any more
+  expect(count(terminal.screen(), /I look\./)).toBe(0);
+  terminal.type("/tree\r");
+  await terminal.shows(/helper.*cancelled/);
+  terminal.type("\x04");
+  expect(await terminal.ended).toBe(0);
+});
+
 it("empties the line with Ctrl-C, and leaves when it is pressed twice more", async () => {
   const terminal = chat();
   await terminal.shows("Enter sends");

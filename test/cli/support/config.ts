@@ -11,15 +11,26 @@ export const longText = [
 
 const script: Script = ({ prompt, tools }) => {
   const last = prompt.at(-1);
-  if (!tools?.some(({ name }) => name === "agent_spawn"))
-    return [{ thinking: "I look. " }, { delayMs: 300 }, { text: ["The helper ", "found it."] }];
   const asked = prompt.findLast(({ role }) => role === "user");
   const text = JSON.stringify(asked?.content);
+  if (!tools?.some(({ name }) => name === "agent_spawn"))
+    return [
+      { thinking: "I look. " },
+      { delayMs: text.includes("long") ? 60_000 : 300 },
+      { text: ["The helper ", "found it."] },
+    ];
   const isAnswered = last?.role === "tool";
   if (text.includes("fail")) return [{ error: new Error("The model broke.") }];
   if (text.includes("slow")) return [{ text: ["Slowly"] }, { delayMs: 60_000 }];
   if (text.includes("remove") && !isAnswered)
     return [{ call: "remove", input: { path: "a.txt", note: longText } }];
+  if (text.includes("background") && !isAnswered)
+    return [
+      {
+        call: "agent_spawn",
+        input: { agent_id: "helper", task: "Look long.", timeout_seconds: 0 },
+      },
+    ];
   if (text.includes("team") && !isAnswered)
     return [
       "I ask two helpers.",
