@@ -48,7 +48,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 /** Uses each entry, files, SQLite, a subagent, and the two optional packages. */
 const program = `
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { connectMcp, HarnessAgent, RivuletError, tool } from "rivulet";
 import * as protocol from "rivulet/protocol";
 import { taskEventSchema } from "rivulet/schema";
@@ -79,6 +79,8 @@ const agent = new HarnessAgent({
     ][assistantCount];
   }),
 });
+mkdirSync("workspace/many", { recursive: true });
+for (let n = 0; n < 200; n++) writeFileSync("workspace/many/" + n + ".txt", "a stone");
 const events = [];
 const run = agent.run("Go.", { sessionId: "s" });
 for await (const event of run) events.push(taskEventSchema.parse(event));
@@ -192,6 +194,9 @@ it("`npx rivulet` runs from the package, and creates a project whose test passes
     run("npx", ["--no-install", "rivulet", ...args], { cwd, env: environment });
   expect((await npx(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   expect((await npx(["run", "--quiet", "Hello!"])).stdout).toContain("Ask me a question");
+  const sample = await npx(["run", "--quiet", "What is a waterfall?"]);
+  expect(sample.stdout).toContain("[^1]: library/waterfalls.md:3");
+  expect(sample.stderr).not.toContain("ripgrep"); // the few articles of the sample need none
   expect((await npx(["init", "app"])).stdout).toContain("created   app/rivulet.config.ts");
   const app = join(project, "app");
   const { stdout } = await run("npm", ["test"], { cwd: app, env: environment });

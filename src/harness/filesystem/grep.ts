@@ -20,6 +20,7 @@ export interface GrepFilesOptions {
 
 const maxPattern = 1_000;
 const parallelReads = 8;
+const fewFiles = 200; // so few are searched in an instant without ripgrep
 const maxLine = 500;
 const newline = 0x0a;
 const maxStderr = 2_000;
@@ -43,6 +44,7 @@ export async function grepFiles(query: GrepQuery, options: GrepFilesOptions): Pr
   signal?.throwIfAborted();
   let search: LineSearch | undefined;
   let tooLarge = 0;
+  let visited = 0;
   let isOver = false;
 
   async function startSearch(): Promise<LineSearch> {
@@ -54,6 +56,7 @@ export async function grepFiles(query: GrepQuery, options: GrepFilesOptions): Pr
     for (let first = 0; first < files.length && !isOver; first += parallelReads) {
       const batch = files.slice(first, first + parallelReads);
       const contents = await Promise.all(batch.map((file) => file.read()));
+      visited += batch.length;
       for (const [index, { path }] of batch.entries()) {
         const data = contents[index];
         if (data === "too large") tooLarge += 1;
@@ -75,6 +78,7 @@ export async function grepFiles(query: GrepQuery, options: GrepFilesOptions): Pr
   const ignoreAbort = signal && onAbort(signal, () => early.reject(signal.reason));
   try {
     const stoppedBy = await Promise.race([searchAll(), early.promise]);
+    if (visited > fewFiles && (await packaged) === null) hintAtRipgrep();
     const found = search?.matches ?? [];
     const cutBy = found.length > limits.grepMatches ? "limit" : stoppedBy;
     const matches = found.slice(0, limits.grepMatches).sort(byPathAndLine);
@@ -109,7 +113,7 @@ async function ripgrepSearch(
   program: true | string,
 ): Promise<LineSearch | undefined> {
   const child = await spawnRipgrep(
-    program === true ? await packagedRipgrep() : program,
+    program === true ? ((await packagedRipgrep()) ?? undefined) : program,
     query,
     limit,
   );
@@ -166,19 +170,23 @@ async function ripgrepSearch(
   };
 }
 
-let packaged: Promise<string | undefined> | undefined;
+let packaged: Promise<string | null> | undefined;
+let isHinted = false;
 
-/** Looks for the optional package once, so that its absence is reported once. */
-function packagedRipgrep(): Promise<string | undefined> {
+/** Looks for the optional package once; null without it. */
+function packagedRipgrep(): Promise<string | null> {
   packaged ??= import("@vscode/ripgrep").then(
     ({ rgPath }) => rgPath,
-    () => {
-      const message = "Searches in files are faster with ripgrep. Run `npm i @vscode/ripgrep`.";
-      process.emitWarning(message, "RivuletWarning");
-      return undefined;
-    },
+    () => null,
   );
   return packaged;
+}
+
+function hintAtRipgrep(): void {
+  if (isHinted) return;
+  isHinted = true;
+  const message = "Searches in files are faster with ripgrep. Run `npm i @vscode/ripgrep`.";
+  process.emitWarning(message, "RivuletWarning");
 }
 
 async function spawnRipgrep(
