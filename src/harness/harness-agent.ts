@@ -1,3 +1,4 @@
+import { basename, resolve } from "node:path";
 import { whenDone } from "../agent/base/time.ts";
 import { unfinished } from "../agent/drive/plan.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
@@ -37,6 +38,7 @@ import { delegationPrompt, tasksNote } from "./prompts.ts";
 import { sessionsOf } from "./session.ts";
 import type { Skill } from "./skills/skill.ts";
 import type { Skills } from "./skills/skills.ts";
+import type { SubagentDeclaration } from "./subagents/declaration.ts";
 import { mayExecute, openRoster, subagentToolNames } from "./subagents/roster.ts";
 import { subagentLimits } from "./subagents/spawn.ts";
 import { agentTools } from "./tools/agents.ts";
@@ -45,16 +47,22 @@ import { executeName, lostCommandAgent, shellTools } from "./tools/shell.ts";
 import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
 import { todoNote, todoTool } from "./tools/todos.ts";
-import { setWorkspace } from "./workspace.ts";
+import { defaultWorkspace, setWorkspace } from "./workspace.ts";
 
-/** A tool, subagent or skill, as a person sees it in a list. */
+/** A tool, subagent or skill, as a person sees it in a list; a subagent with what its declaration gives to it. */
 export interface Offered {
   readonly name: string;
   readonly description: string;
+  readonly tools?: readonly string[];
+  readonly subagents?: readonly Offered[];
 }
 
-/** What an agent offers to its model. */
+/** What an agent works with, and what it offers to its model. */
 export interface Offer {
+  /** The first of its models, as `provider:id`. */
+  readonly model?: string;
+  /** The name of its directory. */
+  readonly workspace?: string;
   readonly tools: readonly Offered[];
   readonly subagents: readonly Offered[];
   readonly skills: readonly Offered[];
@@ -62,14 +70,28 @@ export interface Offer {
 
 const offers = new WeakMap<Agent, () => Promise<Partial<Offer>>>();
 
-/** The tools, subagents and skills of an agent; of those that change at run time, the current ones. */
+/** The model, workspace, tools, subagents and skills of an agent; of those that change at run time, the current ones. */
 export async function offerOf(agent: Agent): Promise<Offer> {
-  const { toolkit, name = "" } = settingsBehind(agent) ?? {};
+  const { toolkit, name = "", models: [model] = [] } = settingsBehind(agent) ?? {};
   const offer = { subagents: [], skills: [], ...(await offers.get(agent)?.()) };
   const tools = (toolkit?.active([], name) ?? []).filter(
     (tool) => tool.name !== loadSkillName || offer.skills.length > 0,
   );
-  return { ...offer, tools: tools.map(({ name, description }) => ({ name, description })) };
+  const named = typeof model === "object" ? `${model.provider}:${model.modelId}` : model;
+  return {
+    ...(named !== undefined && { model: named }),
+    ...offer,
+    tools: tools.map(({ name, description }) => ({ name, description })),
+  };
+}
+
+type Declared = Pick<SubagentDeclaration, "name" | "description" | "tools" | "subagents">;
+function offeredSubagent({ name, description, tools, subagents }: Declared): Offered {
+  return {
+    ...{ name, description },
+    ...(tools && { tools: tools.map((tool) => (typeof tool === "string" ? tool : tool.name)) }),
+    ...(subagents && { subagents: subagents.map(offeredSubagent) }),
+  };
 }
 
 const skillSets = new WeakMap<Agent, Skills>();
@@ -98,9 +120,11 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     this.#harness = harness;
     const { options: read, store, clock } = harness;
     remakers.set(this, (model) => new HarnessAgent({ ...read, store, clock, model }));
+    const { workspace = defaultWorkspace, filesystem = { sandbox: false } } = read;
+    const isFolder = filesystem && "sandbox" in filesystem;
     offers.set(this, async () => {
       const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
-      return Object.assign({}, ...parts);
+      return Object.assign(isFolder ? { workspace: basename(resolve(workspace)) } : {}, ...parts);
     });
     if (harness.workspace) setWorkspace(this, harness.workspace);
     if (harness.memory) registerMemory(this, harness.memory);
@@ -290,7 +314,9 @@ function subagentsPiece(harness: Harness): Piece {
   return {
     notes: [unfinishedTasks],
     offers: async () => ({
-      subagents: (await roster.entries()).map(({ name, description }) => ({ name, description })),
+      subagents: (await roster.entries()).map(({ name, description, declaration }) =>
+        offeredSubagent({ ...declaration, name, description }),
+      ),
     }),
     hooks: [
       { name: "subagents", priority: 80, preReasoning },

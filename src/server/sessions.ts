@@ -20,10 +20,11 @@ export const sessionRoutes: readonly Route[] = [
     path: "/v1/agents",
     needs: "read",
     summary:
-      "List the agents, with the tools, subagents and skills that they offer to their model.",
+      "List the agents: their model and workspace, and the tools, subagents and skills that they offer to the model.",
     returns: {
       status: 200,
-      description: "`{ agents: [{ name, description, tools, subagents, skills }] }`",
+      description:
+        "`{ agents: [{ name, description, model, workspace, tools, subagents, skills }] }`",
     },
     handle: async ({ services, headers }) => {
       const agents = [...services.agents.values()].map(async (agent) => {

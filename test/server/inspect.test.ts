@@ -216,7 +216,7 @@ describe("POST /v1/sessions/{id}/fork", () => {
   });
 });
 
-it("GET /v1/agents lists tools, subagents and skills", async () => {
+it("GET /v1/agents lists the model, the workspace, tools, subagents and skills", async () => {
   const workspace = join(directory, "agents");
   mkdirSync(join(workspace, "skills/pdf"), { recursive: true });
   const skill = "---\nname: pdf\ndescription: Reads PDF files.\n---\nGo.";
@@ -224,7 +224,14 @@ it("GET /v1/agents lists tools, subagents and skills", async () => {
   const agent = new HarnessAgent({
     ...{ name: "lead", description: "Leads.", model: scriptedModel(["Hi."]), store: memoryStore() },
     ...{ workspace, tools: [search] },
-    subagents: [{ name: "reader", description: "Reads.", systemPrompt: "Read." }],
+    subagents: [
+      { name: "reader", description: "Reads.", systemPrompt: "Read." },
+      {
+        ...{ name: "writer", description: "Writes.", systemPrompt: "Write." },
+        ...{ tools: ["read_*", search], leaf: false },
+        subagents: [{ name: "critic", description: "Checks.", systemPrompt: "Check." }],
+      },
+    ],
   });
   const plain = new ReActAgent({
     name: "plain",
@@ -234,10 +241,16 @@ it("GET /v1/agents lists tools, subagents and skills", async () => {
   const one = (await startServer({ agents: [agent] })).as(tokens.reader);
   const { agents } = (await one.get("/v1/agents")).body;
   expect(agents).toMatchObject([{ name: "lead", description: "Leads." }]);
+  // The name of the folder, not where it is.
+  expect(agents[0]).toMatchObject({ model: "scripted:scripted", workspace: "agents" });
   expect(agents[0].skills).toEqual([{ name: "pdf", description: "Reads PDF files." }]);
   const named = (list: readonly { name: string }[]) => list.map(({ name }) => name);
   expect(named(agents[0].tools)).toEqual(expect.arrayContaining(["search", "read_file"]));
   expect(agents[0].subagents).toContainEqual({ name: "reader", description: "Reads." });
+  expect(agents[0].subagents).toContainEqual({
+    ...{ name: "writer", description: "Writes.", tools: ["read_*", "search"] },
+    subagents: [{ name: "critic", description: "Checks." }],
+  });
   const two = (await startServer({ agents: [plain] })).as(tokens.ann);
   expect((await two.get("/v1/agents")).body.agents[0]).toMatchObject({ tools: [], subagents: [] });
 });
