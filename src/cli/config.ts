@@ -102,14 +102,11 @@ function cannotLoad(path: string, cause: Error & { readonly code?: string }): Ri
       : isPackage
         ? "Install the package with npm install."
         : "Correct the file.";
-  return new RivuletError(
-    "invalid_config",
-    `${place} cannot be loaded: ${problem.replace(/\.?$/, ".")}`,
-    {
-      ...(hint !== undefined && { hint }),
-      cause,
-    },
-  );
+  const message = `${place} cannot be loaded: ${problem.replace(/\.?$/, ".")}`;
+  return new RivuletError("invalid_config", message, {
+    ...(hint !== undefined && { hint }),
+    cause,
+  });
 }
 
 const keys: Readonly<Record<string, string>> = {

@@ -13,27 +13,18 @@ export function renderEnding(tree: Tree, canvas: Canvas, resume?: string): reado
   const lines: string[] = [];
   if (answer) {
     const { text, citations } = citedText(tree, answer);
-    lines.push(
-      ...wrap(
-        printable(text)
-          .trim()
-          .replace(/\[\^(\d+)\]/g, "[$1]"),
-        columns,
-      ),
-    );
+    lines.push(...wrap(printable(text.trim()).replace(/\[\^(\d+)\]/g, "[$1]"), columns));
     if (citations.length > 0) lines.push("", style("bold", "Sources"));
     for (const { marker, place, text: source } of citations) {
       const head = `${marker.replace("^", "")} ${printable(place)}  `;
       lines.push(style("dim", cutTo(`${head}${printable(source)}`, columns)));
     }
   }
-  if (root?.error)
-    lines.push(
-      ...wrap(
-        `Failed: ${printable(root.error.message)} ${printable(root.error.hint ?? "")}`.trim(),
-        columns,
-      ).map((line) => style("red", line)),
-    );
+  if (root?.error) {
+    const { message, hint = "" } = root.error;
+    const failure = printable(`Failed: ${message} ${hint}`).trim();
+    lines.push(...wrap(failure, columns).map((line) => style("red", line)));
+  }
   lines.push(...unfinishedLines(root).map((line) => style("yellow", line)));
   const agents = Object.keys(tree.tasks).length;
   const now = root?.completedAt ?? root?.createdAt ?? 0;

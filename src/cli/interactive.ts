@@ -1,7 +1,7 @@
 import { emitKeypressEvents } from "node:readline";
 import type { ReadStream, WriteStream } from "node:tty";
 import { editLine, emptyLine, type Key, type Line, layOut, moveByRow } from "./line-editor.ts";
-import { type LiveScreen, openScreen } from "./live-screen.ts";
+import { deviceOf, type LiveScreen, openScreen } from "./live-screen.ts";
 import type { Canvas } from "./render.ts";
 import { joinFitting, wrap } from "./text.ts";
 
@@ -50,18 +50,7 @@ export function openInteractive(
   output: WriteStream,
   style: Canvas["style"],
 ): Interactive {
-  const screen = openScreen(
-    {
-      get columns() {
-        return Math.max(10, output.columns || 80);
-      },
-      get rows() {
-        return Math.max(4, output.rows || 24);
-      },
-      write: (text) => void output.write(text),
-    },
-    style,
-  );
+  const screen = openScreen(deviceOf(output), style);
   let line = emptyLine;
   let question: Question | undefined;
   let isPasting = false;

@@ -1,3 +1,4 @@
+import type { WriteStream } from "node:tty";
 import type { Canvas } from "./render.ts";
 import { widthOf } from "./text.ts";
 
@@ -6,6 +7,19 @@ export interface Device {
   readonly columns: number;
   readonly rows: number;
   write(text: string): void;
+}
+
+/** The terminal that a stream writes to. */
+export function deviceOf(output: WriteStream): Device {
+  return {
+    get columns() {
+      return Math.max(10, output.columns || 80);
+    },
+    get rows() {
+      return Math.max(4, output.rows || 24);
+    },
+    write: (text) => void output.write(text),
+  };
 }
 
 /** A place in the live area. */

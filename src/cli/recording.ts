@@ -40,10 +40,8 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new RivuletError("recording_not_found", `Cannot read ${path}.`, {
-      hint: recordingHint,
-      cause,
-    });
+    const options = { hint: recordingHint, cause };
+    throw new RivuletError("recording_not_found", `Cannot read ${path}.`, options);
   }
 }
 
@@ -51,9 +49,7 @@ function parseLine(path: string, line: string, number: number): LogEvent {
   try {
     return JSON.parse(line) as LogEvent;
   } catch (cause) {
-    throw new RivuletError("recording_invalid", `${path}:${number} is not JSON.`, {
-      hint: recordingHint,
-      cause,
-    });
+    const options = { hint: recordingHint, cause };
+    throw new RivuletError("recording_invalid", `${path}:${number} is not JSON.`, options);
   }
 }

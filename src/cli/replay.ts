@@ -6,7 +6,7 @@ import { readFrames } from "../store/index.ts";
 import { type Arguments, usageError } from "./arguments.ts";
 import type { Console } from "./console.ts";
 import { plainEnding, renderEnding } from "./ending.ts";
-import { openScreen } from "./live-screen.ts";
+import { deviceOf, openScreen } from "./live-screen.ts";
 import { resumeCommand } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
 import { paced, readRecording, recordingHint, timeOf } from "./recording.ts";
@@ -76,16 +76,7 @@ async function show(
     return;
   }
   const { stdout } = process;
-  const device = {
-    get columns() {
-      return Math.max(10, stdout.columns || 80);
-    },
-    get rows() {
-      return Math.max(4, stdout.rows || 24);
-    },
-    write: (text: string) => void stdout.write(text),
-  };
-  const screen = openScreen(device, console.canvas.style);
+  const screen = openScreen(deviceOf(stdout), console.canvas.style);
   let now = 0;
   const view = createRunView(screen, () => now);
   const paint = () => screen.paint(view.render(screen.rows - 1));

@@ -33,13 +33,8 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
   if (!isPlain) {
     const backend = localBackend(project, agent);
     try {
-      return await chatOnce(question, {
-        console,
-        backend,
-        sessionId,
-        resume,
-        modelLines: project.modelLines,
-      });
+      const { modelLines } = project;
+      return await chatOnce(question, { console, backend, sessionId, resume, modelLines });
     } finally {
       await backend.close();
     }

@@ -55,16 +55,10 @@ function copySample(workspace: string): void {
         force: false,
       });
   } catch (cause) {
-    const path = resolve(workspace);
     const { code = "" } = cause as NodeJS.ErrnoException;
-    throw new RivuletError(
-      "invalid_workspace",
-      `The sample cannot be copied to ${path}: ${code}.`,
-      {
-        hint: "Start in a folder that you may write to, or pass --workspace.",
-        cause,
-      },
-    );
+    const message = `The sample cannot be copied to ${resolve(workspace)}: ${code}.`;
+    const hint = "Start in a folder that you may write to, or pass --workspace.";
+    throw new RivuletError("invalid_workspace", message, { hint, cause });
   }
 }
 

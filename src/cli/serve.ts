@@ -76,15 +76,8 @@ export async function serveForSupervisor(console: Console): Promise<number> {
     const { agents, store } = await loadProject({ ...flags, demo: true }, console.env);
     const kill = () => process.kill(process.pid, "SIGKILL");
     server = await serve({
-      agents,
-      store,
-      token,
-      port,
-      demo: { kill },
-      retryMs: demoRetryMs,
-      page: !flags.terminal,
-      prompts: true,
-      log: false,
+      ...{ agents, store, token, port, demo: { kill }, retryMs: demoRetryMs },
+      ...{ page: !flags.terminal, prompts: true, log: false },
     });
   } catch (error) {
     const { code = "server_failed", message, hint } = error as RivuletError;

@@ -72,18 +72,12 @@ async function titleOf(store: Store, { input, sessionId, taskId }: TaskRecord): 
 export async function findStored(store: Store, id: string | undefined): Promise<TaskRecord> {
   const found = id === undefined ? (await rootTasks(store))[0] : await findByName(store, id);
   if (found) return found;
-  throw new RivuletError(
-    "not_found",
-    id === undefined
-      ? "There is no task yet."
-      : `There is no task or session ${JSON.stringify(id.slice(0, 100))}.`,
-    {
-      hint:
-        id === undefined
-          ? 'Run something first, such as rivulet run "Hello".'
-          : "rivulet tasks lists the tasks.",
-    },
-  );
+  if (id === undefined) {
+    const hint = 'Run something first, such as rivulet run "Hello".';
+    throw new RivuletError("not_found", "There is no task yet.", { hint });
+  }
+  const message = `There is no task or session ${JSON.stringify(id.slice(0, 100))}.`;
+  throw new RivuletError("not_found", message, { hint: "rivulet tasks lists the tasks." });
 }
 
 async function findByName(store: Store, id: string): Promise<TaskRecord | undefined> {
