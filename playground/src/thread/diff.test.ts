@@ -25,10 +25,22 @@ describe("editLines", () => {
     expect(shown(editLines(undefined, "a\nb", "a\nc"))).toEqual(["1   a", "2 - b", "2 + c"]);
   });
 
+  const marked = (lines: ReturnType<typeof editLines>) =>
+    lines.flatMap(({ text, marks = [] }) => marks.map((mark) => text.slice(...mark)));
+
   it("marks the words that differ", () => {
-    const [, del, add] = editLines("x\nThe delta grows.", "The delta", "Where strong, the delta");
-    expect(del?.text.slice(...(del.mark ?? []))).toBe("The");
-    expect(add?.text.slice(...(add.mark ?? []))).toBe("Where strong, the");
+    const lines = editLines("x\nThe delta grows.", "The delta", "Where strong, the delta");
+    expect(marked(lines)).toEqual(["The", "Where strong, the"]);
+    expect(marked(editLines(undefined, "a b c d", "a x c y"))).toEqual(["b", "d", "x", "y"]);
+  });
+
+  it("does not mark words that only stand on another line", () => {
+    const lines = editLines(
+      undefined,
+      "The delta grows far into the sea.",
+      "A delta grows far\ninto the sea.",
+    );
+    expect(marked(lines)).toEqual(["The", "A"]);
   });
 });
 

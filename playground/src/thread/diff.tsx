@@ -1,12 +1,12 @@
-import { memo } from "react";
+import { Fragment, memo } from "react";
 
 /** A line of a diff. */
 interface DiffLine {
   readonly kind: "same" | "add" | "del";
   readonly number: number;
   readonly text: string;
-  /** The part that differs from the line that it replaces. */
-  readonly mark?: readonly [from: number, to: number];
+  /** The parts that differ from the lines that it replaces. */
+  readonly marks?: readonly (readonly [from: number, to: number])[];
 }
 
 /** The lines around an edit of a file. */
@@ -97,27 +97,76 @@ function table(old: readonly string[], next: readonly string[]): number[][] {
 
 const at = (lengths: readonly number[][], i: number, j: number) => lengths[i]?.[j] ?? 0;
 
-/** Marks what differs between a removed line and the line in its place. */
+interface Word {
+  readonly text: string;
+  readonly line: number;
+  readonly from: number;
+}
+
+/** Marks the words that differ between removed lines and the lines in their place, wherever their lines break. */
 function markWords(lines: readonly DiffLine[]): DiffLine[] {
-  return lines.map((line, index) => {
-    const pair = line.kind === "del" ? lines[index + 1] : lines[index - 1];
-    const isPair = pair && line.kind !== "same" && pair.kind !== "same" && pair.kind !== line.kind;
-    if (!isPair) return line;
-    const [one, other] = [line.text, pair.text];
-    let from = 0;
-    while (from < one.length && one[from] === other[from]) from++;
-    let back = 0;
-    while (back < one.length - from && back < other.length - from) {
-      if (one.at(-1 - back) !== other.at(-1 - back)) break;
-      back++;
+  const marked = [...lines];
+  for (let at = 0; at < lines.length; ) {
+    let end = at;
+    while (end < lines.length && lines[end]?.kind !== "same") end++;
+    const words = (kind: DiffLine["kind"]) => wordsOf(lines, at, end, kind);
+    const [old, next] = [words("del"), words("add")];
+    if (old.length > 0 && next.length > 0 && old.length * next.length <= 400_000)
+      for (const word of differing(old, next)) addMark(marked, word);
+    at = end + 1;
+  }
+  return marked;
+}
+
+function wordsOf(
+  lines: readonly DiffLine[],
+  from: number,
+  to: number,
+  kind: DiffLine["kind"],
+): readonly Word[] {
+  return lines.slice(from, to).flatMap((line, index) =>
+    line.kind === kind
+      ? Array.from(line.text.matchAll(/[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu), (match) => ({
+          text: match[0],
+          line: from + index,
+          from: match.index,
+        }))
+      : [],
+  );
+}
+
+/** The words of either list that are not in their longest common part. */
+function differing(old: readonly Word[], next: readonly Word[]): readonly Word[] {
+  const texts = (words: readonly Word[]) => words.map(({ text }) => text);
+  const lengths = table(texts(old), texts(next));
+  const found: Word[] = [];
+  let [i, j] = [0, 0];
+  while (i < old.length || j < next.length) {
+    const [one, other] = [old[i], next[j]];
+    if (one && other && one.text === other.text) {
+      i++;
+      j++;
+    } else if (one && (!other || at(lengths, i + 1, j) >= at(lengths, i, j + 1))) {
+      found.push(one);
+      i++;
+    } else if (other) {
+      found.push(other);
+      j++;
     }
-    // Whole words, so that `The` becomes `the`, not `T` becomes `t`.
-    const isWord = (letter: string | undefined) => /[\p{L}\p{N}_]/u.test(letter ?? "");
-    const differs = (index: number) => isWord(one.at(index)) || isWord(other.at(index));
-    while (from > 0 && isWord(one[from - 1]) && differs(from)) from--;
-    while (back > 0 && isWord(one.at(-back)) && differs(-1 - back)) back--;
-    return { ...line, mark: [from, one.length - back] as const };
-  });
+  }
+  return found;
+}
+
+/** Marks that only a space parts become one. */
+function addMark(lines: DiffLine[], { line: index, from, text }: Word): void {
+  const line = lines[index];
+  if (line === undefined) return;
+  const { marks = [] } = line;
+  const to = from + text.length;
+  const last = marks.at(-1);
+  const joins = last !== undefined && line.text.slice(last[1], from).trim() === "";
+  const kept = joins ? marks.slice(0, -1) : marks;
+  lines[index] = { ...line, marks: [...kept, [joins ? last[0] : from, to]] };
 }
 
 const signs = { same: " ", add: "+", del: "−" } as const;
@@ -149,13 +198,17 @@ export const Diff = memo(function Diff({ path, lines }: DiffProps) {
   );
 });
 
-function marked({ text, mark }: DiffLine) {
-  if (mark === undefined || mark[1] <= mark[0]) return text === "" ? " " : text;
+function marked({ text, marks = [] }: DiffLine) {
+  if (marks.length === 0) return text === "" ? " " : text;
   return (
     <>
-      {text.slice(0, mark[0])}
-      <mark>{text.slice(...mark)}</mark>
-      {text.slice(mark[1])}
+      {marks.map(([from, to], index) => (
+        <Fragment key={from}>
+          {text.slice(marks[index - 1]?.[1] ?? 0, from)}
+          <mark>{text.slice(from, to)}</mark>
+        </Fragment>
+      ))}
+      {text.slice(marks.at(-1)?.[1])}
     </>
   );
 }
