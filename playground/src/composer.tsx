@@ -1,11 +1,11 @@
 import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { isTerminal, taskOf } from "rivulet/protocol";
+import { isTerminal, type Task, taskOf } from "rivulet/protocol";
 import { useApprovals } from "rivulet/react";
 import { Icon, Status } from "./icons.tsx";
 import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
 import { api } from "./state/api.ts";
 import type { RunLog } from "./state/run-log.ts";
-import { ask, useLog, useSessions } from "./state/sessions.ts";
+import { ask, hasWorkspace, useLog, useSessions } from "./state/sessions.ts";
 import { getUi, openPlace, setUi, showError, type Ui, useUi } from "./state/ui.ts";
 import { cancelTask } from "./thread/actions.ts";
 import { useLogView } from "./thread/context.ts";
@@ -13,9 +13,12 @@ import { useLogView } from "./thread/context.ts";
 /** Asks, steers and stops. */
 export function Composer() {
   const log = useLog();
+  const hasFiles = useSessions(hasWorkspace);
+  const isFork = useSessions(({ open }) => open.earlier.length > 0);
+  const first = hasFiles ? "Ask about the files in this workspace" : "Ask a question";
   return log === undefined ? (
     <div className="compose">
-      <Box placeholder="Ask about the files in this workspace" onSend={ask} />
+      <Box placeholder={isFork ? "Ask the next question" : first} onSend={ask} />
     </div>
   ) : (
     <RunComposer log={log} />
@@ -135,6 +138,13 @@ function Box({ placeholder, to, log, onSend, children }: BoxProps) {
   const [pending, setPending] = useState<string>();
   const area = useRef<HTMLTextAreaElement>(null);
   const mention = log && /(?:^|\s)@([\w-]*)$/.exec(text)?.[1];
+  const mentioned = log && mention !== undefined ? mentionedIn(log, mention) : [];
+
+  function pick(taskId: string): void {
+    setUi({ steered: taskId });
+    setText(text.replace(/@[\w-]*$/, ""));
+    area.current?.focus();
+  }
 
   useLayoutEffect(() => {
     const { current } = area;
@@ -168,24 +178,18 @@ function Box({ placeholder, to, log, onSend, children }: BoxProps) {
   });
 
   function onKeyDown(event: KeyboardEvent): void {
-    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (event.shiftKey || event.nativeEvent.isComposing) return;
+    const [first] = mentioned;
+    const isPick = first !== undefined && (event.key === "Enter" || event.key === "Tab");
+    if (event.key !== "Enter" && !isPick) return;
     event.preventDefault();
-    void send();
+    if (isPick) pick(first.id);
+    else void send();
   }
 
   return (
     <>
-      {log && mention !== undefined && (
-        <Mentions
-          log={log}
-          query={mention}
-          onPick={(taskId) => {
-            setUi({ steered: taskId });
-            setText(text.replace(/@[\w-]*$/, ""));
-            area.current?.focus();
-          }}
-        />
-      )}
+      {log && mentioned.length > 0 && <Mentions log={log} tasks={mentioned} onPick={pick} />}
       <form
         className="box"
         onSubmit={(event) => {
@@ -216,20 +220,24 @@ function Box({ placeholder, to, log, onSend, children }: BoxProps) {
   );
 }
 
+/** The agents that can be steered and whose name begins so. */
+function mentionedIn(log: RunLog, name: string): readonly Task[] {
+  const { tree } = log.getSnapshot();
+  return Object.values(tree.tasks)
+    .filter(({ status }) => !isTerminal(status))
+    .filter(({ id }) => labelOf(tree, id).toLowerCase().startsWith(name.toLowerCase()))
+    .slice(0, 8);
+}
+
 interface MentionsProps {
   readonly log: RunLog;
-  readonly query: string;
+  readonly tasks: readonly Task[];
   readonly onPick: (taskId: string) => void;
 }
 
-/** The agents that can be steered. */
-function Mentions({ log, query, onPick }: MentionsProps) {
+/** Agents to choose from; Enter takes the first. */
+function Mentions({ log, tasks, onPick }: MentionsProps) {
   const { tree } = log.getSnapshot();
-  const tasks = Object.values(tree.tasks)
-    .filter(({ status }) => !isTerminal(status))
-    .filter(({ id }) => labelOf(tree, id).toLowerCase().startsWith(query.toLowerCase()))
-    .slice(0, 8);
-  if (tasks.length === 0) return null;
   return (
     <ul className="mentions" aria-label="Agents">
       {tasks.map((task) => (

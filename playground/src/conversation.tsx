@@ -120,18 +120,19 @@ function Talk({ turns, earlier, log }: TalkProps) {
   useEffect(() => {
     const [scroller, inner] = [element.current, content.current];
     if (scroller === null || inner === null) return;
-    const toEnd = () => {
-      if (isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
-    };
-    const observer = new ResizeObserver(toEnd);
-    observer.observe(inner);
-    observer.observe(scroller);
     const onScroll = () => {
       const left = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
       isAtEnd.current = left < 48;
       if (isAtEnd.current) seen.current = log.getSnapshot().last;
       setAway(!isAtEnd.current);
     };
+    const toEnd = () => {
+      if (isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
+      else if (scroller.scrollHeight <= scroller.clientHeight) onScroll(); // threads have folded
+    };
+    const observer = new ResizeObserver(toEnd);
+    observer.observe(inner);
+    observer.observe(scroller);
     scroller.addEventListener("scroll", onScroll, { passive: true });
     toEnd();
     return () => {

@@ -1,15 +1,15 @@
 import { useEffect, useRef, useState } from "react";
-import type { ListedSession } from "rivulet/protocol";
+import { type ListedSession, taskOf } from "rivulet/protocol";
 import { Icon, Mark, Status } from "./icons.tsx";
-import type { Shape } from "./state/agents.ts";
-import { server } from "./state/api.ts";
-import { clock, dayOf, plural } from "./state/format.ts";
+import { endOfRun, type Shape } from "./state/agents.ts";
+import { type AgentOffer, server } from "./state/api.ts";
+import { clock, dayOf, duration, plural } from "./state/format.ts";
 import { openFile } from "./state/open-file.ts";
 import type { RunLog } from "./state/run-log.ts";
 import { addressOf, deleteSession, showNew, useLog, useSessions } from "./state/sessions.ts";
 import { setTheme, setUi } from "./state/ui.ts";
 import { useLogView } from "./thread/context.ts";
-import { summaryOf } from "./top-bar.tsx";
+import { useSummary } from "./top-bar.tsx";
 
 /** Which run? The sessions, newest first, with search. */
 export function Rail() {
@@ -150,17 +150,28 @@ function SessionRow({ session, isOpen, excerpt }: RowProps) {
 }
 
 function LiveStatus({ log }: { readonly log: RunLog }) {
-  const held = useLogView(log, ({ healing }) => healing?.status === "held");
-  const [shape = "done"] = useLogView(log, summaryOf).split(":") as ["ask" | "run" | "done"];
-  return <Status shape={held ? "hold" : shape} />;
+  return <Status shape={useSummary(log).shape} />;
 }
+
+const states: Readonly<Partial<Record<Shape, string>>> = {
+  run: "running",
+  ask: "waiting for you",
+  hold: "held",
+  fail: "failed",
+  off: "cancelled",
+  part: "stopped early",
+};
 
 function LiveSummary({ log }: { readonly log: RunLog }) {
   const count = useLogView(log, ({ tree }) => Object.keys(tree.tasks).length);
-  const [shape = "done"] = useLogView(log, summaryOf).split(":");
-  const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
-  const states: Record<string, string> = { run: ", running", ask: ", waiting for you" };
-  return `${plural(count, "agent")}${isHeld ? ", held" : (states[shape] ?? "")}`;
+  const took = useLogView(log, ({ tree }) => {
+    const [from, to] = [taskOf(tree, tree.rootId)?.createdAt, endOfRun(tree)];
+    return from === undefined || to === undefined ? undefined : to - from;
+  });
+  const isFork = useSessions(({ open }) => open.forkedFrom !== undefined);
+  const { shape } = useSummary(log);
+  const state = states[shape] ?? (took === undefined ? undefined : duration(took));
+  return [isFork && "fork", plural(count, "agent"), state].filter(Boolean).join(", ");
 }
 
 /** Deletes after a second click. */
@@ -190,28 +201,29 @@ function DeleteButton({
   );
 }
 
+const noAgent: Partial<AgentOffer> = {};
+
+/** What the agents work with. */
 function Foot() {
-  const agent = useSessions(({ agents }) => agents[0]?.name);
+  const { workspace, model } = useSessions(({ agents }) => agents[0] ?? noAgent);
   const [theme, show] = useState(document.documentElement.dataset.theme);
   const next = theme === "dark" ? "light" : "dark";
   return (
     <div className="foot">
-      <label className="link">
-        <Icon name="folder" /> Open a run file
-        <input
-          type="file"
-          className="vh"
-          accept=".jsonl,application/x-ndjson"
-          onChange={({ target }) => {
-            const [file] = target.files ?? [];
-            if (file) void openFile(file);
-            target.value = "";
-          }}
-        />
-      </label>
       <div>
-        <Icon name="chip" />
-        <span className="grow">{agent ?? "no agent"}</span>
+        <label className="link grow">
+          <Icon name="file" /> Open a run file
+          <input
+            type="file"
+            className="vh"
+            accept=".jsonl,application/x-ndjson"
+            onChange={({ target }) => {
+              const [file] = target.files ?? [];
+              if (file) void openFile(file);
+              target.value = "";
+            }}
+          />
+        </label>
         <button
           type="button"
           className="icon"
@@ -232,6 +244,18 @@ function Foot() {
           ?
         </button>
       </div>
+      {workspace !== undefined && (
+        <div>
+          <Icon name="folder" />
+          <span>{workspace === "workspace" ? workspace : `${workspace} workspace`}</span>
+        </div>
+      )}
+      {model !== undefined && (
+        <div>
+          <Icon name="chip" />
+          <span>{model.startsWith("demo:") ? `${model}, offline` : model}</span>
+        </div>
+      )}
     </div>
   );
 }

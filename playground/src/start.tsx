@@ -29,8 +29,9 @@ const suggestions = [
 /** The page before the first question. */
 export function Start() {
   const agent = useSessions(({ agents }) => agents[0]);
-  // The questions fit the agents of the sample.
-  const isSample = agent?.name === "lead" && (agent.subagents?.length ?? 1) > 0;
+  // The questions fit the articles of the sample.
+  const isSample = agent?.name === "lead" && agent.workspace === "sample";
+  const isOffline = agent?.model?.startsWith("demo:");
   return (
     <div className="talk">
       <div className="hero">
@@ -41,7 +42,7 @@ export function Start() {
         </h2>
         <p>
           {isSample
-            ? "The sample workspace has 15 articles about rivers. The built-in model needs no key and no network."
+            ? `The sample workspace has 15 articles about rivers.${isOffline ? " The built-in model needs no key and no network." : ""}`
             : (agent?.description ?? "Ask the agent of this server.")}
         </p>
         {isSample &&

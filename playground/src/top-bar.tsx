@@ -1,6 +1,6 @@
-import { isTerminal } from "rivulet/protocol";
+import { isTerminal, taskOf, textOf } from "rivulet/protocol";
 import { Icon, Status } from "./icons.tsx";
-import { shapeOf } from "./state/agents.ts";
+import { type Shape, shapeOf } from "./state/agents.ts";
 import type { LogSnapshot, RunLog } from "./state/run-log.ts";
 import { fork, useLog, useSessions } from "./state/sessions.ts";
 import { setUi, toggleAll, useUi } from "./state/ui.ts";
@@ -12,7 +12,11 @@ export function TopBar() {
   const turns = useSessions(({ open }) => open.turns.length);
   const file = useSessions(({ open }) => open.file);
   const forkedFrom = useSessions(({ open }) => open.forkedFrom);
-  const title = useSessions(({ open }) => open.turns[0]?.input ?? "");
+  // The first question of a fork is that of the run before it.
+  const title = useSessions(
+    ({ open: { earlier, turns } }) =>
+      turns[0]?.input ?? (earlier[0] === undefined ? "New run" : textOf(earlier[0].content)),
+  );
   const allFolded = useUi(({ allFolded }) => allFolded);
   return (
     <div className="top">
@@ -25,7 +29,7 @@ export function TopBar() {
         <Icon name="menu" />
       </button>
       <h1 className="crumb">
-        <b>{log === undefined ? "New run" : title.slice(0, 80) || (file ?? "A run")}</b>
+        <b>{title.slice(0, 80) || (file ?? "A run")}</b>
         {log && <span className="hide-s">{file ? "recorded" : `turn ${turns}`}</span>}
         {forkedFrom && <span className="hide-s">fork</span>}
       </h1>
@@ -59,24 +63,36 @@ function ForkButton({ log }: { readonly log: RunLog }) {
   );
 }
 
-/** Counts the agents of a run by what matters: those that wait for a person first. */
-export function summaryOf({ tree }: LogSnapshot): string {
+/** A run in one shape and a few words. */
+export interface RunSummary {
+  readonly shape: Shape;
+  readonly text: string;
+}
+
+/** Counts the agents of a run by what matters: those that wait for a person first, then how the run ended. */
+function summaryOf({ tree, healing }: LogSnapshot): string {
   const shapes = Object.values(tree.tasks).map((task) => shapeOf(task));
-  const asking = shapes.filter((shape) => shape === "ask").length;
-  if (asking > 0)
-    return `ask:${asking} of ${shapes.length} ${asking === 1 ? "waits" : "wait"} for you`;
-  const running = shapes.filter((shape) => shape === "run").length;
-  return running > 0
-    ? `run:${running} of ${shapes.length} running`
-    : `done:${shapes.length} ${shapes.length === 1 ? "agent" : "agents"}`;
+  const all = shapes.length;
+  const count = (wanted: Shape) => shapes.filter((shape) => shape === wanted).length;
+  const root = taskOf(tree, tree.rootId);
+  if (healing?.status === "held") return `hold:${all} held`;
+  const asking = count("ask");
+  if (asking > 0) return `ask:${asking} of ${all} ${asking === 1 ? "waits" : "wait"} for you`;
+  const running = count("run");
+  if (running > 0) return `run:${running} of ${all} running`;
+  return `${root ? shapeOf(root) : "queued"}:${all} ${all === 1 ? "agent" : "agents"}`;
+}
+
+export function useSummary(log: RunLog): RunSummary {
+  const [shape, text] = useLogView(log, summaryOf).split(":") as [Shape, string];
+  return { shape, text };
 }
 
 function RunningButton({ log }: { readonly log: RunLog }) {
-  const summary = useLogView(log, summaryOf);
-  const [shape = "done", text] = summary.split(":") as ["ask" | "run" | "done", string];
+  const { shape, text } = useSummary(log);
   return (
     <button type="button" className="btn only-s" onClick={() => setUi({ drawer: "panel" })}>
-      <Status shape={shape} /> {shape === "ask" ? text?.replace(/ of \d+| for you/g, "") : text}
+      <Status shape={shape} /> {shape === "ask" ? text.replace(/ of \d+| for you/g, "") : text}
     </button>
   );
 }

@@ -105,6 +105,51 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
     }
   });
 
+  it("shows how a run has ended, in its row and on its button", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const { page, thread } = scene;
+    await scene.ask("Go.");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    const row = page.locator(".sess.on");
+    await row.getByText("running").waitFor();
+    await page.getByRole("button", { name: "Stop" }).click();
+    await row.getByText("cancelled").waitFor();
+    expect(await row.locator(".st.off").count()).toBe(1);
+    await page.setViewportSize({ width: 768, height: 900 });
+    expect(await page.locator(".top .btn .st.off").count()).toBe(1);
+  });
+
+  it("steers the first agent of the list with Enter", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const { page, thread } = scene;
+    await scene.ask("Go.");
+    await thread("bob").getByText("bob begins here.").waitFor();
+    const composer = page.locator("#composer");
+    await composer.pressSequentially("@bo");
+    await page.getByRole("button", { name: "bob" }).last().waitFor();
+    await page.keyboard.press("Enter");
+    await page.locator(".box .to", { hasText: "to bob" }).waitFor();
+    expect(await composer.inputValue()).toBe("");
+    await composer.fill("Look at the map.");
+    await page.keyboard.press("Enter");
+    await page.locator(".sent", { hasText: "bob reads this before its next step" }).waitFor();
+  });
+
+  it("offers a way to the end only while there is more below", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam, height: 420 });
+    const { page, gates, thread, said } = scene;
+    await scene.ask("Go.");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    gates.open("ann", "bob", "carl", "dora");
+    await said("The answer of the lead.").waitFor();
+    await scene.unfold();
+    await page.locator(".talk").evaluate((talk) => talk.scrollTo(0, 0));
+    const toEnd = page.getByRole("button", { name: "To the end" });
+    await toEnd.waitFor();
+    await page.setViewportSize({ width: 1440, height: 1200 });
+    await toEnd.waitFor({ state: "detached" });
+  });
+
   it("shows in the row of a folded agent which agent below it writes, and what", async () => {
     await using scene = await openScene({ browser, team: chainTeam });
     await scene.ask("How many lines give a speed?");

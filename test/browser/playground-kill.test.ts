@@ -55,11 +55,13 @@ describe.skipIf(!requires("chromium"))("the button that kills the server", () =>
     // Nothing is cleared while the server is away.
     expect(await thread("ann").locator(".say").textContent()).toContain(words);
     expect(await thread("ann").locator(".st.hold").count()).toBeGreaterThan(0);
+    await page.getByText("The log keeps every token up to here.").waitFor();
     // A short interruption would not show, so the next process starts only now.
     expect(await startServer(Number(new URL(url).port))).toBe(url);
     await page.locator(".stream.healed").getByText("0 lost, 0 repeated").waitFor();
     // The words from before the kill stand still, and a seam marks where the next process continued.
     await thread("ann").locator(".seam").waitFor();
+    await page.getByText("marks where one process stopped and the next continued.").waitFor();
     expect(await thread("ann").locator(".say").textContent()).toContain(words);
     await page.locator(".say.lead", { hasText: "All is written." }).waitFor();
     await page.getByRole("button", { name: "Fold all" }).click();

@@ -68,6 +68,12 @@ describe.skipIf(!requires("chromium"))("the page looks right", () => {
     gates.open("bob");
     await thread("carl").getByText("carl begins here.").waitFor();
     await check(scene, name("live"));
+    await page.keyboard.press("Escape"); // out of the composer
+    await page.keyboard.press("?");
+    await page.getByRole("dialog").locator("kbd", { hasText: "esc" }).waitFor();
+    await check(scene, name("help"));
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     if (isSmall) {
       await page.getByRole("button", { name: /running/ }).click();
       await page.getByRole("treeitem").first().waitFor();

@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -21,20 +30,27 @@ async function picture(page: import("playwright-core").Page, name: string): Prom
 
 describe.skipIf(!requires("chromium"))("the sample team on the page", () => {
   let browser: Browser;
+  const directory = mkdtempSync(join(tmpdir(), "rivulet-sample-"));
+  const workspace = join(directory, "sample");
   beforeAll(async () => {
     browser = await launch();
     mkdirSync(folder, { recursive: true });
+    cpSync("sample/workspace", workspace, { recursive: true });
   });
-  afterAll(() => browser?.close());
+  afterAll(async () => {
+    await browser?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
 
   it("answers with at least three agents and citations that resolve to lines of files", async () => {
     await using scene = await openScene({
       ...{ browser, ...size },
-      team: (store) => [
-        sampleTeam({ model: "demo:analyst", workspace: "sample/workspace", store }),
-      ],
+      team: (store) => [sampleTeam({ model: "demo:analyst", workspace, store })],
     });
     const { page, thread, errors } = scene;
+    const foot = await page.locator(".foot").textContent();
+    expect(foot).toContain("sample workspacedemo:analyst, offline");
+    await page.getByText("critic", { exact: true }).waitFor(); // a subagent of a subagent is on offer
     await page.getByRole("button", { name: /How do river deltas form/ }).click();
     const critics = thread("critic");
     await critics.nth(1).getByText("supported:").first().waitFor();
@@ -47,6 +63,8 @@ describe.skipIf(!requires("chromium"))("the sample team on the page", () => {
     const answer = page.locator(".say.lead", { has: page.locator(".sources") });
     await answer.waitFor({ timeout: 60_000 });
     expect(await page.getByRole("treeitem").count()).toBeGreaterThanOrEqual(3);
+    expect(await page.locator(".sum").textContent()).not.toContain("$");
+    await answer.locator(".sources", { hasText: "critic of researcher 2" }).waitFor();
     const sources = await answer.locator(".sources code").allTextContents();
     expect(sources.length).toBeGreaterThanOrEqual(3);
     for (const source of sources) {
@@ -58,6 +76,11 @@ describe.skipIf(!requires("chromium"))("the sample team on the page", () => {
     await answer.getByRole("button", { name: /^Source 1,/ }).click();
     await page.getByRole("button", { name: "Open in thread" }).click();
     await page.locator("mark.cited").waitFor();
+    // The thread that is open takes the room of the one that is a row.
+    const widths = await Promise.all(
+      [1, 2].map(async (number) => (await thread(`researcher ${number}`).boundingBox())?.width),
+    );
+    expect(widths[0]).toBeGreaterThan(1.5 * (widths[1] ?? 0));
     await page.keyboard.press("Escape");
     const slider = page.getByRole("slider");
     const box = await slider.boundingBox();

@@ -124,6 +124,7 @@ describe.skipIf(!requires("chromium"))("the page moves in the log", () => {
     await page.getByRole("button", { name: "Fork" }).click();
     await expect.poll(() => page.url()).not.toBe(before);
     await page.getByText("This is a fork.").waitFor();
+    expect(await page.locator(".crumb").textContent()).toMatch(/^What is new\?/);
     // The fork has the question and the answer, without the work behind them.
     await scene.said("The answer of the lead.").waitFor();
     expect(await page.locator(".thread").count()).toBe(0);

@@ -1,21 +1,20 @@
-import type { Offer } from "../state/api.ts";
+import type { Offer, SubagentOffer } from "../state/api.ts";
 import { useSessions } from "../state/sessions.ts";
 
 /** The agents on offer, with their subagents, tools and skills. */
 export function Agents() {
   const agents = useSessions(({ agents }) => agents);
+  const isReady = useSessions(({ status }) => status === "ready");
   return (
     <div className="scroll">
       {agents.map((agent) => (
         <div key={agent.name}>
           <OfferRow offer={agent} names={agent.tools} />
-          {agent.subagents?.map((subagent) => (
+          {agent.subagents?.flatMap(withSubagents).map((subagent) => (
             <OfferRow
               key={subagent.name}
               offer={subagent}
-              names={subagent.tools?.map((tool) =>
-                typeof tool === "string" ? { name: tool } : tool,
-              )}
+              names={subagent.tools?.map((name) => ({ name }))}
             />
           ))}
           {(agent.skills?.length ?? 0) > 0 && (
@@ -28,9 +27,14 @@ export function Agents() {
           )}
         </div>
       ))}
-      {agents.length === 0 && <p className="none">The server offers no agent.</p>}
+      {isReady && agents.length === 0 && <p className="none">The server offers no agent.</p>}
     </div>
   );
+}
+
+/** A subagent and, after it, those below it. */
+function withSubagents(subagent: SubagentOffer): readonly SubagentOffer[] {
+  return [subagent, ...(subagent.subagents ?? []).flatMap(withSubagents)];
 }
 
 function OfferRow({
@@ -43,7 +47,7 @@ function OfferRow({
   return (
     <div className="offer">
       <b>{offer.name}</b>
-      {offer.description && <span>{offer.description}</span>}
+      {offer.description && <span>{offer.description.replaceAll("`", "")}</span>}
       {names && names.length > 0 && (
         <span className="names">
           {names.map(({ name, description }) => (

@@ -44,6 +44,15 @@ export function EventList({ log, taskId }: { readonly log: RunLog; readonly task
     current.scrollTop = Math.max(0, index * rowHeight - current.clientHeight / 2);
     setChosen(at);
   }, [at, events]);
+  // The event opens below the list, which leaves less room for the list.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only a choice moves the list
+  useEffect(() => {
+    const { current } = element;
+    const index = events.findIndex(({ sequence_number }) => sequence_number === chosen);
+    if (current === null || index < 0) return;
+    const bottom = (index + 1) * rowHeight - current.clientHeight;
+    if (current.scrollTop < bottom) current.scrollTop = bottom;
+  }, [chosen]);
   const from = Math.max(0, Math.floor(top / rowHeight) - 10);
   const shown = events.slice(from, from + 80);
   const { tree } = log.getSnapshot();

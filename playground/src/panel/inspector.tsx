@@ -203,7 +203,7 @@ function Part({ from, text }: { readonly from: string; readonly text: string }) 
           </button>
         )}
       </span>
-      <span className="n num">{number(text.length)} ch</span>
+      <span className="n num">{number(text.length)} chars</span>
     </div>
   );
 }

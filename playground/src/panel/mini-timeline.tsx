@@ -3,7 +3,7 @@ import { duration } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { inTreeOrder } from "../state/spans.ts";
 import { showError } from "../state/ui.ts";
-import { openTask, Track } from "../stream/dock.tsx";
+import { Outage, openTask, Track } from "../stream/dock.tsx";
 import { extentOf } from "../stream/slider.tsx";
 import { momentOf, useLogView, useNow } from "../thread/context.ts";
 
@@ -18,7 +18,7 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
   const downMs = useLogView(log, ({ healing }) =>
     healing?.status === "healed" ? healing.downMs : undefined,
   );
-  const brokeAt = useLogView(log, ({ healing }) => healing?.brokeAt);
+  const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
   const now = useNow(isLive && at === undefined);
   useLogView(log, ({ last }) => (isLive ? 0 : last));
   if (at !== undefined) return <ShownEvent log={log} at={at} />;
@@ -43,7 +43,7 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
   return (
     <section className="tlbox" aria-label="Timeline">
       <h2>Timeline</h2>
-      <div className="tl">
+      <div className={isHeld ? "tl held" : "tl"}>
         {downMs !== undefined && <p className="band-l">hatched band: down {duration(downMs)}</p>}
         <div className="axis num">
           {[0, 1 / 3, 2 / 3, 1].map((part) => (
@@ -66,17 +66,9 @@ export function MiniTimeline({ log }: { readonly log: RunLog }) {
         {lanes.length > maxLanes && (
           <p className="none">and {lanes.length - maxLanes} more: press t</p>
         )}
-        {downMs !== undefined && brokeAt !== undefined && (
-          <div className="bandbox">
-            <i
-              className="band"
-              style={{
-                left: place(brokeAt),
-                right: `calc(100% - ${place(Math.min(brokeAt + downMs, to))})`,
-              }}
-            />
-          </div>
-        )}
+        <div className="bandbox">
+          <Outage log={log} to={to} place={place} />
+        </div>
         <div className="legend" aria-hidden="true">
           <span>
             <span className="tk">

@@ -1,35 +1,27 @@
-import { isTerminal, subtreeUsage, taskOf } from "rivulet/protocol";
-import { tokens } from "../state/format.ts";
+import { subtreeUsage, taskOf } from "rivulet/protocol";
+import { endOfRun } from "../state/agents.ts";
+import { costOf, costText, tokens } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
-import { costText } from "../stream/dock.tsx";
 import { useLogView } from "../thread/context.ts";
 import { Elapsed } from "../thread/elapsed.tsx";
-import { summaryOf } from "../top-bar.tsx";
+import { useSummary } from "../top-bar.tsx";
 
-/** The run in four numbers. */
+/** The run in three numbers, or four if it cost something. */
 export function Summary({ log }: { readonly log: RunLog }) {
-  const [, text = ""] = useLogView(log, summaryOf).split(":");
-  const held = useLogView(log, ({ healing }) => healing?.status === "held");
+  const { shape, text } = useSummary(log);
+  const isHeld = shape === "hold";
   const total = useLogView(log, ({ tree }) =>
     tree.rootId === undefined ? 0 : subtreeUsage(tree, tree.rootId).total_tokens,
   );
-  const cost = useLogView(log, ({ tree }) =>
-    String(
-      Object.values(tree.tasks).reduce((sum, task) => sum + Number(task.cost?.amount ?? 0), 0),
-    ),
-  );
-  const end = useLogView(log, ({ tree }) => {
-    const tasks = Object.values(tree.tasks);
-    const isOver = tasks.length > 0 && tasks.every(({ status }) => isTerminal(status));
-    return isOver ? Math.max(...tasks.map(({ completedAt = 0 }) => completedAt)) : undefined;
-  });
+  const cost = useLogView(log, ({ tree }) => costOf(Object.values(tree.tasks)));
+  const end = useLogView(log, ({ tree }) => endOfRun(tree));
   const start = useLogView(log, ({ tree }) => taskOf(tree, tree.rootId)?.createdAt);
   const match = /^(\d+(?: of \d+)?) (.*)$/.exec(text);
   return (
     <div className="sum">
       <div>
-        <b>{held ? "held" : match?.[1]}</b>
-        <span>{held ? "agents" : match?.[2]}</span>
+        <b>{isHeld ? "held" : match?.[1]}</b>
+        <span>{isHeld ? "agents" : match?.[2]}</span>
       </div>
       <div>
         <b>
@@ -41,10 +33,12 @@ export function Summary({ log }: { readonly log: RunLog }) {
         <b>{tokens(total)}</b>
         <span>tokens</span>
       </div>
-      <div>
-        <b>{costText(cost)}</b>
-        <span>cost</span>
-      </div>
+      {cost > 0 && (
+        <div>
+          <b>{costText(cost)}</b>
+          <span>cost</span>
+        </div>
+      )}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { isTerminal, type Tree, taskOf } from "rivulet/protocol";
 import { useTask } from "rivulet/react";
 import { Status } from "../icons.tsx";
 import { labelOf, lastWords, type Shape, shapeNames, shapeOf } from "../state/agents.ts";
-import { tokens } from "../state/format.ts";
+import { tokens, tokensUsed } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { setUi, useUi } from "../state/ui.ts";
 import { openTask } from "../stream/dock.tsx";
@@ -196,7 +196,7 @@ const TaskNode = memo(function TaskNode(props: NodeProps) {
   const { tree } = log.getSnapshot();
   const shape = shapeOf(task, isHeld);
   const words = lastWords(tree, task);
-  const isLive = shape === "run";
+  const isLive = shapeOf(task) === "run";
   // The current of its parent goes on to the agents below it.
   const dashed = guides.split(" ").includes(String(depth)) ? "el dashed passed" : "el dashed";
   return (
@@ -229,7 +229,7 @@ const TaskNode = memo(function TaskNode(props: NodeProps) {
       <span className={isLive && words.length > 40 ? "last over" : "last"}>
         <span>{words || shapeNames[shape]}</span>
       </span>
-      <span className="tok num">{task.usage ? tokens(task.usage.total_tokens) : ""}</span>
+      <span className="tok num">{tokensUsed(task)}</span>
     </div>
   );
 });
@@ -294,7 +294,7 @@ function GroupNode({ log, node, onOpen }: GroupProps) {
       <span className="last">
         <span>{counted}</span>
       </span>
-      <span className="tok num">{tokens(total)}</span>
+      <span className="tok num">{total > 0 && tokens(total)}</span>
     </div>
   );
 }

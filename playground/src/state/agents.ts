@@ -104,6 +104,13 @@ export function pathOf(tree: Tree, taskId: string): readonly string[] {
   return path;
 }
 
+/** When the last agent of a run has ended; undefined while one works. */
+export function endOfRun({ tasks }: Tree): number | undefined {
+  const all = Object.values(tasks);
+  if (all.length === 0 || !all.every(({ status }) => isTerminal(status))) return undefined;
+  return all.reduce((end, { completedAt = 0 }) => Math.max(end, completedAt), 0);
+}
+
 /** What the parent asked a child to do. */
 export function promptOf(tree: Tree, task: Task): string {
   const parent = taskOf(tree, task.parentTaskId);
@@ -165,7 +172,7 @@ export function lastWords(tree: Tree, task: Task): string {
 function plain(text: string): string {
   return text
     .replace(/\[\^\d*\]?/g, "")
-    .replace(/[*_`#>]+|^\s*[-+] /gm, "")
+    .replace(/^\s*(?:[-+] |[#>]+ )|[*`|]+|(?<!\w)_+|_+(?!\w)/gm, "")
     .replace(/\s+/g, " ")
     .trimStart();
 }
@@ -178,7 +185,7 @@ export function waitingText(tree: Tree, task: Task): string {
     .map(({ id }) => labelOf(tree, id));
   if (names.length === 0) return "";
   if (names.length > 3) return `waits for ${names.length} agents`;
-  return `waits for ${names.join(names.length === 2 ? " and " : ", ")}`;
+  return `waits for ${[names.slice(0, -1).join(", "), names.at(-1)].filter(Boolean).join(" and ")}`;
 }
 
 /** What happens below a task that waits for one agent: the agents down to the one that works, and its last words. */

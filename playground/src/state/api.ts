@@ -9,10 +9,19 @@ export interface Offer {
   readonly name: string;
   readonly description?: string;
 }
+/** A subagent, with the names of its tools and its own subagents. */
+export interface SubagentOffer extends Offer {
+  readonly tools?: readonly string[];
+  readonly subagents?: readonly SubagentOffer[];
+}
 /** An agent of the server and what its model can use. */
 export interface AgentOffer extends Offer {
+  /** Written as `provider:id`. */
+  readonly model?: string;
+  /** The name of its folder. */
+  readonly workspace?: string;
   readonly tools?: readonly Offer[];
-  readonly subagents?: readonly (Offer & { readonly tools?: readonly (Offer | string)[] })[];
+  readonly subagents?: readonly SubagentOffer[];
   readonly skills?: readonly Offer[];
 }
 

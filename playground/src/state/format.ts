@@ -1,3 +1,5 @@
+import type { Task } from "rivulet/protocol";
+
 /** A duration: `0.6 s`, `38 s`, `1:24`, `2 h 05`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;
@@ -13,6 +15,21 @@ export function tokens(count: number): string {
   if (count < 1000) return String(count);
   if (count < 1_000_000) return `${(count / 1000).toFixed(1)}k`;
   return `${(count / 1_000_000).toFixed(1)}M`;
+}
+
+/** The tokens of a task; "" while none are known. */
+export function tokensUsed({ usage }: Task): string {
+  return usage && usage.total_tokens > 0 ? tokens(usage.total_tokens) : "";
+}
+
+/** What tasks cost together; 0 if no price is known. */
+export function costOf(tasks: readonly Task[]): number {
+  return tasks.reduce((sum, { cost }) => sum + Number(cost?.amount ?? 0), 0);
+}
+
+/** A cost: `$0.0021`, `$1.20`. */
+export function costText(cost: number): string {
+  return `$${cost < 0.01 ? cost.toFixed(4) : cost.toFixed(2)}`;
 }
 
 const numberFormat = new Intl.NumberFormat("en");

@@ -2,10 +2,10 @@ import { useEffect } from "react";
 import { type Task, taskOf } from "rivulet/protocol";
 import { Icon, Status } from "../icons.tsx";
 import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
-import { duration, number, tokens } from "../state/format.ts";
+import { costOf, costText, duration, number, tokensUsed } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { fork } from "../state/sessions.ts";
-import { inTreeOrder, type Lane, type Span } from "../state/spans.ts";
+import { inTreeOrder, type Lane } from "../state/spans.ts";
 import { openPlace, setUi, showError, useUi } from "../state/ui.ts";
 import { momentOf, useLogView, useNow } from "../thread/context.ts";
 import { copyEvent, playback, speeds, usePlayback } from "./playback.ts";
@@ -98,11 +98,8 @@ function Controls({ log }: { readonly log: RunLog }) {
             </button>
           )}
           <button type="button" className="btn past" onClick={() => playback.live()}>
-            <span>
-              <span className="hide-s">Return to </span>
-              {log.run ? "live" : "the end"}
-            </span>{" "}
-            <kbd>l</kbd>
+            <span className="hide-s">Return to {log.run ? "live" : "the end"}</span>
+            <span className="only-xs">{log.run ? "Live" : "End"}</span> <kbd>l</kbd>
           </button>
         </>
       )}
@@ -137,20 +134,33 @@ function Gantt({ log }: { readonly log: RunLog }) {
         ))}
       </div>
       <span />
-      {moment !== undefined && (
-        <div className="headbox">
-          <i className="head" style={{ left: place(moment) }} />
-        </div>
-      )}
+      <div className="headbox">
+        <Outage log={log} to={to} place={place} />
+        {moment !== undefined && <i className="head" style={{ left: place(moment) }} />}
+      </div>
     </div>
   );
 }
 
-interface GanttRowProps {
+interface AxisProps {
   readonly log: RunLog;
-  readonly lane: Lane;
   readonly to: number;
   readonly place: (time: number) => string;
+}
+
+/** The time without a server, hatched. */
+export function Outage({ log, to, place }: AxisProps) {
+  const healing = useLogView(log, ({ healing }) => healing);
+  if (healing?.status !== "healed") return null;
+  const { brokeAt, downMs } = healing;
+  const end = Math.min(brokeAt + downMs, to);
+  return (
+    <i className="band" style={{ left: place(brokeAt), right: `calc(100% - ${place(end)})` }} />
+  );
+}
+
+interface GanttRowProps extends AxisProps {
+  readonly lane: Lane;
   readonly moment: number | undefined;
 }
 
@@ -158,6 +168,7 @@ function GanttRow({ log, lane, to, place, moment }: GanttRowProps) {
   const task = useLogView(log, ({ tree }) => taskOf(tree, lane.taskId));
   const label = useLogView(log, () => labelOf(log.liveTree, lane.taskId));
   const isSelected = useUi(({ selected }) => selected === lane.taskId);
+  const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
   const depth = task?.source?.depth ?? 0;
   return (
     <div className={isSelected ? "row sel" : "row"}>
@@ -167,7 +178,7 @@ function GanttRow({ log, lane, to, place, moment }: GanttRowProps) {
         disabled={task === undefined}
         onClick={() => openTask(log, lane.taskId)}
       >
-        {task ? <Status shape={shapeOf(task)} /> : <i className="nost" />}
+        {task ? <Status shape={shapeOf(task, isHeld)} /> : <i className="nost" />}
         <span style={{ paddingLeft: `${Math.min(depth, 5) * 8}px` }}>{label}</span>
       </button>
       <Track log={log} lane={lane} to={to} place={place} moment={moment} />
@@ -176,14 +187,10 @@ function GanttRow({ log, lane, to, place, moment }: GanttRowProps) {
   );
 }
 
-function totalsOf({ usage, cost }: Task): string {
-  const price = cost && Number(cost.amount) > 0 ? ` ${costText(cost.amount)}` : "";
-  return `${tokens(usage?.total_tokens ?? 0)}${price}`;
-}
-
-export function costText(amount: string): string {
-  const value = Number(amount);
-  return value === 0 ? "$0" : `$${value < 0.01 ? value.toFixed(4) : value.toFixed(2)}`;
+function totalsOf(task: Task): string {
+  const cost = costOf([task]);
+  const price = cost > 0 ? ` ${costText(cost)}` : "";
+  return `${tokensUsed(task)}${price}`;
 }
 
 export function openTask(log: RunLog, taskId: string, itemId?: string): void {
@@ -191,14 +198,13 @@ export function openTask(log: RunLog, taskId: string, itemId?: string): void {
   openPlace({ taskId, ...(itemId !== undefined && { itemId }) }, pathOf(tree, taskId));
 }
 
-/** A bar, or its two parts before and after the moment that is shown. */
-function piecesOf(span: Span, until: number, moment = Number.POSITIVE_INFINITY) {
-  const { from } = span;
-  if (from >= moment) return [{ span, from, until, isFuture: true }];
-  if (until <= moment) return [{ span, from, until, isFuture: false }];
+/** A stretch of time, or its two parts before and after the moment that is shown. */
+function piecesOf(from: number, until: number, moment = Number.POSITIVE_INFINITY) {
+  if (from >= moment) return [{ from, until, isFuture: true }];
+  if (until <= moment) return [{ from, until, isFuture: false }];
   return [
-    { span, from, until: moment, isFuture: false },
-    { span, from: moment, until, isFuture: true },
+    { from, until: moment, isFuture: false },
+    { from: moment, until, isFuture: true },
   ];
 }
 
@@ -209,13 +215,18 @@ export function Track({ log, lane, to, place, moment }: GanttRowProps) {
   const end = lane.endedAt ?? to;
   return (
     <div className="tk">
-      <i
-        className={moment !== undefined && lane.startedAt > moment ? "fut" : ""}
-        style={{ left: place(lane.startedAt), right: `calc(100% - ${place(end)})` }}
-      />
+      {piecesOf(lane.startedAt, end, moment).map(({ from, until, isFuture }) => (
+        <i
+          key={from}
+          className={isFuture ? "fut" : ""}
+          style={{ left: place(from), right: `calc(100% - ${place(until)})` }}
+        />
+      ))}
       {lane.spans
         .filter(({ kind }) => kind !== "wait")
-        .flatMap((span) => piecesOf(span, span.to ?? end, moment))
+        .flatMap((span) =>
+          piecesOf(span.from, span.to ?? end, moment).map((piece) => ({ ...piece, span })),
+        )
         .map(({ span, from, until, isFuture }) => {
           const title = `${names[span.kind]}, ${duration((span.to ?? end) - span.from)}`;
           return (

@@ -50,10 +50,13 @@ function modeOf({ at, healing, connection }: LogSnapshot): Mode {
   return connection.status === "closed" ? "ended" : "live";
 }
 
+/** The server is a demonstration, whose process the page can end. */
+const isDemo = document.documentElement.dataset.demo !== undefined;
+
 const words: Readonly<Record<Mode, readonly [Shape, string]>> = {
   live: ["run", "Live"],
   past: ["part", "Past"],
-  killed: ["hold", "Server stopped"],
+  killed: ["hold", isDemo ? "Server stopped" : "No connection"],
   healed: ["done", "Healed"],
   ended: ["done", "Ended"],
   recorded: ["done", "Recorded"],
@@ -82,7 +85,7 @@ function LogBar({ log }: { readonly log: RunLog }) {
         <div className="bar">
           <span className="conn">
             <Status shape={shown === "ended" ? ending : shape} />
-            {word}
+            {mode === "killed" && !navigator.onLine ? "Offline" : word}
             {mode !== "killed" && <span className="num">event {number(last)}</span>}
           </span>
           {!isDocked && <Slider log={log} />}
@@ -124,15 +127,17 @@ function Retry({ log }: { readonly log: RunLog }) {
   const now = useNow(true);
   if (status === "open")
     return (
-      <span className="msg" role="status">
-        The server is back. Its agents continue in a moment from event {number(cursor)}.
+      <span className="msg">
+        The server is back.{" "}
+        <span className="hide-s">Its agents continue in a moment from event {number(cursor)}.</span>
       </span>
     );
   const left = retryAt === undefined ? 0 : Math.max(0, retryAt - now);
   return (
     <>
-      <span className="msg num" role="status">
-        Reconnecting from event {number(cursor)}. Try {attempt}
+      <span className="msg num">
+        <span className="hide-s">Reconnecting from event {number(cursor)}. </span>
+        Try {attempt}
         {left > 100 ? `, next in ${duration(left)}` : " now"}
       </span>
       <button
@@ -151,17 +156,15 @@ function Healed({ log }: { readonly log: RunLog }) {
   if (healing === undefined) return null;
   const { downMs, cursor, lost, repeated } = healing;
   return (
-    <span className="msg" role="status">
-      Down {duration(downMs)}. Continued at event {number(cursor + 1)}.{" "}
+    <span className="msg">
+      Down {duration(downMs)}.{" "}
+      <span className="hide-s">Continued at event {number(cursor + 1)}. </span>
       <b>
         {lost} lost, {repeated} repeated
       </b>
     </span>
   );
 }
-
-/** The server is a demonstration, whose process the page can end. */
-const isDemo = document.documentElement.dataset.demo !== undefined;
 
 function KillButton({ isAgain }: { readonly isAgain: boolean }) {
   if (!isDemo) return null;

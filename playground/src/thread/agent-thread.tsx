@@ -13,7 +13,7 @@ import {
   waitingText,
   wordsBelow,
 } from "../state/agents.ts";
-import { tokens } from "../state/format.ts";
+import { number, tokensUsed } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { setUi, toggleFold, useUi } from "../state/ui.ts";
 import { cancelTask } from "./actions.ts";
@@ -146,13 +146,16 @@ function Header({ task, log, shape, isFolded, isTop }: HeaderProps) {
   const { tree } = log.getSnapshot();
   const label = labelOf(tree, task.id);
   const isLive = useLogView(log, ({ at }) => at === undefined) && !isTerminal(task.status);
-  const isWaiting = isFolded && shape === "idle";
+  // Without a connection the words stay as they are.
+  const isHeld = shape === "hold";
+  const state = isHeld ? shapeOf(task) : shape;
+  const isWaiting = isFolded && state === "idle";
   const below = useLogView(log, ({ tree }) => {
     const found = isWaiting ? wordsBelow(tree, task) : undefined;
     return found && `${found.path}\n${found.words}`;
   })?.split("\n");
   const words = below?.[1] ?? (isFolded ? lastWords(tree, task) : "");
-  const isStreaming = isFolded && words !== "" && (shape === "run" || below !== undefined);
+  const isStreaming = isFolded && words !== "" && (state === "run" || below !== undefined);
   return (
     <header>
       <Status shape={shape} />
@@ -172,10 +175,10 @@ function Header({ task, log, shape, isFolded, isTop }: HeaderProps) {
       {task.cancelling && isLive && <span className="tag">stopping</span>}
       {below && <span className="via">› {below[0]}</span>}
       {isFolded && words !== "" ? (
-        <span className={isStreaming ? "last over" : "last"}>
+        <span className={isStreaming && words.length > 40 ? "last over" : "last"}>
           <span>
             {words}
-            {isStreaming && <Caret isHeld={false} />}
+            {isStreaming && <Caret isHeld={isHeld} />}
           </span>
         </span>
       ) : (
@@ -217,7 +220,7 @@ function Header({ task, log, shape, isFolded, isTop }: HeaderProps) {
       <span className="meta">
         {shape === "ask" && <span className="state">waits</span>}
         <Elapsed from={task.createdAt} to={endOf(task)} />
-        {task.usage && !isFolded && <span className="num">{tokens(task.usage.total_tokens)}</span>}
+        {!isFolded && <span className="num">{tokensUsed(task)}</span>}
       </span>
     </header>
   );
@@ -269,6 +272,7 @@ function Rows({ task, log, isHeld, isTop }: RowsProps) {
       ))}
       {/* Further down, the agent that it waits for stands right above. */}
       <Notes task={task} text={isOver || isHeld || !isTop ? "" : waitingText(tree, task)} />
+      {isTop && !isOver && <Interruption log={log} />}
     </>
   );
 }
@@ -349,6 +353,25 @@ function ShownHint({ log, task, hint }: HintProps) {
       </summary>
       <pre className="out">{hint.text}</pre>
     </details>
+  );
+}
+
+/** What an interruption means for the words above. */
+function Interruption({ log }: { readonly log: RunLog }) {
+  const status = useLogView(log, ({ healing }) => healing?.status);
+  const cursor = useLogView(log, ({ healing }) => healing?.cursor ?? 0);
+  const hasSeams = useLogView(log, ({ healing }) => (healing?.texts.size ?? 0) > 0);
+  if (status === "held")
+    return (
+      <p className="note">Held at event {number(cursor)}. The log keeps every token up to here.</p>
+    );
+  if (status !== "healed" || !hasSeams) return null;
+  return (
+    <p className="note">
+      <span>
+        <i className="seam" /> marks where one process stopped and the next continued.
+      </span>
+    </p>
   );
 }
 

@@ -211,10 +211,10 @@ function Arguments({ input, text, hasDiff, approval }: ArgumentsProps) {
   return (
     <dl>
       {input === undefined && text !== "" && (
-        <>
+        <div>
           <dt>arguments</dt>
           <dd>{text}</dd>
-        </>
+        </div>
       )}
       {entries.map(([name, value]) => (
         <div key={name}>

@@ -9,6 +9,15 @@ function openSource(log: RunLog, { place }: Source): void {
   if (place) openPlace(place, pathOf(log.getSnapshot().tree, place.taskId));
 }
 
+/** The agent that read a source; a nested one with its caller, since each caller may have one of this name. */
+function readerOf(log: RunLog, { taskId }: Source): string {
+  const { tree } = log.getSnapshot();
+  if (taskId === undefined) return "";
+  const [, caller, ...more] = [...pathOf(tree, taskId), taskId].slice(-3);
+  const label = labelOf(tree, taskId);
+  return more.length > 0 && caller !== undefined ? `${label} of ${labelOf(tree, caller)}` : label;
+}
+
 interface CitationProps {
   readonly log: RunLog;
   readonly source: Source | undefined;
@@ -38,10 +47,11 @@ export function Citation({ log, source }: CitationProps) {
     };
   }, [isOpen]);
   if (source === undefined) return <span className="cite is-pending">·</span>;
-  const { tree } = log.getSnapshot();
-  const reader = source.taskId === undefined ? "" : labelOf(tree, source.taskId);
+  const reader = readerOf(log, source);
   return (
     <span className="pop" ref={element}>
+      {/* The number stays on the line of the words before it. */}
+      {"\u2060"}
       <button
         type="button"
         className={isOpen ? "cite on" : "cite"}
@@ -86,7 +96,6 @@ export function Sources({
   readonly log: RunLog;
   readonly sources: readonly Source[];
 }) {
-  const { tree } = log.getSnapshot();
   return (
     <ol className="sources" aria-label="Sources">
       {sources.map((source) => (
@@ -95,7 +104,7 @@ export function Sources({
             {source.number}
           </button>
           <code>{source.file ?? source.quote.slice(0, 60)}</code>
-          {source.taskId !== undefined && <span>{labelOf(tree, source.taskId)}</span>}
+          <span>{readerOf(log, source)}</span>
         </li>
       ))}
     </ol>

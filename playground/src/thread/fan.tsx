@@ -56,9 +56,9 @@ function fanState(tree: Tree, taskIds: readonly string[], isHeld: boolean): stri
   const tasks = taskIds.flatMap((id) => taskOf(tree, id) ?? []);
   if (tasks.every(({ status }) => isTerminal(status))) return "done";
   if (isHeld) return "held";
-  return tasks.every((task) => shapeOf(task) === "ask" || isTerminal(task.status))
-    ? "waiting"
-    : "live";
+  const shapes = new Set(tasks.map((task) => shapeOf(task)));
+  if (shapes.has("run") || shapes.has("queued")) return "live";
+  return shapes.has("ask") ? "waiting" : "still";
 }
 
 /** Many children: a row each, in the order of their start, never sorted again. */
@@ -116,11 +116,19 @@ function Many({
   );
 }
 
+/** The filters keep their places, whatever state an agent reaches first. */
+const chipOrder: readonly Shape[] = [
+  ...(["run", "ask", "fail", "done", "idle", "queued", "part", "off", "hold"] as const),
+];
+
 function countShapes(tree: Tree, taskIds: readonly string[]): string {
   const counts = new Map<Shape, number>();
   for (const id of taskIds) {
     const task = taskOf(tree, id);
     if (task) counts.set(shapeOf(task), (counts.get(shapeOf(task)) ?? 0) + 1);
   }
-  return Array.from(counts, ([shape, count]) => `${shape}:${count}`).join(" ");
+  return chipOrder
+    .filter((shape) => counts.has(shape))
+    .map((shape) => `${shape}:${counts.get(shape)}`)
+    .join(" ");
 }
