@@ -24,6 +24,14 @@ export interface ModelView {
   readonly notes: ReadonlyMap<string, ShownNote>;
 }
 
+/** The tokens of messages, extended by those that are new. */
+interface TokenSum {
+  readonly start: number;
+  readonly compaction: CompactionBlock | undefined;
+  end: number;
+  tokens: number;
+}
+
 /** A note as the model last saw it. */
 interface ShownNote {
   readonly text: string;
@@ -56,6 +64,8 @@ export class ViewState implements ModelView {
   askedAt = -1;
   readonly systemAt: number[] = [];
   readonly notes = new Map<string, ShownNote>();
+  /** The last estimate of the prompt. */
+  sum: TokenSum | undefined;
   #read = 0;
 
   constructor(offset: number) {
