@@ -4,7 +4,7 @@ import { useApprovals } from "rivulet/react";
 import { Icon, Status } from "./icons.tsx";
 import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
 import { api } from "./state/api.ts";
-import type { RunLog } from "./state/run-log.ts";
+import type { LogSnapshot, RunLog } from "./state/run-log.ts";
 import { ask, hasWorkspace, useLog, useSessions } from "./state/sessions.ts";
 import { getUi, openPlace, setUi, showError, type Ui, useUi } from "./state/ui.ts";
 import { cancelTask } from "./thread/actions.ts";
@@ -99,26 +99,42 @@ function messagesTo(log: RunLog, taskId: string): number {
 
 function isUnread(log: RunLog, { taskId, after }: Ui["sent"][number]): boolean {
   const task = taskOf(log.getSnapshot().tree, taskId);
-  return task !== undefined && !isTerminal(task.status) && messagesTo(log, taskId) <= after;
+  return task !== undefined && messagesTo(log, taskId) <= after;
 }
 
-/** The messages that an agent gets before its next step. */
+/** When an agent reads a message: the session keeps one that its run has not read. */
+function readingOf({ tree }: LogSnapshot, taskId: string): string {
+  const task = taskOf(tree, taskId);
+  const label = labelOf(tree, taskId);
+  if (task === undefined || !isTerminal(task.status))
+    return `${label} reads this before its next step`;
+  return task.parentTaskId === undefined
+    ? `${label} ended before it read this, and reads it with your next question`
+    : `${label} ended before it read this`;
+}
+
+/** The messages that an agent has not read yet. */
 function Sent({ log }: { readonly log: RunLog }) {
   const sent = useUi(({ sent }) => sent);
-  const unread = useLogView(log, () =>
-    sent.flatMap((message, index) => (isUnread(log, message) ? [index] : [])).join(" "),
+  const unread = useLogView(log, (snapshot) =>
+    sent
+      .flatMap((message, index) =>
+        isUnread(log, message) ? [`${index} ${readingOf(snapshot, message.taskId)}`] : [],
+      )
+      .join("\n"),
   );
-  const { tree } = log.getSnapshot();
-  return unread
-    .split(" ")
-    .flatMap((index) => (index === "" ? [] : (sent[Number(index)] ?? [])))
-    .map(({ taskId, text, after }) => (
-      <p key={`${taskId}${after}`} className="sent">
+  return unread.split("\n").map((line) => {
+    const [, index = "", reading] = /^(\d+) (.*)$/.exec(line) ?? [];
+    const message = sent[Number(index)];
+    if (index === "" || message === undefined) return null;
+    return (
+      <p key={index} className="sent">
         <Icon name="steer" />
-        <span className="grow">{text}</span>
-        <span className="by">{labelOf(tree, taskId)} reads this before its next step</span>
+        <span className="grow">{message.text}</span>
+        <span className="by">{reading}</span>
       </p>
-    ));
+    );
+  });
 }
 
 interface BoxProps {

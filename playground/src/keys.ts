@@ -1,11 +1,10 @@
 import { useEffect } from "react";
 import { isTerminal, taskOf } from "rivulet/protocol";
 import { goToApproval } from "./composer.tsx";
-import { api } from "./state/api.ts";
 import { getSessions, showNew } from "./state/sessions.ts";
-import { getUi, type PanelView, setUi, showError, toggleAll } from "./state/ui.ts";
+import { getUi, type PanelView, setUi, toggleAll } from "./state/ui.ts";
 import { copyEvent, playback } from "./stream/playback.ts";
-import { cancelTask } from "./thread/actions.ts";
+import { cancelTask, killServer } from "./thread/actions.ts";
 
 const newest = () => getSessions().open.turns.at(-1);
 let approvalIndex = -1;
@@ -44,7 +43,7 @@ const keys: Readonly<Record<string, () => void>> = {
   ">": () => playback.step(100),
   c: () => void copyEvent(),
   k: () => {
-    if (document.documentElement.dataset.demo !== undefined) void api.kill().catch(showError);
+    if (document.documentElement.dataset.demo !== undefined) void killServer();
   },
 };
 

@@ -105,6 +105,28 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
     }
   });
 
+  it("says what becomes of a message that the run did not read", async () => {
+    const team = (store: Store) => [
+      new ReActAgent({
+        ...{ name: "lead", store },
+        model: model(["One ", { delayMs: 1_500 }, "answer."], ["The next answer."]),
+      }),
+    ];
+    await using scene = await openScene({ browser, team });
+    const { page, said } = scene;
+    await scene.ask("Go.");
+    await said("One").waitFor();
+    await page.locator("#composer").fill("In French, please.");
+    await page.keyboard.press("Enter");
+    await page.locator(".sent", { hasText: "lead reads this before its next step" }).waitFor();
+    await said("One answer.").waitFor();
+    await page.locator(".sent", { hasText: "reads it with your next question" }).waitFor();
+    await scene.ask("Again.");
+    await said("The next answer.").waitFor();
+    await page.locator(".hint", { hasText: "In French, please." }).waitFor();
+    expect(await page.locator(".sent").count()).toBe(0);
+  });
+
   it("shows how a run has ended, in its row and on its button", async () => {
     await using scene = await openScene({ browser, team: nestedTeam });
     const { page, thread } = scene;

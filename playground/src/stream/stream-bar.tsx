@@ -2,11 +2,11 @@ import { lazy, Suspense } from "react";
 import { taskOf } from "rivulet/protocol";
 import { Icon, Status } from "../icons.tsx";
 import { type Shape, shapeOf } from "../state/agents.ts";
-import { api } from "../state/api.ts";
 import { duration, number } from "../state/format.ts";
 import type { LogSnapshot, RunLog } from "../state/run-log.ts";
 import { useLog, useSessions } from "../state/sessions.ts";
 import { setUi, showError, useUi } from "../state/ui.ts";
+import { killServer } from "../thread/actions.ts";
 import { useLogView, useNow } from "../thread/context.ts";
 import { Slider } from "./slider.tsx";
 
@@ -169,7 +169,7 @@ function Healed({ log }: { readonly log: RunLog }) {
 function KillButton({ isAgain }: { readonly isAgain: boolean }) {
   if (!isDemo) return null;
   return (
-    <button type="button" className="btn hide-s" onClick={() => api.kill().catch(showError)}>
+    <button type="button" className="btn hide-s" onClick={() => void killServer()}>
       <Icon name="kill" /> {isAgain ? "Kill again" : "Kill server"} <kbd>k</kbd>
     </button>
   );

@@ -1,5 +1,5 @@
 import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import { type ApprovalState, type Hint, isTerminal, type Task } from "rivulet/protocol";
+import { type ApprovalState, type Hint, isTerminal, type Task, taskOf } from "rivulet/protocol";
 import { useTask } from "rivulet/react";
 import { Icon, Status } from "../icons.tsx";
 import {
@@ -349,7 +349,10 @@ function ShownHint({ log, task, hint }: HintProps) {
   return (
     <details className="report">
       <summary>
-        {labelOf(tree, hint.from_task_id)} reported back to {labelOf(tree, task.id)}
+        {taskOf(tree, hint.from_task_id)
+          ? labelOf(tree, hint.from_task_id)
+          : "An agent of an earlier turn"}{" "}
+        reported back to {labelOf(tree, task.id)}
       </summary>
       <pre className="out">{hint.text}</pre>
     </details>
