@@ -112,7 +112,7 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
         model: model(["One ", { delayMs: 1_500 }, "answer."], ["The next answer."]),
       }),
     ];
-    await using scene = await openScene({ browser, team });
+    await using scene = await openScene({ browser, team, width: 360 });
     const { page, said } = scene;
     await scene.ask("Go.");
     await said("One").waitFor();
@@ -121,6 +121,7 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
     await page.locator(".sent", { hasText: "lead reads this before its next step" }).waitFor();
     await said("One answer.").waitFor();
     await page.locator(".sent", { hasText: "reads it with your next question" }).waitFor();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
     await scene.ask("Again.");
     await said("The next answer.").waitFor();
     await page.locator(".hint", { hasText: "In French, please." }).waitFor();

@@ -388,7 +388,8 @@ function Notes({ task, text }: { readonly task: Task; readonly text: string }) {
         <p className="notice bad">
           <span>
             <b>{error?.message ?? "The agent failed."}</b>
-            {error?.hint} Everything up to here is kept.
+            {/* A cause can be read in a program only. */}
+            {error?.hint?.includes("`cause`") ? "" : error?.hint} Everything up to here is kept.
           </span>
         </p>
       )}
