@@ -92,6 +92,7 @@ describe.skipIf(!requires("chromium"))("the page shows nested agents", () => {
     await page.getByText("to ann").waitFor();
     await page.locator("#composer").fill("Look at the map.");
     await page.keyboard.press("Enter");
+    await page.locator(".sent", { hasText: "ann reads this" }).waitFor(); // the server has it
     gates.open("ann");
     await thread("ann").getByText("Look at the map.").waitFor();
   });

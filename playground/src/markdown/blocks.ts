@@ -20,7 +20,13 @@ export type Parsed =
       readonly start: number | undefined;
       readonly entries: readonly Entry[];
     }
-  | { readonly type: "table"; readonly head: readonly Line[]; readonly rows: readonly Line[][] };
+  | {
+      readonly type: "table";
+      readonly head: readonly Line[];
+      readonly rows: readonly Line[][];
+      /** Where the text of each column stands; undefined: at the left. */
+      readonly aligns: readonly ("right" | "center" | undefined)[];
+    };
 
 /** A piece of text that is parsed by itself. */
 export interface Chunk {
@@ -175,8 +181,12 @@ function isTable(lines: readonly Line[], at: number, isOpen: boolean): boolean {
   return next.includes("-") && next.includes("|") && separator.test(next);
 }
 
-function tableOf([head, , ...rows]: readonly Line[]): Parsed {
-  return { type: "table", head: head ? cellsOf(head) : [], rows: rows.map(cellsOf) };
+function tableOf([head, rule, ...rows]: readonly Line[]): Parsed {
+  const aligns = (rule ? cellsOf(rule) : []).map(({ text }) => {
+    if (!text.endsWith(":")) return undefined;
+    return text.startsWith(":") ? "center" : "right";
+  });
+  return { type: "table", head: head ? cellsOf(head) : [], rows: rows.map(cellsOf), aligns };
 }
 
 function cellsOf({ text, from }: Line): Line[] {

@@ -62,6 +62,12 @@ describe("Markdown", () => {
     expect(shown).not.toContain("[^");
   });
 
+  it("aligns the columns of a table as its rule says", () => {
+    const shown = html("| river | km | ends |\n|:---|---:|:-:|\n| Rhine | 1,233 | sea |");
+    expect(shown).toContain('<td>Rhine</td><td data-align="right">1,233</td>');
+    expect(shown).toContain('<th data-align="right">km</th><th data-align="center">ends</th>');
+  });
+
   it("shows no syntax at any point while a text is being written", () => {
     const text = [
       "## A title",

@@ -127,11 +127,13 @@ function showBlock(block: Parsed, view: View): ReactNode {
         <div className="md-table">
           <table>
             <thead>
-              <tr>{block.head.map((cell) => showCell("th", cell, view))}</tr>
+              <tr>{block.head.map((cell, at) => showCell("th", cell, block.aligns[at], view))}</tr>
             </thead>
             <tbody>
               {block.rows.map((row, index) => (
-                <tr key={index.toString()}>{row.map((cell) => showCell("td", cell, view))}</tr>
+                <tr key={index.toString()}>
+                  {row.map((cell, at) => showCell("td", cell, block.aligns[at], view))}
+                </tr>
               ))}
             </tbody>
           </table>
@@ -161,8 +163,12 @@ function showList(
   return start === undefined ? <ul>{shown}</ul> : <ol start={start}>{shown}</ol>;
 }
 
-function showCell(Cell: "th" | "td", line: Line, view: View): ReactNode {
-  return <Cell key={line.from}>{showLines([line], view)}</Cell>;
+function showCell(Cell: "th" | "td", line: Line, align: string | undefined, view: View): ReactNode {
+  return (
+    <Cell key={line.from} data-align={align}>
+      {showLines([line], view)}
+    </Cell>
+  );
 }
 
 function showLines(lines: readonly Line[], { context, seam }: View): ReactNode {
