@@ -53,11 +53,11 @@ describe.skipIf(!requires("chromium"))("the page stays usable", () => {
     await page.locator("input[type=file]").setInputFiles(file);
     await scene.said(`Paragraph ${items - 1}.`).waitFor();
     const count = () => page.locator(".say").count();
-    await expect.poll(count).toBeLessThan(400);
+    await expect.poll(count, { timeout: 10_000 }).toBeLessThan(400);
     await page.locator(".talk").focus();
     await page.keyboard.press("Home");
     await scene.said("Paragraph 0.").waitFor();
-    await expect.poll(count).toBeLessThan(400); // those that were on the screen before go a moment later
+    await expect.poll(count, { timeout: 10_000 }).toBeLessThan(400); // those that were on the screen before go a moment later
     await page.getByRole("button", { name: "To the end" }).click();
     await scene.said(`Paragraph ${items - 1}.`).waitFor();
     expect(errors).toEqual([]);
