@@ -76,6 +76,7 @@ export class LogWriter {
   #failed: Promise<never> | undefined;
   #blobs: Promise<unknown> | undefined;
   #makingRoom: Promise<void> | undefined;
+  #catchingUp: Promise<void> | undefined;
 
   /** `write` resolves with the number of steps that are durable, at least 1; it rejects when the first is refused. */
   constructor(
@@ -125,7 +126,17 @@ export class LogWriter {
    * readers to make room.
    */
   readonly catchUp = (): Promise<void> | undefined =>
-    this.#undurable >= maxPending ? this.flush().then(nextTurn) : this.#makingRoom;
+    this.#undurable >= maxPending ? this.#waitForWriter() : this.#makingRoom;
+
+  /** One wait for all: with a wait for each of thousands of children, the waits are most of the garbage. */
+  #waitForWriter(): Promise<void> {
+    this.#catchingUp ??= this.flush()
+      .then(nextTurn)
+      .finally(() => {
+        this.#catchingUp = undefined;
+      });
+    return this.#catchingUp;
+  }
 
   /** Resolves when everything so far is durable. */
   flush(): Promise<void> {

@@ -151,9 +151,9 @@ export function repeatOf(
   const fingerprint = fingerprintOf(call, output);
   const last = lastRepeat(messages, taskId);
   if (last?.fingerprint !== fingerprint) return { fingerprint, times: 1 };
-  const isOfThisReply =
-    messages.findLastIndex(({ role }) => role === "assistant") < messages.findLastIndex(isResult);
-  return { fingerprint, times: isOfThisReply ? last.times : last.times + 1 };
+  // One search for both, because the results of a reply can be thousands.
+  const end = messages.findLast((message) => message.role === "assistant" || isResult(message));
+  return { fingerprint, times: end?.role === "assistant" ? last.times + 1 : last.times };
 }
 
 /** The count of the last tool result, if it belongs to this task. */
