@@ -1,3 +1,5 @@
+import { withoutKey } from "../protocol/without-key.ts";
+
 /** A row with its place in the order of insertion. */
 interface NumberedRow {
   readonly number: number;
@@ -21,7 +23,7 @@ type Group<Row> = Row | Set<Row>;
 export function createRows<Row extends NumberedRow, Key extends string>(
   keys: Readonly<Record<Key, (row: Row) => string | undefined>>,
 ): Rows<Row, Key> {
-  const rows = new Map<string, Row>();
+  let rows = new Map<string, Row>();
   const indexes = (Object.keys(keys) as Key[]).map((key) => ({
     key,
     keyOf: keys[key],
@@ -31,13 +33,13 @@ export function createRows<Row extends NumberedRow, Key extends string>(
   function remove(id: string): void {
     const row = rows.get(id);
     if (row === undefined) return;
-    rows.delete(id);
-    for (const { keyOf, groups } of indexes) {
-      const value = keyOf(row);
+    rows = withoutKey(rows, id);
+    for (const index of indexes) {
+      const value = index.keyOf(row);
       if (value === undefined) continue;
-      const group = groups.get(value);
+      const group = index.groups.get(value);
       if (group instanceof Set && group.size > 1) group.delete(row);
-      else groups.delete(value);
+      else index.groups = withoutKey(index.groups, value);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { WatchKey } from "../protocol/store.ts";
+import { withoutKey } from "../protocol/without-key.ts";
 
 type KeyOf<Key> = Key extends Key ? keyof Key : never;
 /** A kind of thing that watchers watch. */
@@ -26,7 +27,7 @@ interface Watcher {
 
 /** A table without watchers. */
 export function createWatchers(): Watchers {
-  const watchers: Readonly<Record<WatchKind, Map<string, Set<Watcher>>>> = {
+  const watchers: Record<WatchKind, Map<string, Set<Watcher>>> = {
     log: new Map(),
     session: new Map(),
     task: new Map(),
@@ -65,14 +66,14 @@ export function createWatchers(): Watchers {
     watch(key, wake) {
       const kind = kinds.find((kind) => kind in key) as WatchKind;
       const id = (key as Record<WatchKind, string>)[kind];
-      const byId = watchers[kind];
       const watcher: Watcher = { wake, due: false, stopped: false };
-      const group = byId.get(id) ?? new Set();
-      byId.set(id, group.add(watcher));
+      const group = watchers[kind].get(id) ?? new Set();
+      watchers[kind].set(id, group.add(watcher));
       return () => {
         watcher.stopped = true;
         group.delete(watcher);
-        if (group.size === 0 && byId.get(id) === group) byId.delete(id);
+        if (group.size > 0 || watchers[kind].get(id) !== group) return;
+        watchers[kind] = withoutKey(watchers[kind], id);
       };
     },
     has: (kind, id) => watchers[kind].has(id),
