@@ -1,159 +1,172 @@
-// Measures the built package in cold processes: its import beside that of `ai`, a first reply, and the cost of a chunk
-// beside a bare loop over the same model. Each figure is the median of ratios within a round.
+// Measures the built package in cold processes: its import beside that of `ai`, a first reply, and what chunks, steps,
+// parallel calls, children and runs cost beside a bare loop over the same model (cold.ts). The two sides of a row run
+// interleaved, and each figure is the median of the ratios of the rounds. Name rows to measure only those:
+// node bench/start.ts import hello chunks stream steps calls children runs
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
 const rounds = 7;
-const limits = { import: 0.95, hello: 0.9, stream: 1.25, chunks: { 20000: 1.9, 100000: 1.8 } };
-/** What is wanted and not reached everywhere. */
-const goals = { import: 0.8, stream: 1.15, chunks: { 20000: 1.2, 100000: 1.08 } };
 
-/** Shared by all programs: a model that streams words as providers do, without a delay, and the CPU time of a run in milliseconds. */
-const common = `
-async function* wordsOf(count) {
-  for (let sent = 0; sent < count; sent++) yield "someword";
+interface Bound {
+  /** What is reached, with room for noise. */
+  readonly limit: number;
+  /** What is wanted, where it is less. */
+  readonly goal?: number;
 }
-async function* partsOf(count) {
-  yield { type: "text-start", id: "t" };
-  for await (const delta of wordsOf(count)) yield { type: "text-delta", id: "t", delta };
-  yield { type: "text-end", id: "t" };
-  const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
-  yield { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage };
-}
-const words = (count) => {
-  const parts = partsOf(count);
-  return new ReadableStream({
-    async pull(controller) {
-      const { value, done } = await parts.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-  });
-};
-const modelOf = (count) => ({
-  specificationVersion: "v4",
-  provider: "bench",
-  modelId: "words",
-  supportedUrls: {},
-  doStream: async () => ({ stream: words(count) }),
-});
-const cpuOf = async (work) => {
-  globalThis.gc();
-  const before = process.cpuUsage();
-  await work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
-};
-const expectCount = (got, wanted) => {
-  if (got !== wanted) throw new Error("got " + got + " chunks instead of " + wanted);
-};
-`;
-const rivulet = `
-const { ReActAgent } = await import("rivulet");
-const agentOf = (count) => new ReActAgent({ name: "bench", model: modelOf(count) });
-`;
-/** A run of \`count\` chunks in a process that has run a few chunks before. */
-const chunkRun = (run: string, count: number) => `${common}${run}
-await cpuOf(() => run(500));
-await cpuOf(() => run(2000));
-console.log(await cpuOf(() => run(${count})));
-`;
-const bareRun = `
-const run = async (count) => {
-  let seen = 0;
-  for await (const part of words(count)) {
-    if (JSON.stringify({ seen, delta: part.delta }) && part.type === "text-delta") seen += 1;
-  }
-  expectCount(seen, count);
-};
-`;
-const agentRun = `${rivulet}
-const run = async (count) => {
-  let seen = 0;
-  for await (const event of agentOf(count).run("go")) if (event.type === "task.text.delta") seen += 1;
-  expectCount(seen, count);
-};
-`;
-const agentStream = `${rivulet}
-const run = async (count) => {
-  let seen = 0;
-  for await (const event of agentOf(count).stream("go")) {
-    if (event.type === "reasoning" && !event.last) seen += 1;
-  }
-  expectCount(seen, count);
-};
-`;
-/** With zod, which a program with a tool imports, and which \`ai\` imports itself. */
+
+const bounds = {
+  import: { limit: 1.1, goal: 0.8 },
+  hello: { limit: 0.9 },
+  chunks: { 20000: { limit: 1.9, goal: 1.2 }, 100000: { limit: 1.5, goal: 1.08 } },
+  stream: { limit: 1.25, goal: 1.15 },
+  steps: { limit: 15, goal: 2 },
+  calls: { limit: 10 },
+  deep: { limit: 2.4, goal: 1.18 },
+  wide: { limit: 4, goal: 1.25 },
+  runs: { limit: 3.5, goal: 1.6 },
+  kilobytesPerRun: { limit: 200, goal: 50 },
+} as const;
+
+/** With zod, which a program with a tool imports, and which `ai` imports itself. */
 const importOf = (name: string) => `
 const start = performance.now();
 await import("${name}");
 await import("zod");
 console.log(performance.now() - start);
 `;
+/** A model that says one word. */
+const model = `
+const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+const parts = [
+  { type: "text-start", id: "t" },
+  { type: "text-delta", id: "t", delta: "Hello." },
+  { type: "text-end", id: "t" },
+  { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage },
+];
+const model = {
+  specificationVersion: "v4",
+  provider: "bench",
+  modelId: "hello",
+  supportedUrls: {},
+  doStream: async () => ({ stream: ReadableStream.from(parts) }),
+};
+`;
 /** From the start of the process to the first text. */
-const rivuletHello = `${common}${rivulet}
-for await (const event of agentOf(1).stream("go")) {
+const rivuletHello = `${model}
+const { ReActAgent } = await import("rivulet");
+for await (const event of new ReActAgent({ name: "bench", model }).stream("go")) {
   if (event.text === "") continue;
   console.log(performance.now());
   break;
 }
 process.exit();
 `;
-const aiHello = `${common}
+const aiHello = `${model}
 const { streamText } = await import("ai");
-for await (const _ of streamText({ model: modelOf(1), prompt: "go" }).textStream) {
+for await (const _ of streamText({ model, prompt: "go" }).textStream) {
   console.log(performance.now());
   break;
 }
 process.exit();
 `;
 
-const run = promisify(execFile);
+const start = promisify(execFile);
 const cwd = new URL("..", import.meta.url);
+const flags = ["--expose-gc", "--no-warnings"];
 
-/** Runs a program in a new process and returns the number that it prints. */
-async function measure(program: string): Promise<number> {
-  const flags = ["--expose-gc", "--no-warnings", "--input-type=module", "--eval", program];
-  const { stdout } = await run(process.execPath, flags, { cwd });
-  return Number(stdout);
+/** The figures that a program prints, by name; of one that prints a number, as `ms`. */
+type Figures = Readonly<Record<string, number>>;
+type Program = () => Promise<Figures>;
+
+function program(text: string): Program {
+  return async () => {
+    const options = [...flags, "--input-type=module", "--eval", text];
+    const { stdout } = await start(process.execPath, options, { cwd });
+    return { ms: Number(stdout) };
+  };
 }
 
-/** The first program over the second, in interleaved cold processes. */
-async function compare(first: string, second: string) {
-  const pairs: { readonly ratio: number; readonly first: number; readonly second: number }[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const pair = { first: await measure(first), second: await measure(second) };
-    pairs.push({ ...pair, ratio: pair.first / pair.second });
-  }
-  const median = (key: "first" | "second" | "ratio") =>
-    pairs.map((pair) => pair[key]).sort((a, b) => a - b)[rounds >> 1] as number;
-  return { first: median("first"), second: median("second"), ratio: median("ratio") };
+function cold(side: "model" | "run" | "stream", workload: string): Program {
+  return async () => {
+    const options = [...flags, "bench/cold.ts", side, workload];
+    const { stdout } = await start(process.execPath, options, { cwd });
+    return JSON.parse(stdout);
+  };
 }
 
-async function expectAtMost(
-  title: string,
-  first: string,
-  second: string,
-  limit: number,
-  goal = limit,
-) {
-  const { ratio, ...times } = await compare(first, second);
-  const isWithin = ratio <= limit;
-  const ms = `${times.first.toFixed(0)} ms / ${times.second.toFixed(0)} ms`;
-  const verdict = `${ratio.toFixed(2)} (limit ${limit}, goal ${goal}) ${isWithin ? "ok" : "TOO HIGH"}`;
-  console.log(`${title}: ${ms} = ${verdict}`);
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] as number;
+}
+
+/** Runs both programs in turn. */
+async function pairsOf(first: Program, second: Program) {
+  const pairs: (readonly [Figures, Figures])[] = [];
+  for (let round = 0; round < rounds; round++) pairs.push([await first(), await second()]);
+  return pairs;
+}
+
+function expectAtMost(title: string, figure: number, { limit, goal }: Bound): void {
+  const isWithin = figure <= limit;
+  const wanted = goal === undefined ? `limit ${limit}` : `limit ${limit}, goal ${goal}`;
+  console.log(`${title}: ${figure.toFixed(2)} (${wanted}) ${isWithin ? "ok" : "TOO HIGH"}`);
   if (!isWithin) process.exitCode = 1;
 }
 
-console.log(`cold processes, medians of ${rounds}`);
-await expectAtMost("import / ai", importOf("rivulet"), importOf("ai"), limits.import, goals.import);
-await expectAtMost("first text / ai", rivuletHello, aiHello, limits.hello);
-for (const count of [20000, 100000] as const) {
-  const [agent, bare] = [agentRun, bareRun].map((each) => chunkRun(each, count));
-  const title = `CPU of ${count.toLocaleString("en")} chunks, run() / the model alone`;
-  const [limit, goal] = [limits.chunks[count], goals.chunks[count]];
-  await expectAtMost(title, agent as string, bare as string, limit, goal);
+type Pairs = Awaited<ReturnType<typeof pairsOf>>;
+
+function expectRatio(title: string, pairs: Pairs, key: string, bound: Bound): void {
+  const of = (side: 0 | 1) => pairs.map((pair) => pair[side][key] ?? Number.NaN);
+  const ratios = of(0).map((value, round) => value / (of(1)[round] ?? Number.NaN));
+  const ms = `${median(of(0)).toFixed(0)} ms / ${median(of(1)).toFixed(0)} ms`;
+  expectAtMost(`${title}, ${ms}`, median(ratios), bound);
 }
-const [stream, events] = [agentStream, agentRun].map((each) => chunkRun(each, 100_000));
-const title = "CPU of 100,000 chunks, stream() / run()";
-await expectAtMost(title, stream as string, events as string, limits.stream, goals.stream);
+
+const rows: Record<string, () => Promise<void>> = {
+  async import() {
+    const pairs = await pairsOf(program(importOf("rivulet")), program(importOf("ai")));
+    expectRatio("import / ai", pairs, "ms", bounds.import);
+  },
+  async hello() {
+    const pairs = await pairsOf(program(rivuletHello), program(aiHello));
+    expectRatio("first text / ai", pairs, "ms", bounds.hello);
+  },
+  async chunks() {
+    const pairs = await pairsOf(cold("run", "chunks"), cold("model", "chunks"));
+    for (const count of [20000, 100000] as const) {
+      const title = `CPU of ${count.toLocaleString("en")} chunks / the model alone`;
+      expectRatio(title, pairs, String(count), bounds.chunks[count]);
+    }
+  },
+  async stream() {
+    const pairs = await pairsOf(cold("stream", "chunks"), cold("run", "chunks"));
+    expectRatio("CPU of 100,000 chunks, stream() / run()", pairs, "100000", bounds.stream);
+  },
+  async steps() {
+    const pairs = await pairsOf(cold("run", "steps"), cold("model", "steps"));
+    expectRatio("CPU of 200 steps / the model alone", pairs, "200", bounds.steps);
+  },
+  async calls() {
+    const pairs = await pairsOf(cold("run", "calls"), cold("model", "calls"));
+    expectRatio("CPU of 500 parallel calls / the model alone", pairs, "500", bounds.calls);
+  },
+  async children() {
+    const pairs = await pairsOf(cold("run", "children"), cold("model", "children"));
+    const deep = "CPU of 5,000 chunks of a child at depth 3 / the model alone";
+    expectRatio(deep, pairs, "deep", bounds.deep);
+    const wide = "CPU of 50 children of 200 chunks / the model alone";
+    expectRatio(wide, pairs, "wide", bounds.wide);
+  },
+  async runs() {
+    const pairs = await pairsOf(cold("run", "runs"), cold("model", "runs"));
+    expectRatio("CPU of 1,000 runs at once / the model alone", pairs, "cpu", bounds.runs);
+    const kilobytes = median(pairs.map(([{ kilobytes = Number.NaN }]) => kilobytes));
+    expectAtMost("kilobytes of the process per run at once", kilobytes, bounds.kilobytesPerRun);
+  },
+};
+
+const chosen = process.argv.slice(2);
+const known = Object.keys(rows);
+if (!chosen.every((name) => known.includes(name))) throw new Error(`Rows: ${known.join(", ")}.`);
+console.log(`cold processes of Node ${process.versions.node}, medians of ${rounds}`);
+for (const [name, measure] of Object.entries(rows))
+  if (chosen.length === 0 || chosen.includes(name)) await measure();
