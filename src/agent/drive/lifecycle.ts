@@ -298,10 +298,7 @@ interface ForwardedRest {
   readonly isBelow: boolean;
 }
 
-/**
- * Writes how a task came to rest, with an event of its own or a forwarded one. The end of a background task is told to
- * its parent in the same commit.
- */
+/** Writes how a task came to rest, by its own or a forwarded event, and tells the parent of a background task. */
 export async function endTask(
   task: TaskRun,
   ending: Ending,

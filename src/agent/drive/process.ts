@@ -1,7 +1,6 @@
 import type { Agent, RunOptions, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Store } from "../../protocol/store.ts";
-import { withoutKey } from "../../protocol/without-key.ts";
 import { withoutChecks } from "../../store/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";
@@ -25,8 +24,8 @@ export class Process {
   readonly failures = new Map<string, RivuletError>();
   /** Called with the request before each model call here, at any depth; must not throw. */
   onModelCall: OnModelCall | undefined;
-  #conversations = new Map<string, Promise<Conversation | undefined>>();
-  #owned = new Map<string, Conversation>();
+  readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
+  readonly #owned = new Map<string, Conversation>();
   #isClosing = false;
 
   constructor(store: Store) {
@@ -60,9 +59,8 @@ export class Process {
     const opening = Conversation.open(this, sessionId, settings);
     this.#conversations.set(sessionId, opening);
     const forget = () => {
-      if (this.#conversations.get(sessionId) === opening)
-        this.#conversations = withoutKey(this.#conversations, sessionId);
-      this.#owned = withoutKey(this.#owned, sessionId);
+      if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);
+      this.#owned.delete(sessionId);
     };
     opening.then((conversation) => {
       if (conversation === undefined) return forget();

@@ -207,10 +207,7 @@ function withReference<B extends WireBlock>(block: B, referenceId: number | unde
   return (referenceId === undefined ? bare : { ...bare, reference_id: referenceId }) as B;
 }
 
-/**
- * The output that a call streamed before its suspension. The tool runs again from the start and repeats it; the emitter
- * drops the repetition up to the first difference.
- */
+/** The output that a call streamed before its suspension; when the tool runs again, repetitions are dropped. */
 export class RepeatedOutput {
   #expected: readonly WireBlock[];
 

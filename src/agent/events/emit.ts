@@ -44,10 +44,7 @@ export interface EmitterStart {
   readonly outputIndex: number;
 }
 
-/**
- * Appends one task's events to the log, with `task_seq`, time and source. All events share one complete source object;
- * the SSE encoder shortens it.
- */
+/** Appends one task's events to the log, with `task_seq`, time and one source object, which SSE shortens. */
 export class TaskEmitter {
   readonly taskId: string;
   readonly #log: LogWriter;

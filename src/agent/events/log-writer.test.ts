@@ -106,9 +106,9 @@ describe("LogWriter", () => {
     expect(writes.slice(1)).toEqual([[["c", "d"], ["tasks"], ["e", "f"]]]);
     end(2);
     await step;
-    flushes.push(flush("g")); // into a step that the store did not write
+    flushes.push(flush("g")); // not into the step that the store did not write
     await tick();
-    expect(writes.slice(2)).toEqual([[["e", "f", "g"]]]);
+    expect(writes.slice(2)).toEqual([[["e", "f"], ["g"]]]);
     end();
     await Promise.all(flushes);
     expect(flushed).toEqual(["a", "b", "c", "d", "e", "f", "g"]);

@@ -38,8 +38,8 @@ export type StepChange = Omit<Commit, "lease" | "log" | "events">;
 
 interface WaitingStep {
   readonly step: Step & { readonly events: LogEvent[] };
-  /** It has no change, so that later events can join it. */
-  readonly isOpen: boolean;
+  /** It has no change and is not sent, so that later events can join it. */
+  isOpen: boolean;
   /** Resolves when the blobs that its events name are stored. */
   readonly blobs: Promise<unknown> | undefined;
   /** Settles with the step; absent while nobody waits for it. */
@@ -70,8 +70,6 @@ export class LogWriter {
   #undurable = 0;
   #isHeld = false;
   readonly #waiting: WaitingStep[] = [];
-  /** How many of the waiting steps the store has. */
-  #sent = 0;
   /** Rejects after a refused step: later steps fail as well, because the log would have a gap. */
   #failed: Promise<never> | undefined;
   #blobs: Promise<unknown> | undefined;
@@ -121,22 +119,15 @@ export class LogWriter {
     this.#writePending();
   }
 
-  /**
-   * Returns a promise if the loop should wait: for the writer and other work of the event loop, or for the log's
-   * readers to make room.
-   */
-  readonly catchUp = (): Promise<void> | undefined =>
-    this.#undurable >= maxPending ? this.#waitForWriter() : this.#makingRoom;
-
-  /** One wait for all: with a wait for each of thousands of children, the waits are most of the garbage. */
-  #waitForWriter(): Promise<void> {
-    this.#catchingUp ??= this.flush()
-      .then(nextTurn)
-      .finally(() => {
-        this.#catchingUp = undefined;
-      });
+  /** Returns a promise, one for thousands of children, if the loop should wait for the writer or for readers. */
+  readonly catchUp = (): Promise<void> | undefined => {
+    if (this.#undurable < maxPending) return this.#makingRoom;
+    const done = () => {
+      this.#catchingUp = undefined;
+    };
+    this.#catchingUp ??= this.flush().then(nextTurn).finally(done);
     return this.#catchingUp;
-  }
+  };
 
   /** Resolves when everything so far is durable. */
   flush(): Promise<void> {
@@ -145,19 +136,14 @@ export class LogWriter {
     return last ? settled(last) : (this.#failed ?? Promise.resolve());
   }
 
-  /**
-   * Writes the events so far; the next commit throws the error of a failed write. They join a last step that has only
-   * events and is not sent: with thousands of children, each event would be a step.
-   */
+  /** Writes the events so far, with those of an unsent step: else each of thousands of children would make a step. */
   #writePending(): void {
+    const last = this.#waiting.at(-1);
     if (this.#pending.length === 0) return;
-    const last = this.#waiting.length > this.#sent ? this.#waiting.at(-1) : undefined;
-    if (!last?.isOpen || this.#blobs) {
-      this.#add({}, true);
-      return;
-    }
-    for (const event of this.#pending) last.step.events.push(event);
-    this.#pending = none;
+    if (last?.isOpen && !this.#blobs) {
+      for (const event of this.#pending) last.step.events.push(event);
+      this.#pending = none;
+    } else this.#add({}, true);
   }
 
   /** Like `write`, and resolves when the step is durable. */
@@ -165,11 +151,7 @@ export class LogWriter {
     return settled(this.#add(change));
   }
 
-  /**
-   * Writes a change and every event so far, atomically; the next `commit` or `flush` throws the error of a refused step.
-   * Takes the events now and not after the pending writes, so that an event is never written without the change it
-   * belongs to.
-   */
+  /** Writes a change with every event so far; the next `commit` or `flush` throws the error of a refused step. */
   write(change: StepChange): void {
     this.#add(change);
   }
@@ -192,13 +174,10 @@ export class LogWriter {
 
   // Fields and not methods, because a closure for each write of a thousand runs is work for the garbage collector.
   readonly #send = (): void => {
-    const steps = this.#nextSteps();
-    this.#sent = steps.length;
-    void this.#write(steps).then(this.#onWritten, this.#onRefused);
+    void this.#write(this.#nextSteps()).then(this.#onWritten, this.#onRefused);
   };
 
   readonly #onWritten = (written: number): void => {
-    this.#sent = 0;
     for (let left = written; left > 0 && this.#waiting.length > 0; left--) {
       const { step, done } = this.#waiting.shift() as WaitingStep;
       this.#undurable -= step.events.length;
@@ -218,11 +197,12 @@ export class LogWriter {
   #nextSteps(): readonly Step[] {
     const steps: Step[] = [];
     let events = 0;
-    for (const { step, blobs } of this.#waiting) {
-      events += step.events.length;
+    for (const waiting of this.#waiting) {
+      events += waiting.step.events.length;
       const isFull = events > maxPending || steps.length === maxSteps;
-      if (steps.length > 0 && (blobs || isFull)) break;
-      steps.push(step);
+      if (steps.length > 0 && (waiting.blobs || isFull)) break;
+      waiting.isOpen = false;
+      steps.push(waiting.step);
     }
     return steps;
   }

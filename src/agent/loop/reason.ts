@@ -2,7 +2,6 @@ import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Block, Message } from "../../protocol/message.ts";
 import { addUsage, noUsage } from "../../protocol/select.ts";
-import { sharedText } from "../../protocol/shared-text.ts";
 import type { Usage } from "../../protocol/task.ts";
 import { addCost, priceOf } from "../base/budget.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
@@ -268,7 +267,6 @@ function commitTurn(
 /** Adds the usage of a model call to the task and its budget. */
 function addSpent(task: TaskRun, usage: Usage, model: string): void {
   const price = addPrice(task, usage, model);
-  // A record with one call shares the usage of its message.
   task.usage = task.usage === noUsage ? usage : addUsage(task.usage, usage);
   task.budget.add(usage, price);
   task.emitter.emit({
@@ -311,7 +309,7 @@ function assistantMessage(
     metadata: {
       taskId: task.ref.taskId,
       iteration: iterationOf(task) + 1,
-      ...(model && { model: sharedText(`${model.provider}/${model.modelId}`) }),
+      ...(model && { model: `${model.provider}/${model.modelId}` }),
       ...((finish === "length" || finish === "content-filter") && { finish }),
       ...(purpose === "summary" && { summary: true }),
       ...(sources.length > 0 && { sources }),
