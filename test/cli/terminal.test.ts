@@ -213,19 +213,22 @@ it("keeps its place when the terminal changes its size", async () => {
   await terminal.shows("Enter sends");
   terminal.type("slow please\r");
   await terminal.shows("Slowly");
-  const isWhole = (lines: readonly string[]) =>
-    count(lines, /^● lead/) === 1 && count(lines, /Enter steers/) === 1;
+  /** One frame, and as wide as the terminal: the program knows its size. */
+  const isWhole = (columns: number) => (lines: readonly string[]) => {
+    const [agent = "", ...more] = lines.filter((line) => line.startsWith("● lead"));
+    return agent.length === columns && more.length === 0 && count(lines, /Enter steers/) === 1;
+  };
   for (const [columns, rows] of [
     [50, 20],
     [100, 30],
     [40, 12],
   ] as const) {
-    terminal.resize(columns, rows);
-    await terminal.shows(isWhole);
+    await terminal.resize(columns, rows);
+    await terminal.shows(isWhole(columns));
   }
   terminal.type("x");
   await terminal.shows("> x");
-  await terminal.shows(isWhole);
+  await terminal.shows(isWhole(40));
 });
 
 it("runs one prompt and ends with its exit code", async () => {

@@ -22,7 +22,8 @@ export interface TestTerminal {
   /** The rows of the screen with their styles. */
   cells(): readonly (readonly StyledCell[])[];
   type(keys: string): void;
-  resize(columns: number, rows: number): void;
+  /** Changes the size after the next frame: no program can know the new size of a frame that is on its way. */
+  resize(columns: number, rows: number): Promise<void>;
   /** Resolves when the text is on the screen or above it; rejects when the program ends without it. */
   shows(text: string | RegExp | ((lines: readonly string[]) => boolean)): Promise<void>;
   /** Resolves to the exit code. */
@@ -31,6 +32,8 @@ export interface TestTerminal {
   raw(): string;
   kill(): void;
 }
+
+const endOfFrame = "\x1b[?2026l";
 
 /** Starts a program in a terminal of this size. */
 export function openTerminal(
@@ -107,7 +110,9 @@ export function openTerminal(
     scrollback,
     cells: () => Array.from({ length: screen.rows }, (_, row) => cellsOf(row)),
     type: (keys) => void child.stdin.write(keys),
-    resize(width, height) {
+    async resize(width, height) {
+      do await changed.promise;
+      while (!written.endsWith(endOfFrame));
       screen.resize(width, height);
       (child.stdio[3] as Writable).write(`${width} ${height}\n`);
     },
