@@ -15,14 +15,14 @@ interface Bound {
 }
 
 const bounds = {
-  import: { limit: 1.1, goal: 0.8 },
+  import: { limit: 0.95, goal: 0.8 },
   hello: { limit: 0.9 },
   chunks: { 20000: { limit: 1.9, goal: 1.2 }, 100000: { limit: 1.5, goal: 1.08 } },
-  stream: { limit: 1.25, goal: 1.15 },
-  steps: { limit: 15, goal: 2 },
-  calls: { limit: 10 },
+  stream: { limit: 1.4, goal: 1.15 },
+  steps: { limit: 11, goal: 2 },
+  calls: { limit: 8 },
   deep: { limit: 2.4, goal: 1.18 },
-  wide: { limit: 4, goal: 1.25 },
+  wide: { limit: 3.2, goal: 1.25 },
   runs: { limit: 3.5, goal: 1.6 },
   kilobytesPerRun: { limit: 200, goal: 50 },
 } as const;
