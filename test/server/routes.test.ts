@@ -445,10 +445,11 @@ it("lists its agents, and describes itself in OpenAPI 3.1", async () => {
     new ReActAgent({ name: "two", model, store }),
   ];
   const { as } = await startServer({ agents });
+  const offer = { model: "scripted:scripted", tools: [], subagents: [], skills: [] };
   expect((await as(tokens.ann).get("/v1/agents")).body).toEqual({
     agents: [
-      { name: "one", description: "The first.", tools: [], subagents: [], skills: [] },
-      { name: "two", tools: [], subagents: [], skills: [] },
+      { name: "one", description: "The first.", ...offer },
+      { name: "two", ...offer },
     ],
   });
   expect((await as("").get("/healthz")).body).toEqual({ status: "ok" });
