@@ -1,5 +1,5 @@
 import type { WatchKey } from "../protocol/store.ts";
-import { withoutKey } from "../protocol/without-key.ts";
+import { withoutKey } from "./rows.ts";
 
 type KeyOf<Key> = Key extends Key ? keyof Key : never;
 /** A kind of thing that watchers watch. */
