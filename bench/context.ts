@@ -8,7 +8,7 @@ import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provid
 import { HarnessAgent, jsonSchema, sqliteStore, tool } from "../src/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 
-const limits = { share: 0.95, cost: 1.5 };
+const limits = { share: 0.95, mean: 0.9, cost: 1.5 };
 const window = 60_000;
 const triggerTokens = 40_000;
 
@@ -150,7 +150,11 @@ report(
   broken.length <= short.compactions && short.compactions >= 2,
 );
 const mean = shares.reduce((sum, share) => sum + share, 0) / shares.length;
-console.log(`  mean of all requests, compactions included: ${(mean * 100).toFixed(1)} %`);
+report(
+  "the same, mean of all requests, compactions included",
+  `${(mean * 100).toFixed(1)} % (limit ${limits.mean * 100} %)`,
+  mean >= limits.mean,
+);
 
 const long = await readPages(1_000, false);
 const largest = Math.max(...long.requests.map(({ tokens }) => tokens));
