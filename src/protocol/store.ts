@@ -11,6 +11,11 @@ export interface Lease {
   /** Grows with every acquisition; the store rejects a commit with an older fence. */
   readonly fence: number;
   readonly expiresAt: number;
+  /**
+   * How many owners in a row lost the conversation: their leases ended without a release, and no commit since then was
+   * progress. A commit is progress if it raises a task's `committedOutput` or brings a task to rest.
+   */
+  readonly losses: number;
 }
 
 /**
@@ -18,9 +23,18 @@ export interface Lease {
  * data rejects with `store_corrupt`, and lists across conversations leave it out.
  */
 export interface Store {
-  /** Makes `owner` the only writer of a conversation (root session); undefined while a lease on it is live. */
-  acquire(sessionId: string, owner: string, ttlMs: number): Promise<Lease | undefined>;
-  /** Extends leases; returns those that still hold. */
+  /**
+   * Makes `owner` the only writer of a conversation (root session); undefined while a lease on it is live, or if its
+   * `losses` would be more than `maxLosses`. A lease of a process with another clock is live until this process has seen
+   * it unchanged for its time to live.
+   */
+  acquire(
+    sessionId: string,
+    owner: string,
+    ttlMs: number,
+    maxLosses?: number,
+  ): Promise<Lease | undefined>;
+  /** Extends leases; returns those that still hold, with their current `losses`. */
   renew(leases: readonly Lease[], ttlMs: number): Promise<readonly Lease[]>;
   /** Ends a lease; wakes the watchers of the conversation's session and inbox. */
   release(lease: Lease): Promise<void>;
@@ -30,7 +44,7 @@ export interface Store {
    * Conversations without a live owner in which a scheduler that has their agents would start something, those without
    * an owner for the longest time first. Each has a queued or in_progress task; or an untaken answer or cancel for a
    * task that is suspended or has ended; or an untaken `input` without `taskId` for a root session without unfinished
-   * tasks.
+   * tasks. A conversation that lost its owner again is listed later, by the lease's time for each earlier loss.
    */
   expired(limit: number): Promise<readonly string[]>;
   /**

@@ -74,7 +74,7 @@ const search = { text, userId, limit: amount };
 const needed = (fields: Shape) => is.required(is.options(fields));
 
 const storeRules: Rules<Omit<Store, "files" | "memory">> = {
-  acquire: { sessionId: text, owner: text, ttlMs: limit },
+  acquire: { sessionId: text, owner: text, ttlMs: limit, maxLosses: amount },
   renew: { leases: is.required(is.listOf(lease)), ttlMs: limit },
   release: { lease: is.required(lease) },
   owner: { sessionId: text },
@@ -120,7 +120,7 @@ export const openStoreField: Field = {
 export const storeField = is.or(openStoreField, '"memory" or "sqlite:path"', is.text.fits);
 
 // No method has more parameters, and a list of them would be copied for each call.
-type Method = (one?: unknown, two?: unknown, three?: unknown) => unknown;
+type Method = (one?: unknown, two?: unknown, three?: unknown, four?: unknown) => unknown;
 type Methods = Record<string, Method>;
 
 /** The stores behind those that check their arguments. */
@@ -154,9 +154,10 @@ function unlessReplaced(open: Store, checked: Store): Store {
     open,
     storeRules,
     (run, name): Method =>
-      (one, two, three) => {
+      (one, two, three, four) => {
         const method = current[name] as Method;
-        return method === own[name] ? run(one, two, three) : method.call(checked, one, two, three);
+        if (method === own[name]) return run(one, two, three, four);
+        return method.call(checked, one, two, three, four);
       },
   );
 }
@@ -166,14 +167,14 @@ type CheckOf = (fields: Shape) => (...args: readonly unknown[]) => void;
 function withChecks(store: Store, checkOf: CheckOf): Store {
   const withCheck = (run: Method, name: string, fields: Shape): Method => {
     const check = checkOf(fields);
-    return (one, two, three) => {
+    return (one, two, three, four) => {
       try {
-        if (name !== "close") check(one, two, three);
+        if (name !== "close") check(one, two, three, four);
       } catch (error) {
         if (name === "watch") throw error;
         return Promise.reject(error);
       }
-      return run(one, two, three);
+      return run(one, two, three, four);
     };
   };
   const files = mapMethods(store.files, fileRules, withCheck);

@@ -28,6 +28,7 @@ import {
   assertIdle,
   assertQueuedRoot,
   assertSameUser,
+  isProgress,
   targetOf,
   unfinishedStatuses,
 } from "./task-queue.ts";
@@ -123,7 +124,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
   /** Throws unless the whole commit can be written; changes nothing. */
   function assertWritable(commit: Commit): void {
-    if (!leases.holds(commit.lease)) throw fenced(commit.lease.sessionId);
+    if (leases.losses(commit.lease) === undefined) throw fenced(commit.lease.sessionId);
     const { tasks: records = none, appends = none, taken: ids = none } = commit;
     const changed = records.length > 1 ? new Map<string, TaskRecord>() : undefined;
     for (const record of records) {
@@ -172,6 +173,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       watchers.touch("log", commit.log);
     }
     let hasEnd = false;
+    if (leases.losses(commit.lease) !== 0 && commit.tasks?.some(isProgressOfTask)) {
+      leases.clearLosses(commit.lease.sessionId);
+    }
     for (const record of commit.tasks ?? none) {
       putTask(record);
       hasEnd ||= isTerminal(record.status);
@@ -184,6 +188,10 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     for (const post of commit.posts ?? none) putPost(post);
     for (const id of commit.taken ?? none) takePost(id);
     if (hasEnd) noteEnd(commit.log);
+  }
+
+  function isProgressOfTask(record: TaskRecord): boolean {
+    return isProgress(tasks.get(record.taskId), record);
   }
 
   function touchedSession(id: string): MemorySession {
@@ -298,9 +306,15 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     if (through > found.trimmedThrough) trimEvents(found, through, isPacked ? pack(tasks) : tasks);
     if (through === last) {
       forgetEnd(log);
-      leases.forget(found.sessionId);
+      if (!mayBeListed(found.sessionId)) leases.forget(found.sessionId);
     }
     watchers.touch("log", log);
+  }
+
+  /** Whether `expired` may list a conversation: its place in that list is the end of its lease. */
+  function mayBeListed(conversation: string): boolean {
+    const unfinished = { conversation, status: unfinishedStatuses, limit: 1 };
+    return tasks.list(unfinished).length > 0 || inbox.match({ conversation }).length > 0;
   }
 
   /** A short log at once: in the background, a busy writer would end logs faster than they are trimmed. */
@@ -347,7 +361,8 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   }
 
   const store: Store = {
-    acquire: async (sessionId, owner, ttlMs) => leases.acquire(sessionId, owner, ttlMs),
+    acquire: async (sessionId, owner, ttlMs, maxLosses = Number.POSITIVE_INFINITY) =>
+      leases.acquire(sessionId, owner, ttlMs, maxLosses),
     renew: async (held, ttlMs) => leases.renew(held, ttlMs),
 
     async release(lease) {
@@ -366,7 +381,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
         }
       }
       return [...conversations]
-        .filter((id) => !leases.isOwned(id))
+        .filter((id) => !leases.isHidden(id))
         .map((id) => ({ id, since: leases.ownedUntil(id) }))
         .sort((a, b) => a.since - b.since || (a.id < b.id ? -1 : 1))
         .slice(0, limit)
@@ -423,7 +438,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       if (conversation !== id) {
         throw conflict(`Session ${id} is part of conversation ${conversation}.`);
       }
-      if (leases.isOwned(id)) throw conflict(`Session ${id} has a live owner.`);
+      if (leases.isHidden(id)) throw conflict(`Session ${id} has a live owner.`);
       const taskIds = tasks.list({ conversation: id }).map(({ taskId }) => taskId);
       const isDeleted = deleteConversation(id);
       for (const taskId of taskIds) {

@@ -11,6 +11,7 @@ import {
 } from "../protocol/options.ts";
 import type { LogSnapshot, Store } from "../protocol/store.ts";
 import { withCheckedArguments } from "./arguments.ts";
+import { leaseClock } from "./lease-clock.ts";
 import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
 import {
   deleteSession,
@@ -26,14 +27,7 @@ import { deleteFile, listFiles, readFile, writeFile } from "./sqlite/files.ts";
 import { foreignChanges, recordChanges } from "./sqlite/foreign-changes.ts";
 import { listPosts, putPost } from "./sqlite/inbox.ts";
 import { KeptMessages } from "./sqlite/kept-messages.ts";
-import {
-  acquireLease,
-  expiredConversations,
-  readOwner,
-  releaseLease,
-  renewLeases,
-  shortenLease,
-} from "./sqlite/leases.ts";
+import { sqliteLeases } from "./sqlite/leases.ts";
 import {
   deleteTrimmed,
   endedBytes,
@@ -83,6 +77,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
   const database = open(path);
   const watchers = createWatchers();
   const kept = new KeptMessages();
+  const leases = sqliteLeases(database, leaseClock(clock));
   const foreign = foreignChanges(database, watchers);
   const queue = createWriteQueue(database, {
     touch: watchers.touch,
@@ -139,18 +134,6 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     if (closing) throw storeClosed();
   }
 
-  async function owner(sessionId: string): Promise<{ readonly leftMs: number } | undefined> {
-    const found = await read(() => readOwner(database, sessionId, clock.now()));
-    if (found?.isOverlong) await shorten([sessionId]);
-    return found && { leftMs: found.leftMs };
-  }
-
-  function shorten(sessionIds: readonly string[]): Promise<void> {
-    return write(() => {
-      for (const id of sessionIds) shortenLease(database, id, clock.now());
-    });
-  }
-
   const readLog: Store["read"] = (log, after, limit) =>
     read(() => readEvents(database, log, after, limit));
   const last: Store["last"] = (log) => read(() => lastOf(database, log));
@@ -176,26 +159,20 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
   }
 
   const store: Store = {
-    acquire: (sessionId, owner, ttlMs) =>
-      write(() => acquireLease(database, { sessionId, owner, ttlMs }, clock.now())),
-    renew: (leases, ttlMs) => {
-      const renewed = [...leases];
-      return write(() => renewLeases(database, renewed, { now: clock.now(), ttlMs }));
+    acquire: (sessionId, owner, ttlMs, maxLosses = Number.POSITIVE_INFINITY) =>
+      write(() => leases.acquire({ sessionId, owner, ttlMs, maxLosses }, clock.now())),
+    renew: (held, ttlMs) => {
+      const renewed = [...held];
+      return write(() => leases.renew(renewed, ttlMs, clock.now()));
     },
     release: (lease) =>
       write((touch) => {
-        if (!releaseLease(database, lease, clock.now())) return;
+        if (!leases.release(lease)) return;
         touch("session", lease.sessionId);
         touch("inbox", lease.sessionId);
       }),
-    owner,
-    async expired(limit) {
-      const find = () => expiredConversations(database, clock.now(), atMost(limit));
-      const { free, overlong } = await read(find);
-      if (overlong.length === 0) return free;
-      await shorten(overlong);
-      return (await read(find)).free;
-    },
+    owner: (sessionId) => read(() => leases.owner(sessionId)),
+    expired: (limit) => read(() => leases.expired(atMost(limit))),
     async commit(commit, following = []) {
       const encoded = upToError([commit, ...following], encodeCommit);
       if (encoded.some(hasEnded)) trimmer.wake();
@@ -225,15 +202,13 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     sessions: (query) =>
       read(() => listSessions(database, { ...query, limit: atMost(query.limit) })),
     search: (query) => read(() => searchMessages(database, query)),
-    async deleteSession(id) {
-      await owner(id).catch(() => {}); // Shortens its lease, if necessary; a damaged one can be deleted.
-      return write((touch) =>
-        deleteSession(database, id, clock.now(), (kind, key) => {
+    deleteSession: (id) =>
+      write((touch) =>
+        deleteSession(database, leases, id, clock.now(), (kind, key) => {
           if (kind === "session") kept.delete(key);
           touch(kind, key);
         }),
-      );
-    },
+      ),
     task: (id) => read(() => readTask(database, id)),
     tasks: (query) => read(() => listTasks(database, query, atMost(query.limit))),
     watch(key, wake) {

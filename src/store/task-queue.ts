@@ -67,6 +67,13 @@ export function assertSameUser(
   if (stored !== undefined && stored.userId !== userId) throw notFound("session", sessionId);
 }
 
+/** Whether a written record moves its task on: more of its output is in the transcript, or it has come to rest. */
+export function isProgress(old: TaskRecord | undefined, record: TaskRecord): boolean {
+  if (record.committedOutput > (old?.committedOutput ?? 0)) return true;
+  const isResting = isTerminal(record.status) || record.status === "suspended";
+  return isResting && old?.status !== record.status;
+}
+
 /** The task that an answer or a cancel is for, if it names one. */
 export function targetOf({ taskId, kind, message }: Post): string | undefined {
   if (taskId !== undefined || kind === "hint" || kind === "input") return taskId;

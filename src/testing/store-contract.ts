@@ -10,6 +10,7 @@ import { type CreateStore, withStore } from "./store-contract/fixture.ts";
 import { inboxCases } from "./store-contract/inbox.ts";
 import { leaseCases } from "./store-contract/lease.ts";
 import { logCases } from "./store-contract/log.ts";
+import { lossCases } from "./store-contract/losses.ts";
 import { queueCases } from "./store-contract/queue.ts";
 import { retentionCases } from "./store-contract/retention.ts";
 import { searchCases } from "./store-contract/search.ts";
@@ -36,6 +37,7 @@ export function storeContract(create: CreateStore): readonly ContractCase[] {
   readArgument("create", create, required(callback));
   return collectCases(withStore(create), (suite) => {
     leaseCases(suite);
+    lossCases(suite);
     expiredCases(suite);
     commitCases(suite);
     queueCases(suite);

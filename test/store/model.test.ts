@@ -93,6 +93,7 @@ const command = fc.oneof(
     sessionId: fc.constantFrom(...roots),
     owner: fc.constantFrom("a", "b"),
     ttlMs,
+    maxLosses: fc.constantFrom(undefined, undefined, 0, 1, 2),
   }),
   fc.record({
     type: fc.constant("renew" as const),
@@ -158,8 +159,9 @@ async function compare(
   async function run(step: Command): Promise<void> {
     switch (step.type) {
       case "acquire": {
-        const real = await store.acquire(step.sessionId, step.owner, step.ttlMs);
-        const expected = model.acquire(step.sessionId, step.owner, step.ttlMs);
+        const { sessionId, owner, ttlMs, maxLosses } = step;
+        const real = await store.acquire(sessionId, owner, ttlMs, maxLosses);
+        const expected = model.acquire(sessionId, owner, ttlMs, maxLosses);
         expect(real && { ...real, fence: 0 }).toEqual(expected && { ...expected, fence: 0 });
         if (!real || !expected) return;
         const before = granted.filter((one) => one.real.sessionId === step.sessionId);
@@ -169,13 +171,16 @@ async function compare(
       }
       case "renew": {
         const leases = step.leases.flatMap((n) => pick(n) ?? []);
-        const expected = leases.filter((one) => model.renew(one.model, step.ttlMs));
         const expiresAt = clock.now() + step.ttlMs;
+        const expected = leases.flatMap(({ real, model: lease }) => {
+          const losses = model.renew(lease, step.ttlMs);
+          return losses === undefined ? [] : [{ ...real, expiresAt, losses }];
+        });
         const renewed = await store.renew(
           leases.map((one) => one.real),
           step.ttlMs,
         );
-        expect(renewed).toEqual(expected.map((one) => ({ ...one.real, expiresAt })));
+        expect(renewed).toEqual(expected);
         return;
       }
       case "release": {

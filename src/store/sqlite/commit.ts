@@ -1,11 +1,11 @@
 import type { Commit, Lease, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { conflict, fenced } from "../store-error.ts";
-import { assertCanBegin, assertIdle, assertSameUser } from "../task-queue.ts";
+import { assertCanBegin, assertIdle, assertSameUser, isProgress } from "../task-queue.ts";
 import { onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";
 import { type EncodedPost, hasPostsFor, putPost, reassignPosts, takePost } from "./inbox.ts";
-import { holds, readOwner, voidLeases } from "./leases.ts";
+import { clearLosses, lossesOf, type SqliteLeases, voidLeases } from "./leases.ts";
 import { appendBatches, type Batch, deleteLogs, encodeEvents, noteEnd } from "./logs.ts";
 import {
   type EncodedAppend,
@@ -59,7 +59,14 @@ export function writeCommit(
   touch: Touch,
 ): void {
   const { lease, log, batches } = commit;
-  if (!holds(database, lease)) throw fenced(lease.sessionId);
+  const losses = lossesOf(database, lease);
+  if (losses === undefined) throw fenced(lease.sessionId);
+  if (
+    losses > 0 &&
+    commit.tasks.some(({ record }) => isProgress(readTask(database, record.taskId), record))
+  ) {
+    clearLosses(database, lease.sessionId);
+  }
   const sessions = openSessions(database, now);
   for (const task of commit.tasks) {
     const { record } = task;
@@ -127,6 +134,7 @@ export function enqueueTask(
 /** Deletes a conversation with all its descendants, damaged rows too; returns false when it does not exist. */
 export function deleteSession(
   database: Database,
+  leases: SqliteLeases,
   sessionId: string,
   now: number,
   touch: Touch,
@@ -135,7 +143,7 @@ export function deleteSession(
   if (conversation !== sessionId) {
     throw conflict(`Session ${sessionId} is part of conversation ${conversation}.`);
   }
-  const [owner] = onlyIntact([sessionId], (id) => readOwner(database, id, now));
+  const [owner] = onlyIntact([sessionId], leases.owner);
   if (owner) throw conflict(`Session ${sessionId} has a live owner.`);
   voidLeases(database, sessionId, now);
 

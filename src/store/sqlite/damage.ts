@@ -81,7 +81,7 @@ export function storeCorrupt(message: string, cause?: unknown): RivuletError<"st
 const checkedColumns: Readonly<
   Record<string, { readonly columns: string; readonly content?: string }>
 > = {
-  leases: { columns: "session_id fence held until ttl" },
+  leases: { columns: "session_id fence held until ttl epoch losses" },
   logs: { columns: "log session_id trimmed_through" },
   batches: { columns: "log last", content: "events" },
   sessions: {

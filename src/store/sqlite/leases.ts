@@ -1,4 +1,5 @@
 import type { Lease } from "../../protocol/store.ts";
+import { type LeaseClock, LeaseJudge } from "../lease-clock.ts";
 import { assertIntact, type Checked, checksumOf, onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";
 
@@ -6,60 +7,112 @@ interface LeaseRow {
   readonly sessionId: string;
   readonly fence: number;
   readonly held: number;
-  /** When the lease ends or ended. */
+  /** When the lease ends or ended, on the clock of its epoch. */
   readonly until: number;
-  /** Its time to live: a lease that ends later than that from now was granted before the clock was set back. */
   readonly ttl: number;
+  readonly epoch: string;
+  /** How many owners in a row did not release the lease; progress sets it to 0. */
+  readonly losses: number;
 }
 
 const leaseColumns = `lease.session_id AS sessionId, lease.fence, lease.held, lease.until, lease.ttl,
-  lease.checksum`;
+  lease.epoch, lease.losses, lease.checksum`;
 
-/** Returns undefined while a lease is live, even of the same owner: two loops of a process must not both write. */
-export function acquireLease(
-  database: Database,
-  { sessionId, owner, ttlMs }: { sessionId: string; owner: string; ttlMs: number },
-  now: number,
-): Lease | undefined {
-  const old = rowOf(database, sessionId);
-  if (leftMs(old, now) > 0) {
-    if (isOverlong(old, now)) save(database, { ...old, until: now + old.ttl });
-    return undefined;
+/** The leases of a database, as one process sees them. */
+export interface SqliteLeases {
+  /** Returns undefined while a lease is live, even of the same owner: two loops of a process must not both write. */
+  acquire(request: LeaseRequest, now: number): Lease | undefined;
+  /** Extends the leases that still hold; an expired lease holds until another owner acquires the conversation. */
+  renew(leases: readonly Lease[], ttlMs: number, now: number): readonly Lease[];
+  /** Ends a lease; returns false when it no longer holds. */
+  release(lease: Lease): boolean;
+  /** The live lease on a conversation. */
+  owner(sessionId: string): { readonly leftMs: number } | undefined;
+  /** Conversations without a live owner in which a scheduler would start something; see `Store.expired`. */
+  expired(limit: number): readonly string[];
+}
+
+interface LeaseRequest {
+  readonly sessionId: string;
+  readonly owner: string;
+  readonly ttlMs: number;
+  readonly maxLosses: number;
+}
+
+/** Reads and writes leases by a clock; `now` arguments are dates. */
+export function sqliteLeases(database: Database, clock: LeaseClock): SqliteLeases {
+  const judge = new LeaseJudge(clock);
+
+  function leftMs(row: LeaseRow | undefined): number {
+    return row?.held === 1 ? judge.leftMs(row) : 0;
   }
-  const fence = (old?.fence ?? 0) + 1;
-  const until = now + ttlMs;
-  save(database, { sessionId, fence, held: 1, until, ttl: ttlMs });
-  return { sessionId, owner, fence, expiresAt: until };
-}
 
-/** Extends the leases that still hold; an expired lease holds until another owner acquires the conversation. */
-export function renewLeases(
-  database: Database,
-  leases: readonly Lease[],
-  { now, ttlMs }: { readonly now: number; readonly ttlMs: number },
-): readonly Lease[] {
-  const expiresAt = now + ttlMs;
-  return leases.flatMap((lease) => {
-    const { sessionId, fence } = lease;
-    const renewed = database.run(
-      `UPDATE leases SET until = ?, ttl = ?, checksum = ?
-       WHERE session_id = ? AND fence = ? AND held = 1`,
-      expiresAt,
-      ttlMs,
-      checksumOf([sessionId, fence, 1, expiresAt, ttlMs]),
-      sessionId,
-      fence,
-    );
-    return renewed === 1 ? [{ ...lease, expiresAt }] : [];
-  });
-}
+  /** Whether a conversation may be listed: a lease that was lost before is listed later. */
+  function isListed(row: LeaseRow): boolean {
+    return row.held === 0 || leftMs(row) + row.ttl * row.losses <= 0;
+  }
 
-/** Ends a lease; returns false when it no longer holds. */
-export function releaseLease(database: Database, lease: Lease, now: number): boolean {
-  const row = rowOf(database, lease.sessionId);
-  if (!isHeld(row, lease)) return false;
-  save(database, { ...row, held: 0, until: Math.min(row.until, now) });
-  return true;
+  return {
+    acquire({ sessionId, owner, ttlMs, maxLosses }, now) {
+      const old = rowOf(database, sessionId);
+      if (leftMs(old) > 0) return undefined;
+      const losses = (old?.losses ?? 0) + (old?.held ?? 0);
+      if (losses > maxLosses) return undefined;
+      const fence = (old?.fence ?? 0) + 1;
+      const { epoch } = clock;
+      save(database, {
+        sessionId,
+        fence,
+        held: 1,
+        until: clock.now() + ttlMs,
+        ttl: ttlMs,
+        epoch,
+        losses,
+      });
+      judge.forget(sessionId);
+      return { sessionId, owner, fence, expiresAt: now + ttlMs, losses };
+    },
+    renew(leases, ttlMs, now) {
+      const until = clock.now() + ttlMs;
+      return leases.flatMap((lease) => {
+        const row = rowOf(database, lease.sessionId);
+        if (!isHeld(row, lease)) return [];
+        save(database, { ...row, until, ttl: ttlMs, epoch: clock.epoch });
+        judge.forget(lease.sessionId);
+        return [{ ...lease, expiresAt: now + ttlMs, losses: row.losses }];
+      });
+    },
+    release(lease) {
+      const row = rowOf(database, lease.sessionId);
+      if (!isHeld(row, lease)) return false;
+      save(database, { ...row, held: 0, until: Math.min(row.until, clock.now()) });
+      return true;
+    },
+    owner(sessionId) {
+      const left = leftMs(rowOf(database, sessionId));
+      return left > 0 ? { leftMs: left } : undefined;
+    },
+    expired(limit) {
+      for (let count = limit; ; ) {
+        const rows = database.all<Conversation & (LeaseRow | { sessionId: null }) & Checked>(
+          expiredQuery,
+          clock.epoch,
+          clock.now(),
+          clock.now(),
+          count,
+        );
+        const listed = onlyIntact(rows, (row) => {
+          if (row.sessionId === null || isListed(intact(row))) return row.conversation;
+          return undefined;
+        }).filter((id) => id !== undefined);
+        const omitted = rows.length - listed.length;
+        if (limit < 0) return listed;
+        if (listed.length >= limit || rows.length < count) return listed.slice(0, limit);
+        // The next page is larger than all that cannot be listed.
+        count = limit + 2 * omitted;
+      }
+    },
+  };
 }
 
 /** Ends all leases of a conversation, so that the store rejects late commits; a damaged row may have any fence. */
@@ -69,30 +122,29 @@ export function voidLeases(database: Database, sessionId: string, now: number): 
     now,
     sessionId,
   );
-  if (row) save(database, { sessionId, fence: row.fence, held: 0, until: 0, ttl: 0 });
+  if (row)
+    save(database, {
+      sessionId,
+      fence: row.fence,
+      held: 0,
+      until: 0,
+      ttl: 0,
+      epoch: "",
+      losses: 0,
+    });
 }
 
-/** Whether this is the newest lease of its conversation and not released. */
-export function holds(database: Database, lease: Lease): boolean {
-  const sql = "SELECT fence, held FROM leases WHERE session_id = ?";
-  return isHeld(database.get<LeaseRow>(sql, lease.sessionId), lease);
+/** How many owners the conversation lost before this lease; undefined when the lease no longer holds. */
+export function lossesOf(database: Database, lease: Lease): number | undefined {
+  const sql = "SELECT fence, held, losses FROM leases WHERE session_id = ?";
+  const row = database.get<LeaseRow>(sql, lease.sessionId);
+  return isHeld(row, lease) ? row.losses : undefined;
 }
 
-/** The live lease on a conversation. `isOverlong` says that the clock was set back: `shortenLease` must follow. */
-export function readOwner(
-  database: Database,
-  sessionId: string,
-  now: number,
-): { readonly leftMs: number; readonly isOverlong: boolean } | undefined {
+/** Sets the count of lost owners to 0, after progress. */
+export function clearLosses(database: Database, sessionId: string): void {
   const row = rowOf(database, sessionId);
-  const left = leftMs(row, now);
-  return left > 0 ? { leftMs: left, isOverlong: isOverlong(row, now) } : undefined;
-}
-
-/** Ends a lease no later than its time to live from now, so that a clock that was set back does not block a session. */
-export function shortenLease(database: Database, sessionId: string, now: number): void {
-  const row = rowOf(database, sessionId);
-  if (isOverlong(row, now)) save(database, { ...row, until: now + row.ttl });
+  if (row) save(database, { ...row, losses: 0 });
 }
 
 function rowOf(database: Database, sessionId: string): LeaseRow | undefined {
@@ -109,64 +161,40 @@ function intact(row: LeaseRow & Checked): LeaseRow {
 }
 
 function save(database: Database, row: LeaseRow): void {
-  const { sessionId, fence, held, until, ttl } = row;
+  const { sessionId, fence, held, until, ttl, epoch, losses } = row;
   database.run(
-    `INSERT INTO leases (session_id, fence, held, until, ttl, checksum)
-     VALUES (?, ?, ?, ?, ?, ?)
+    `INSERT INTO leases (session_id, fence, held, until, ttl, epoch, losses, checksum)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (session_id) DO UPDATE SET fence = excluded.fence, held = excluded.held,
-       until = excluded.until, ttl = excluded.ttl, checksum = excluded.checksum`,
+       until = excluded.until, ttl = excluded.ttl, epoch = excluded.epoch, losses = excluded.losses,
+       checksum = excluded.checksum`,
     sessionId,
     fence,
     held,
     until,
     ttl,
+    epoch,
+    losses,
     checksumOfLease(row),
   );
 }
 
-function checksumOfLease({ sessionId, fence, held, until, ttl }: LeaseRow): number {
-  return checksumOf([sessionId, fence, held, until, ttl]);
+function checksumOfLease({ sessionId, fence, held, until, ttl, epoch, losses }: LeaseRow): number {
+  return checksumOf([sessionId, fence, held, until, ttl, epoch, losses]);
 }
 
 function isHeld(row: LeaseRow | undefined, lease: Lease): row is LeaseRow {
   return row?.held === 1 && row.fence === lease.fence;
 }
 
-function leftMs(row: LeaseRow | undefined, now: number): number {
-  return row?.held === 1 ? Math.min(row.until - now, row.ttl) : 0;
-}
-
-function isOverlong(row: LeaseRow | undefined, now: number): row is LeaseRow {
-  return row !== undefined && row.until > now + row.ttl;
-}
-
-/** Conversations without a live owner in which a scheduler would start something; see `Store.expired`. */
-export function expiredConversations(
-  database: Database,
-  now: number,
-  limit: number,
-): { readonly free: readonly string[]; readonly overlong: readonly string[] } {
-  const rows = database.all<(LeaseRow | { sessionId: null }) & Checked & Expired>(
-    expiredQuery,
-    now,
-    now,
-    limit,
-  );
-  const read = onlyIntact(rows, (row) => {
-    if (row.sessionId !== null) intact(row);
-    return row;
-  });
-  const idsOf = (overlong: number) =>
-    read.filter((row) => row.overlong === overlong).map((row) => row.conversation);
-  return { free: idsOf(0), overlong: idsOf(1) };
-}
-
-interface Expired {
+interface Conversation {
   readonly conversation: string;
-  readonly overlong: number;
 }
 
-/** The statement that lists the conversations that need an owner, and those whose lease is too long. */
+/**
+ * The statement that lists the conversations that need an owner, with those whose lease this clock cannot judge. Its
+ * values: the epoch, the time twice, and the limit.
+ */
 export const expiredQuery = `
   WITH work AS (
     SELECT conversation FROM tasks WHERE status IN ('queued', 'in_progress')
@@ -184,8 +212,9 @@ export const expiredQuery = `
       ELSE EXISTS (SELECT 1 FROM tasks WHERE tasks.session_id = posts.session_id)
     END
   )
-  SELECT conversation, ${leaseColumns}, coalesce(lease.held = 1 AND lease.until > ? + lease.ttl, 0) AS overlong
+  SELECT conversation, ${leaseColumns}
   FROM work LEFT JOIN leases AS lease ON lease.session_id = conversation
-  WHERE overlong OR lease.session_id IS NULL OR lease.held = 0 OR lease.until <= ?
-  ORDER BY overlong, coalesce(lease.until, 0), conversation
+  WHERE lease.session_id IS NULL OR lease.held = 0 OR lease.epoch <> ?
+    OR lease.until > ? + lease.ttl OR lease.until + lease.ttl * lease.losses <= ?
+  ORDER BY coalesce(lease.until, 0), conversation
   LIMIT ?`;

@@ -69,7 +69,7 @@ describe("query plans", () => {
   });
 
   it("finds conversations without an owner among unfinished tasks and untaken rows", () => {
-    const scans = planOf({ sql: expiredQuery, values: [0, 0, -1] }).filter((step) =>
+    const scans = planOf({ sql: expiredQuery, values: ["", 0, 0, -1] }).filter((step) =>
       /^SCAN (tasks|posts|lease|sessions)\b/.test(step),
     );
     expect(scans).toEqual(["SCAN posts USING INDEX posts_by_conversation"]);

@@ -7,15 +7,15 @@ import { type Database, inTransaction, type Value } from "./database.ts";
 /** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
 
-const schemaVersion = 5;
+const schemaVersion = 6;
 /** The oldest version that can be migrated. */
 const oldestVersion = 3;
 
 // Times are milliseconds since the epoch; REAL, because a clock may return fractions. No column has a default, so that a
 // process with an older version fails instead of writing rows without it.
 const tables = `
-  -- A checksum in every row. A lease has its time to live, so that it can be shortened after the clock is set back.
-  -- Rows stay, so that fences never repeat.
+  -- A checksum in every row. A lease has its time to live and the epoch of its end, so that a process with another clock
+  -- can wait for it; losses counts the owners in a row that did not release it. Rows stay, so that fences never repeat.
   CREATE TABLE IF NOT EXISTS leases (
     number INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
@@ -23,6 +23,8 @@ const tables = `
     held INTEGER NOT NULL,
     until REAL NOT NULL,
     ttl REAL NOT NULL,
+    epoch TEXT NOT NULL,
+    losses INTEGER NOT NULL,
     checksum INTEGER NOT NULL
   ) STRICT;
 
@@ -181,7 +183,8 @@ function noteEnded(database: Database): void {
 
 const changedSince: Readonly<Record<number, readonly string[]>> = {
   3: ["leases", "logs", "batches", "messages", "sessions", "tasks", "posts", "files"],
-  4: ["sessions"],
+  4: ["leases", "sessions"],
+  5: ["leases"],
 };
 
 /** Copies the tables that have changed since a version. */
@@ -213,14 +216,17 @@ function copySnapshots(database: Database): void {
   }
 }
 
-const selectedFrom3: Readonly<Record<string, string>> = {
-  leases: "*, 10000.0 AS ttl",
-  logs: "number, log, session_id, trimmed_through",
-};
+/** The columns to copy, where a version has other ones. No clock has the epoch "", so a lease ends once it was observed. */
+function selectedColumns(table: string, version: number): string {
+  if (table === "leases") {
+    return `*, '' AS epoch, 0 AS losses${version === 3 ? ", 10000.0 AS ttl" : ""}`;
+  }
+  return version === 3 && table === "logs" ? "number, log, session_id, trimmed_through" : "*";
+}
 
 /** Copies the rows of a renamed table with their checksums, a page at a time. */
 function copyRows(database: Database, table: string, version: number): void {
-  const selected = (version === 3 && selectedFrom3[table]) || "*";
+  const selected = selectedColumns(table, version);
   const key = { leases: "session_id", files: "version" }[table] ?? "number";
   let after: Value = table === "leases" ? "" : -1;
   for (;;) {
@@ -269,7 +275,7 @@ export function migrate(database: Database): void {
     if (version === 0) database.script(tables + derivedTables + indexes + endedTable);
     else if (version < schemaVersion) {
       migrateFrom(database, version);
-      noteEnded(database);
+      if (version < 5) noteEnded(database);
     }
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);

@@ -158,6 +158,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
         row.agentId,
         row.number,
       );
+      save(); // the checksum, because a later task of the same commit reads the row
       // The search index needs the user, who is unknown before the first task.
       if (row.messages > 0) indexSession(database, row.number);
       return true;

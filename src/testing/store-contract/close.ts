@@ -4,7 +4,7 @@ import { assertMatches } from "../contract.ts";
 import type { StoreSuite } from "./fixture.ts";
 import { acquire, commitOnce, deltas, message, postRow, record } from "./samples.ts";
 
-const lease = { sessionId: "sess_1", owner: "a", fence: 1, expiresAt: 0 };
+const lease = { sessionId: "sess_1", owner: "a", fence: 1, expiresAt: 0, losses: 0 };
 
 const calls: Record<string, (store: Store) => unknown> = {
   acquire: (store) => store.acquire("sess_1", "a", 1000),

@@ -145,7 +145,7 @@ export function commitCases({ describe, it }: StoreSuite): void {
     });
 
     it("rejects an invented lease", async ({ store }) => {
-      const invented = { sessionId: "sess_1", owner: "x", fence: 1, expiresAt: 9e15 };
+      const invented = { sessionId: "sess_1", owner: "x", fence: 1, expiresAt: 9e15, losses: 0 };
       const commit = store.commit({ lease: invented, log: "task_1", events: deltas(1) });
       await rejects(commit, { name: "RivuletError", code: "fenced" });
       equal(await store.last("task_1"), -1);

@@ -14,6 +14,7 @@ export function leaseCases({ describe, it }: StoreSuite): void {
         owner: "a",
         fence: lease?.fence,
         expiresAt: clock.now() + 500,
+        losses: 0,
       });
     });
 
@@ -103,6 +104,7 @@ export function leaseCases({ describe, it }: StoreSuite): void {
         clock.advance(1);
         deepEqual(await store.expired(10), ["sess_1"]);
         await store.release(await acquire(store, "sess_1", { owner: "b" }));
+        await store.deleteSession("sess_1");
       }
     });
 
@@ -189,7 +191,7 @@ export function leaseCases({ describe, it }: StoreSuite): void {
     });
 
     it("does not renew a lease that was never granted", async ({ store }) => {
-      const invented = { sessionId: "sess_9", owner: "x", fence: 1, expiresAt: 0 };
+      const invented = { sessionId: "sess_9", owner: "x", fence: 1, expiresAt: 0, losses: 0 };
       deepEqual(await store.renew([invented], 60_000), []);
     });
 

@@ -188,6 +188,20 @@ export function sessionCases({ describe, it }: StoreSuite): void {
       ]);
     });
 
+    it("begins the second of two tasks of a commit in a session without tasks", async ({
+      store,
+    }) => {
+      const lease = await acquire(store);
+      const appends = [{ sessionId: "sess_1", at: 0, messages: [message("early")] }];
+      await store.commit({ lease, log: "task_1", appends });
+      const tasks = [
+        record({ taskId: "task_1", status: "completed" }),
+        record({ taskId: "task_2", status: "queued" }),
+      ];
+      await store.commit({ lease, log: "task_2", tasks, begins: "task_2" });
+      assertMatches(await store.sessions({ limit: 10 }), [{ sessionId: "sess_1", messages: 1 }]);
+    });
+
     it("lists no session for a lease or a post", async ({ store }) => {
       await acquire(store, "sess_1");
       await store.post([{ id: "post_1", kind: "input", sessionId: "sess_2" }]);

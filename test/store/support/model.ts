@@ -2,7 +2,16 @@ import type { Commit, Lease, Post, TaskRecord } from "../../../src/protocol/stor
 
 /** The contents of a store in plain arrays. */
 interface State {
-  owners: { sessionId: string; fence: number; held: boolean; until: number; ttlMs: number }[];
+  /** `seenAt` is the time at which a lease was first seen that ends too late for the clock. */
+  owners: {
+    sessionId: string;
+    fence: number;
+    held: boolean;
+    until: number;
+    ttlMs: number;
+    losses: number;
+    seenAt?: number | undefined;
+  }[];
   /** `trimmed` is the number of trimmed events. */
   logs: { log: string; sessionId: string; texts: string[]; trimmed: number }[];
   /** `first` is the first record of the session. */
@@ -30,10 +39,20 @@ export function modelStore(now: () => number) {
   const leftMs = (sessionId: string) => {
     const owner = ownerOf(sessionId);
     if (!owner?.held) return 0;
-    owner.until = Math.min(owner.until, now() + owner.ttlMs);
-    return Math.max(0, owner.until - now());
+    const { until, ttlMs } = owner;
+    // A lease that ends later than that was granted before the clock was set back: it ends when it was seen for its time.
+    if (until <= now() + ttlMs) {
+      owner.seenAt = undefined;
+      return until - now();
+    }
+    owner.seenAt = Math.min(owner.seenAt ?? now(), now());
+    return owner.seenAt + ttlMs - now();
   };
   const isLive = (sessionId: string) => leftMs(sessionId) > 0;
+  const isHidden = (sessionId: string) => {
+    const { held = false, ttlMs = 0, losses = 0 } = ownerOf(sessionId) ?? {};
+    return held && leftMs(sessionId) + ttlMs * losses > 0;
+  };
   const held = (lease: Lease) => {
     const owner = ownerOf(lease.sessionId);
     return owner?.held && owner.fence === lease.fence ? owner : undefined;
@@ -123,18 +142,27 @@ export function modelStore(now: () => number) {
       putTask(state, record);
       return record;
     },
-    acquire(sessionId: string, owner: string, ttlMs: number): Lease | undefined {
+    acquire(
+      sessionId: string,
+      owner: string,
+      ttlMs: number,
+      maxLosses = Number.POSITIVE_INFINITY,
+    ): Lease | undefined {
       if (isLive(sessionId)) return undefined;
-      const fence = (ownerOf(sessionId)?.fence ?? 0) + 1;
+      const old = ownerOf(sessionId);
+      const losses = (old?.losses ?? 0) + (old?.held ? 1 : 0);
+      if (losses > maxLosses) return undefined;
+      const fence = (old?.fence ?? 0) + 1;
       const until = now() + ttlMs;
       state.owners = state.owners.filter((one) => one.sessionId !== sessionId);
-      state.owners.push({ sessionId, fence, held: true, until, ttlMs });
-      return { sessionId, owner, fence, expiresAt: until };
+      state.owners.push({ sessionId, fence, held: true, until, ttlMs, losses });
+      return { sessionId, owner, fence, expiresAt: until, losses };
     },
-    renew(lease: Lease, ttlMs: number): boolean {
+    /** Returns the losses of a lease that holds. */
+    renew(lease: Lease, ttlMs: number): number | undefined {
       const owner = held(lease);
-      if (owner) Object.assign(owner, { until: now() + ttlMs, ttlMs });
-      return owner !== undefined;
+      if (owner) Object.assign(owner, { until: now() + ttlMs, ttlMs, seenAt: undefined });
+      return owner?.losses;
     },
     release(lease: Lease): void {
       const owner = held(lease);
@@ -147,12 +175,19 @@ export function modelStore(now: () => number) {
       if (!held(commit.lease)) throw new Rejected("fenced");
       const next = structuredClone(state);
       write(next, commit);
+      const isProgress = commit.tasks?.some((task) => {
+        const old = state.tasks.find(({ taskId }) => taskId === task.taskId);
+        const isResting = hasEnded(task) || task.status === "suspended";
+        const isFurther = task.committedOutput > (old?.committedOutput ?? 0);
+        return isFurther || (isResting && old?.status !== task.status);
+      });
       state = next;
+      if (isProgress) Object.assign(ownerOf(commit.lease.sessionId) ?? {}, { losses: 0 });
     },
     deleteSession(sessionId: string): boolean {
       if (rootSession(sessionId) !== sessionId || isLive(sessionId)) throw new Rejected("conflict");
       const owner = ownerOf(sessionId);
-      if (owner) Object.assign(owner, { held: false, until: 0 });
+      if (owner) Object.assign(owner, { held: false, until: 0, losses: 0 });
       const gone = state.tasks.filter(
         (task) => rootSession(task.sessionId, task.rootTaskId) === sessionId,
       );
@@ -199,7 +234,7 @@ export function modelStore(now: () => number) {
       }
       const since = (sessionId: string) => ownerOf(sessionId)?.until ?? 0;
       return [...new Set(work)]
-        .filter((sessionId) => !isLive(sessionId))
+        .filter((sessionId) => !isHidden(sessionId))
         .sort()
         .sort((a, b) => since(a) - since(b));
     },
