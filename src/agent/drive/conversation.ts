@@ -1,4 +1,4 @@
-import type { Agent } from "../../protocol/agent.ts";
+import type { Agent, Awaitable } from "../../protocol/agent.ts";
 import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
@@ -9,10 +9,11 @@ import { type AgentSettings, nameOf } from "../loop/settings.ts";
 import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, type DriveStart, drive, isRefusedBeginning } from "./drive.ts";
-import { rootRecord } from "./lifecycle.ts";
+import { endingSettings, rootRecord } from "./lifecycle.ts";
 import { cancelRow, type Plan, plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { taskReached } from "./rest.ts";
+import { isPoisoned, isSuspect, poison, type TakenLease, takeLease } from "./suspects.ts";
 
 /** How soon the scheduler reads the store again after it could not. */
 const retryMs = 250;
@@ -47,6 +48,8 @@ export class Conversation implements TaskConversation {
   readonly #stuck = new Set<string>();
   readonly #leaseMs: number;
   #lease: Lease;
+  /** Lets the next suspect of this process run; absent unless this conversation is one. */
+  #endTurn: (() => void) | undefined;
   #holders = 1;
   #isClosing = false;
   #isFailing = false;
@@ -57,12 +60,13 @@ export class Conversation implements TaskConversation {
   #renewal: ReturnType<typeof setInterval>;
   #unwatch: () => void;
 
-  private constructor(process: Process, lease: Lease, settings: AgentSettings) {
+  private constructor(process: Process, { lease, endTurn }: TakenLease, settings: AgentSettings) {
     this.process = process;
     this.store = process.store;
     this.sessionId = lease.sessionId;
     this.#agents.set(settings.name, settings);
     this.#lease = lease;
+    this.#endTurn = endTurn;
     this.#leaseMs = settings.leaseMs;
     this.#renewal = setInterval(() => void this.#renew(), this.#leaseMs / 3);
     this.#renewal.unref?.();
@@ -73,14 +77,32 @@ export class Conversation implements TaskConversation {
     });
   }
 
-  /** Acquires the lease; undefined when another process has it. The caller holds the conversation. */
+  /**
+   * Acquires the lease; undefined when another process has it. The caller holds the conversation. Tasks that took too
+   * many processes down have ended when it resolves.
+   */
   static async open(
     process: Process,
     sessionId: string,
     settings: AgentSettings,
+    closing: AbortSignal,
   ): Promise<Conversation | undefined> {
-    const lease = await process.store.acquire(sessionId, process.id, settings.leaseMs);
-    return lease && new Conversation(process, lease, settings);
+    const taken = await takeLease(process, sessionId, settings, closing);
+    if (taken === undefined) return undefined;
+    const conversation = new Conversation(process, taken, settings);
+    try {
+      if (isPoisoned(taken.lease)) await conversation.#failPoisoned();
+      return conversation;
+    } catch (error) {
+      conversation.lose(error);
+      await conversation.leave();
+      throw error;
+    }
+  }
+
+  /** Whether earlier owners were lost without progress; a task of it that is cancelled runs nothing of its agent. */
+  get isSuspect(): boolean {
+    return isSuspect(this.#lease);
   }
 
   /** Whether tasks can be driven here. */
@@ -112,8 +134,12 @@ export class Conversation implements TaskConversation {
   }
 
   /** The settings of the agent of a root task; undefined when this process does not have it. */
-  rootSettings({ taskId, agentName }: TaskRecord): AgentSettings | undefined {
-    return this.process.callers.get(taskId)?.settings ?? this.#agents.get(agentName);
+  rootSettings(record: TaskRecord): AgentSettings | undefined {
+    const { taskId, agentName } = record;
+    const settings = this.process.callers.get(taskId)?.settings ?? this.#agents.get(agentName);
+    if (settings || !this.#isFailing || !this.isSuspect) return settings;
+    const [any] = this.#agents.values(); // every process ends what takes processes down
+    return any && endingSettings(any, record);
   }
 
   /** The agent of a child; undefined when its parent does not offer it. */
@@ -227,7 +253,7 @@ export class Conversation implements TaskConversation {
     else void this.look();
   }
 
-  /** Fails the running tasks of a process that is gone, the deepest first: a parent ends after its calls. */
+  /** Fails the running tasks of a process that is gone. */
   async failLost(): Promise<void> {
     const { records } = await Workload.read(this.store, this.sessionId);
     // A remote task goes on: it is not lost with the process that followed it.
@@ -235,10 +261,30 @@ export class Conversation implements TaskConversation {
       ({ status, depth, remote }) =>
         !remote?.url && (status === "in_progress" || (status === "queued" && depth > 0)),
     );
+    await this.#fail(lost, executorLost);
+  }
+
+  /** Fails the tasks that ran when the owners were lost; if none did, those whose beginning took them down. */
+  async #failPoisoned(): Promise<void> {
+    const workload = await Workload.read(this.store, this.sessionId);
+    const running = workload.records.filter(({ status }) => status === "in_progress");
+    const starting = () => this.#plan(workload).tasks.filter(({ status }) => status === "queued");
+    const lease = this.#lease;
+    await this.#fail(running.length > 0 ? running : starting(), (record) =>
+      poison(this.store, record, lease),
+    );
+  }
+
+  /** Fails tasks, the deepest first: a parent ends after its calls. */
+  async #fail(
+    records: readonly TaskRecord[],
+    errorOf: (record: TaskRecord) => Awaitable<RivuletError>,
+  ): Promise<void> {
     this.#isFailing = true; // no look may start what is about to fail
-    for (const record of lost.sort((one, two) => two.depth - one.depth)) {
-      if (!this.drives.has(record.taskId))
-        await drive(this, record, { fail: executorLost() }).ended.catch(() => {});
+    for (const record of records.toSorted((one, two) => two.depth - one.depth)) {
+      if (this.drives.has(record.taskId)) continue;
+      const error = await errorOf(record);
+      await drive(this, record, { fail: error }).ended.catch(() => {});
     }
     this.#isFailing = false;
   }
@@ -259,6 +305,7 @@ export class Conversation implements TaskConversation {
     const [first, ...following] = steps as readonly [Commit, ...Commit[]];
     try {
       const written = await this.store.commit(first, following);
+      if (this.#endTurn) await this.#renew(); // tells whether that was progress
       if (written >= 1) return written;
       throw new RivuletError("store_failed", `The store's commit() returned ${written}.`, {
         hint: "Return the number of commits that were written, at least 1.",
@@ -284,11 +331,18 @@ export class Conversation implements TaskConversation {
   async #renew(): Promise<void> {
     try {
       const [lease] = await this.store.renew([this.#lease], this.#leaseMs);
-      if (lease) this.#lease = lease;
-      else this.lose(new RivuletError("fenced", "Another process has taken this session over."));
+      if (lease) {
+        this.#lease = lease;
+        if (!this.isSuspect) this.#leaveTurn();
+      } else this.lose(new RivuletError("fenced", "Another process has taken this session over."));
     } catch {
       // The store may be back before the lease expires; the next commit tells.
     }
+  }
+
+  #leaveTurn(): void {
+    this.#endTurn?.();
+    this.#endTurn = undefined;
   }
 
   async #close(): Promise<void> {
@@ -296,6 +350,7 @@ export class Conversation implements TaskConversation {
     this.#unwatch();
     await Promise.allSettled([...this.#logs.values()].map((log) => log.flush()));
     await this.store.release(this.#lease).catch(() => {}); // a lease expires by itself
+    this.#leaveTurn();
     this.#closing.resolve();
     if (!this.lost.signal.aborted) await this.#lookAfterRelease().catch(() => {});
   }

@@ -15,6 +15,7 @@ import type { Conversation } from "./conversation.ts";
 import {
   beginTask,
   cancelQueued,
+  endingSettings,
   endTask,
   nameOnly,
   openParent,
@@ -212,10 +213,16 @@ export class Drive {
     const conversation = this.#conversation;
     const record = this.#record;
     const { settings = conversation.rootSettings(record), fail: failure } = this.#start;
-    if (parent === undefined) return settings && { settings, run: runLoop };
+    const isEnding = this.controller.signal.aborted || failure !== undefined;
+    const named = parent && nameOnly(parent.settings, record);
+    // A step of a suspect takes the process down, so nothing of it runs again.
+    if (isEnding && conversation.isSuspect && !record.remote) {
+      const any = named ?? settings;
+      return any && { settings: endingSettings(any, record), run: runLoop };
+    }
+    if (parent === undefined || named === undefined) return settings && { settings, run: runLoop };
     if (record.remote) return this.#remoteExecutor(parent);
-    const named = nameOnly(parent.settings, record);
-    if (this.controller.signal.aborted || failure) return { settings: named, run: runLoop };
+    if (isEnding) return { settings: named, run: runLoop };
     try {
       const agent = this.#start.agent ?? (await conversation.childAgent(parent, record));
       const own = agent && settingsBehind(agent);

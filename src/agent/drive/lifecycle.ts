@@ -46,6 +46,7 @@ import {
 import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
+import { Toolkit } from "../tool/toolkit.ts";
 import type { Conversation } from "./conversation.ts";
 
 const emptyFold = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
@@ -195,6 +196,13 @@ export async function openParent(
 /** Settings that suffice to end a task without running its agent. */
 export function nameOnly(settings: AgentSettings, { agentName, agentId }: TaskRecord) {
   return { ...settings, name: agentName, agentId };
+}
+
+const noTools = new Toolkit();
+
+/** Settings that end a task without running any hook or tool of its agent. */
+export function endingSettings(settings: AgentSettings, record: TaskRecord): AgentSettings {
+  return { ...nameOnly(settings, record), hooks: [], toolkit: noTools };
 }
 
 /** Settings that suffice for a task whose agent runs on another server. */

@@ -5,6 +5,7 @@ import { withoutChecks } from "../../store/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
+import { SuspectQueue } from "./suspects.ts";
 
 /** A call that waits in this process for its task. */
 export interface Caller {
@@ -26,7 +27,9 @@ export class Process {
   onModelCall: OnModelCall | undefined;
   readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
   readonly #owned = new Map<string, Conversation>();
-  #isClosing = false;
+  /** The conversations that took earlier processes down and wait for their turn. */
+  readonly suspects = new SuspectQueue();
+  readonly #closing = new AbortController();
 
   constructor(store: Store) {
     this.store = withoutChecks(store);
@@ -41,7 +44,7 @@ export class Process {
   /** Takes or shares the lease of a conversation, which the caller must `leave`; undefined if another process has it. */
   async enter(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
     for (;;) {
-      if (this.#isClosing) throw shuttingDown();
+      this.#closing.signal.throwIfAborted();
       const open = this.owned(sessionId);
       if (open) {
         open.hold(settings);
@@ -56,7 +59,7 @@ export class Process {
   }
 
   #open(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
-    const opening = Conversation.open(this, sessionId, settings);
+    const opening = Conversation.open(this, sessionId, settings, this.#closing.signal);
     this.#conversations.set(sessionId, opening);
     const forget = () => {
       if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);
@@ -73,7 +76,7 @@ export class Process {
 
   /** Stops all tasks at their last commit and releases their leases, so that another process can continue them. */
   async shutDown(): Promise<void> {
-    this.#isClosing = true;
+    this.#closing.abort(shuttingDown());
     const opened = await Promise.allSettled(this.#conversations.values());
     const open = opened.flatMap((result) =>
       result.status === "fulfilled" && result.value ? [result.value] : [],
