@@ -148,6 +148,7 @@ const serveOptions = (): All<server.ServeOptions> => ({
   port: 0,
   host: "127.0.0.1",
   lostTasks: "resume",
+  watchdog: false,
   shutdownMs: 100,
 });
 const connectOptions = (): All<client.ConnectOptions> => ({

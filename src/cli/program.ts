@@ -8,7 +8,7 @@ import { runOnce } from "./run.ts";
 import { serveForSupervisor } from "./serve.ts";
 import { startChat, startServe } from "./start.ts";
 import { listTasks } from "./stored.ts";
-import { servesDemo } from "./supervisor.ts";
+import { isServer } from "./supervisor.ts";
 
 /** A command; resolves to the exit code. */
 type Command = (args: Arguments, console: Console) => Promise<number>;
@@ -29,7 +29,7 @@ const usageCodes =
 
 async function main(): Promise<number> {
   const console = openConsole();
-  if (console.env[servesDemo] && process.send) return serveForSupervisor(console);
+  if (console.env[isServer] && process.send) return serveForSupervisor(console);
   const given = process.argv.slice(2);
   if (given[0] === "--version") {
     console.print(packageVersion());

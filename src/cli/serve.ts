@@ -1,15 +1,23 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { RivuletError } from "../protocol/error.ts";
-import { type Serving, serve } from "../server/index.ts";
-import { type Arguments, numberFlag, usageError } from "./arguments.ts";
-import { findConfig, loadProject, offlineLines } from "./config.ts";
+import { type ServeOptions, type Serving, serve } from "../server/index.ts";
+import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
+import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
-import { type DemoReport, type DemoSettings, supervise } from "./supervisor.ts";
+import {
+  type ServerReport,
+  type ServerSettings,
+  type Supervisor,
+  supervise,
+} from "./supervisor.ts";
 
+const demoPort = 8080;
 /** The next server of the demo listens soon after a kill. */
 const demoRetryMs = 400;
 
-/** `rivulet serve`: serves the agents of a config until a signal ends it. */
+/** `rivulet serve`: serves the agents of a config until a signal ends it, and starts the server again when it dies. */
 export async function serveProject(
   { operands, flags }: Arguments,
   console: Console,
@@ -24,31 +32,30 @@ export async function serveProject(
     throw new RivuletError("config_not_found", "There is no rivulet.config.ts in this folder.", {
       hint: "Create one with rivulet init, or see the sample team with rivulet serve --demo.",
     });
-  const project = await loadProject(
-    { ...flags, ...(config !== undefined && { config }) },
-    console.env,
-  );
   const port = numberFlag("port", flags.port, 65_535);
-  const server = await serve({
-    ...{ page: true, prompts: true, ...project.options },
-    ...{ agents: project.agents, store: project.store },
-    ...(port !== undefined && { port }),
-    ...(flags.host !== undefined && { host: flags.host }),
+  const supervisor = await supervise(console.program, {
+    settings: {
+      flags: config === undefined ? flags : { ...flags, config },
+      ...(port !== undefined && { port }),
+    },
+    onRestart: (ms, reason) =>
+      console.note(`The server process ended (${reason}) and is back after ${seconds(ms)}.`),
+    prints: true,
+    hasSpare: false,
   });
-  const { pageUrl = server.url } = server;
-  console.note(`Rivulet serves ${project.agents.map(({ name }) => name).join(", ")}: ${pageUrl}`);
+  const { pageUrl, agents } = supervisor;
+  console.note(`Rivulet serves ${agents.join(", ")}: ${pageUrl}`);
   if (flags.open) openBrowser(pageUrl, console);
-  await untilSignal(console, () => server.close());
-  await project.store.close();
+  await untilSignal(console, () => supervisor.close());
   return 0;
 }
 
-/** `rivulet serve --demo`: serves the sample team, and starts the server again when it is killed. */
+/** `rivulet serve --demo`: serves the sample team. */
 export async function serveDemo({ flags }: Arguments, console: Console): Promise<number> {
-  const port = numberFlag("port", flags.port, 65_535);
-  const supervisor = await supervise(console.program, flags, port, (ms) =>
+  const port = numberFlag("port", flags.port, 65_535) ?? (await freePort(demoPort));
+  const supervisor = await superviseDemo(console.program, flags, port, (ms) =>
     console.note(
-      `The server was killed and is back after ${(ms / 1_000).toFixed(1)} s. Every agent continues where it was.`,
+      `The server was killed and is back after ${seconds(ms)}. Every agent continues where it was.`,
     ),
   );
   for (const line of flags.model === undefined && !console.env.RIVULET_MODEL
@@ -63,34 +70,92 @@ export async function serveDemo({ flags }: Arguments, console: Console): Promise
   return 0;
 }
 
-/** The server process of the demo: it ends with its supervisor. */
+/** Starts the server of the demo; its output would break the screen of a terminal. */
+export function superviseDemo(
+  program: string,
+  flags: Flags,
+  port: number,
+  onRestart: (ms: number) => void,
+): Promise<Supervisor> {
+  const settings = { flags: { ...flags, demo: true }, port };
+  return supervise(program, { settings, onRestart, prints: false, hasSpare: true });
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`;
+}
+
+/** The server process: it ends with its supervisor. */
 export async function serveForSupervisor(console: Console): Promise<number> {
-  const report = (message: DemoReport, then = () => {}) => process.send?.(message, then);
-  process.once("disconnect", () => process.exit(0));
-  process.on("SIGINT", () => {}); // a terminal sends it to all processes; the supervisor decides
-  const { token, port, flags } = await new Promise<DemoSettings>((resolve) =>
-    process.once("message", (message) => resolve(message as DemoSettings)),
-  );
+  const report = (message: ServerReport, then = () => {}) => process.send?.(message, then);
+  const asked = new Promise<void>((resolve) => {
+    process.once("disconnect", resolve);
+    process.once("SIGTERM", () => resolve());
+  });
+  for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {}); // the supervisor decides
+  const given = await Promise.race([
+    once(process, "message").then(([message]) => message as ServerSettings),
+    asked,
+  ]);
+  if (given === undefined) return 0;
   let server: Serving;
+  let project: Project;
   try {
-    const { agents, store } = await loadProject({ ...flags, demo: true }, console.env);
-    const kill = () => process.kill(process.pid, "SIGKILL");
-    server = await serve({
-      ...{ agents, store, token, port, demo: { kill }, retryMs: demoRetryMs },
-      ...{ page: !flags.terminal, prompts: true, log: false },
-    });
+    project = await loadProject(given.flags, console.env);
+    server = await serve(serveOptions(project, given));
   } catch (error) {
     const { code = "server_failed", message, hint } = error as RivuletError;
     const reason = { code, message, ...(hint !== undefined && { hint }) };
-    report({ type: "failed", ...reason }, () => process.disconnect());
+    report({ type: "failed", ...reason }, () => process.disconnect?.());
     return 2;
   }
-  const { url, pageUrl = url } = server;
-  report({ type: "listening", url, port: Number(new URL(url).port), pageUrl });
-  await new Promise<void>((resolve) => process.once("SIGTERM", resolve));
+  const { url, token, pageUrl = url } = server;
+  report({
+    type: "listening",
+    url,
+    token,
+    pageUrl,
+    agents: project.agents.map(({ name }) => name),
+  });
+  await asked;
   await server.close();
-  process.disconnect?.();
+  await project.store.close();
+  if (process.connected) process.disconnect();
   return 0;
+}
+
+function serveOptions({ options, agents, store }: Project, settings: ServerSettings): ServeOptions {
+  const { flags, port, token } = settings;
+  const demo = {
+    page: !flags.terminal,
+    log: false as const,
+    demo: { kill: () => process.kill(process.pid, "SIGKILL") },
+    retryMs: demoRetryMs,
+  };
+  return {
+    page: true,
+    prompts: true,
+    watchdog: true,
+    ...(flags.demo ? demo : options),
+    agents,
+    store,
+    ...(port !== undefined && { port }),
+    ...(token && { token }),
+    ...(flags.host !== undefined && { host: flags.host }),
+  };
+}
+
+/** The preferred port, or 0 (any) if another program uses it. */
+async function freePort(preferred: number): Promise<number> {
+  const server = createServer();
+  try {
+    await once(server.listen(preferred, "127.0.0.1"), "listening");
+    return preferred;
+  } catch {
+    return 0;
+  } finally {
+    server.close();
+  }
 }
 
 /** Waits for a signal, then closes; a second signal ends the process at once. */

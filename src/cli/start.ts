@@ -6,8 +6,7 @@ import type { Console } from "./console.ts";
 import { newSessionId, resumeCommand } from "./outcome.ts";
 import { agentNamed, runOnce } from "./run.ts";
 import { sampleQuestion } from "./sample-team.ts";
-import { serveDemo, serveProject } from "./serve.ts";
-import { supervise } from "./supervisor.ts";
+import { serveDemo, serveProject, superviseDemo } from "./serve.ts";
 
 /** `rivulet`: a chat with an agent of the project, or with the sample team. */
 export async function startChat({ flags }: Arguments, console: Console): Promise<number> {
@@ -42,7 +41,7 @@ export async function startServe(args: Arguments, console: Console): Promise<num
   if (!console.isTerminal) return runOnce({ ...args, operands: [sampleQuestion] }, console);
   const port = numberFlag("port", flags.port, 65_535) ?? 0;
   let onRestart = (_: number) => {};
-  const supervisor = await supervise(console.program, flags, port, (ms) => onRestart(ms));
+  const supervisor = await superviseDemo(console.program, flags, port, (ms) => onRestart(ms));
   const sessionId = flags.session ?? newSessionId();
   const lines =
     flags.model === undefined && !console.env.RIVULET_MODEL ? offlineLines(console.env) : [];

@@ -1,80 +1,92 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { RivuletError } from "../protocol/error.ts";
 import type { Flags } from "./arguments.ts";
 
-/** A demo server in a process of its own, which is started again whenever it dies. */
+/** A server in a process of its own, which is started again whenever it dies. */
 export interface Supervisor {
   readonly url: string;
   readonly token: string;
   /** The address of the page, with the token behind `#`. */
   readonly pageUrl: string;
-  /** Kills the server process; resolves when the next one listens. */
+  /** The names of the served agents. */
+  readonly agents: readonly string[];
+  /** Kills the server process of the demo; resolves when the next one listens. */
   kill(): Promise<void>;
   close(): Promise<void>;
 }
 
 /** The settings that the supervisor sends to the server process. */
-export interface DemoSettings {
-  readonly token: string;
-  readonly port: number;
+export interface ServerSettings {
   readonly flags: Flags;
+  /** A server that is started again keeps the address and the token of the first one. */
+  readonly port?: number;
+  readonly token?: string;
 }
 
 /** A message from the server process to the supervisor. */
-export type DemoReport =
-  | {
-      readonly type: "listening";
-      readonly url: string;
-      readonly port: number;
-      readonly pageUrl: string;
-    }
-  | {
-      readonly type: "failed";
-      readonly code: string;
-      readonly message: string;
-      readonly hint?: string;
-    };
+export type ServerReport = Listening | ServerFailure;
+
+interface Listening {
+  readonly type: "listening";
+  readonly url: string;
+  readonly token: string;
+  readonly pageUrl: string;
+  readonly agents: readonly string[];
+}
+
+interface ServerFailure {
+  readonly type: "failed";
+  readonly code: string;
+  readonly message: string;
+  readonly hint?: string;
+}
 
 /** Marks the process that serves. */
-export const servesDemo = "RIVULET_DEMO_SERVER";
+export const isServer = "RIVULET_SERVER";
 
-const defaultPort = 8080;
-/** More deaths than this in a row, each soon after the start, are a fault and not a demonstration. */
+/** More deaths than this in a row, each soon after the start, are a fault of the server. */
 const maxQuickDeaths = 5;
 const quickMs = 2_000;
 
-/** Starts a server process and keeps it alive; `onRestart` gets the time without a server. */
+/** How a server process is supervised. */
+export interface SuperviseOptions {
+  readonly settings: ServerSettings;
+  /** Called after each restart with the time without a server and the reason of the death. */
+  readonly onRestart: (ms: number, reason: string) => void;
+  /** Whether the server may print; otherwise its errors are kept for the report of a failure. */
+  readonly prints: boolean;
+  /** Whether a second process waits, so that the next server listens at once. */
+  readonly hasSpare: boolean;
+}
+
+/** Starts a server process and keeps it alive. */
 export async function supervise(
   program: string,
-  flags: Flags,
-  port: number | undefined,
-  onRestart: (ms: number) => void,
+  { settings: given, onRestart, prints, hasSpare }: SuperviseOptions,
 ): Promise<Supervisor> {
-  const token = randomBytes(32).toString("base64url");
-  let settings: DemoSettings = { token, port: port ?? (await freePort(defaultPort)), flags };
+  let settings = given;
   let isClosing = false;
   let quickDeaths = 0;
   let restarted = Promise.withResolvers<void>();
-  let current = forkServer(program);
-  // It has loaded everything and waits, so that the next server listens at once.
+  let current = forkServer(program, prints);
   let spare: ServerProcess | undefined;
 
   async function start(): Promise<Listening> {
     const startedAt = performance.now();
     const { child, exited, errors } = current;
     child.send(settings);
-    const message = once(child, "message").then(([report]) => report as DemoReport);
+    const message = once(child, "message").then(([report]) => report as ServerReport);
     const report = await Promise.race([message, exited]);
-    if (report?.type !== "listening") throw demoFailed(report, errors());
-    spare = forkServer(program);
-    void exited.then(() => restart(performance.now() - startedAt));
+    if (typeof report === "string" || report.type !== "listening")
+      throw serverFailed(report, errors());
+    if (hasSpare) spare = forkServer(program, prints);
+    void exited.then((reason) => restart(performance.now() - startedAt, reason));
     return report;
   }
 
-  async function restart(livedMs: number): Promise<void> {
+  async function restart(livedMs: number, reason: string): Promise<void> {
     if (isClosing) return;
     quickDeaths = livedMs < quickMs ? quickDeaths + 1 : 0;
     const diedAt = performance.now();
@@ -82,21 +94,27 @@ export async function supervise(
     restarted = Promise.withResolvers();
     try {
       if (quickDeaths > maxQuickDeaths) throw new Error("it ends soon after each start");
-      current = spare ?? forkServer(program);
+      if (quickDeaths > 1) await sleep(100 * 2 ** quickDeaths);
+      if (isClosing) return;
+      current = spare ?? forkServer(program, prints);
       await start();
-      onRestart(performance.now() - diedAt);
+      onRestart(performance.now() - diedAt, reason);
       waiting.resolve();
     } catch (error) {
+      if (isClosing) return;
       const { message } = error as Error;
       process.stderr.write(`rivulet: the server cannot be started again: ${message}\n`);
       process.exit(1);
     }
   }
 
-  const { url, port: bound, pageUrl } = await start();
-  settings = { ...settings, port: bound };
+  const { url, token, pageUrl, agents } = await start();
+  settings = { ...settings, token, port: Number(new URL(url).port) };
   return {
-    ...{ url, token, pageUrl },
+    url,
+    token,
+    pageUrl,
+    agents,
     async kill() {
       const { promise } = restarted;
       const headers = { authorization: `Bearer ${token}` };
@@ -112,49 +130,34 @@ export async function supervise(
   };
 }
 
-type Listening = Extract<DemoReport, { type: "listening" }>;
-
 interface ServerProcess {
   readonly child: ChildProcess;
-  readonly exited: Promise<undefined>;
-  /** The end of its stderr output. */
+  /** Resolves to the reason of its end. */
+  readonly exited: Promise<string>;
+  /** The end of its stderr output, if it may not print. */
   errors(): string;
 }
 
-function forkServer(program: string): ServerProcess {
-  const child = fork(program, ["serve", "--demo"], {
-    env: { ...process.env, [servesDemo]: "1" },
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
+function forkServer(program: string, prints: boolean): ServerProcess {
+  const child = fork(program, ["serve"], {
+    env: { ...process.env, [isServer]: "1" },
+    stdio: prints ? ["ignore", "inherit", "inherit", "ipc"] : ["ignore", "ignore", "pipe", "ipc"],
   });
   let errors = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     errors = `${errors}${text}`.slice(-4_000);
   });
-  const exited = once(child, "exit").then(() => undefined);
+  const exited = once(child, "exit").then(([code, signal]) =>
+    signal === null ? `exit code ${code}` : `signal ${signal}`,
+  );
   return { child, exited, errors: () => errors };
 }
 
-function demoFailed(report: Exclude<DemoReport, Listening> | undefined, errors: string) {
-  if (report) {
+function serverFailed(report: ServerFailure | string, errors: string): RivuletError {
+  if (typeof report !== "string") {
     const { code, message, hint } = report;
     return new RivuletError(code, message, hint === undefined ? {} : { hint });
   }
   const last = errors.trim().split("\n").at(-1) ?? "";
-  return new RivuletError(
-    "server_failed",
-    `The server process ended: ${last || "no reason given"}.`,
-  );
-}
-
-/** The preferred port, or 0 (any) if another program uses it. */
-async function freePort(preferred: number): Promise<number> {
-  const server = createServer();
-  try {
-    await once(server.listen(preferred, "127.0.0.1"), "listening");
-    return preferred;
-  } catch {
-    return 0;
-  } finally {
-    server.close();
-  }
+  return new RivuletError("server_failed", `The server process ended: ${last || report}.`);
 }

@@ -3,13 +3,16 @@ import { once } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
+import { settingsBehind } from "../agent/loop/settings.ts";
 import { taskRunner } from "../harness/index.ts";
+import type { Agent } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
 import { type Fields, invalid, readOptions } from "../protocol/options.ts";
 import { loadA2a } from "./adapters/a2a.ts";
 import { type AppOptions, appFields, openApp } from "./app.ts";
 import { loopback } from "./auth.ts";
+import { startWatchdog } from "./watchdog.ts";
 
 /** Options of `serve`. */
 export interface ServeOptions extends AppOptions {
@@ -21,6 +24,8 @@ export interface ServeOptions extends AppOptions {
   readonly lostTasks?: "resume" | "fail";
   /** How long `close` waits for requests and tasks; defaults to 10 seconds. */
   readonly shutdownMs?: number;
+  /** Whether a thread ends this process when its event loop is blocked for longer than its leases; defaults to false. */
+  readonly watchdog?: boolean;
 }
 
 /** A server that runs. */
@@ -41,6 +46,7 @@ export const serveFields: Fields<ServeOptions> = {
   host: is.name,
   lostTasks: is.oneOf("resume", "fail"),
   shutdownMs: is.duration,
+  watchdog: is.flag,
 };
 
 /** Serves agents over HTTP on Node, and takes up the tasks of processes that have died. */
@@ -53,7 +59,14 @@ export async function serve(given: ServeOptions): Promise<Serving> {
       `\`host\` ${host} is open to other machines.`,
       "Pass `auth`, or listen on 127.0.0.1.",
     );
-  const { port: _, host: __, lostTasks: ___, shutdownMs: ____, ...appOptions } = options;
+  const {
+    port: _,
+    host: __,
+    lostTasks: ___,
+    shutdownMs: ____,
+    watchdog = false,
+    ...appOptions
+  } = options;
   const token = options.auth
     ? (options.token ?? "")
     : (options.token ?? randomBytes(32).toString("base64url"));
@@ -78,6 +91,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     throw cannotListen(error, host, port);
   }
   runner.start();
+  const stopWatchdog = watchdog ? startWatchdog(longestLease(opened.agents)) : undefined;
   const { port: bound } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
@@ -90,6 +104,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     const ended = opened.close().then(() => server.closeIdleConnections());
     await Promise.race([cut.promise, Promise.all([closed, ended, runner.shutDown()])]);
     clearTimeout(timer);
+    stopWatchdog?.();
     if (typeof options.store === "string") await opened.store.close();
   }
   const url = `http://${host.includes(":") ? `[${host}]` : host}:${bound}`;
@@ -98,6 +113,11 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     ...(options.page && { pageUrl: token === "" ? `${url}/` : `${url}/#token=${token}` }),
     close: () => (closing ??= close()),
   };
+}
+
+/** The time after which a blocked process owns nothing any more. */
+function longestLease(agents: readonly Agent[]): number {
+  return Math.max(...agents.map((agent) => settingsBehind(agent)?.leaseMs ?? 0));
 }
 
 const reasons: Readonly<Record<string, readonly [reason: string, hint: string]>> = {

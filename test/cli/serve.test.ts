@@ -1,65 +1,18 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { buildPage } from "../../scripts/build-page.ts";
 import { connect } from "../../src/client/index.ts";
 import type { TaskEvent } from "../../src/protocol/event.ts";
 import { checkStream, emptyTree, reduce } from "../../src/protocol/index.ts";
 import { rootTask } from "../../src/protocol/select.ts";
 import { collect } from "../agent/support/collect.ts";
-import { scriptedTeam } from "./support/program.ts";
+import { scriptedTeam, serving } from "./support/program.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-serve-"));
-const children: ChildProcess[] = [];
 beforeAll(() => buildPage());
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill("SIGKILL");
-});
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
-
-/** A server that was started from the command line. */
-async function start(...args: readonly string[]) {
-  const { PATH = "", HOME = "", NODE_COMPILE_CACHE = "" } = process.env;
-  const child = spawn(
-    process.execPath,
-    [resolve("src/cli/main.ts"), "serve", ...args, "--port", "0"],
-    {
-      cwd: mkdtempSync(join(directory, "s")),
-      env: { PATH, HOME, NODE_COMPILE_CACHE },
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
-  children.push(child);
-  let output = "";
-  let isOver = false;
-  let changed = Promise.withResolvers<void>();
-  const change = () => {
-    changed.resolve();
-    changed = Promise.withResolvers();
-  };
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (text: string) => {
-      output += text;
-      change();
-    });
-  const ended = new Promise<number | null>((end) => child.once("close", end));
-  void ended.then(() => {
-    isOver = true;
-    change();
-  });
-  async function prints(pattern: RegExp): Promise<RegExpExecArray> {
-    for (;;) {
-      const found = pattern.exec(output);
-      if (found) return found;
-      if (isOver) throw new Error(`The server ended without ${pattern}:\n${output}`);
-      await changed.promise;
-    }
-  }
-  const [, url = "", token = ""] = await prints(/(http:\/\/127\.0\.0\.1:\d+)\/#token=(\S+)/);
-  return { child, url, token, ended, prints };
-}
 
 async function isServing(url: string): Promise<boolean> {
   return fetch(`${url}/healthz`).then(
@@ -69,7 +22,7 @@ async function isServing(url: string): Promise<boolean> {
 }
 
 it("every agent of the demo goes on where it was after the server is killed in mid-sentence", async () => {
-  const { child, url, token, ended, prints } = await start("--demo");
+  const { child, url, token, ended, prints } = await serving(directory, ["--demo"]);
   const run = connect(url, { token })
     .agent("lead")
     .run("Why do rivers meander? Publish a report.", { sessionId: "s" });
@@ -106,7 +59,7 @@ it("every agent of the demo goes on where it was after the server is killed in m
 });
 
 it("the server of the demo ends with its supervisor", async () => {
-  const { child, url, ended } = await start("--demo");
+  const { child, url, ended } = await serving(directory, ["--demo"]);
   expect(await isServing(url)).toBe(true);
   child.kill("SIGKILL");
   await ended;
@@ -114,7 +67,7 @@ it("the server of the demo ends with its supervisor", async () => {
 });
 
 it("serves a config with a token in the address, and only to callers who have it", async () => {
-  const { child, url, token, ended } = await start(...scriptedTeam);
+  const { child, url, token, ended } = await serving(directory, scriptedTeam);
   const agents = (headers: Record<string, string>) => fetch(`${url}/v1/agents`, { headers });
   expect((await agents({})).status).toBe(401);
   const allowed = await agents({ authorization: `Bearer ${token}` });

@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { resolve } from "node:path";
+import { mkdtempSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { onTestFinished } from "vitest";
 
 /** How a program ended, and what it wrote. */
 export interface Ended {
@@ -21,10 +23,9 @@ export async function rivulet(
     readonly onOutput?: (output: string, child: ChildProcess) => void;
   },
 ): Promise<Ended> {
-  const { PATH = "", HOME = "", NODE_COMPILE_CACHE = "" } = process.env;
   const child = spawn(process.execPath, [resolve("src/cli/main.ts"), ...args], {
     cwd: options.cwd,
-    env: { PATH, HOME, NODE_COMPILE_CACHE, ...options.env },
+    env: { ...environment(), ...options.env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let [output, errors] = ["", ""];
@@ -39,4 +40,55 @@ export async function rivulet(
   child.stdin.end(options.input ?? "");
   const code = await new Promise<number | null>((end) => child.once("close", end));
   return { code, output, errors };
+}
+
+/** The variables that a program needs on every machine. */
+function environment(): Record<string, string> {
+  const { PATH = "", HOME = "", NODE_COMPILE_CACHE = "" } = process.env;
+  return { PATH, HOME, NODE_COMPILE_CACHE };
+}
+
+/** Starts a server from the command line, in a new folder of the directory; it ends with the test. */
+export async function serving(
+  directory: string,
+  args: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+) {
+  const child = spawn(
+    process.execPath,
+    [resolve("src/cli/main.ts"), "serve", ...args, "--port", "0"],
+    {
+      cwd: mkdtempSync(join(directory, "s")),
+      env: { ...environment(), ...variables },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let output = "";
+  let isOver = false;
+  let changed = Promise.withResolvers<void>();
+  const change = () => {
+    changed.resolve();
+    changed = Promise.withResolvers();
+  };
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+      change();
+    });
+  const ended = new Promise<number | null>((end) => child.once("close", end));
+  void ended.then(() => {
+    isOver = true;
+    change();
+  });
+  async function prints(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const found = pattern.exec(output);
+      if (found) return found;
+      if (isOver) throw new Error(`The server ended without ${pattern}:\n${output}`);
+      await changed.promise;
+    }
+  }
+  const [, url = "", token = ""] = await prints(/(http:\/\/127\.0\.0\.1:\d+)\/#token=(\S+)/);
+  return { child, url, token, ended, prints };
 }
