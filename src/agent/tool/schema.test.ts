@@ -151,7 +151,8 @@ describe("jsonSchema", () => {
     const loop: Record<string, unknown> = {};
     loop.self = loop;
     const twice = { $defs: { a: { $id: "https://a.b/c" }, b: { $id: "https://a.b/c" } } };
-    for (const schema of [loop, { a: 1n }, twice]) {
+    const broken = { properties: { name: { $ref: "#/$defs/gone" } } };
+    for (const schema of [loop, { a: 1n }, twice, broken]) {
       expect(() => jsonSchema(schema)).toThrow(
         expect.objectContaining({ code: "schema_not_convertible" }),
       );

@@ -1,14 +1,9 @@
 import { createRequire } from "node:module";
-import { type OutputUnit, type Schema, type SchemaDraft, Validator } from "@cfworker/json-schema";
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
-import type {
-  Awaitable,
-  StandardIssue,
-  StandardResult,
-  StandardSchema,
-} from "../../protocol/agent.ts";
+import type { Awaitable, StandardResult, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { isObject } from "../../protocol/shape.ts";
+import { compileJsonSchema } from "./json-schema/compile.ts";
 
 /** A JSON Schema document. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -28,15 +23,15 @@ export function toJsonSchema(schema: StandardSchema): JsonSchema {
   throw notConvertible(vendor);
 }
 
-/** Wraps a JSON Schema as a Standard Schema. */
+/** Wraps a JSON Schema as a Standard Schema. Throws when the work of a check could not be bounded. */
 export function jsonSchema<T = Readonly<Record<string, unknown>>>(
   schema: object,
 ): StandardSchema<T> {
-  const { document, validator } = compile(schema);
+  const { document, check } = compile(schema);
   return standardSchema<T>(document, (value) => {
     const filled = withDefaults(value, document);
-    const { valid, errors } = validator.validate(filled);
-    return valid ? { value: filled as T } : { issues: errors.flatMap(issueOf) };
+    const issues = check(filled);
+    return issues.length === 0 ? { value: filled as T } : { issues };
   });
 }
 
@@ -81,8 +76,13 @@ function notConvertible(vendor: string, cause?: unknown): RivuletError {
       ? "Wrap it in toStandardJsonSchema() of @valibot/to-json-schema."
       : vendor === "zod" && cause === undefined
         ? zod4Hint
-        : "Use only types that JSON Schema can express, or pass a JSON Schema wrapped in jsonSchema().";
-  const message = `The ${vendor} schema cannot be converted to JSON Schema${reason}.`;
+        : vendor === "JSON"
+          ? "Correct or simplify this part of the schema."
+          : "Use only types that JSON Schema can express, or pass a JSON Schema wrapped in jsonSchema().";
+  const message =
+    vendor === "JSON"
+      ? `The JSON Schema cannot be used${reason}.`
+      : `The ${vendor} schema cannot be converted to JSON Schema${reason}.`;
   return new RivuletError("schema_not_convertible", message, { hint, cause });
 }
 
@@ -97,23 +97,14 @@ function frozenCopy(schema: object): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_, value) => Object.freeze(value));
 }
 
-function compile(schema: object): { readonly document: JsonSchema; readonly validator: Validator } {
+function compile(schema: object) {
   try {
     if (!isObject(schema)) throw new TypeError("a schema must be an object");
     const document = frozenCopy(schema);
-    // A copy, because the validator modifies its schema.
-    const copy = structuredClone(document) as Schema;
-    return { document, validator: new Validator(copy, draftOf(document), false) };
+    return { document, check: compileJsonSchema(document) };
   } catch (error) {
     throw notConvertible("JSON", error);
   }
-}
-
-function draftOf(document: JsonSchema): SchemaDraft {
-  const dialect = String(document.$schema ?? "");
-  if (dialect.includes("draft-04")) return "4";
-  if (dialect.includes("draft-06") || dialect.includes("draft-07")) return "7";
-  return dialect.includes("2019-09") ? "2019-09" : "2020-12";
 }
 
 function withDefaults(value: unknown, schema: JsonSchema): unknown {
@@ -124,18 +115,4 @@ function withDefaults(value: unknown, schema: JsonSchema): unknown {
     return "default" in property ? [[key, structuredClone(property.default)] as const] : [];
   });
   return { ...value, ...Object.fromEntries(filled) };
-}
-
-// Keywords whose error only repeats an error inside them.
-const ofObjects = ["patternProperties", "additionalProperties", "unevaluatedProperties"];
-const ofArrays = ["prefixItems", "items", "additionalItems", "unevaluatedItems"];
-const applicators = ["properties", "dependentSchemas", "allOf", "if", "$ref", "$recursiveRef"];
-const wrappers = new Set([...ofObjects, ...ofArrays, ...applicators]);
-
-function issueOf({ keyword, instanceLocation, error }: OutputUnit): readonly StandardIssue[] {
-  if (wrappers.has(keyword)) return [];
-  const parts = instanceLocation.split("/").slice(1).map(decodeURI);
-  const path = parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
-  if (keyword !== "false") return [{ message: error, path }];
-  return [{ message: `"${path.at(-1)}" is not allowed.`, path: path.slice(0, -1) }];
 }
