@@ -15,21 +15,6 @@ const sourcesOf = (files: Record<string, string>) =>
 const library = [...sourcesOf(exports), "src/harness/sandbox/shell-process.ts"];
 const programs = sourcesOf(bin);
 
-/** Small, without dependencies, and needed at the start: as a package, it would load nine more files. */
-const bundled = "@cfworker/json-schema";
-const notice = `/*!
- * Contains ${bundled}, Copyright (c) Jeremy Danyow, under the MIT license: Permission is hereby granted, free of charge,
- * to any person obtaining a copy of this software and associated documentation files (the "Software"), to deal in the
- * Software without restriction, including without limitation the rights to use, copy, modify, merge, publish, distribute,
- * sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do so,
- * subject to the following conditions: The above copyright notice and this permission notice shall be included in all
- * copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS
- * OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
- * NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
- * LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE
- * OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
- */`;
-
 /** One character beyond ASCII doubles the memory of a file and slows its loading: V8 then stores 16-bit text. */
 const ascii: Rolldown.Plugin = {
   name: "ascii",
@@ -64,7 +49,6 @@ const common: InlineConfig = {
   root: "src",
   format: "esm",
   fixedExtension: false,
-  deps: { onlyBundle: [bundled] },
   // Files are not joined, so "use client" stays at the beginning of its own.
   checks: { moduleLevelDirective: false },
 };
@@ -119,7 +103,6 @@ export default defineConfig({
       includeDependenciesRecursively: false,
       groups: [{ debugName: "main", name: (id) => files.get(id) ?? null }],
     },
-    banner: ({ moduleIds }) => (moduleIds.some((id) => id.includes(bundled)) ? notice : ""),
   },
   failOnWarn: true,
 });

@@ -30,4 +30,12 @@ export type {
 } from "./protocol/index.ts";
 export { assistantMessage, userMessage } from "./protocol/message.ts";
 export type { MemoryStoreOptions, SqliteStoreOptions } from "./store/index.ts";
-export { type LogRetention, memoryStore, type Retention, sqliteStore } from "./store/index.ts";
+export {
+  exportConversations,
+  type Imported,
+  importConversations,
+  type LogRetention,
+  memoryStore,
+  type Retention,
+  sqliteStore,
+} from "./store/index.ts";

@@ -4,7 +4,16 @@ import { nearest } from "../protocol/options.ts";
 import { column, wrap } from "./text.ts";
 
 /** The commands of the program. */
-export type CommandName = "chat" | "run" | "serve" | "init" | "tasks" | "watch" | "replay";
+export type CommandName =
+  | "chat"
+  | "run"
+  | "serve"
+  | "init"
+  | "tasks"
+  | "watch"
+  | "replay"
+  | "export"
+  | "import";
 
 /** The parsed command line. */
 export interface Arguments {
@@ -154,6 +163,26 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
     most: 1,
     details: `  rivulet replay task_01J… --speed 4
   rivulet run --json "…" > run.jsonl && rivulet replay run.jsonl`,
+  },
+  export: {
+    operands: "[session]…",
+    summary: "print sessions as lines of JSON, to move them to another store",
+    flags: ["config"],
+    most: Number.POSITIVE_INFINITY,
+    details: `Without a session, prints all sessions and files of the store. A session that runs cannot be exported.
+
+  rivulet export > backup.jsonl
+  rivulet export a1b2c3d4 > session.jsonl`,
+  },
+  import: {
+    operands: "[file]",
+    summary: "add exported sessions to the store",
+    flags: ["config"],
+    most: 1,
+    details: `Reads standard input without a file. Sessions that exist already are not changed. An interrupted import can be repeated.
+
+  rivulet import backup.jsonl
+  rivulet export | (cd ../other && rivulet import)`,
   },
 };
 

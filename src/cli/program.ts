@@ -9,6 +9,7 @@ import { serveForSupervisor } from "./serve.ts";
 import { startChat, startServe } from "./start.ts";
 import { listTasks } from "./stored.ts";
 import { isServer } from "./supervisor.ts";
+import { exportStore, importStore } from "./transfer.ts";
 
 /** A command; resolves to the exit code. */
 type Command = (args: Arguments, console: Console) => Promise<number>;
@@ -21,6 +22,8 @@ const commands: Readonly<Record<CommandName, Command>> = {
   tasks: listTasks,
   watch: watchRun,
   replay: replayRun,
+  export: exportStore,
+  import: importStore,
 };
 
 /** Errors of usage or settings, which the user of the command can solve. */

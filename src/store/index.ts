@@ -4,4 +4,5 @@ export { openStore } from "./open.ts";
 export { type Frames, readFrames, readPages, snapshotFrames } from "./read-frames.ts";
 export type { LogRetention, Retention } from "./retention.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
+export { exportConversations, type Imported, importConversations } from "./transfer.ts";
 export { addLogReader, type LogReader, makeRoom, trimLog } from "./trim-log.ts";

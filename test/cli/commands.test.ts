@@ -101,6 +101,34 @@ describe.concurrent("rivulet run", () => {
   });
 });
 
+it("moves sessions to another store", async () => {
+  const [from, to] = [folder(), folder()];
+  await team(from, "run", "--session", "s", "hello");
+  await team(from, "run", "--session", "t", "hello");
+  const one = await team(from, "export", "s");
+  writeFileSync(join(to, "one.jsonl"), one.output);
+  expect(await team(to, "import", "one.jsonl")).toMatchObject({
+    code: 0,
+    errors: "Imported 1 session.\n",
+  });
+  const all = await rivulet(["import", ...scriptedTeam], {
+    cwd: to,
+    input: (await team(from, "export")).output,
+  });
+  expect(all).toMatchObject({
+    code: 1,
+    errors: "Imported 1 session.\ns exists already and was not changed.\n",
+  });
+  expect((await team(to, "replay", "t")).output).toContain("[t] says You said 1 things.");
+  const continued = await team(to, "run", "--session", "s", "hello");
+  expect(continued.output).toContain("You said 2 things.");
+  expect(await team(to, "import", "nowhere.jsonl")).toMatchObject({
+    code: 2,
+    errors: expect.stringContaining("There is no file nowhere.jsonl."),
+  });
+  expect((await team(from, "export", "nobody")).code).toBe(2);
+});
+
 it("lists, watches and replays the runs of the store", async () => {
   const cwd = folder();
   await team(cwd, "run", "--session", "s", "hello");
