@@ -3,6 +3,7 @@ import { agentField } from "../protocol/call-options.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Block } from "../protocol/message.ts";
 import { type Field, readArgument, readOptions, required, text } from "../protocol/options.ts";
+import { incompleteReason } from "./loop/child-outcome.ts";
 import type { ChildOutcome } from "./tool/context.ts";
 import { jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
@@ -50,8 +51,10 @@ export function childResult(outcome: ChildOutcome): { content: readonly Block[] 
       hint: error?.hint ?? "Read the error of the child's task.",
     });
   }
+  const reason = incompleteReason(outcome);
+  const why = reason === undefined ? "" : `reason: ${reason}\n`;
   const note =
-    status === "completed" ? [] : [{ type: "text" as const, text: `status: ${status}\n` }];
+    status === "completed" ? [] : [{ type: "text" as const, text: `status: ${status}\n${why}` }];
   // Its thoughts and its calls are its own.
   const said = reply?.content.filter((block) => block.type === "text" || "source" in block) ?? [];
   return { content: [...note, ...cited, ...said] };

@@ -26,7 +26,7 @@ import {
 import { type AgentMemory, type MemoryOptions, memoryFields, openMemory } from "./memory/memory.ts";
 import { openSkills, type Skills } from "./skills/skills.ts";
 import { checkDeclarations, type SubagentDeclaration } from "./subagents/declaration.ts";
-import { type SubagentLimits, subagentLimits } from "./subagents/spawn.ts";
+import { deepestSpawn, type SubagentLimits } from "./subagents/spawn.ts";
 import { defaultWorkspace, FileCache, openWorkspace, type Workspace } from "./workspace.ts";
 
 /** Options of a HarnessAgent. Each piece that it adds to a ReActAgent can be switched off or replaced. */
@@ -136,7 +136,7 @@ function serversOf(
 }
 
 const limitFields: Fields<SubagentLimits> = {
-  maxSpawnDepth: is.integer(1, subagentLimits.maxSpawnDepth),
+  maxSpawnDepth: is.integer(1, deepestSpawn),
   childrenPerTask: is.count,
   parallelChildren: is.count,
 };

@@ -125,6 +125,7 @@ export interface Hook {
 export type ReasoningVerdict =
   | Message
   | { readonly stop: true }
+  /** At most `maxIters` such steps may exceed `maxIters`. */
   | { readonly gotoReasoning: readonly Message[] }
   | undefined;
 /** Before a tool runs: an edited call, or a result that replaces it. */

@@ -150,6 +150,16 @@ describe("an invalid return value fails the run and names the hook:", () => {
     postSummary: [{ stop: true }, {}],
   };
 
+  it("preReasoning with a field that a model call does not have", async () => {
+    const preReasoning = (_: unknown, call: object) => ({ ...call, sysPrompt: "Be brief." });
+    const error = await failure(h({ preReasoning }));
+    expect(error).toMatchObject({
+      code: "hook_failed",
+      message:
+        "Hook rude failed in preReasoning: it returned `sysPrompt`, which a model call does not have. Did you mean `systemPrompt`?",
+    });
+  });
+
   it.each(Object.entries(wrong))("%s", async (point, values) => {
     for (const value of values) {
       const error = await failure(h({ [point]: () => value }));

@@ -413,13 +413,36 @@ describe("a hook sends the model back", () => {
     };
     const { reply, model, messages } = await runScript(["one", "two", "three"], {
       hooks: [hook],
-      maxIters: 1,
+      maxIters: 2,
     });
     expect(reply).toMatchObject({ text: "three", generateReason: "model_stop" });
     expect(JSON.stringify(model.calls[2]?.prompt)).toContain("Really? 2");
     const marked = messages.filter(({ metadata }) => metadata?.goto === true);
     expect(marked).toHaveLength(2);
     expect(messages.findLast(({ role }) => role === "assistant")?.metadata?.iteration).toBe(3);
+  });
+
+  it("at most maxIters times past maxIters", async () => {
+    const hook: Hook = {
+      name: "always",
+      postReasoning: () => ({ gotoReasoning: [userMessage("Again.")] }),
+    };
+    const model = scriptedModel(() => "no");
+    const agent = new ReActAgent({ name: "lead", model, hooks: [hook], maxIters: 3 });
+    const reply = await agent.call("Go.");
+    expect(reply.generateReason).toBe("max_iterations");
+    expect(model.calls).toHaveLength(2 * 3 + 1); // the last one is the summary
+  });
+
+  it("without messages", async () => {
+    let count = 0;
+    const hook: Hook = {
+      name: "again",
+      postReasoning: () => (count++ === 0 ? { gotoReasoning: [] } : undefined),
+    };
+    const { reply, model } = await runScript(["one", "two"], { hooks: [hook] });
+    expect(reply.text).toBe("two");
+    expect(JSON.stringify(model.calls[1]?.prompt)).toContain("Reason again, and then reply.");
   });
 
   it("with results for all calls, which are stored and shown but never run", async () => {

@@ -48,8 +48,8 @@ export const mutations: readonly Mutation[] = [
   {
     test: "test/agent/limits.test.ts: ends with a summary requested without tools",
     file: "src/agent/loop/loop.ts",
-    from: "  if (iterationOf(task) >= task.settings.maxIters && !mayGoOn) {",
-    to: "  if (iterationOf(task) > task.settings.maxIters && !mayGoOn) {",
+    from: "  if (iterationOf(task) >= (isSentBack ? 2 * maxIters : maxIters)) {",
+    to: "  if (iterationOf(task) > (isSentBack ? 2 * maxIters : maxIters)) {",
   },
   {
     test: "test/agent/hooks.test.ts: at every point, in the order of the run",

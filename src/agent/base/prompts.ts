@@ -6,6 +6,19 @@ export const summaryPrompt =
 export const blankReplyPrompt =
   "Your last reply had no visible text and called no tool. Answer the user, or call a tool.";
 
+/** Follows a reply after which a hook wants another reasoning and has nothing to say. */
+export const reasonAgainPrompt = "Reason again, and then reply.";
+
+/** Why a child is incomplete, for its parent's model. */
+export const incompleteReasons: Readonly<Record<string, string>> = {
+  max_iterations: "it reached its maximum number of iterations",
+  no_progress: "it repeated the same call without progress",
+  budget: "its budget is used up",
+  interrupted: "its time was over",
+  max_output_tokens: "its reply was cut at the maximum length",
+  content_filter: "the provider filtered its reply",
+};
+
 /** Explains citations once a tool result can be cited. */
 export const citationPrompt =
   "Tool results between <referencable-item> and </referencable-item> can be cited. Put [^n], with the item's ID for n, right after each statement that rests on one. Cite only items that you were given.";

@@ -2,7 +2,7 @@ import { type Block, type Message, textOf } from "../../protocol/message.ts";
 import { ReferencePool } from "../../protocol/references.ts";
 import type { Post, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal, type TaskStatus, type TerminalStatus } from "../../protocol/task.ts";
-import { backgroundEnded } from "../base/prompts.ts";
+import { backgroundEnded, incompleteReasons } from "../base/prompts.ts";
 import type { ChildOutcome } from "../tool/context.ts";
 import type { TaskRun } from "./task-run.ts";
 import { loadReferences, newReferences, referencesIn } from "./transcript.ts";
@@ -32,7 +32,7 @@ export async function outcomeOf(
   record: TaskRecord,
   callId?: string,
 ): Promise<ChildOutcome> {
-  const { result, structured, error, usage } = record;
+  const { result, structured, generateReason, error, usage } = record;
   if (callId !== undefined && record.mode === "background") await claim(parent, record, callId);
   const messages = result ? await parent.conversation.store.session(record.sessionId) : [];
   await loadReferences(parent);
@@ -44,6 +44,7 @@ export async function outcomeOf(
     ...(usage && { usage }),
     ...(result && { reply: { ...result, content, text: textOf(content) } }),
     ...(structured !== undefined && { structured }),
+    ...(generateReason && { generateReason }),
     ...(error && { error }),
   };
 }
@@ -89,6 +90,11 @@ export function describeChild(
   return `agent_key: ${agentKey}\nagent_id: ${agentId}\nsession_id: ${sessionId}\nstatus: ${status}${named}`;
 }
 
+/** Why a child is incomplete; undefined if it is not. */
+export function incompleteReason({ status, generateReason }: ChildOutcome): string | undefined {
+  return status === "incomplete" ? incompleteReasons[generateReason ?? ""] : undefined;
+}
+
 /** Reports a child to its parent's model: its true status, and its last message or its error. */
 export function childReport(outcome: ChildOutcome, status = words[outcome.status]): ChildReport {
   const { taskId, error, reply, cited } = outcome;
@@ -99,6 +105,8 @@ export function childReport(outcome: ChildOutcome, status = words[outcome.status
   const said = (reply?.content ?? []).filter(
     (block) => (block.type === "text" && block.text !== "") || "source" in block,
   );
+  const reason = incompleteReason(outcome);
+  if (reason !== undefined) lines.push(`reason: ${reason}`);
   if (error) lines.push(`error: ${error.message}`);
   if (said.length > 0) lines.push("reply:", "");
   return { header: lines.join("\n"), said: [...cited, ...said] };

@@ -12,7 +12,13 @@ import type { Block, Message, Reply, ToolResultState } from "../../protocol/mess
 import { textOf } from "../../protocol/message.ts";
 import { isBlocks, isMessage, resultState } from "../../protocol/message-rules.ts";
 import * as is from "../../protocol/options.ts";
-import { type Fields, invalid, readOptions, unknownField } from "../../protocol/options.ts";
+import {
+  type Fields,
+  invalid,
+  nearest,
+  readOptions,
+  unknownField,
+} from "../../protocol/options.ts";
 import { isObject } from "../../protocol/shape.ts";
 import { copyPlain, isPlainObject, isSame } from "../base/plain.ts";
 import { isCancel, isThenable, patienceOf, untilCancelled } from "../base/time.ts";
@@ -241,7 +247,14 @@ function restoreOriginals(
 /** Reads a model call that a hook returned; messages that it was given need no check. */
 function readModelCall(returned: unknown, given: ModelCall): ModelCall {
   const isGiven = (message: unknown, index: number) => message === given.messages[index];
-  if (isModelCall(returned, isGiven)) return returned;
+  if (isModelCall(returned, isGiven)) {
+    const unknown = Object.keys(returned).find((key) => !(key in given));
+    if (unknown === undefined) return returned;
+    const [near = "options"] = nearest(unknown, Object.keys(given));
+    throw new Error(
+      `it returned \`${unknown}\`, which a model call does not have. Did you mean \`${near}\`?`,
+    );
+  }
   throw unexpected(returned, "a model call with messages, system, tools and options");
 }
 

@@ -96,8 +96,10 @@ async function reasonWithin(
   if ((lastRepeat(task.messages, task.ref.taskId)?.times ?? 0) > 3)
     return incomplete(task, "no_progress");
   if (task.budget.isUsedUp) return incomplete(task, "budget");
-  const mayGoOn = task.messages.at(-1)?.metadata?.goto === true;
-  if (iterationOf(task) >= task.settings.maxIters && !mayGoOn) {
+  const { maxIters } = task.settings;
+  const isSentBack = task.messages.at(-1)?.metadata?.goto === true;
+  // A hook may exceed the limit, but not without end.
+  if (iterationOf(task) >= (isSentBack ? 2 * maxIters : maxIters)) {
     const last = task.messages.findLast((one) => one.role === "assistant");
     // A crash happened between a summary without visible text and the end of the task.
     if (last?.metadata?.summary && last.metadata.taskId === task.ref.taskId)

@@ -5,7 +5,12 @@ import { addUsage, noUsage } from "../../protocol/select.ts";
 import type { Usage } from "../../protocol/task.ts";
 import { addCost, priceOf } from "../base/budget.ts";
 import { copyPlain, freezePlain } from "../base/plain.ts";
-import { blankReplyPrompt, citationPrompt, summaryPrompt } from "../base/prompts.ts";
+import {
+  blankReplyPrompt,
+  citationPrompt,
+  reasonAgainPrompt,
+  summaryPrompt,
+} from "../base/prompts.ts";
 import { isCancel } from "../base/time.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { runTurn } from "../model/model.ts";
@@ -197,20 +202,19 @@ async function settle(
   const verdict = await callHooks<"postReasoning", Verdict>(
     task,
     "postReasoning",
-    { message, stop: false, goto: [] },
+    { message, stop: false },
     (hook, current) => hook.postReasoning?.(task.hookContext, current.message),
     (current, returned) => applyVerdict(task, current, returned),
   );
   const kept = showEdit(sink, message, verdict.message);
   const isBlank = !kept.content.some((block) => block.type === "tool_use" || isVisible(block));
   const followUps: Message[] = [];
-  if (verdict.goto.length > 0) {
+  if (verdict.goto) {
     followUps.push(...gotoMessages(task, kept, verdict.goto));
   } else if (isBlank && kept.metadata?.finish === undefined) {
     followUps.push(hintMessage(task, blankReplyPrompt));
   }
-  const isOver = verdict.goto.length > 0;
-  const calls = isOver ? [] : kept.content.filter((block) => block.type === "tool_use");
+  const calls = verdict.goto ? [] : kept.content.filter((block) => block.type === "tool_use");
   commitTurn(task, kept, followUps, () => {
     if (verdict.stop) return askAboutStop(task, calls, "Accept this reply?");
     for (const { id } of calls) addResultItem(task, id);
@@ -221,7 +225,7 @@ async function settle(
 interface Verdict {
   readonly message: Message;
   readonly stop: boolean;
-  readonly goto: readonly Message[];
+  readonly goto?: readonly Message[];
 }
 
 function applyVerdict(task: TaskRun, current: Verdict, returned: unknown): Verdict {
@@ -349,6 +353,7 @@ function gotoMessages(task: TaskRun, reply: Message, messages: readonly Message[
   }
   for (const { id, state, output } of results) showResult(task, id, state, output);
   const metadata = { taskId: task.ref.taskId, goto: true };
+  if (messages.length === 0) return [{ ...hintMessage(task, reasonAgainPrompt), metadata }];
   const markNotRun = (block: Block): Block =>
     block.type === "tool_result" ? { ...block, metadata: { ...block.metadata, ...notRun } } : block;
   return copyPlain(messages).map((message) => ({

@@ -1,6 +1,6 @@
 import type { Agent, Class, ContextLookup, Input, StandardSchema } from "../../protocol/agent.ts";
 import type { ErrorShape } from "../../protocol/error.ts";
-import type { Block, Message } from "../../protocol/message.ts";
+import type { Block, GenerateReason, Message } from "../../protocol/message.ts";
 import * as is from "../../protocol/options.ts";
 import { type Field, readArgument } from "../../protocol/options.ts";
 import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
@@ -68,6 +68,8 @@ export interface ChildOutcome {
   /** The sources that the message cites, for the parent's model. */
   readonly cited: readonly Block[];
   readonly structured?: unknown;
+  /** Why it has ended. */
+  readonly generateReason?: GenerateReason;
   readonly error?: ErrorShape;
   readonly usage?: Usage;
 }

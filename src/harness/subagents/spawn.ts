@@ -141,13 +141,16 @@ export async function findChild(
 
 /** Limits of delegation. */
 export interface SubagentLimits {
-  /** Levels below the root; defaults to 3, which is the maximum. */
+  /** Levels below the root, counted across servers; defaults to 3, at most 16. */
   readonly maxSpawnDepth?: number;
   /** Children that one task may start; defaults to 32. */
   readonly childrenPerTask?: number;
   /** Children of a session that may be at work at once; more wait in a queue. Defaults to 8. */
   readonly parallelChildren?: number;
 }
+
+/** The most levels that `maxSpawnDepth` allows. */
+export const deepestSpawn = 16;
 
 /** The default limits. */
 export const subagentLimits: Required<SubagentLimits> = {

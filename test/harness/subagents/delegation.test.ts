@@ -127,7 +127,9 @@ describe("agent_spawn", () => {
     const [failed, loops, nobody] = await results(store, "s").then((all) => [...all].sort());
     const all = [failed, loops, nobody].join("\n");
     expect(all).toMatch(/agent_id: fails\n.*\nstatus: error\nerror: .*no model today/);
-    expect(all).toMatch(/agent_id: loops\n.*\nstatus: incomplete\nreply:\nI got nowhere\./);
+    expect(all).toMatch(
+      /agent_id: loops\n.*\nstatus: incomplete\nreason: it reached its maximum number of iterations\nreply:\nI got nowhere\./,
+    );
     expect(all).toContain(
       'There is no subagent "nobody". There are: general-purpose, fails, loops.',
     );
