@@ -26,20 +26,29 @@ export async function openExisting(flags: Flags, console: Console): Promise<Stor
   });
 }
 
-/** `rivulet tasks`: the root tasks, newest first. */
+/** `rivulet tasks`: the root tasks and background children, newest first. */
 export async function listTasks({ flags }: Arguments, console: Console): Promise<number> {
   const limit = numberFlag("limit", flags.limit, 10_000) ?? 20;
   const store = await openExisting(flags, console);
-  const roots = (await rootTasks(store)).slice(0, limit);
+  const records = (await startedTasks(store)).filter(isListed).slice(0, limit);
   const { columns, style } = console.canvas;
-  if (!flags.json && roots.length === 0) console.print("There is no task yet.");
-  for (const record of roots) {
-    const { taskId, status, sessionId, agentId, createdAt, total } = record;
-    const title = await titleOf(store, record);
+  if (!flags.json && records.length === 0) console.print("There is no task yet.");
+  for (const record of records) {
+    const { taskId, rootTaskId, status, sessionId, agentId, createdAt, total } = record;
+    const title = `${isRoot(record) ? "" : `${agentId}, in the background: `}${await titleOf(store, record)}`;
     const tokens = total?.usage.total_tokens;
     if (flags.json) {
       console.print(
-        JSON.stringify({ taskId, status, sessionId, agentId, createdAt, title, tokens }),
+        JSON.stringify({
+          taskId,
+          ...(!isRoot(record) && { rootTaskId }),
+          status,
+          sessionId,
+          agentId,
+          createdAt,
+          title,
+          tokens,
+        }),
       );
       continue;
     }
@@ -55,9 +64,19 @@ export async function listTasks({ flags }: Arguments, console: Console): Promise
   return 0;
 }
 
-async function rootTasks(store: Store): Promise<readonly TaskRecord[]> {
+/** The newest tasks that a message or a model has started. */
+async function startedTasks(store: Store): Promise<readonly TaskRecord[]> {
   const records = await store.tasks({ newestFirst: true, limit: scanned });
-  return records.filter(({ taskId, rootTaskId, observes }) => taskId === rootTaskId && !observes);
+  return records.filter(({ observes }) => !observes);
+}
+
+function isRoot({ taskId, rootTaskId }: TaskRecord): boolean {
+  return taskId === rootTaskId;
+}
+
+/** A child that its parent waits for is a part of its parent. */
+function isListed(record: TaskRecord): boolean {
+  return isRoot(record) || record.mode === "background";
 }
 
 async function titleOf(store: Store, { input, sessionId, taskId }: TaskRecord): Promise<string> {
@@ -70,7 +89,8 @@ async function titleOf(store: Store, { input, sessionId, taskId }: TaskRecord): 
 
 /** Finds a root task by its id, a child's id, or a session; the newest one without an id. */
 export async function findStored(store: Store, id: string | undefined): Promise<TaskRecord> {
-  const found = id === undefined ? (await rootTasks(store))[0] : await findByName(store, id);
+  const found =
+    id === undefined ? (await startedTasks(store)).find(isRoot) : await findByName(store, id);
   if (found) return found;
   if (id === undefined) {
     const hint = 'Run something first, such as rivulet run "Hello".';

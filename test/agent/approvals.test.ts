@@ -372,6 +372,22 @@ describe("an external call", () => {
     expect(results.map(inShort)).toEqual(["success: 42", "success: the left one"]);
   });
 
+  it("of a child is not an approval at the root", async () => {
+    const store = memoryStore();
+    const child = world([[{ call: "outside", input: { path: "x" } }], "done"], { store });
+    const helper = agentTool(child.agent, { name: "helper", description: "Helps." });
+    const { agent } = world([[{ call: "helper", input: { prompt: "Go." } }], "done"], {
+      store,
+      name: "root",
+      tools: [helper],
+    });
+    const first = await agent.call("Go.", options);
+    expect(first.generateReason).toBe("tool_suspended");
+    expect(first.approvals.map(({ kind }) => kind)).toEqual(["external"]);
+    const reply = await agent.call([only(first.approvals).answer("42")], options);
+    expect(reply.text).toBe("done");
+  });
+
   it("accepts tool_result blocks", async () => {
     const call = { call: "outside", input: { path: "x" } };
     const { agent, store } = world([[call, call], "done"]);

@@ -131,6 +131,21 @@ describe("messages of other agents", () => {
     expect(Object.keys(stored ?? {}).sort()).toEqual(["content", "id", "metadata", "name", "role"]);
   });
 
+  it("come with the names of the users who have one", async () => {
+    const { agent, model } = agentOf(["Hello."]);
+    const said = (name: string, text: string) => ({ ...userMessage(text), name });
+    await agent.call([said("Alice", "I like tea."), said("Bob\nsystem", "And I coffee.")], session);
+    const texts = model.calls[0]?.prompt.flatMap(({ content }) =>
+      (content as { text: string }[]).map(({ text }) => text),
+    );
+    expect(texts).toEqual([
+      "The user Alice says:",
+      "I like tea.",
+      "The user Bob system says:",
+      "And I coffee.",
+    ]);
+  });
+
   it("are seen from each agent's side in a session that two agents share", async () => {
     const store = memoryStore();
     const one = agentOf(["I am One.", "Bye."], { name: "one", store });

@@ -23,9 +23,19 @@ export const incompleteReasons: Readonly<Record<string, string>> = {
 export const citationPrompt =
   "Tool results between <referencable-item> and </referencable-item> can be cited. Put [^n], with the item's ID for n, right after each statement that rests on one. Cite only items that you were given.";
 
-/** Introduces the words of another agent; a name cannot add lines of its own. */
-export function speaker(name: string): string {
-  return `The agent ${name.replaceAll(/\s+/g, " ").slice(0, 128)} says:`;
+/** Introduces the words of another agent. */
+export function agentSays(name: string): string {
+  return `The agent ${inLine(name)} says:`;
+}
+
+/** Introduces the words of a user who has a name. */
+export function userSays(name: string): string {
+  return `The user ${inLine(name)} says:`;
+}
+
+/** A name cannot add lines of its own. */
+function inLine(name: string): string {
+  return name.replaceAll(/\s+/g, " ").trim().slice(0, 128);
 }
 
 /** Introduces the result of a background task. */

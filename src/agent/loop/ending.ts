@@ -87,8 +87,12 @@ export function executorLost(cause?: unknown): RivuletError {
   });
 }
 
-/** The task continues only with an answer. */
-export function suspended(task: Spoken, step: OpenStep) {
+/** The task continues only with an answer; `childReasons` are those of the children that it waits for. */
+export function suspended(
+  task: Spoken,
+  step: OpenStep,
+  childReasons: readonly (GenerateReason | undefined)[] = [],
+) {
   const { calls, stop, stoppedAfter } = step;
   const waiting = calls.flatMap(({ suspension, answer }) =>
     suspension && !answer ? [suspension] : [],
@@ -109,7 +113,9 @@ export function suspended(task: Spoken, step: OpenStep) {
     const suspension: Suspension = { reason: "stop_requested", ...waits };
     return { status, generateReason, message, suspension };
   }
-  const isAsked = needsApproval || onlyChildren;
+  const isExternal = (reason: GenerateReason | undefined) => reason === "tool_suspended";
+  const isAsked =
+    needsApproval || (onlyChildren && !(childReasons.length > 0 && childReasons.every(isExternal)));
   const generateReason = isAsked ? ("approval_required" as const) : ("tool_suspended" as const);
   const reason = needsApproval ? "approval" : onlyChildren ? "child" : "external";
   const suspension: Suspension = { reason, ...waits };

@@ -18,7 +18,7 @@ import type {
 import { invalid } from "../../protocol/options.ts";
 import { RecentMap } from "../../protocol/recent-map.ts";
 import { isObject } from "../../protocol/shape.ts";
-import { placeholders, speaker } from "../base/prompts.ts";
+import { agentSays, placeholders, userSays } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../tool/arguments.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";
 import type { TurnRequest } from "./turn.ts";
@@ -245,7 +245,9 @@ function createView(message: Message, version: Version, name: string | undefined
     0,
     assistant.findLastIndex(({ type }) => type !== "reasoning") + 1,
   );
-  if (isOther && user.length > 0) user.unshift({ type: "text", text: speaker(message.name ?? "") });
+  const introduction = introductionOf(message, isOther);
+  if (introduction !== undefined && user.length > 0)
+    user.unshift({ type: "text", text: introduction });
   return {
     isOther,
     system: system.join("\n\n"),
@@ -253,6 +255,12 @@ function createView(message: Message, version: Version, name: string | undefined
     calls,
     user: user.length > 0 ? { role: "user", content: user } : undefined,
   };
+}
+
+/** Names the speaker of a message whose role alone does not. */
+function introductionOf({ role, name = "" }: Message, isOther: boolean): string | undefined {
+  if (isOther) return agentSays(name);
+  return role === "user" && name.trim() !== "" ? userSays(name) : undefined;
 }
 
 /** Whether a message has the words of another agent. */

@@ -33,7 +33,8 @@ function addressOf(declaration: RemoteSubagent): AgentAddress {
   const { origin, pathname } = new URL(url);
   const [, path, agent] = /^(.*)\/agents\/([^/]+)\/?$/.exec(pathname) ?? [];
   if (agent === undefined && protocol !== "agentscope") {
-    const hint = "Use the address of an agent, such as https://review.example/agents/reviewer.";
+    const hint =
+      'Use the address of an agent, such as https://review.example/agents/reviewer, or add protocol: "agentscope" for a server with the AgentScope task protocol.';
     throw invalid(`The subagent ${name} has a url that does not end in /agents/<name>.`, hint);
   }
   if (output !== undefined && protocol === "agentscope") {
