@@ -1,6 +1,8 @@
 import type { PrepareInput } from "../agent/loop/input.ts";
+import type { Permissions } from "../agent/tool/permission.ts";
 import { reasonOf } from "../protocol/error.ts";
 import type { Block, Message } from "../protocol/message.ts";
+import { guardFiles, rulesOnReading } from "./file-rules.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { frameFile, notes } from "./prompts.ts";
@@ -11,9 +13,10 @@ const maxMentions = 50; // in one text
 const maxMentionLength = 1_000;
 
 /** Attaches the files that a user's message mentions as `@path`, once, so that a resumed task sees the same content. */
-export function attachments(workspace: Workspace): PrepareInput {
+export function attachments(workspace: Workspace, permissions: Permissions = {}): PrepareInput {
+  const rules = rulesOnReading([permissions]);
   return async (messages, task) => {
-    const { files } = workspace.viewOf(task);
+    const files = guardFiles(workspace.viewOf(task).files, rules);
     const room: Room = { files: limits.files, characters: limits.characters };
     const prepared: Message[] = [];
     for (const message of messages) {

@@ -2,6 +2,7 @@ import { basename, resolve } from "node:path";
 import { whenDone } from "../agent/base/time.ts";
 import { unfinished } from "../agent/drive/plan.ts";
 import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
+import type { PrepareInput } from "../agent/loop/input.ts";
 import {
   observeFields,
   type ReActAgentOptions,
@@ -190,7 +191,8 @@ type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | 
 function piecesOf(harness: Harness): readonly Piece[] {
   const { options, workspace, servers, clock } = harness;
   const { isolation: scope } = workspace ?? {};
-  const prepareInput = options.attachments ?? (workspace && attachments(workspace));
+  const prepareInput =
+    options.attachments ?? (workspace && attachments(workspace, options.permissions));
   return [
     options,
     { hooks: workspace ? [{ name: "files", tools: fileTools(workspace.files, { scope }) }] : [] },
@@ -203,10 +205,15 @@ function piecesOf(harness: Harness): readonly Piece[] {
     subagentsPiece(harness),
     options.todos ? { hooks: [{ name: "todos", tools: [todoTool()] }], notes: [todoNote] } : {},
     options.planMode ? planMode : {},
-    prepareInput ? { prepareInput } : {},
+    prepareInput ? { prepareInput: ofPeople(prepareInput) } : {},
     workspace && options.contextFiles !== false ? { notes: [nestedFiles(workspace, clock)] } : {},
     { hooks: contextHooks(harness) },
   ];
+}
+
+/** Only the input of a root task is written by people: a model writes that of a child. */
+function ofPeople(prepare: PrepareInput): PrepareInput {
+  return (messages, task) => (task.depth === 0 ? prepare(messages, task) : messages);
 }
 
 function assemble(harness: Harness, pieces: readonly Piece[]): ReActAgentOptions {

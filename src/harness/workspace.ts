@@ -1,7 +1,9 @@
 import type { HookContext } from "../agent/loop/hooks.ts";
+import type { Permissions } from "../agent/tool/permission.ts";
 import type { Agent, Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
+import { guardFiles, rulesBehind, rulesOnPaths } from "./file-rules.ts";
 import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
 import { type IsolationScope, namespaceOf, type TaskOwner } from "./filesystem/path.ts";
 
@@ -12,7 +14,10 @@ export const defaultWorkspace = ".rivulet/workspace";
 export interface FileView {
   /** Identifies the namespace, because the same path is another file in each. */
   readonly key: string;
+  /** Without the files that a rule hides. */
   readonly files: Filesystem;
+  /** Whether a rule hides the file, although a cache has it from another task. */
+  readonly hides?: (path: string) => boolean;
 }
 
 /** The directory that an agent works in. */
@@ -39,11 +44,19 @@ export function openWorkspace(files: Filesystem, isolation: IsolationScope): Wor
     viewFor(context) {
       const { task, agentId, userId } = context;
       const owner = { sessionId: task.sessionId, agentId, ...(userId !== undefined && { userId }) };
-      const view = views.get(context) ?? viewOf(owner);
+      const view = views.get(context) ?? withRules(viewOf(owner), rulesBehind(context));
       views.set(context, view);
       return view;
     },
   };
+}
+
+/** Returns the part of a view that deny rules on paths leave to a task. */
+export function withRules(view: FileView, layers: readonly Permissions[]): FileView {
+  const rules = rulesOnPaths(layers);
+  if (!rules) return view;
+  const hides = (path: string) => !rules.mayRead(path);
+  return { key: view.key, files: guardFiles(view.files, rules), hides };
 }
 
 const workspaces = new WeakMap<Agent, Workspace>();
@@ -103,8 +116,9 @@ export class FileCache<T> {
     this.#parse = parse;
   }
 
-  /** Returns the parsed file; undefined when it does not exist. Throws read and parse errors. */
-  get({ key, files }: FileView, path: string): Awaitable<T | undefined> {
+  /** Returns the parsed file; undefined when it does not exist or is hidden. Throws read and parse errors. */
+  get({ key, files, hides }: FileView, path: string): Awaitable<T | undefined> {
+    if (hides?.(path)) return undefined;
     const id = `${key}/${path}`;
     const cached = this.#entries.get(id);
     return cached?.isCurrent?.() ? cached.value : this.#load(id, files, path);

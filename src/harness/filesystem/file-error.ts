@@ -15,6 +15,7 @@ export type FileErrorCode =
   | "edit_failed"
   | "invalid_pattern"
   | "invalid_namespace"
+  | "denied"
   | "file_failed";
 
 /** An error that a model reads. It names the path as the model wrote it and never a path of the machine. */

@@ -1,7 +1,9 @@
+import type { Permissions } from "../../agent/tool/permission.ts";
 import type { Awaitable } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
+import { rulesOnPaths } from "../file-rules.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { readSkill, type Skill, skillFile } from "./skill.ts";
 
@@ -29,6 +31,15 @@ export function skillLoader(files: Filesystem, clock?: Clock): () => Awaitable<L
 /** The path of the file of a skill. */
 export function skillPath(name: string): string {
   return `${skillsDirectory}/${name}/${skillFile}`;
+}
+
+/** The skills that no rule hides from a task; the same array if there is no rule on paths. */
+export function visibleSkills(
+  skills: readonly Skill[],
+  layers: readonly Permissions[],
+): readonly Skill[] {
+  const rules = rulesOnPaths(layers);
+  return rules ? skills.filter(({ name }) => rules.mayRead(skillPath(name))) : skills;
 }
 
 /** The name of the skill whose file a model's path names; undefined if it is another file. */

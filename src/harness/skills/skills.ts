@@ -8,11 +8,12 @@ import type {
 } from "../../agent/loop/hooks.ts";
 import type { Awaitable } from "../../protocol/agent.ts";
 import type { Clock } from "../../protocol/clock.ts";
+import { rulesBehind } from "../file-rules.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { oneLine, skillErrors, skillsPrompt } from "../prompts.ts";
 import { loadSkillName, loadSkillTool } from "../tools/skills.ts";
 import { isAllowedBySkills } from "./allowed-tools.ts";
-import { type LoadedSkills, skillLoader } from "./load.ts";
+import { type LoadedSkills, skillLoader, visibleSkills } from "./load.ts";
 import { loadsIn } from "./loads.ts";
 import type { Skill } from "./skill.ts";
 
@@ -111,9 +112,10 @@ function skillsFrom({ files, list, isHere, warn }: Selected): Skills {
     return prompt;
   }
 
-  function preReasoning(_: HookContext, call: ModelCall): Awaitable<void> {
+  function preReasoning(context: HookContext, call: ModelCall): Awaitable<void> {
     if (!call.tools.some(({ name }) => name === loadSkillName)) return undefined;
-    return whenDone(list(), (skills) => {
+    return whenDone(list(), (all) => {
+      const skills = visibleSkills(all, rulesBehind(context));
       if (skills.length === 0) {
         call.tools = call.tools.filter(({ name }) => name !== loadSkillName);
         return;

@@ -5,6 +5,7 @@ import type { StandardSchema } from "../../protocol/agent.ts";
 import { systemClock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { readArgument, readOptions, required } from "../../protocol/options.ts";
+import { guardFiles, rulesBehind, rulesOnCall } from "../file-rules.ts";
 import { changed, fileError, quotePath } from "../filesystem/file-error.ts";
 import {
   type CutBy,
@@ -222,7 +223,9 @@ function fileTool<T>(
       },
       async execute(input, context) {
         try {
-          return await options.execute(filesOf(context), input as T, context.signal);
+          const rules = rulesOnCall(rulesBehind(context), name, input);
+          const files = guardFiles(filesOf(context), rules);
+          return await options.execute(files, input as T, context.signal);
         } catch (error) {
           throw withHint(error);
         }

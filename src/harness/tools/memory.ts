@@ -3,10 +3,12 @@ import { jsonSchema } from "../../agent/tool/schema.ts";
 import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { problemReason } from "../file-loader.ts";
+import { rulesBehind } from "../file-rules.ts";
 import { linesOf } from "../filesystem/text.ts";
 import type { AgentMemory } from "../memory/memory.ts";
 import { memoryFile, memoryPath } from "../memory/memory-files.ts";
 import { frameFile, memoryTexts } from "../prompts.ts";
+import { withRules } from "../workspace.ts";
 
 const defaultResults = 10;
 const maxResults = 50;
@@ -15,8 +17,11 @@ const maxCharacters = 20_000;
 
 /** Creates the tools that search and read what the agent remembers. */
 export function memoryTools(memory: AgentMemory): readonly Tool[] {
-  const viewFor = ({ userId, sessionId, agent }: ToolContext) =>
-    memory.viewOf({ sessionId, ...agent, ...(userId !== undefined && { userId }) });
+  const viewFor = (context: ToolContext) => {
+    const { userId, sessionId, agent } = context;
+    const owner = { sessionId, ...agent, ...(userId !== undefined && { userId }) };
+    return withRules(memory.viewOf(owner), rulesBehind(context));
+  };
 
   const search = tool({
     name: "memory_search",
@@ -55,6 +60,7 @@ export function memoryTools(memory: AgentMemory): readonly Tool[] {
     }),
     idempotent: true,
     readOnly: true,
+    paths: { path: (path, context) => viewFor(context).files.normalize(path) },
     async execute({ path = memoryFile, offset = 1, limit = defaultLines }, context) {
       const { files } = viewFor(context);
       try {

@@ -4,10 +4,11 @@ import type { Awaitable } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { nearest } from "../../protocol/options.ts";
 import { problemReason } from "../file-loader.ts";
+import { guardFiles, rulesBehind, rulesOnPaths } from "../file-rules.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { linesOf } from "../filesystem/text.ts";
 import { frameFile } from "../prompts.ts";
-import { skillPath, skillsDirectory } from "../skills/load.ts";
+import { skillPath, skillsDirectory, visibleSkills } from "../skills/load.ts";
 import { readSkill, type Skill, skillFile } from "../skills/skill.ts";
 
 /** The name of the tool that loads skills. */
@@ -18,7 +19,7 @@ const maxLines = 2_000;
 const maxCharacters = 40_000;
 
 /** Creates the tool with which a model reads the instructions and files of the skills on offer. */
-export function loadSkillTool(files: Filesystem, list: () => Awaitable<readonly Skill[]>): Tool {
+export function loadSkillTool(allFiles: Filesystem, list: () => Awaitable<readonly Skill[]>): Tool {
   return tool({
     name: loadSkillName,
     description:
@@ -35,8 +36,10 @@ export function loadSkillTool(files: Filesystem, list: () => Awaitable<readonly 
     }),
     idempotent: true,
     readOnly: true,
-    async execute({ name, path, offset = 1 }) {
-      const skills = await list();
+    async execute({ name, path, offset = 1 }, context) {
+      const layers = rulesBehind(context);
+      const files = guardFiles(allFiles, rulesOnPaths(layers));
+      const skills = visibleSkills(await list(), layers);
       if (!skills.some((skill) => skill.name === name)) throw unknownSkill(name, skills);
       try {
         const isFile = path !== undefined && path !== skillFile;
