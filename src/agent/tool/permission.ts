@@ -13,7 +13,8 @@ export type Rule =
       /**
        * The words of a command in the input field `command`, such as `git status` or `git log *`. The shell script there
        * is parsed: an allow rule holds only if such rules match every command in it, word by word. Ask and deny rules match
-       * any command that begins with these words; if a script hides what it runs, a person is asked.
+       * any command that begins with these words; if only the shell knows what a script runs, a person is asked, and
+       * a script that gives an interpreter commands which cannot be read is refused under a deny rule.
        */
       readonly command?: string;
     };
@@ -39,6 +40,8 @@ export function permissionsProblem(permissions: unknown): string | undefined {
     if (!Array.isArray(rules)) return `permissions.${list} must be an array`;
     const index = rules.findIndex((rule) => !isRule(rule));
     if (index >= 0) return `permissions.${list}[${index}] must be a rule`;
+    const trap = rules.findIndex(matchesScriptText);
+    if (trap >= 0) return `permissions.${list}[${trap}].input.command ${trapReason}`;
   }
   return undefined;
 }
@@ -55,7 +58,16 @@ export const permissionsField: Field = {
 
 /** An example of valid rules. */
 export const permissionsHint =
-  'Pass rules such as `{ deny: ["rm_*", { tool: "write", input: { path: "/etc/*" } }] }`.';
+  'Pass rules such as `{ deny: ["rm_*", { tool: "write", input: { path: "/etc/*" } }, { tool: "execute", command: "rm" }] }`.';
+
+const commandTool = "execute";
+const trapReason =
+  "matches the text of a script, which quotes and spaces change; use `command` instead of `input`";
+
+function matchesScriptText(rule: Rule): boolean {
+  if (typeof rule === "string" || !Object.hasOwn(rule.input ?? {}, "command")) return false;
+  return matchesGlob(rule.tool, commandTool);
+}
 
 function isRule(rule: unknown): rule is Rule {
   if (!isObject(rule)) return typeof rule === "string" && rule !== "";
@@ -78,14 +90,14 @@ export function decide(
         layer[decision]?.filter((rule) => matchesCall(rule, toolName, input, matches)) ?? [],
     );
   const denied = rulesFor("deny", "some").map((rule) => restrictsCall(rule, input));
-  if (denied.includes(true)) return "deny";
+  if (denied.includes(true) || denied.includes("hidden")) return "deny";
   const asked = rulesFor("ask", "some").map((rule) => restrictsCall(rule, input));
-  if (asked.includes(true) || [...denied, ...asked].includes("unknown")) return "ask";
+  if ([...denied, ...asked].some((restricted) => restricted !== false)) return "ask";
   return allowsCall(rulesFor("allow", "every"), input) ? "allow" : undefined;
 }
 
 /** Whether a rule that matches a call also matches its command. */
-function restrictsCall(rule: Rule, input: unknown): boolean | "unknown" {
+function restrictsCall(rule: Rule, input: unknown): boolean | "unknown" | "hidden" {
   const pattern = commandOf(rule);
   if (pattern === undefined) return true;
   const script = commandOf(input);
