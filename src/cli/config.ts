@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { flattenModels, type Model, resolveModel } from "../agent/model/resolve.ts";
 import { agentWith } from "../agent/react-agent.ts";
+import { configFiles } from "../harness/filesystem/steering.ts";
 import { harnessAgentWith } from "../harness/harness-agent.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
@@ -26,8 +27,6 @@ export interface Project {
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-const fileNames = ["ts", "mts", "js", "mjs"].map((end) => `rivulet.config.${end}`);
 
 /** Loads the config of this folder, or the sample team if there is none. */
 export async function loadProject(flags: Flags, environment: Environment): Promise<Project> {
@@ -64,7 +63,7 @@ export async function withModel(agent: Agent, name: string): Promise<Agent> {
 
 /** The path of the config; undefined if none was named and this folder has none. */
 export function findConfig(named: string | undefined): string | undefined {
-  if (named === undefined) return fileNames.map((name) => resolve(name)).find(existsSync);
+  if (named === undefined) return configFiles.map((name) => resolve(name)).find(existsSync);
   const path = resolve(named);
   const found = statSync(path, { throwIfNoEntry: false });
   if (found?.isFile()) return path;

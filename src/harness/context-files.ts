@@ -3,6 +3,7 @@ import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { reasonOf } from "../protocol/error.ts";
+import { steering } from "./filesystem/steering.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { frameFile, notes, workspaceIntroduction } from "./prompts.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";
@@ -15,13 +16,16 @@ export const memoryContextFiles: readonly string[] = [
 ];
 
 /** The default context files, the most important first. */
-export const defaultContextFiles: readonly string[] = ["AGENTS.md", "knowledge/KNOWLEDGE.md"];
+export const defaultContextFiles: readonly string[] = [
+  steering.instructions,
+  `${steering.knowledge}/KNOWLEDGE.md`,
+];
 
 /** The default context files of a child, whose sessions are short: the memory is in its system prompt. */
 export const childContextFiles: readonly string[] = [
-  "AGENTS.md",
+  steering.instructions,
   ...memoryContextFiles,
-  "knowledge/KNOWLEDGE.md",
+  `${steering.knowledge}/KNOWLEDGE.md`,
 ];
 
 type Found =

@@ -14,6 +14,7 @@ import type { Awaitable } from "../protocol/agent.ts";
 import { type Clock, onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { FileContent } from "./filesystem/filesystem.ts";
+import { steering } from "./filesystem/steering.ts";
 import { notes } from "./prompts.ts";
 
 /** An MCP server. Its tools are named `<server>_<tool>` unless `prefix` is set. */
@@ -197,7 +198,7 @@ async function untilAborted(promise: Promise<unknown>, signal: AbortSignal): Pro
 }
 
 /** The file of a workspace that adds MCP servers and restricts tools. */
-export const toolsFileName = "tools.json";
+export const toolsFileName: string = steering.toolsFile;
 
 /** Options for `tools.json`. */
 export interface ToolsFileOptions {

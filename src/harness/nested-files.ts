@@ -3,6 +3,7 @@ import type { HookContext } from "../agent/loop/hooks.ts";
 import type { Awaitable } from "../protocol/agent.ts";
 import type { Clock } from "../protocol/clock.ts";
 import type { Message } from "../protocol/message.ts";
+import { steering } from "./filesystem/steering.ts";
 import { isBinary } from "./filesystem/text.ts";
 import { transcriptBehind } from "./hook-task.ts";
 import type { ModelView, Note, NoteSource } from "./notes.ts";
@@ -10,7 +11,7 @@ import { frameFile, nestedIntroduction } from "./prompts.ts";
 import { firstTokens } from "./summary.ts";
 import { FileCache, type FileView, type Workspace } from "./workspace.ts";
 
-const fileName = "AGENTS.md";
+const { instructions: fileName } = steering;
 const maxTokens = 2_000;
 const maxNotes = 10;
 const fileTools: ReadonlySet<string> = new Set(["read_file", "write_file", "edit_file"]);

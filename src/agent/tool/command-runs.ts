@@ -190,7 +190,10 @@ function readShell(given: SimpleCommand["words"], found: Found): void {
 }
 
 function readTexts(given: SimpleCommand["words"], found: Found): void {
-  if (given.length > maxArguments) return hide(found);
+  if (given.length > maxArguments) {
+    hide(found);
+    return;
+  }
   const texts = given.filter((word) => word !== undefined);
   const isKnown = texts.length === given.length;
   if (!isKnown) found.isOpaque = true;

@@ -16,7 +16,6 @@ import { compileGlob } from "./glob.ts";
 import { layeredVolume } from "./layers.ts";
 import {
   byPath,
-  controlFiles,
   isUsableName,
   layerOf,
   type Namespace,
@@ -25,6 +24,7 @@ import {
   resolvePath,
   viewOf,
 } from "./path.ts";
+import { controlFiles } from "./steering.ts";
 
 /** An agent's files. Paths are relative to the root with `/` between names. Errors are written for a model. */
 export interface Filesystem {

@@ -35,6 +35,7 @@ export function layeredVolume(volume: Volume, layer: readonly string[]): Volume 
 
   /** Returns the place of a path in the layer that has it. */
   async function find(place: Place): Promise<Place> {
+    if (place.isCommon) return place;
     const { own, hides } = await look(place);
     return own || hides ? inLayer(place) : place;
   }
@@ -81,7 +82,9 @@ export function layeredVolume(volume: Volume, layer: readonly string[]): Volume 
     absolute: (names) =>
       [[...layer, ...names], names].flatMap((base) => volume.absolute?.(base) ?? []),
     stat: async (place) => volume.stat(await find(place)),
-    ...(track && { track: (place: Place) => trackWith(track, place) }),
+    ...(track && {
+      track: (place: Place) => (place.isCommon ? track(place) : trackWith(track, place)),
+    }),
     async read(place) {
       const found = await find(place);
       const content = await volume.read(found);

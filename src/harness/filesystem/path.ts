@@ -1,6 +1,7 @@
 import { sha256 } from "../../agent/base/plain.ts";
 import { oneOf, readArgument, required, text } from "../../protocol/options.ts";
 import { fileError, quotePath } from "./file-error.ts";
+import { controlFiles, steering } from "./steering.ts";
 
 /** The owner of private files: other users, sessions or agents cannot reach them. */
 export interface Namespace {
@@ -38,14 +39,12 @@ export interface Place {
   readonly base: readonly string[];
   readonly names: readonly string[];
   readonly writable: boolean;
+  /** True: it steers the agent, so a layer never has it, whatever a command has left there. */
+  readonly isCommon?: boolean;
 }
 
-/** The folded name of instructions, which are read-only in every directory: they may be those of a subagent. */
-const persona = "agents.md";
-/** Files that steer the agent: its tools can read but never write them. */
-export const controlFiles = [
-  ...["AGENTS.md", "knowledge", "subagents", "skills", "tools.json", "agents"],
-];
+/** The folded name of instructions, which are read-only in every directory. */
+const foldedInstructions = "agents.md";
 
 /** Prefix of internal names (namespaces, locks, temporary files), which no model's path can reach. */
 export const reservedPrefix = ".rivulet";
@@ -83,6 +82,11 @@ export function nameProblem(name: string): string | undefined {
   const folded = foldName(name);
   const isReserved = folded.startsWith(reservedPrefix) || folded.startsWith(whiteoutPrefix);
   return isReserved ? "is reserved" : undefined;
+}
+
+/** Returns whether a file with this name in any directory holds instructions for an agent. */
+export function isInstructions(name: string): boolean {
+  return foldName(name) === foldedInstructions;
 }
 
 /** Returns whether a path can contain this name; volumes hide all other names. */
@@ -163,11 +167,13 @@ export function resolvePath(path: string, view: View): Place {
     throw fileError("invalid_path", `${quotePath(path)} has more than ${maxDepth} names.`);
   }
   const folded = names.map(foldName);
-  const isReadOnly = folded.some(
-    (name, depth) =>
-      name === neverWritable || (view.readOnly.has(name) && (depth === 0 || name === persona)),
-  );
-  return { path: names.join("/"), base: view.base, names, writable: !isReadOnly };
+  const steers = (name: string, depth: number) =>
+    view.readOnly.has(name) && (depth === 0 || name === foldedInstructions);
+  const isReadOnly = folded.some((name, depth) => name === neverWritable || steers(name, depth));
+  // The workspaces of subagents are read-only from here, but their files may be in a layer.
+  const isCommon = folded.some((name, depth) => name !== steering.agents && steers(name, depth));
+  const place = { path: names.join("/"), base: view.base, names, writable: !isReadOnly };
+  return isCommon ? { ...place, isCommon } : place;
 }
 
 /** Resolves a path for writing; throws `read_only`. */

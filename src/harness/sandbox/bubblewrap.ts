@@ -278,6 +278,7 @@ async function run(
     ...["--args", `${descriptor.args}`, "--info-fd", `${descriptor.info}`, "--"],
     ...[shell, "-c", shellScript(shell, limits, timeoutMs), "sh", script],
   ];
+  const sweepAgain = atIntervals(view.sweep);
   try {
     const life = descriptor.view + entries.length;
     const supervisor = bash ? [bash, "-c", supervise, "bash", `${life}`] : [];
@@ -300,7 +301,7 @@ async function run(
       ...(command.signal && { signal: command.signal }),
       ...(command.onOutput && { onOutput: command.onOutput }),
       onSpawn,
-      watch: () => watch(pid, view, limits),
+      watch: () => watch(pid, view, limits, sweepAgain),
     });
     // The shell writes to its standard output only, so this is bubblewrap's own.
     const { problem, ...ended } = result;
@@ -333,14 +334,30 @@ async function watch(
   pid: number | undefined,
   view: JailView,
   { memoryBytes }: CommandLimits,
+  sweep: () => Promise<void>,
 ): Promise<StopReason | undefined> {
   if (await isReplaced(view)) return "control";
+  await sweep();
   const disk = await statfs(view.directory.path);
   const minimum = Math.min(disk.blocks * reserve.share, reserve.bytes / disk.bsize);
   if (disk.bavail < minimum || (disk.files > 0 && disk.ffree < disk.files * reserve.share))
     return "disk";
   if (pid === undefined) return undefined;
   return (await memoryOf(pid)) > memoryBytes ? "memory" : undefined;
+}
+
+const minIntervalMs = 2_000;
+
+/** Runs work at most every two seconds, and for a twentieth of the time at most. */
+function atIntervals(work: () => Promise<void>): () => Promise<void> {
+  let next = performance.now() + minIntervalMs;
+  return async () => {
+    const start = performance.now();
+    if (start < next) return;
+    await work();
+    const end = performance.now();
+    next = end + Math.max(minIntervalMs, 20 * (end - start));
+  };
 }
 
 /** Whether an entry is no longer the one that the jail has read-only: replacing it ends that protection. */

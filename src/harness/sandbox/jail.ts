@@ -149,6 +149,8 @@ export interface JailView {
   readonly pinned: readonly OpenEntry[];
   /** Paths of directories that look empty. */
   readonly hidden: readonly string[];
+  /** Removes the files that steer the agent and have appeared since the command has started. */
+  sweep(): Promise<void>;
 }
 
 /** A place where commands run: on a directory of this machine, or on files that it reaches through functions. */

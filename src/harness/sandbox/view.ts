@@ -11,22 +11,35 @@ import {
 } from "node:fs/promises";
 import { RivuletError } from "../../protocol/error.ts";
 import { type Directory, errnoOf, ignoreCode, openDirectory } from "../filesystem/directory.ts";
+import { valueOnCodes } from "../filesystem/file-error.ts";
 import type { LocalVolume } from "../filesystem/local.ts";
-import { foldName, reservedPrefix } from "../filesystem/path.ts";
+import { foldName, pathIn, reservedPrefix } from "../filesystem/path.ts";
+import { configFiles, steering } from "../filesystem/steering.ts";
 import { copyCommonFiles, type LayerCopies } from "./copies.ts";
-import type { JailView, OpenEntry, Owner, ViewPlace } from "./jail.ts";
+import { findInstructions, type Instructions } from "./instructions.ts";
+import type { CommandResult, JailView, OpenEntry, Owner, ViewPlace } from "./jail.ts";
 
-const persona = "AGENTS.md";
-const stubContent: Readonly<Record<string, string>> = { "tools.json": "{}" };
+const { instructions: instructionsFile, toolsFile } = steering;
+const stubContent: Readonly<Record<string, string>> = { [toolsFile]: "{}" };
 
-/** Runs work on a view of a workspace; the view of a layer exists while some work uses it. */
-export type HoldView = <T>(place: ViewPlace, work: (view: JailView) => Promise<T>) => Promise<T>;
+/**
+ * Runs a command on a view of a workspace; the view of a layer exists while some command uses it. Files that steer the
+ * agent and appear meanwhile are removed.
+ */
+export type HoldView = (
+  place: ViewPlace,
+  work: (view: JailView) => Promise<CommandResult>,
+) => Promise<CommandResult>;
 
 /** A layer that commands use. */
 interface Held {
   holders: number;
   readonly copies: Promise<LayerCopies | undefined>;
   readonly stubs: Stub[];
+  /** Those of the first command, by directory: what another one adds while it runs must not count as known. */
+  readonly instructions: Map<string, Promise<Instructions>>;
+  /** The paths of entries that some command has read-only; they may be stubs. */
+  readonly bound: Set<string>;
   closing?: Promise<void>;
 }
 
@@ -47,6 +60,8 @@ export function viewHolder(
       copies:
         layer.length > 0 ? copyCommonFiles(local, layer, readOnly) : Promise.resolve(undefined),
       stubs: [],
+      instructions: new Map(),
+      bound: new Set(),
     };
     layers.set(key, held);
     held.holders++;
@@ -85,26 +100,45 @@ export function viewHolder(
       opened.push(directory);
       if (directory.fd === undefined) throw notHeld();
       const key = names.join("/");
-      if (owner && !given.has(key)) await give(directory, owner, isKept(place));
+      if (owner && !given.has(key)) await give(directory, owner, keptNames(place));
       given.add(key);
+      const isKept = keptNames(place);
+      const known = held.instructions.get(key) ?? findInstructions(directory, isKept);
+      held.instructions.set(key, known);
+      const instructions = await known;
       const isLayer = layer.length > 0;
       const stub: AddStub = (at, name) => addStub(at, name, held.stubs, isLayer);
       const readOnly = await openReadOnly(directory, place, opened, stub);
-      const nested = await openRoots(directory, place, roots.values(), opened, stub);
+      const rootPaths = rootsBelow(place, roots.values());
+      for (const root of rootPaths) await addInstructions(directory, root, stub);
+      const paths = [...rootPaths.map((root) => pathIn(root, instructionsFile))];
+      const nested = await openNested(directory, [...paths, ...instructions.nested], opened);
       const hidden = names.length === 0 ? [reservedPrefix] : [];
       if (hidden.length > 0) await mkdir(directory.at(reservedPrefix)).catch(ignoreCode("EEXIST"));
-      return await work({
+      for (const { path } of [...readOnly, ...nested.readOnly]) held.bound.add(pathIn(key, path));
+      const removed = new Set<string>();
+      const sweep = async () => {
+        const isBound = (path: string) => held.bound.has(pathIn(key, path));
+        for (const path of await instructions.sweep(directory, isBound)) removed.add(path);
+      };
+      const view = {
         directory: { path: directory.at(""), fd: directory.fd },
         readOnly: [...readOnly, ...nested.readOnly],
         pinned: nested.pinned,
         hidden,
-      });
+        sweep,
+      };
+      const result = await work(view).finally(sweep);
+      const notes = [...removed].sort().map((path) => `${path} ${removedNote}\n`);
+      return { ...result, output: result.output + notes.join("") };
     } finally {
       for (const entry of opened) await entry.close();
       await leave(layer, held);
     }
   };
 }
+
+const removedNote = "was not kept, because commands cannot change the files that steer the agent.";
 
 type AddStub = (directory: Directory, name: string) => Promise<void>;
 
@@ -115,7 +149,7 @@ async function openReadOnly(
   opened: { close(): Promise<void> }[],
   stub: AddStub,
 ): Promise<readonly OpenEntry[]> {
-  for (const name of readOnly) await stub(directory, name);
+  for (const name of readOnly) if (!configFiles.includes(name)) await stub(directory, name);
   const names = await readdir(directory.at(""));
   const folded = new Set(readOnly.map(foldName));
   const isReadOnly = (name: string) => folded.has(foldName(name)) || name === ".git";
@@ -128,37 +162,62 @@ async function openReadOnly(
   return entries;
 }
 
-/** Opens the instructions in directories below the workspace, and the directories that lead there. */
-async function openRoots(
-  directory: Directory,
-  { base, readOnly: controlled }: ViewPlace,
+/** The paths of directories below a workspace that are the root of an agent's files. */
+function rootsBelow(
+  { base, readOnly }: ViewPlace,
   roots: Iterable<readonly string[]>,
-  opened: { close(): Promise<void> }[],
-  stub: AddStub,
-): Promise<Pick<JailView, "readOnly" | "pinned">> {
-  const pinned = new Map<string, number>();
-  const readOnly: OpenEntry[] = [];
-  for (const root of roots) {
+): readonly string[] {
+  return [...roots].flatMap((root) => {
     const below = root.slice(base.length);
     const isBelow = base.every((name, index) => root[index] === name) && below.length > 0;
-    if (!isBelow || controlled.includes(below[0] ?? "")) continue;
+    return isBelow && !readOnly.includes(below[0] ?? "") ? [below.join("/")] : [];
+  });
+}
+
+/** Adds a stub of the instructions in a directory, if the directory exists. */
+async function addInstructions(directory: Directory, path: string, stub: AddStub): Promise<void> {
+  const opened: Directory[] = [];
+  try {
     let at = directory;
-    try {
-      for (const [index, name] of below.entries()) {
-        at = await at.enter(name, name);
-        opened.push(at);
-        pinned.set(below.slice(0, index + 1).join("/"), at.fd ?? -1);
-      }
-    } catch (error) {
-      if (error instanceof RivuletError && error.code === "not_found") continue;
-      throw error;
+    for (const name of path.split("/")) {
+      at = await at.enter(name, name);
+      opened.push(at);
     }
-    await stub(at, persona);
-    const handle = await openEntry(at, persona);
-    opened.push(handle);
-    readOnly.push({ path: [...below, persona].join("/"), fd: handle.fd });
+    await stub(at, instructionsFile);
+  } catch (error) {
+    valueOnCodes(undefined, "not_found")(error);
+  } finally {
+    for (const entry of opened) await entry.close();
   }
-  return { pinned: [...pinned].map(([path, fd]) => ({ path, fd })), readOnly };
+}
+
+/** Opens files in directories below the workspace, and the directories that lead there; ignores those that are gone. */
+async function openNested(
+  directory: Directory,
+  paths: readonly string[],
+  opened: { close(): Promise<void> }[],
+): Promise<Pick<JailView, "readOnly" | "pinned">> {
+  const pinned = new Map<string, Directory>();
+  const readOnly: OpenEntry[] = [];
+  for (const path of new Set(paths)) {
+    const names = path.split("/");
+    try {
+      let at = directory;
+      for (const [index, name] of names.slice(0, -1).entries()) {
+        const above = names.slice(0, index + 1).join("/");
+        const child = pinned.get(above) ?? (await at.enter(name, above));
+        if (!pinned.has(above)) opened.push(child);
+        pinned.set(above, child);
+        at = child;
+      }
+      const handle = await openEntry(at, names.at(-1) ?? "");
+      opened.push(handle);
+      readOnly.push({ path, fd: handle.fd });
+    } catch (error) {
+      if (errnoOf(error) !== "ENOENT") valueOnCodes(undefined, "not_found")(error);
+    }
+  }
+  return { pinned: [...pinned].map(([path, { fd = -1 }]) => ({ path, fd })), readOnly };
 }
 
 async function openEntry(directory: Directory, name: string): Promise<FileHandle> {
@@ -221,7 +280,7 @@ async function removeStub({ directory, name, inode, size }: Stub): Promise<void>
 }
 
 /** Control files stay with the user that wrote them. */
-function isKept({ readOnly, layer }: ViewPlace): (name: string) => boolean {
+function keptNames({ readOnly, layer }: ViewPlace): (name: string) => boolean {
   const folded = new Set(readOnly.map(foldName));
   return (name) =>
     folded.has(foldName(name)) ||

@@ -5,6 +5,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
 import { rulesOnPaths } from "../file-rules.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
+import { steering } from "../filesystem/steering.ts";
 import { readSkill, type Skill, skillFile } from "./skill.ts";
 
 /** The skills of a workspace, ordered by name. */
@@ -14,7 +15,7 @@ export interface LoadedSkills {
 }
 
 /** The directory of the skills. */
-export const skillsDirectory = "skills";
+export const skillsDirectory: string = steering.skills;
 
 const maxSkills = 128;
 const noSkills = { entries: [], paths: [], names: [], problems: [] };

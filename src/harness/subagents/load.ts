@@ -3,6 +3,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
+import { steering } from "../filesystem/steering.ts";
 import { exactText } from "../filesystem/text.ts";
 import { readFrontMatter, unknownKeys } from "../front-matter.ts";
 import { checkDeclaration, type LocalSubagent } from "./declaration.ts";
@@ -24,7 +25,7 @@ const maxFileBytes = 256 * 1024;
 /** Reads one subagent from each file of a directory; loads again when a file changes, or else returns the same object. */
 export function declarationLoader(
   files: Filesystem,
-  directory = "subagents",
+  directory: string = steering.subagents,
   { clock, ...options }: PlacementOptions & { readonly clock?: Clock } = {},
 ): () => Awaitable<LoadedDeclarations> {
   const find = () => candidatesIn(files, directory);

@@ -4,6 +4,7 @@ import { fileError } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { localFilesystem } from "../filesystem/local.ts";
 import { foldName } from "../filesystem/path.ts";
+import { steering } from "../filesystem/steering.ts";
 import { exactText } from "../filesystem/text.ts";
 import type { LocalSubagent } from "./declaration.ts";
 
@@ -25,7 +26,10 @@ export async function placeSubagent(
   const { name, workspace, workspaceMode = "isolated", systemPrompt = "" } = declaration;
   const isShared = workspaceMode === "shared";
   if (workspace === undefined) {
-    return { files: isShared ? main : main.below(`agents/${name}/workspace`), systemPrompt };
+    return {
+      files: isShared ? main : main.below(`${steering.agents}/${name}/workspace`),
+      systemPrompt,
+    };
   }
   const definition = openDefinition(workspace, main, { ...options, isShared });
   return { files: isShared ? main : definition, systemPrompt: await personaIn(definition) };
@@ -58,8 +62,8 @@ export function openDefinition(
 function checkWorkable(path: string, asWritten: string): void {
   const names = path.split("/").filter((name) => name !== "" && name !== ".");
   const [first = "", ...below] = names.map(foldName);
-  const isConfiguration = first === "subagents" || first === "skills";
-  const holdsAgents = first === "agents" && below.length === 0;
+  const isConfiguration = first === steering.subagents || first === steering.skills;
+  const holdsAgents = first === steering.agents && below.length === 0;
   if (!isConfiguration && !holdsAgents && ![first, ...below].includes(".git")) return;
   throw fileError(
     "read_only",
@@ -82,8 +86,8 @@ function withRootsHint(error: unknown): unknown {
 
 async function personaIn(definition: Filesystem): Promise<string> {
   try {
-    const { data } = await definition.read("AGENTS.md");
-    return exactText(data, "AGENTS.md")
+    const { data } = await definition.read(steering.instructions);
+    return exactText(data, steering.instructions)
       .replace(/^\uFEFF/, "")
       .trim();
   } catch (error) {

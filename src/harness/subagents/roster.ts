@@ -15,6 +15,7 @@ import { linkBehind } from "../../protocol/remote-link.ts";
 import { childContextFiles } from "../context-files.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { withSandbox } from "../filesystem/sandbox.ts";
+import { steering } from "../filesystem/steering.ts";
 import type { Harness, HarnessAgentOptions } from "../harness.ts";
 import { generalPurposeDescription, subagentContext } from "../prompts.ts";
 import type { SkillsOfChild } from "../skills/skills.ts";
@@ -87,7 +88,8 @@ export function openRoster(harness: Harness, declared: readonly SubagentDeclarat
   const inCode = declared.filter(({ create }) => create === undefined).map(entryOf);
   const factories = declared.filter(({ create }) => create !== undefined).map(entryOf);
   const readsFiles = workspace && options.subagentFiles !== false;
-  const load = readsFiles && declarationLoader(workspace.files, "subagents", { clock, roots });
+  const load =
+    readsFiles && declarationLoader(workspace.files, steering.subagents, { clock, roots });
   const { tools, toolkit = new Toolkit(tools && { tools }), toolSources = [] } = options;
   const sources = [...toolSources, ...(harness.servers ? [harness.servers] : [])];
   const ownTools = workspace ? [...fileTools(workspace.files), ...shellTools(workspace.files)] : [];
@@ -391,7 +393,7 @@ function withoutPersona(
 ): readonly string[] | false {
   if (files === false) return false;
   const paths = "name" in files ? childContextFiles : files;
-  return paths.filter((path) => path !== "AGENTS.md");
+  return paths.filter((path) => path !== steering.instructions);
 }
 
 function joinSections(...sections: readonly (string | undefined)[]): string {
