@@ -142,9 +142,13 @@ function sandboxVolume(
 ): Volume {
   const local = localVolume(path, options, jail.owner);
   const roots = new Map<string, readonly string[]>();
-  const hold = viewHolder(local, jail.owner, roots);
+  const { hold, noteWrite } = viewHolder(local, jail.owner, roots);
   return {
     ...local,
+    write(place, data, options) {
+      noteWrite([...place.base, ...place.names]);
+      return local.write(place, data, options);
+    },
     absolute: () => [jailRoot],
     runner: {
       noteRoot: (names) => void roots.set(names.join("/"), names),

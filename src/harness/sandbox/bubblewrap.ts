@@ -11,11 +11,12 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { lstat, readFile, statfs } from "node:fs/promises";
+import { lstat, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { errnoOf } from "../filesystem/directory.ts";
+import { commandGroups } from "./cgroup.ts";
 import {
   type Command,
   type CommandLimits,
@@ -29,6 +30,7 @@ import {
   type StopReason,
 } from "./jail.ts";
 import { childProcess, runProcess } from "./process.ts";
+import { memoryOf, namelessBytes } from "./process-memory.ts";
 import { seccompProgram } from "./seccomp.ts";
 
 const insideId = 1_000;
@@ -72,12 +74,14 @@ export function bubblewrapJail(
     group: `user:x:${insideId}:\n`,
   });
   const base = baseArguments(options, filter !== undefined);
+  const createGroup = commandGroups();
   const reason = probe(program, base, root, files, owner);
   if (reason !== undefined) return { reason };
   const jail: Jail = {
     kind: "bubblewrap",
     ...(owner && { owner }),
-    run: (command, view, limits) => run({ program, base, files, owner }, command, view, limits),
+    run: (command, view, limits) =>
+      run({ program, base, files, owner, createGroup }, command, view, limits),
   };
   const warning = `There is no system call filter for ${process.arch}.`;
   return filter ? { jail } : { jail, warning };
@@ -213,6 +217,7 @@ function probe(
  * whole group when this process dies: `--die-with-parent` does so only once bubblewrap has come that far.
  */
 const supervise = `life=$1; shift
+read -r -u "$life" || exit 1
 for path in /proc/self/fd/*; do fd=\${path##*/}; if ((fd > life)); then eval "exec $fd>&-"; fi; done
 eval '"$@"' "$life<&-" '&'
 command=$!
@@ -241,10 +246,11 @@ interface Bubblewrap {
   readonly base: readonly string[];
   readonly files: DataFiles;
   readonly owner: Owner | undefined;
+  readonly createGroup: ReturnType<typeof commandGroups>;
 }
 
 async function run(
-  { program, base, files, owner }: Bubblewrap,
+  { program, base, files, owner, createGroup }: Bubblewrap,
   command: Command,
   view: JailView,
   limits: CommandLimits,
@@ -262,7 +268,15 @@ async function run(
   };
   let cwd = "";
   let pid: number | undefined;
-  const onSpawn = ({ stdio }: ChildProcess) => {
+  const group = createGroup?.(limits);
+  const isFull = await workspaceGuard(view, limits);
+  const life = descriptor.view + entries.length;
+  const onSpawn = ({ pid: spawned, stdio }: ChildProcess) => {
+    // Both pipes hold the program until it is in its group.
+    if (spawned !== undefined) group?.add(spawned);
+    const started = stdio[life] as Writable | undefined;
+    started?.on("error", () => {});
+    started?.write("\n");
     const given = stdio[descriptor.args] as Writable;
     given.on("error", () => {});
     given.end(args.map((arg) => `${arg}\0`).join(""));
@@ -280,7 +294,6 @@ async function run(
   ];
   const sweepAgain = atIntervals(view.sweep);
   try {
-    const life = descriptor.view + entries.length;
     const supervisor = bash ? [bash, "-c", supervise, "bash", `${life}`] : [];
     const [file = program, ...rest] = [...supervisor, ...inner];
     const result = await runProcess({
@@ -301,13 +314,19 @@ async function run(
       ...(command.signal && { signal: command.signal }),
       ...(command.onOutput && { onOutput: command.onOutput }),
       onSpawn,
-      watch: () => watch(pid, view, limits, sweepAgain),
+      watch: async () => (await isFull(pid)) ?? (await watch(pid, view, limits, sweepAgain)),
     });
     // The shell writes to its standard output only, so this is bubblewrap's own.
     const { problem, ...ended } = result;
     if (problem !== "" && pid === undefined && !ended.stoppedBy) throw jailFailed(problem);
-    return { ...ended, cwd: insidePath(cwd) ?? command.cwd };
+    const { output, omittedBytes } = ended;
+    const kept = { output, omittedBytes, cwd: insidePath(cwd) ?? command.cwd };
+    const isKilled = await group?.isOutOfMemory();
+    const stoppedBy = ended.stoppedBy ?? (isKilled ? "memory" : await isFull());
+    if (stoppedBy) return { ...kept, stoppedBy };
+    return ended.exitCode === undefined ? kept : { ...kept, exitCode: ended.exitCode };
   } finally {
+    await group?.close();
     for (const fd of opened) closeSync(fd);
   }
 }
@@ -349,12 +368,14 @@ async function watch(
 const minIntervalMs = 2_000;
 
 /** Runs work at most every two seconds, and for a twentieth of the time at most. */
-function atIntervals(work: () => Promise<void>): () => Promise<void> {
+function atIntervals<T extends unknown[]>(
+  work: (...given: T) => Promise<void>,
+): (...given: T) => Promise<void> {
   let next = performance.now() + minIntervalMs;
-  return async () => {
+  return async (...given) => {
     const start = performance.now();
     if (start < next) return;
-    await work();
+    await work(...given);
     const end = performance.now();
     next = end + Math.max(minIntervalMs, 20 * (end - start));
   };
@@ -369,13 +390,23 @@ async function isReplaced({ directory, readOnly }: JailView): Promise<boolean> {
   return false;
 }
 
-const pageBytes = 4_096; // at least; larger pages only make the limit looser
-
-/** The private memory of a process and of all its descendants. */
-async function memoryOf(pid: number): Promise<number> {
-  const read = (name: string) => readFile(`/proc/${pid}/${name}`, "utf8").catch(() => "");
-  const [, resident = 0, shared = 0] = (await read("statm")).split(" ").map(Number);
-  const children = (await read(`task/${pid}/children`)).split(" ").filter((child) => child !== "");
-  const below = await Promise.all(children.map((child) => memoryOf(Number(child))));
-  return below.reduce((sum, bytes) => sum + bytes, (resident - shared) * pageBytes);
+/** Checks the limit of what a command writes: closely once the disk has lost that much, or at times. */
+async function workspaceGuard(view: JailView, { workspaceBytes }: CommandLimits) {
+  const freeBytes = async () => {
+    const { bavail, bsize } = await statfs(view.directory.path);
+    return bavail * bsize;
+  };
+  const before = await freeBytes();
+  const { dev } = fstatSync(view.directory.fd);
+  let isOver = false;
+  const measure = async (pid?: number) => {
+    const nameless = pid === undefined ? 0 : await namelessBytes(pid, dev);
+    isOver = (await view.bytesWritten()) + nameless > workspaceBytes;
+  };
+  const measureAtTimes = atIntervals(measure);
+  return async (pid?: number): Promise<"workspace" | undefined> => {
+    const isLikely = before - (await freeBytes()) > workspaceBytes / 2;
+    await (isLikely ? measure(pid) : measureAtTimes(pid));
+    return isOver ? "workspace" : undefined;
+  };
 }

@@ -26,6 +26,8 @@ export const commandLimits = {
   tmpBytes: 256 * 1024 * 1024,
   /** The size of one file. */
   fileBytes: 1024 * 1024 * 1024,
+  /** What a command writes to the workspace, all files together. */
+  workspaceBytes: 1024 * 1024 * 1024,
 };
 
 /** The limits of a command. */
@@ -55,6 +57,7 @@ const limitFields: Fields<CommandLimits> = {
   processes: is.count,
   tmpBytes: is.count,
   fileBytes: is.count,
+  workspaceBytes: is.count,
 };
 
 /** The rules for the options of a sandbox. */
@@ -117,7 +120,14 @@ export interface Command extends Pick<ShellOptions, "signal" | "onOutput"> {
 }
 
 /** Why a command was stopped. */
-export type StopReason = "timeout" | "cancel" | "memory" | "disk" | "output" | "control";
+export type StopReason =
+  | "timeout"
+  | "cancel"
+  | "memory"
+  | "disk"
+  | "workspace"
+  | "output"
+  | "control";
 
 /** The outcome of a command. */
 export interface CommandResult {
@@ -151,6 +161,8 @@ export interface JailView {
   readonly hidden: readonly string[];
   /** Removes the files that steer the agent and have appeared since the command has started. */
   sweep(): Promise<void>;
+  /** The size of the files that were written since the command has started. */
+  bytesWritten(): Promise<number>;
 }
 
 /** A place where commands run: on a directory of this machine, or on files that it reaches through functions. */

@@ -46,8 +46,9 @@ describe.each([
     }
   });
 
-  it("hides clone3 and io_uring", () => {
-    for (const number of [435, 425, 426, 427]) expect(verdict(arch, number)).toBe(errno(38));
+  it("hides clone3, io_uring, openat2 and memory files", () => {
+    const hidden = [435, 425, 426, 427, 437, 447, arch === "x64" ? 319 : 279];
+    for (const number of hidden) expect(verdict(arch, number)).toBe(errno(38));
   });
 
   it("allows clone without new namespaces only", () => {
@@ -57,6 +58,27 @@ describe.each([
     }
     expect(verdict(arch, call.clone, [0x2000_0011])).toBe(errno(1));
     expect(verdict(arch, call.clone, [0x4000_0011])).toBe(errno(1));
+  });
+
+  it("refuses modes that set the user or group of a program", () => {
+    const calls =
+      arch === "x64"
+        ? { chmod: [90, 1], fchmodat: [268, 2], openat: [257, 3] }
+        : { fchmod: [52, 1], fchmodat: [53, 2], openat: [56, 3] };
+    for (const [number = 0, argument = 0] of Object.values(calls)) {
+      const withMode = (mode: number) => [...Array(argument).fill(0), mode];
+      expect(verdict(arch, number, withMode(0o755))).toBe(allowed);
+      for (const mode of [0o4755, 0o2755, 0o6777]) {
+        expect(verdict(arch, number, withMode(mode))).toBe(errno(1));
+      }
+    }
+  });
+
+  it("allows only small segments of shared memory", () => {
+    const shmget = arch === "x64" ? 29 : 194;
+    expect(verdict(arch, shmget, [0, 56])).toBe(allowed);
+    expect(verdict(arch, shmget, [0, 65_536])).toBe(allowed);
+    expect(verdict(arch, shmget, [0, 65_537])).toBe(errno(1));
   });
 
   it("refuses to type into a terminal", () => {

@@ -64,7 +64,28 @@ const absent: readonly Call[] = [
   [425, 425], // io_uring_setup
   [426, 426], // io_uring_enter
   [427, 427], // io_uring_register
+  // Memory that belongs to no process, so no limit of a process counts it.
+  [319, 279], // memfd_create
+  [447, 447], // memfd_secret
+  // Its mode is in memory, which a filter cannot read.
+  [437, 437], // openat2
 ];
+
+/** Calls that set the mode of a file, with the argument that has it. */
+const modeCalls: readonly (readonly [...Call, argument: number])[] = [
+  [90, undefined, 1], // chmod
+  [91, 52, 1], // fchmod
+  [268, 53, 2], // fchmodat
+  [452, 452, 2], // fchmodat2
+  [2, undefined, 2], // open
+  [85, undefined, 1], // creat
+  [257, 56, 3], // openat
+  [133, undefined, 1], // mknod
+  [259, 33, 2], // mknodat
+];
+const setIdBits = 0o6000;
+const shmget: Call = [29, 194];
+const maxSegmentBytes = 64 * 1024; // the kernel allows 4,096 segments
 
 const architectures = {
   x64: { audit: 0xc000_003e, index: 0, clone: 56, ioctl: 16, socket: 41 },
@@ -119,6 +140,24 @@ export function seccompProgram(arch: string = process.arch): Uint8Array | undefi
       : []),
     ...failing(refused, errno.EPERM),
     ...failing(absent, errno.ENOSYS),
+    ...modeCalls.flatMap(([x64, arm64, argument]) => {
+      const number = index === 0 ? x64 : arm64;
+      const check: readonly Instruction[] = [
+        loadFrom(place.argument(argument)),
+        [jumpIfSet, 0, 1, setIdBits],
+        finish(fail(errno.EPERM)),
+        finish(allow),
+      ];
+      return number === undefined ? [] : onCall(number, check);
+    }),
+    ...onCall(shmget[index] as number, [
+      loadFrom(place.argument(1) + 4),
+      [jumpIfEqual, 0, 2, 0],
+      loadFrom(place.argument(1)),
+      [jumpIfAtLeast, 0, 1, maxSegmentBytes + 1],
+      finish(fail(errno.EPERM)),
+      finish(allow),
+    ]),
     ...onCall(clone, [
       loadFrom(place.argument(0)),
       [jumpIfSet, 0, 1, namespaceFlags],

@@ -16,20 +16,27 @@ import type { LocalVolume } from "../filesystem/local.ts";
 import { foldName, pathIn, reservedPrefix } from "../filesystem/path.ts";
 import { configFiles, steering } from "../filesystem/steering.ts";
 import { copyCommonFiles, type LayerCopies } from "./copies.ts";
-import { findInstructions, type Instructions } from "./instructions.ts";
 import type { CommandResult, JailView, OpenEntry, Owner, ViewPlace } from "./jail.ts";
+import {
+  bytesWritten,
+  removeNewFiles,
+  type Survey,
+  sweepInstructions,
+  takeSurvey,
+} from "./survey.ts";
 
 const { instructions: instructionsFile, toolsFile } = steering;
 const stubContent: Readonly<Record<string, string>> = { [toolsFile]: "{}" };
 
 /**
- * Runs a command on a view of a workspace; the view of a layer exists while some command uses it. Files that steer the
- * agent and appear meanwhile are removed.
+ * Runs commands on views of workspaces; the view of a layer exists while some command uses it. Files that steer the agent
+ * and appear meanwhile are removed.
  */
-export type HoldView = (
-  place: ViewPlace,
-  work: (view: JailView) => Promise<CommandResult>,
-) => Promise<CommandResult>;
+export interface ViewHolder {
+  hold(place: ViewPlace, work: (view: JailView) => Promise<CommandResult>): Promise<CommandResult>;
+  /** Tells that a file tool writes a file, which is not a command's. */
+  noteWrite(names: readonly string[]): void;
+}
 
 /** A layer that commands use. */
 interface Held {
@@ -37,7 +44,9 @@ interface Held {
   readonly copies: Promise<LayerCopies | undefined>;
   readonly stubs: Stub[];
   /** Those of the first command, by directory: what another one adds while it runs must not count as known. */
-  readonly instructions: Map<string, Promise<Instructions>>;
+  readonly surveys: Map<string, Survey>;
+  /** The paths that file tools have written meanwhile. */
+  readonly toolPaths: Set<string>;
   /** The paths of entries that some command has read-only; they may be stubs. */
   readonly bound: Set<string>;
   closing?: Promise<void>;
@@ -48,7 +57,7 @@ export function viewHolder(
   local: LocalVolume,
   owner: Owner | undefined,
   roots: ReadonlyMap<string, readonly string[]>,
-): HoldView {
+): ViewHolder {
   const layers = new Map<string, Held>();
   const given = new Set<string>(); // directories whose files belong to the owner
 
@@ -60,7 +69,8 @@ export function viewHolder(
       copies:
         layer.length > 0 ? copyCommonFiles(local, layer, readOnly) : Promise.resolve(undefined),
       stubs: [],
-      instructions: new Map(),
+      surveys: new Map(),
+      toolPaths: new Set(),
       bound: new Set(),
     };
     layers.set(key, held);
@@ -84,7 +94,7 @@ export function viewHolder(
     await held.closing;
   }
 
-  return async (place, work) => {
+  const hold: ViewHolder["hold"] = async (place, work) => {
     const { layer, base } = place;
     const held = await enter(place);
     const opened: { close(): Promise<void> }[] = [];
@@ -102,24 +112,25 @@ export function viewHolder(
       const key = names.join("/");
       if (owner && !given.has(key)) await give(directory, owner, keptNames(place));
       given.add(key);
-      const isKept = keptNames(place);
-      const known = held.instructions.get(key) ?? findInstructions(directory, isKept);
-      held.instructions.set(key, known);
-      const instructions = await known;
+      const workspace = { root: directory, isKept: keptNames(place) };
+      const before = await takeSurvey(workspace);
+      const first = held.surveys.get(key) ?? before;
+      held.surveys.set(key, first);
       const isLayer = layer.length > 0;
       const stub: AddStub = (at, name) => addStub(at, name, held.stubs, isLayer);
       const readOnly = await openReadOnly(directory, place, opened, stub);
       const rootPaths = rootsBelow(place, roots.values());
       for (const root of rootPaths) await addInstructions(directory, root, stub);
       const paths = [...rootPaths.map((root) => pathIn(root, instructionsFile))];
-      const nested = await openNested(directory, [...paths, ...instructions.nested], opened);
+      const nested = await openNested(directory, [...paths, ...first.nested], opened);
       const hidden = names.length === 0 ? [reservedPrefix] : [];
       if (hidden.length > 0) await mkdir(directory.at(reservedPrefix)).catch(ignoreCode("EEXIST"));
       for (const { path } of [...readOnly, ...nested.readOnly]) held.bound.add(pathIn(key, path));
       const removed = new Set<string>();
       const sweep = async () => {
         const isBound = (path: string) => held.bound.has(pathIn(key, path));
-        for (const path of await instructions.sweep(directory, isBound)) removed.add(path);
+        const swept = await sweepInstructions(workspace, first, isBound);
+        for (const path of swept) removed.add(path);
       };
       const view = {
         directory: { path: directory.at(""), fd: directory.fd },
@@ -127,14 +138,26 @@ export function viewHolder(
         pinned: nested.pinned,
         hidden,
         sweep,
+        bytesWritten: () => bytesWritten(workspace, { ...before, takenAt: startedAt }),
       };
+      const startedAt = Date.now(); // the stubs are older
       const result = await work(view).finally(sweep);
+      if (result.stoppedBy === "workspace") {
+        await removeNewFiles(workspace, before, (path) => held.toolPaths.has(pathIn(key, path)));
+      }
       const notes = [...removed].sort().map((path) => `${path} ${removedNote}\n`);
       return { ...result, output: result.output + notes.join("") };
     } finally {
       for (const entry of opened) await entry.close();
       await leave(layer, held);
     }
+  };
+  return {
+    hold,
+    noteWrite(names) {
+      const path = names.join("/");
+      for (const [layer, { toolPaths }] of layers) if (path.startsWith(layer)) toolPaths.add(path);
+    },
   };
 }
 

@@ -38,7 +38,7 @@ function programPath(): string {
 async function runInProcess(
   files: Filesystem,
   command: Command,
-  { memoryBytes, outputBytes }: CommandLimits,
+  { memoryBytes, outputBytes, workspaceBytes }: CommandLimits,
   env: Readonly<Record<string, string>>,
 ): Promise<CommandResult> {
   const { script, cwd, timeoutMs, signal, onOutput } = command;
@@ -53,8 +53,10 @@ async function runInProcess(
   });
   const ended = Promise.withResolvers<ShellEnd | CommandResult["stoppedBy"]>();
   const timer = setTimeout(() => ended.resolve("timeout"), timeoutMs);
+  const ledger: Ledger = { sizes: new Map(), created: new Set(), maxBytes: workspaceBytes };
   child.on("message", async (message: FileRequest | ShellEnd) => {
     if ("exitCode" in message) return ended.resolve(message);
+    if (!(await isWithin(ledger, files, message))) return ended.resolve("workspace");
     const response = await answer(files, message);
     if (child.connected) child.send(response, () => {});
   });
@@ -76,6 +78,9 @@ async function runInProcess(
   try {
     const end = await ended.promise;
     if (end === undefined || typeof end === "string") {
+      child.kill("SIGKILL");
+      const created = end === "workspace" ? ledger.created : [];
+      for (const path of created) await files.remove(path).catch(() => {}); // the command has removed it
       return { ...(end && { stoppedBy: end }), output: "", omittedBytes: 0, cwd };
     }
     const kept = capOutput(Buffer.from(end.output), outputBytes);
@@ -88,6 +93,27 @@ async function runInProcess(
     ignoreAbort?.();
     child.kill("SIGKILL");
   }
+}
+
+/** What a command has written. */
+interface Ledger {
+  readonly sizes: Map<string, number>;
+  readonly created: Set<string>;
+  readonly maxBytes: number;
+}
+
+/** Enters a write; returns whether all files that were written are within the limit. */
+async function isWithin(ledger: Ledger, files: Filesystem, request: FileRequest): Promise<boolean> {
+  const { sizes, created, maxBytes } = ledger;
+  const { operation, path } = request;
+  if (operation === "remove") sizes.delete(path);
+  if (operation !== "write") return true;
+  const isKnown = sizes.has(path);
+  sizes.set(path, request.data.length);
+  const total = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  if (total > maxBytes) return false;
+  if (!isKnown && !(await files.stat(path).catch(() => undefined))) created.add(path);
+  return true;
 }
 
 /** Error codes of files, as the programs of a shell know them. */

@@ -161,6 +161,8 @@ const stopTexts: Readonly<Record<StopReason, string>> = {
   cancel: "cancelled",
   memory: "stopped because it used too much memory",
   disk: "stopped because the disk is almost full",
+  workspace:
+    "stopped because it wrote too much to the workspace, and the files that it created were removed",
   output: "stopped because it wrote too much output",
   control: "stopped because a file that steers the agent was replaced meanwhile",
 };

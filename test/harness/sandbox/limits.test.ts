@@ -137,6 +137,99 @@ describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
     const result = await files.shell.run(`${script}\nwait`, { timeoutMs: 15_000 });
     expect(result.stoppedBy).toBe("memory");
   });
+
+  it.each([
+    [
+      "pages that processes share",
+      `mmap.mmap(-1, 400 << 20)`,
+      "[m.__setitem__(i, 1) for i in range(0, 400 << 20, 4096)]",
+    ],
+    [
+      "a file in /dev/shm",
+      `mmap.mmap(os.open("/dev/shm/x", os.O_CREAT | os.O_RDWR), 400 << 20)`,
+      "[m.__setitem__(i, 1) for i in range(0, 400 << 20, 4096)]",
+    ],
+  ])("counts %s", async (_, map, touch) => {
+    const files = await createSandbox({
+      jail: "bubblewrap",
+      commands: { memoryBytes: 200 * 2 ** 20, tmpBytes: 2 ** 30 },
+    });
+    await files.write(
+      "hog.py",
+      `import mmap, os, time\nif os.path.exists("/dev/shm"): open("/dev/shm/x", "wb").truncate(400 << 20)\nm = ${map}\n${touch}\ntime.sleep(20)\n`,
+    );
+    const result = await files.shell.run("python3 hog.py", { timeoutMs: 15_000 });
+    expect(result.stoppedBy).toBe("memory");
+  });
+
+  it("counts pages that several processes share once", async () => {
+    const files = await createSandbox({
+      jail: "bubblewrap",
+      commands: { memoryBytes: 300 * 2 ** 20 },
+    });
+    await files.write(
+      "share.py",
+      `import mmap, os, time\nm = mmap.mmap(-1, 100 << 20)\ntouch = lambda: [m.__setitem__(i, 1) for i in range(0, 100 << 20, 4096)]\ntouch()\nfor _ in range(5):\n  if os.fork() == 0:\n    touch(); time.sleep(3); os._exit(0)\nfor _ in range(5): os.wait()\nprint("shared")\n`,
+    );
+    const result = await files.shell.run("python3 share.py", { timeoutMs: 30_000 });
+    expect(result).toMatchObject({ exitCode: 0, output: "shared\n" });
+  });
+
+  it("gives no memory that belongs to no process", async () => {
+    const files = await createSandbox();
+    const { output } = await files.shell.run(
+      `python3 -c 'import os; os.memfd_create("x")' 2>&1 | tail -1; ipcmk -M 1000000 2>&1`,
+    );
+    expect(output).toMatch(/not implemented/);
+    expect(output).toMatch(/not permitted/);
+  });
+
+  it.each([
+    ["one large file", "head -c 200000000 /dev/zero > big; echo ended"],
+    [
+      "many files",
+      "for i in $(seq 1 40); do head -c 5000000 /dev/zero > dir/f$i; done; echo ended",
+    ],
+    [
+      "files without a name",
+      "exec 3>x; rm x; head -c 200000000 /dev/zero >&3; sleep 5; echo ended",
+    ],
+  ])("is stopped when it writes too much: %s", async (_, script) => {
+    const workspaceBytes = 20_000_000;
+    const files = await createSandbox({ jail: "bubblewrap", commands: { workspaceBytes } });
+    await files.write("kept.txt", "kept");
+    const result = await files.shell.run(`mkdir dir; ${script}`);
+    expect(result.stoppedBy).toBe("workspace");
+    expect(result.exitCode).toBeUndefined();
+    expect((await files.glob("**/*")).paths).toEqual(["kept.txt"]);
+    expect((await files.list("")).entries.map(({ path }) => path)).toEqual(["kept.txt"]);
+    expect(await files.shell.run("echo next")).toMatchObject({ exitCode: 0, output: "next\n" });
+  });
+
+  it("is stopped in the layer of a user, and what a file tool writes meanwhile stays", async () => {
+    const files = await createSandbox({
+      jail: "bubblewrap",
+      commands: { workspaceBytes: 20_000_000 },
+    });
+    await files.write("common.txt", "common");
+    const own = files.within({ scope: "user", id: "ann" });
+    const running = own.shell?.run("echo started; sleep 1; head -c 200000000 /dev/zero > big", {
+      onOutput: () => void own.write("tool.txt", "tool"),
+    });
+    expect((await running)?.stoppedBy).toBe("workspace");
+    expect((await own.glob("**/*")).paths).toEqual(["common.txt", "tool.txt"]);
+  });
+
+  it("leaves no program behind that runs as another user or group", async () => {
+    const files = await createSandbox();
+    const script = `cp /bin/sh a; chmod u+s a; cp /bin/sh b; chmod 2755 b
+      python3 -c 'import os; os.open("c", os.O_CREAT, 0o4755); os.mknod("d", 0o106755)'
+      install -m 6755 /bin/sh e; tar --mode=4755 -cf t.tar a; rm a; tar -xpf t.tar; ls`;
+    const { output } = await files.shell.run(script);
+    expect(output).toContain("t.tar");
+    const modes = await files.shell.run("find . -perm /6000");
+    expect(modes).toMatchObject({ exitCode: 0, output: "" });
+  });
 });
 
 describe("a command in just-bash", () => {
@@ -154,6 +247,15 @@ describe("a command in just-bash", () => {
     const files = await createSandbox({ jail: "just-bash" });
     const signal = AbortSignal.timeout(300);
     expect(await files.shell.run("sleep 60", { signal })).toMatchObject({ stoppedBy: "cancel" });
+  });
+
+  it("is stopped when it writes too much, and leaves none of its files", async () => {
+    const files = await createSandbox({ jail: "just-bash", commands: { workspaceBytes: 1_000 } });
+    await files.write("kept.txt", "kept");
+    const script = "echo small > a; for i in 1 2 3 4 5 6; do echo $i; seq 1 60 >> dir/b; done";
+    const result = await files.shell.run(`mkdir -p dir; ${script}`);
+    expect(result.stoppedBy).toBe("workspace");
+    expect((await files.glob("**/*")).paths).toEqual(["kept.txt"]);
   });
 
   it("ends a command that uses too much memory", async () => {
