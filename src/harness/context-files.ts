@@ -109,7 +109,9 @@ function sectionOf(path: string, found: Found, room: number): string | undefined
   if (head.length === length && estimateTokens(whole) <= room) return whole;
   const cut = (kept: string) =>
     `${frameFile("workspace-file", path, kept)}\n${notes.cut(path, length - kept.length, length)}`;
-  const kept = wholeLines(head.slice(0, fittingCharacters(head, room - estimateTokens(cut("")))));
+  // A text with a closing tag has the longest frame.
+  const frame = estimateTokens(cut("</"));
+  const kept = wholeLines(head.slice(0, fittingCharacters(head, room - frame)));
   return kept === "" ? notes.omitted(path, length) : cut(kept);
 }
 

@@ -1,3 +1,5 @@
+import { sha256 } from "../agent/base/plain.ts";
+
 /** An unfinished task, or one whose result the model has not seen. */
 export interface OpenTask {
   readonly taskId: string;
@@ -159,13 +161,24 @@ export function oneLine(text: string, maxCharacters = Number.POSITIVE_INFINITY):
 
 /** Frames the text of a file with a tag that the text itself cannot close. */
 export function frameFile(tag: string, path: string, text: string): string {
-  return frameText(tag, text, ` path=${JSON.stringify(path)}`);
+  return frameText(tag, text, ` path=${JSON.stringify(path).replaceAll(brackets, escaped)}`);
 }
 
+// Characters that a model may read as brackets and slashes, besides those that NFKC maps to them.
+const brackets = /[<>\u2039\u203a\u2329\u232a\u27e8\u27e9\u3008\u3009\ufe64\ufe65\uff1c\uff1e]/g;
+const closingTag =
+  /(?:[<\u2039\u2329\u27e8\u3008]|&(?:lt|#0*60|#x0*3c);?)[^\p{L}\p{N}]{0,20}?[/\\\u2044\u2215\u2216\u29f5\u29f8\u29f9]/iu;
+const invisible = /\p{Default_Ignorable_Code_Point}/gu;
+const markLength = 16;
+
+const escaped = (character: string) =>
+  `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
+/** A text that may close a tag gets one with a hash of the text, which nobody can write into it. */
 function frameText(tag: string, text: string, attributes = ""): string {
-  let unused = tag;
-  for (let n = 2; text.includes(`</${unused}>`); n++) unused = `${tag}-${n}`;
-  return `<${unused}${attributes}>\n${text}\n</${unused}>`;
+  const isClosing = closingTag.test(text.normalize("NFKC").replaceAll(invisible, ""));
+  const unique = isClosing ? `${tag}-${sha256(text).slice(0, markLength)}` : tag;
+  return `<${unique}${attributes}>\n${text}\n</${unique}>`;
 }
 
 /** Notes about files, tool results and servers that the model sees only in part or not at all. */
