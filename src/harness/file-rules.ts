@@ -5,6 +5,7 @@ import { decide, type Permissions } from "../agent/tool/permission.ts";
 import { fileError, quotePath } from "./filesystem/file-error.ts";
 import type { Filesystem } from "./filesystem/filesystem.ts";
 import { pathIn } from "./filesystem/path.ts";
+import type { Shell } from "./sandbox/jail.ts";
 
 /** The tool whose rules decide about the text of a file, whatever way it takes to a model. */
 const readTool = "read_file";
@@ -104,6 +105,12 @@ export function guardFiles(files: Filesystem, rules: FileRules | undefined, base
       const { matches, ...rest } = await files.grep(query, options);
       return { ...rest, matches: matches.filter(({ path }) => maySearch(inRoot(path))) };
     },
-    ...(files.shell && { shell: files.shell }),
+    ...(files.shell && { shell: guardShell(files.shell, (path) => !mayRead(inRoot(path))) }),
   };
+}
+
+/** Returns a shell whose commands cannot read some files. */
+function guardShell(shell: Shell, hides: (path: string) => boolean): Shell {
+  const { jail, limits } = shell;
+  return { jail, limits, run: (script, options) => shell.run(script, { ...options, hides }) };
 }

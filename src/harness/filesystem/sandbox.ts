@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, readArgument, readOptions } from "../../protocol/options.ts";
+import { guardFiles } from "../file-rules.ts";
 import { bubblewrapJail } from "../sandbox/bubblewrap.ts";
 import {
   type Command,
@@ -43,6 +44,7 @@ const shellFields: Fields<ShellOptions> = {
   background: is.flag,
   signal: is.signal,
   onOutput: is.callback,
+  hides: is.callback,
 };
 
 /** Creates a filesystem in a directory of this machine, where commands run in a jail; throws `no_sandbox` without one. */
@@ -161,6 +163,7 @@ function sandboxVolume(
             cwd = "",
             background,
             timeoutMs,
+            hides,
             ...rest
           } = readOptions("run()", given, shellFields);
           const most = background ? limits.backgroundMs : limits.maxTimeoutMs;
@@ -171,8 +174,11 @@ function sandboxVolume(
             cwd: files.normalize(cwd),
             timeoutMs: Math.min(timeoutMs ?? usual, most),
           };
-          if (jail.kind === "just-bash") return jail.runOn(files, command, limits);
-          return hold(place, (view) => jail.run(command, view, limits));
+          const mayRead = (path: string) => !hides?.(path);
+          const guarded = guardFiles(files, hides && { mayName: mayRead, mayRead });
+          if (jail.kind === "just-bash") return jail.runOn(guarded, command, limits);
+          const seen = hides ? { ...place, hides } : place;
+          return hold(seen, (view) => jail.run(command, view, limits));
         },
       }),
     },

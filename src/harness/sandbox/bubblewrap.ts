@@ -162,6 +162,10 @@ function viewArguments({ tmpBytes }: CommandLimits, view: JailView): readonly st
     ...view.hidden.flatMap((path) => ["--remount-ro", inside(path)]),
     ...bind("--bind-fd", view.pinned, firstPinned),
     ...bind("--ro-bind-fd", view.readOnly, firstReadOnly),
+    // The mount has no devices, so this one cannot be opened.
+    ...view.masked.files.flatMap((path) => ["--ro-bind", "/dev/null", inside(path)]),
+    ...view.masked.directories.flatMap((path) => ["--size", "4096", "--tmpfs", inside(path)]),
+    ...view.masked.directories.flatMap((path) => ["--remount-ro", inside(path)]),
     ...["--remount-ro", "/dev", "--remount-ro", "/"],
   ];
 }

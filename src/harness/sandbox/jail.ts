@@ -85,6 +85,8 @@ export interface ShellOptions {
   readonly signal?: AbortSignal;
   /** Called with output as it arrives, up to the limit of kept output. Must not throw. */
   readonly onOutput?: (text: string) => void;
+  /** Tells which files of the workspace the command cannot read, by their path. */
+  readonly hides?: (path: string) => boolean;
 }
 
 /** Runs commands on the files of a filesystem. */
@@ -110,6 +112,8 @@ export interface ViewPlace {
   readonly base: readonly string[];
   /** The names in the workspace that are read-only. */
   readonly readOnly: readonly string[];
+  /** Tells which files a command cannot read. */
+  readonly hides?: (path: string) => boolean;
 }
 
 /** A command as a jail runs it. */
@@ -159,6 +163,8 @@ export interface JailView {
   readonly pinned: readonly OpenEntry[];
   /** Paths of directories that look empty. */
   readonly hidden: readonly string[];
+  /** Directories that look empty, and files that cannot be opened. */
+  readonly masked: { readonly directories: readonly string[]; readonly files: readonly string[] };
   /** Removes the files that steer the agent and have appeared since the command has started. */
   sweep(): Promise<void>;
   /** The size of the files that were written since the command has started. */

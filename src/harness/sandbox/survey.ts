@@ -3,6 +3,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import { type Directory, ignoreCode } from "../filesystem/directory.ts";
 import { foldName, isInstructions, maxDepth, pathIn, reservedPrefix } from "../filesystem/path.ts";
 import { configFiles } from "../filesystem/steering.ts";
+import type { JailView } from "./jail.ts";
 
 /** The files of a workspace before a command runs. */
 export interface Survey {
@@ -65,6 +66,38 @@ export async function sweepInstructions(
     found.push(path);
   });
   return found;
+}
+
+/** Finds the files that a command cannot read, and the topmost directories with nothing else in them. */
+export async function findMasked(
+  root: Directory,
+  hides: (path: string) => boolean,
+): Promise<JailView["masked"]> {
+  const files: string[] = [];
+  const open = new Set<string>(); // directories with a file that can be read
+  await walk({ root, isKept: () => false }, async ({ path }) => {
+    if (hides(path)) files.push(path);
+    else for (const directory of directoriesAbove(path)) open.add(directory);
+  });
+  const directories = new Set<string>();
+  const rest = files.filter((path) => {
+    const closed = directoriesAbove(path).find((directory) => !open.has(directory));
+    if (closed !== undefined) directories.add(closed);
+    return closed === undefined;
+  });
+  if (directories.size + rest.length > maxNested) throw tooManyHidden(rest.length);
+  return { directories: [...directories], files: rest };
+}
+
+function directoriesAbove(path: string): readonly string[] {
+  const names = path.split("/").slice(0, -1);
+  return names.map((_, index) => names.slice(0, index + 1).join("/"));
+}
+
+function tooManyHidden(count: number): RivuletError {
+  const message = `Rules hide ${count} files of the workspace, more than ${maxNested} cannot be hidden from commands.`;
+  const hint = "Put them into one directory, and write a rule for it.";
+  return new RivuletError("sandbox_failed", message, { hint });
 }
 
 /** The size on the disk of all files that were written since a survey. */

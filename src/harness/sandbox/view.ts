@@ -19,6 +19,7 @@ import { copyCommonFiles, type LayerCopies } from "./copies.ts";
 import type { CommandResult, JailView, OpenEntry, Owner, ViewPlace } from "./jail.ts";
 import {
   bytesWritten,
+  findMasked,
   removeNewFiles,
   type Survey,
   sweepInstructions,
@@ -122,7 +123,9 @@ export function viewHolder(
       const rootPaths = rootsBelow(place, roots.values());
       for (const root of rootPaths) await addInstructions(directory, root, stub);
       const paths = [...rootPaths.map((root) => pathIn(root, instructionsFile))];
-      const nested = await openNested(directory, [...paths, ...first.nested], opened);
+      const masked = place.hides ? await findMasked(directory, place.hides) : nothingMasked;
+      const hiddenPaths = [...masked.directories, ...masked.files];
+      const nested = await openNested(directory, [...paths, ...first.nested], hiddenPaths, opened);
       const hidden = names.length === 0 ? [reservedPrefix] : [];
       if (hidden.length > 0) await mkdir(directory.at(reservedPrefix)).catch(ignoreCode("EEXIST"));
       for (const { path } of [...readOnly, ...nested.readOnly]) held.bound.add(pathIn(key, path));
@@ -137,6 +140,7 @@ export function viewHolder(
         readOnly: [...readOnly, ...nested.readOnly],
         pinned: nested.pinned,
         hidden,
+        masked,
         sweep,
         bytesWritten: () => bytesWritten(workspace, { ...before, takenAt: startedAt }),
       };
@@ -162,6 +166,8 @@ export function viewHolder(
 }
 
 const removedNote = "was not kept, because commands cannot change the files that steer the agent.";
+
+const nothingMasked: JailView["masked"] = { directories: [], files: [] };
 
 type AddStub = (directory: Directory, name: string) => Promise<void>;
 
@@ -214,15 +220,16 @@ async function addInstructions(directory: Directory, path: string, stub: AddStub
   }
 }
 
-/** Opens files in directories below the workspace, and the directories that lead there; ignores those that are gone. */
+/** Opens files in directories below the workspace, and the directories above these and above hidden paths. */
 async function openNested(
   directory: Directory,
   paths: readonly string[],
+  hiddenPaths: readonly string[],
   opened: { close(): Promise<void> }[],
 ): Promise<Pick<JailView, "readOnly" | "pinned">> {
   const pinned = new Map<string, Directory>();
   const readOnly: OpenEntry[] = [];
-  for (const path of new Set(paths)) {
+  for (const path of new Set([...paths, ...hiddenPaths])) {
     const names = path.split("/");
     try {
       let at = directory;
@@ -233,6 +240,7 @@ async function openNested(
         pinned.set(above, child);
         at = child;
       }
+      if (hiddenPaths.includes(path)) continue;
       const handle = await openEntry(at, names.at(-1) ?? "");
       opened.push(handle);
       readOnly.push({ path, fd: handle.fd });

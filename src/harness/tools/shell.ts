@@ -4,6 +4,7 @@ import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
 import type { Message } from "../../protocol/message.ts";
 import { textOf } from "../../protocol/message.ts";
 import { readArgument, readOptions, required } from "../../protocol/options.ts";
+import { guardFiles, rulesBehind, rulesOnPaths } from "../file-rules.ts";
 import { type Filesystem, filesystemField } from "../filesystem/filesystem.ts";
 import { type IsolationScope, namespaceOf, scopeField } from "../filesystem/path.ts";
 import { type CommandResult, jailRoot, type Shell, type StopReason } from "../sandbox/jail.ts";
@@ -85,13 +86,11 @@ function describe(jail: Shell["jail"]): string {
   return `${common} The shell is a simulated bash with the usual text and file utilities; it cannot run other programs.`;
 }
 
-function filesFor(
-  filesystem: Filesystem,
-  scope: IsolationScope,
-  { userId, sessionId, agent: { agentId } }: ToolContext,
-): Filesystem {
-  const namespace = namespaceOf(scope, { userId, sessionId, agentId });
-  return namespace ? filesystem.within(namespace) : filesystem;
+function filesFor(filesystem: Filesystem, scope: IsolationScope, context: ToolContext): Filesystem {
+  const { userId, sessionId, agent } = context;
+  const namespace = namespaceOf(scope, { userId, sessionId, agentId: agent.agentId });
+  const files = namespace ? filesystem.within(namespace) : filesystem;
+  return guardFiles(files, rulesOnPaths(rulesBehind(context)));
 }
 
 function shellOf({ shell }: Filesystem): Shell {
