@@ -86,6 +86,8 @@ export function nameProblem(name: string): string | undefined {
 
 /** Returns whether a file with this name in any directory holds instructions for an agent. */
 export function isInstructions(name: string): boolean {
+  // Nearly all names are of this kind, and a walk asks about each.
+  if (/^[ -~]+$/.test(name)) return name.toLowerCase() === foldedInstructions;
   return foldName(name) === foldedInstructions;
 }
 

@@ -55,7 +55,7 @@ export async function copyCommonFiles(
   };
   if (visible.length > 0) await store();
   let bytes = 0;
-  await inBatches(visible, async (path) => {
+  await inBatches(visible, parallel, async (path) => {
     const copy = await copyOne(local, layer, path, (size) => {
       bytes += size;
       if (bytes > maxBytes) throw tooMuch(`${maxBytes} bytes`);
@@ -185,7 +185,7 @@ async function removeCopies(
   const root = await local.root();
   const removed = new Set<string>();
   const directories = new Set<string>();
-  await inBatches(copies, async ({ path, stamp }) => {
+  await inBatches(copies, parallel, async ({ path, stamp }) => {
     const { names } = placeOf(layer, path);
     for (let length = names.length - 1; length > 0; length--) {
       directories.add(names.slice(0, length).join("/"));
@@ -230,8 +230,13 @@ async function hide(local: LocalVolume, layer: readonly string[], path: string):
   }
 }
 
-async function inBatches<T>(entries: readonly T[], work: (entry: T) => Promise<void>) {
-  for (let start = 0; start < entries.length; start += parallel) {
-    await Promise.all(entries.slice(start, start + parallel).map(work));
+/** Does work for entries, some of them at once. */
+export async function inBatches<T>(
+  entries: readonly T[],
+  size: number,
+  work: (entry: T) => Promise<void>,
+): Promise<void> {
+  for (let start = 0; start < entries.length; start += size) {
+    await Promise.all(entries.slice(start, start + size).map(work));
   }
 }

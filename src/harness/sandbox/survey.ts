@@ -3,6 +3,7 @@ import { RivuletError } from "../../protocol/error.ts";
 import { type Directory, ignoreCode } from "../filesystem/directory.ts";
 import { foldName, isInstructions, maxDepth, pathIn, reservedPrefix } from "../filesystem/path.ts";
 import { configFiles } from "../filesystem/steering.ts";
+import { inBatches } from "./copies.ts";
 import type { JailView } from "./jail.ts";
 
 /** The files of a workspace before a command runs. */
@@ -24,6 +25,7 @@ export interface Surveyed {
 
 const maxNested = 256;
 const blockBytes = 512;
+const parallel = 4; // directories on each of the first two levels
 const configs = new Set(configFiles);
 
 /** Lists the files of a workspace. */
@@ -142,21 +144,25 @@ async function walk(
   each: (entry: Entry) => Promise<void>,
   left?: (directory: Directory, name: string) => Promise<void>,
 ): Promise<void> {
+  const skips = (name: string) =>
+    !configs.has(foldName(name)) && (isKept(name) || foldName(name).startsWith(reservedPrefix));
   const enter = async (directory: Directory, path: string, depth: number): Promise<void> => {
-    for (const entry of await readdir(directory.at(""), { withFileTypes: true })) {
+    const entries = await readdir(directory.at(""), { withFileTypes: true });
+    const shown = depth > 0 ? entries : entries.filter(({ name }) => !skips(name));
+    for (const entry of shown.filter((entry) => !entry.isDirectory())) {
       const { name } = entry;
       const isConfig = depth === 0 && configs.has(foldName(name));
-      const isFixed = isKept(name) || foldName(name).startsWith(reservedPrefix);
-      if (depth === 0 && isFixed && !isConfig) continue;
+      const steers = entry.isFile() && (isConfig || isInstructions(name));
+      await each({ directory, name, path: pathIn(path, name), steers });
+    }
+    const below = depth < maxDepth ? shown.filter((entry) => entry.isDirectory()) : [];
+    await inBatches(below, depth < 2 ? parallel : 1, async ({ name }) => {
       const at = pathIn(path, name);
-      const steers = entry.isFile() && (isInstructions(name) || isConfig);
-      if (!entry.isDirectory()) await each({ directory, name, path: at, steers });
-      if (!entry.isDirectory() || depth >= maxDepth) continue;
       // A process of the command may have replaced or removed it.
       const child = await directory.enter(name, at).catch(() => undefined);
       if (child) await enter(child, at, depth + 1).finally(() => child.close());
       await left?.(directory, name);
-    }
+    });
   };
   await enter(root, "", 0);
 }

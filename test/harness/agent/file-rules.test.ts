@@ -64,6 +64,8 @@ describe("a file that a rule denies", () => {
     });
     await agent.call("See @secret/key.txt");
     expect(promptOf(model.calls[0])).not.toContain(secret);
+    const isNoted = promptOf(model.calls[0]).includes("@secret/key.txt is not attached: A rule");
+    expect(isNoted).toBe(rules.deny?.includes("read_file"));
   });
 
   it("is attached if the rule only asks, because a person has named it", async () => {

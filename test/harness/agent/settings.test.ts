@@ -15,6 +15,10 @@ describe("the constructor rejects", () => {
     ["a tools file without files", { ...noFiles, toolsFile: {} }],
     ["no room", { ...noFiles, maxContextTokens: 0 }],
     ["half a token", { ...noFiles, maxContextTokens: 1.5 }],
+    [
+      "a rule on the text of a command",
+      { ...noFiles, permissions: { deny: [{ tool: "execute", input: { command: "rm *" } }] } },
+    ],
     ["more than a transcript keeps", { ...noFiles, eviction: { maxChars: 80_001 } }],
   ])("%s", (_, options) => {
     expect(() => agentWith([], options)).toThrow(
