@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemClock } from "../../protocol/clock.ts";
-import type { CommandLimits } from "./jail.ts";
+import { type CommandLimits, commandLimits } from "./jail.ts";
 
 /** A control group for the processes of one command: the kernel counts and limits their memory. */
 export interface CommandGroup {
@@ -29,40 +29,45 @@ let count = 0;
 /** Returns a function that creates groups; undefined unless this process may create them in a version 2 hierarchy. */
 export function commandGroups(
   place: CgroupPlace = systemPlace,
-): ((limits: CommandLimits) => CommandGroup) | undefined {
+): ((limits: CommandLimits) => CommandGroup | undefined) | undefined {
   try {
     const own = /^0::(.*)$/m.exec(readFileSync(place.self, "utf8"))?.[1];
     if (own === undefined) return undefined;
     const parent = join(place.root, own);
     const control = join(parent, "cgroup.subtree_control");
     if (!/\bmemory\b/.test(readFileSync(control, "utf8"))) writeFileSync(control, "+memory");
-    const create = (limits: CommandLimits) => createGroup(parent, limits);
     // The kernel checks the rights when a group is made and limited, and not before.
-    void create({ memoryBytes: 2 ** 30 } as CommandLimits).close();
-    return create;
+    const probe = createGroup(parent, commandLimits);
+    void probe?.close();
+    return probe && ((limits) => createGroup(parent, limits));
   } catch {
     return undefined; // no such hierarchy, or it is not delegated to this process
   }
 }
 
-function createGroup(parent: string, { memoryBytes }: CommandLimits): CommandGroup {
+/** Undefined if the group cannot be made: the memory of the command is added up then. */
+function createGroup(parent: string, { memoryBytes }: CommandLimits): CommandGroup | undefined {
   const path = join(parent, `rivulet-${process.pid}-${++count}`);
-  mkdirSync(path);
-  const write = (name: string, value: string) => writeFileSync(join(path, name), value);
+  const write = (name: string, value: string): boolean => {
+    try {
+      writeFileSync(join(path, name), value);
+      return true;
+    } catch {
+      return false;
+    }
+  };
   try {
-    write("memory.max", `${memoryBytes}`);
-    write("memory.oom.group", "1");
-  } catch (error) {
-    rmdirSync(path);
-    throw error;
-  }
-  try {
-    write("memory.swap.max", "0");
+    mkdirSync(path);
   } catch {
-    // The system has no swap.
+    return undefined;
   }
+  if (!write("memory.max", `${memoryBytes}`) || !write("memory.oom.group", "1")) {
+    rmdirSync(path);
+    return undefined;
+  }
+  write("memory.swap.max", "0"); // absent on a system without swap
   return {
-    add: (pid) => write("cgroup.procs", `${pid}`),
+    add: (pid) => void write("cgroup.procs", `${pid}`), // it may have ended
     async isOutOfMemory() {
       const events = await readFile(join(path, "memory.events"), "utf8").catch(() => "");
       return /^oom_kill [1-9]/m.test(events);
@@ -75,11 +80,7 @@ function createGroup(parent: string, { memoryBytes }: CommandLimits): CommandGro
         } catch {
           // Its processes have not ended yet.
         }
-        try {
-          write("cgroup.kill", "1");
-        } catch {
-          // Kernels before 5.14 do not have it; the jail kills the processes.
-        }
+        write("cgroup.kill", "1"); // absent before Linux 5.14, where only the jail kills them
         await systemClock.sleep(closeMs);
       }
     },

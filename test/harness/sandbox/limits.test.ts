@@ -4,8 +4,11 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { requires } from "../../support/requires.ts";
 import { processesWith } from "./support/processes.ts";
 import { createSandbox, hasBubblewrap } from "./support/sandbox.ts";
+
+const hasPython = requires("python3");
 
 /** Runs work and prints how long the event loop was blocked meanwhile. */
 async function withDelay<T>(name: string, work: () => Promise<T>): Promise<T> {
@@ -138,7 +141,7 @@ describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
     expect(result.stoppedBy).toBe("memory");
   });
 
-  it.each([
+  it.skipIf(!hasPython).each([
     [
       "pages that processes share",
       `mmap.mmap(-1, 400 << 20)`,
@@ -162,7 +165,7 @@ describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
     expect(result.stoppedBy).toBe("memory");
   });
 
-  it("counts pages that several processes share once", async () => {
+  it.skipIf(!hasPython)("counts pages that several processes share once", async () => {
     const files = await createSandbox({
       jail: "bubblewrap",
       commands: { memoryBytes: 300 * 2 ** 20 },
@@ -175,7 +178,7 @@ describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
     expect(result).toMatchObject({ exitCode: 0, output: "shared\n" });
   });
 
-  it("gives no memory that belongs to no process", async () => {
+  it.skipIf(!hasPython)("gives no memory that belongs to no process", async () => {
     const files = await createSandbox();
     const { output } = await files.shell.run(
       `python3 -c 'import os; os.memfd_create("x")' 2>&1 | tail -1; ipcmk -M 1000000 2>&1`,
@@ -220,7 +223,7 @@ describe.runIf(hasBubblewrap)("a command in bubblewrap", () => {
     expect((await own.glob("**/*")).paths).toEqual(["common.txt", "tool.txt"]);
   });
 
-  it("leaves no program behind that runs as another user or group", async () => {
+  it.skipIf(!hasPython)("leaves no program behind that runs as another user or group", async () => {
     const files = await createSandbox();
     const script = `cp /bin/sh a; chmod u+s a; cp /bin/sh b; chmod 2755 b
       python3 -c 'import os; os.open("c", os.O_CREAT, 0o4755); os.mknod("d", 0o106755)'
