@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 65 files and 13,550 lines without tests", () => {
+it("src/agent has at most 76 files and 14,800 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
-  expect(agentFiles).toBeLessThanOrEqual(65);
-  expect(agentLines).toBeLessThanOrEqual(13_550);
+  expect(agentFiles).toBeLessThanOrEqual(76);
+  expect(agentLines).toBeLessThanOrEqual(14_800);
 });
 
-it("src has at most 56,400 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(56_400);
+it("src has at most 60,500 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(60_500);
 });
