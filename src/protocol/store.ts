@@ -38,6 +38,11 @@ export interface Store {
   renew(leases: readonly Lease[], ttlMs: number): Promise<readonly Lease[]>;
   /** Ends a lease; wakes the watchers of the conversation's session and inbox. */
   release(lease: Lease): Promise<void>;
+  /**
+   * Ends a lease before it returns, because an exiting process awaits nothing. With `isLost` it adds 1 to `losses`, as if
+   * the lease had expired. Absent if the store cannot write synchronously.
+   */
+  releaseNow?(lease: Lease, isLost: boolean): void;
   /** The live lease on a conversation (root session), by the store's clock; reads only. */
   owner(sessionId: string): Promise<{ readonly leftMs: number } | undefined>;
   /**

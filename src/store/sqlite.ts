@@ -171,6 +171,16 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
         touch("session", lease.sessionId);
         touch("inbox", lease.sessionId);
       }),
+    releaseNow(lease, isLost) {
+      const { sessionId } = lease;
+      inTransaction(database, "BEGIN IMMEDIATE", () => {
+        if (!leases.release(lease, isLost)) return;
+        recordChanges(database, [
+          ["session", sessionId],
+          ["inbox", sessionId],
+        ]);
+      });
+    },
     owner: (sessionId) => read(() => leases.owner(sessionId)),
     expired: (limit) => read(() => leases.expired(atMost(limit))),
     async commit(commit, following = []) {

@@ -15,6 +15,7 @@ const config = resolve("test/cli/support/poison.config.ts");
 it.concurrent.each([
   ["freezes", "freeze", /blocked for more than 0\.4 s/],
   ["aborts", "abort", /signal SIGABRT/],
+  ["exits", "exit", /exit code 3/],
   ["fills the memory of", "fill", /heap out of memory/],
 ])(
   "a tool that %s every process ends its task as poison, and nothing else",

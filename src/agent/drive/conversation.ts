@@ -340,6 +340,11 @@ export class Conversation implements TaskConversation {
     }
   }
 
+  /** Releases the lease of an exiting process, which a running task may have ended: then it counts as lost. */
+  releaseOnExit(): void {
+    this.store.releaseNow?.(this.#lease, this.drives.size > 0);
+  }
+
   #leaveTurn(): void {
     this.#endTurn?.();
     this.#endTurn = undefined;

@@ -64,14 +64,27 @@ export class Process {
     const forget = () => {
       if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);
       this.#owned.delete(sessionId);
+      if (this.#owned.size === 0) owners.delete(this);
     };
     opening.then((conversation) => {
       if (conversation === undefined) return forget();
       this.#owned.set(sessionId, conversation);
+      releaseAtExit(this);
       this.failures.delete(sessionId);
       void conversation.closed.then(forget);
     }, forget);
     return opening;
+  }
+
+  /** Releases all leases when the process exits without waiting for that, so that the next process can continue. */
+  releaseOnExit(): void {
+    for (const conversation of this.#owned.values()) {
+      try {
+        conversation.releaseOnExit();
+      } catch {
+        // The lease expires by itself.
+      }
+    }
   }
 
   /** Stops all tasks at their last commit and releases their leases, so that another process can continue them. */
@@ -90,6 +103,19 @@ function shuttingDown(): RivuletError {
   return new RivuletError("shutting_down", "This process is shutting down.", {
     retryable: true,
     hint: "The work is stored. Another process, or this one after a restart, continues it.",
+  });
+}
+
+/** The processes that own conversations, behind one listener. */
+const owners = new Set<Process>();
+let isListening = false;
+
+function releaseAtExit(process: Process): void {
+  owners.add(process);
+  if (isListening) return;
+  isListening = true;
+  globalThis.process.once("exit", () => {
+    for (const owner of owners) owner.releaseOnExit();
   });
 }
 

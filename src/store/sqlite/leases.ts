@@ -24,8 +24,8 @@ export interface SqliteLeases {
   acquire(request: LeaseRequest, now: number): Lease | undefined;
   /** Extends the leases that still hold; an expired lease holds until another owner acquires the conversation. */
   renew(leases: readonly Lease[], ttlMs: number, now: number): readonly Lease[];
-  /** Ends a lease; returns false when it no longer holds. */
-  release(lease: Lease): boolean;
+  /** Ends a lease and counts it as lost if it is; returns false when it no longer holds. */
+  release(lease: Lease, isLost?: boolean): boolean;
   /** The live lease on a conversation. */
   owner(sessionId: string): { readonly leftMs: number } | undefined;
   /** Conversations without a live owner in which a scheduler would start something; see `Store.expired`. */
@@ -82,10 +82,11 @@ export function sqliteLeases(database: Database, clock: LeaseClock): SqliteLease
         return [{ ...lease, expiresAt: now + ttlMs, losses: row.losses }];
       });
     },
-    release(lease) {
+    release(lease, isLost = false) {
       const row = rowOf(database, lease.sessionId);
       if (!isHeld(row, lease)) return false;
-      save(database, { ...row, held: 0, until: Math.min(row.until, clock.now()) });
+      const losses = row.losses + (isLost ? 1 : 0);
+      save(database, { ...row, held: 0, until: Math.min(row.until, clock.now()), losses });
       return true;
     },
     owner(sessionId) {

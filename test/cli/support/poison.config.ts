@@ -12,6 +12,7 @@ const deeds: Readonly<Record<string, () => unknown>> = {
     for (;;);
   },
   abort: () => process.abort(),
+  exit: () => process.exit(3),
   fill: async () => {
     const full: string[][] = [];
     for (;;) {
