@@ -14,10 +14,10 @@ import { ReActAgent } from "../agent/react-agent.ts";
 import { enter } from "../agent/stream/door.ts";
 import { TaskHandle } from "../agent/stream/run.ts";
 import type { Agent, Awaitable, ObserveOptions } from "../protocol/agent.ts";
+import { userIdField } from "../protocol/call-options.ts";
 import type { CompactionBlock } from "../protocol/message.ts";
 import {
   type Field,
-  name,
   readArgument,
   readOptions,
   required,
@@ -178,7 +178,7 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
   }
 }
 
-const userField = { userId: name };
+const userField = { userId: userIdField };
 
 /** The options that a part of the harness adds to an agent. */
 type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild"> & {

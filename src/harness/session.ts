@@ -1,3 +1,4 @@
+import { userIdField } from "../protocol/call-options.ts";
 import { notFound } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import {
@@ -48,7 +49,7 @@ export interface SessionExportHeader {
 const index = integer(0);
 const pageFields = { limit: index, before: name };
 const partFields = { from: index, limit: index };
-const scopeFields = { userId: name, allUsers: flag };
+const scopeFields = { userId: userIdField, allUsers: flag };
 const forkFields = { taskId: required(name, '"task_…"') };
 const exportPage = 50;
 

@@ -25,6 +25,13 @@ export const sessionIdField: Field = {
     isSegment(value, "invalid_session_id", "A session id", "Omit it to start a new session."),
   expected: "a session id",
 };
+/** The rule for the id of a user; any id becomes the name of a directory in `namespaceDirectory`. */
+export const userIdField: Field = {
+  fits: (value) =>
+    typeof value === "string" && /^[^\p{Cc}]{1,256}$/u.test(value) && value.isWellFormed(),
+  expected: "1 to 256 characters without control characters",
+  schema: { type: "string", minLength: 1, maxLength: 256 },
+};
 /** The rule for the id of an agent. */
 export const agentIdField: Field = {
   fits: (value) =>
@@ -71,7 +78,7 @@ export const originFields: Fields<Origin> = {
 export const callFields: Fields<Omit<RunOptions, "context">> = {
   sessionId: sessionIdField,
   taskId,
-  userId: is.name,
+  userId: userIdField,
   signal: is.signal,
   output: is.anything,
   until,
@@ -109,11 +116,11 @@ export const targetFields = { sessionId: is.name, taskId: is.name };
 /** The rules for the query of `approvals`. */
 export const approvalsFields = {
   sessionId: is.required(is.name, '"my-session"'),
-  userId: is.name,
+  userId: userIdField,
 };
 /** The rules for the options of `attach`. */
 export const attachFields: Fields<AttachOptions> = {
-  userId: is.name,
+  userId: userIdField,
   after: is.integer(-1),
   until,
 };

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import type { JSONWebKeySet, JWTPayload, JWTVerifyGetKey } from "jose";
 import type { Awaitable } from "../protocol/agent.ts";
+import { userIdField } from "../protocol/call-options.ts";
 import { RivuletError } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
-import { type Field, type Fields, invalid } from "../protocol/options.ts";
+import { type Field, type Fields, invalid, readOptions } from "../protocol/options.ts";
 import { badRequest } from "./errors.ts";
 
 /** A permission of a credential: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */
@@ -17,12 +18,19 @@ export interface Identity {
   readonly scopes?: readonly Scope[];
 }
 
-/** How JSON Web Tokens are checked; `sub` is the user, and `scope` may name `rivulet:read` and `rivulet:write`. */
+/**
+ * How JSON Web Tokens are checked. `sub` is the user; `scope` or `scp`, a string or an array of strings, may name
+ * `rivulet:read` and `rivulet:write`.
+ */
 export interface JwtOptions {
   /** The address of the issuer's keys, or the keys. */
   readonly jwks: string | JSONWebKeySet;
   readonly issuer: string;
   readonly audience: string;
+  /** The scopes of a token that has neither `scope` nor `scp`; defaults to all. */
+  readonly defaultScopes?: readonly Scope[];
+  /** True: a token without `exp` is valid forever. */
+  readonly allowNoExpiry?: boolean;
 }
 
 /** How callers authenticate; a request needs a credential that one of these accepts. */
@@ -40,9 +48,10 @@ export interface Caller {
   readonly scopes: readonly Scope[];
 }
 
+const scopesField = is.listOf(is.oneOf(...allScopes));
 const identityFields: Fields<Identity> = {
-  userId: is.required(is.name, '"ann"'),
-  scopes: is.listOf(is.oneOf(...allScopes)),
+  userId: is.required(userIdField, '"ann"'),
+  scopes: scopesField,
 };
 const jwtFields: Fields<JwtOptions> = {
   jwks: is.required(
@@ -51,6 +60,8 @@ const jwtFields: Fields<JwtOptions> = {
   ),
   issuer: is.required(is.name, '"https://issuer.example/"'),
   audience: is.required(is.name, '"rivulet"'),
+  defaultScopes: scopesField,
+  allowNoExpiry: is.flag,
 };
 
 /** The rule for the `auth` option. */
@@ -94,20 +105,24 @@ export function authenticator(
       if (caller) return caller;
     }
     const identity = await authenticate?.(request);
-    return identity && callerOf(identity);
+    return identity && returnedCaller(identity);
   };
 }
 
 function callerOf({ userId, scopes = allScopes }: Identity): Caller {
-  if (typeof userId === "string" && /^[^/\p{Cc}]{1,128}$/u.test(userId) && userId.isWellFormed())
-    return { userId, scopes };
-  throw new RivuletError(
-    "authenticate_failed",
-    "A user id must have 1 to 128 characters and no slash.",
-    {
-      hint: "Return the stable id of the user from `authenticate`.",
-    },
-  );
+  return { userId, scopes };
+}
+
+/** The caller that the function of the operator returns; it may return more than an identity. */
+function returnedCaller({ userId, scopes }: Identity): Caller {
+  try {
+    return callerOf(readOptions("authenticate()", { userId, scopes } as Identity, identityFields));
+  } catch (cause) {
+    const { message } = cause as RivuletError;
+    throw new RivuletError("authenticate_failed", `\`authenticate\` failed: ${message}`, {
+      ...{ cause, hint: "Return the stable id of the user from `authenticate`." },
+    });
+  }
 }
 
 /** The token of a request: from the header, or from the cookie of a page. */
@@ -124,15 +139,17 @@ function digest(secret: string): string {
 }
 
 /** Loads jose with the first token that may be a JWT. */
-function jwtVerifier({ jwks, issuer, audience }: JwtOptions) {
+function jwtVerifier(options: JwtOptions) {
+  const { jwks, issuer, audience, allowNoExpiry = false } = options;
+  const claims = { issuer, audience, requiredClaims: allowNoExpiry ? [] : ["exp"] };
   let keys: JWTVerifyGetKey | undefined;
   return async (token: string): Promise<Caller | undefined> => {
     if (token.split(".").length !== 3) return undefined;
     const { createLocalJWKSet, createRemoteJWKSet, jwtVerify, errors } = await import("jose");
     keys ??= typeof jwks === "string" ? createRemoteJWKSet(new URL(jwks)) : createLocalJWKSet(jwks);
     try {
-      const { payload } = await jwtVerify(token, keys, { issuer, audience });
-      return callerIn(payload);
+      const { payload } = await jwtVerify(token, keys, claims);
+      return callerIn(payload, options);
     } catch (error) {
       // A token that is wrong is refused; keys that cannot be fetched are a failure of the server.
       const isFault = error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError);
@@ -142,14 +159,25 @@ function jwtVerifier({ jwks, issuer, audience }: JwtOptions) {
   };
 }
 
-function callerIn({ sub, scope }: JWTPayload & { scope?: unknown }): Caller | undefined {
-  if (sub === undefined) return undefined;
-  if (typeof scope !== "string") return callerOf({ userId: sub });
-  const named = scope.split(" ");
-  return callerOf({
-    userId: sub,
-    scopes: allScopes.filter((one) => named.includes(`rivulet:${one}`)),
-  });
+/** The caller of a verified token; undefined if a claim is not what it must be. */
+function callerIn(
+  { sub, scope, scp }: JWTPayload & { readonly scope?: unknown; readonly scp?: unknown },
+  { defaultScopes = allScopes }: JwtOptions,
+): Caller | undefined {
+  if (sub === undefined || !userIdField.fits(sub)) return undefined;
+  const claims = [scope, scp].filter((claim) => claim !== undefined);
+  if (claims.length === 0) return { userId: sub, scopes: defaultScopes };
+  const named = claims.map(namesIn);
+  if (named.includes(undefined)) return undefined;
+  const scopes = allScopes.filter((one) => named.flat().includes(`rivulet:${one}`));
+  return { userId: sub, scopes };
+}
+
+/** The names in a claim: a string with spaces between them, or an array; undefined for any other value. */
+function namesIn(claim: unknown): readonly string[] | undefined {
+  if (typeof claim === "string") return claim.split(" ");
+  const isList = Array.isArray(claim) && claim.every((name) => typeof name === "string");
+  return isList ? claim : undefined;
 }
 
 /** Which hosts and origins may address the server. */

@@ -204,7 +204,7 @@ export const streamFields: Fields<StreamOptions> = { ...runFields, ...viewFields
 /** The rules for the options of `observe`. */
 export const observeFields: Fields<ObserveOptions> = {
   sessionId: is.required(sessionIdField, '"my-session"'),
-  ...{ userId: is.name, signal: is.signal, onBusy: runFields.onBusy, onWait: is.callback },
+  ...{ userId: runFields.userId, signal: is.signal, onBusy: runFields.onBusy, onWait: is.callback },
 };
 
 /** The property that holds the settings of an agent of this package. */

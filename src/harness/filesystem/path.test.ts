@@ -111,7 +111,7 @@ const ids = fc.oneof(
 
 it("gives two ids two directories, on every disk", () => {
   const property = fc.property(ids, ids, (one, other) => {
-    fc.pre(one !== other && one.length <= 128 && other.length <= 128);
+    fc.pre(one !== other && one.length <= 256 && other.length <= 256);
     const names = [one, other].map((id) => namespaceDirectory({ scope: "user", id }));
     expect(names[0]?.toLowerCase()).not.toBe(names[1]?.toLowerCase());
     for (const name of names) {

@@ -57,7 +57,7 @@ const neverWritable = ".git";
 export const maxDepth = 64;
 const maxPathBytes = 4096;
 const maxNameBytes = 255 - whiteoutPrefix.length;
-const maxIdLength = 128;
+const maxIdLength = 256;
 const maxDirectoryName = 120;
 
 /** Refused on every system, so that a path means the same everywhere. */

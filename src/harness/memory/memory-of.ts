@@ -1,5 +1,6 @@
 import { settingsBehind } from "../../agent/loop/settings.ts";
 import type { Agent } from "../../protocol/agent.ts";
+import { userIdField } from "../../protocol/call-options.ts";
 import { notFound, RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, readArgument, readOptions } from "../../protocol/options.ts";
@@ -45,7 +46,7 @@ export interface MemoryScope {
   readonly sessionId?: string;
 }
 
-const scopeFields: Fields<MemoryScope> = { userId: is.name, sessionId: is.name };
+const scopeFields: Fields<MemoryScope> = { userId: userIdField, sessionId: is.name };
 const wordsField = {
   ...is.text,
   fits: (value: unknown) => typeof value === "string" && value.trim().length >= 3,
