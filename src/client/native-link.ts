@@ -10,9 +10,10 @@ import type {
   RemoteStart,
   RemoteTask,
 } from "../protocol/remote-link.ts";
+import { mapStrings } from "../protocol/secrets.ts";
 import { passingError, readLog } from "./reader.ts";
 import type { StartedBody } from "./remote-run.ts";
-import type { Server } from "./request.ts";
+import { isNamed, type Server } from "./request.ts";
 
 /** The most bytes of one blob, and how long it may take. */
 const maxBlobBytes = 8 * 1024 * 1024;
@@ -46,23 +47,31 @@ export class NativeLink implements RemoteLink {
     const headers: Record<string, string> = traceparent === undefined ? {} : { traceparent };
     const started = await this.#send<StartedBody>("/v1/tasks", body, signal, headers);
     const { id, root_task_id: rootId } = started ?? {};
-    if (id === taskId && rootId === taskId) return taskId;
+    const isStarted = typeof id === "string" && isNamed(id, taskId);
+    if (isStarted && rootId === id) return id;
     throw new RivuletError("invalid_response", `${this.url} did not start task ${taskId}.`, {
-      hint:
-        id === taskId
-          ? "Give the other server a store of its own: it has the task of its caller."
-          : "Check that the address is that of a Rivulet server.",
+      hint: isStarted
+        ? "Give the other server a store of its own: it has the task of its caller."
+        : "Check that the address is that of a Rivulet server.",
     });
   }
 
-  events({ remoteId }: RemoteTask, reading: RemoteReading): AsyncIterable<TaskEvent> {
+  /** A server takes the id of the child here in requests, but its events have the id that it stores. */
+  async *events(
+    { taskId, remoteId }: RemoteTask,
+    reading: RemoteReading,
+  ): AsyncIterable<TaskEvent> {
     const { after, signal, onOpened } = reading;
     const events = readLog({
       ...{ server: this.#server, taskId: remoteId, after, onOpened },
       ...{ until: "idle", once: true },
     });
     onAbort(signal, () => void events.return?.());
-    return events;
+    const [own, other] = [`task://${taskId}/`, `task://${remoteId}/`];
+    const renamed = (text: string) =>
+      text === remoteId ? taskId : text.startsWith(other) ? own + text.slice(other.length) : text;
+    for await (const event of events)
+      yield taskId === remoteId ? event : mapStrings(event, renamed);
   }
 
   async answer(_: RemoteTask, answer: RemoteAnswer, signal: AbortSignal): Promise<void> {

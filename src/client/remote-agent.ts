@@ -29,7 +29,7 @@ import { type RemoteLink, remoteLink } from "../protocol/remote-link.ts";
 import { isObject } from "../protocol/shape.ts";
 import { NativeLink } from "./native-link.ts";
 import { type Followed, RemoteRun, type StartedBody, type TaskBody } from "./remote-run.ts";
-import type { Server } from "./request.ts";
+import { isNamed, type Server } from "./request.ts";
 
 /** An option that has no meaning on a server. */
 function local(reason: string): Field {
@@ -163,7 +163,7 @@ export class RemoteAgent implements Agent {
     // The task id makes a repeated start the same start; an answer has no such id.
     const send = "task_id" in body ? server.json.bind(server) : server.once.bind(server);
     const task = await send<StartedBody>("POST", "/v1/tasks", body);
-    const isNew = "task_id" in body && task.id === body.task_id;
+    const isNew = "task_id" in body && isNamed(task.id, taskId);
     const after = isNew ? -1 : task.starting_after;
     return { ref: refOf(task), after, answered: after };
   }

@@ -145,6 +145,11 @@ export class Server {
   }
 }
 
+/** Whether an id in an answer is that of what the request has named: a server may add to the names of its users. */
+export function isNamed(id: string, name: string): boolean {
+  return id === name || id.startsWith(`${name}~`);
+}
+
 /** Query parameters as text that begins with `?`; undefined values are left out. */
 export function queryOf(values: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(values).filter(([, value]) => value !== undefined);

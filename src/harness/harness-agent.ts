@@ -29,7 +29,7 @@ import { contextHook } from "./context.ts";
 import { contextFiles, defaultContextFiles } from "./context-files.ts";
 import { eviction } from "./eviction.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
-import { childrenStarted } from "./hook-task.ts";
+import { childrenStarted, levelsAbove } from "./hook-task.ts";
 import { findLeftovers } from "./leftovers.ts";
 import { registerMemory } from "./memory/memory-of.ts";
 import { nestedFiles } from "./nested-files.ts";
@@ -296,7 +296,7 @@ function subagentsPiece(harness: Harness): Piece {
   const inputOf = options.planMode ? planInput : undefined;
 
   function preReasoning(context: HookContext, call: ModelCall): Awaitable<void> {
-    if ((context.source?.depth ?? 0) >= limits.maxSpawnDepth) {
+    if ((context.source?.depth ?? 0) + levelsAbove(context) >= limits.maxSpawnDepth) {
       call.tools = call.tools.filter(({ name }) => !subagentToolNames.has(name));
     }
     if (!call.tools.some(({ name }) => name === "agent_spawn")) return undefined;

@@ -11,3 +11,8 @@ export function transcriptBehind(context: HookContext): readonly Message[] {
 export function childrenStarted(context: HookContext): number | undefined {
   return taskKey in context ? taskBehind(context).childCalls.size : undefined;
 }
+
+/** How deep the root task of a hook's context is below the first root of a chain of servers; 0 for other tasks. */
+export function levelsAbove(context: HookContext): number {
+  return taskKey in context ? (taskBehind(context).record.origin?.via?.depth ?? 0) : 0;
+}

@@ -128,8 +128,18 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
 export interface Origin {
   /** The W3C trace context of the caller. */
   readonly traceparent?: string;
-  /** The tasks above this one on other servers, the first root first. */
-  readonly via?: readonly string[];
+  /** The servers above this one. */
+  readonly via?: Via;
+  /** The hash of the request that started the task with an idempotency key. */
+  readonly bodyHash?: string;
+}
+
+/** The servers that wait for a task, and how deep it is below the first of them. */
+export interface Via {
+  /** The random ids of their stores, the first first. */
+  readonly stores: readonly string[];
+  /** The depth of the task below the root on the first server. */
+  readonly depth: number;
 }
 
 /** Why a call waits. */

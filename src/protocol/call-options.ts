@@ -5,6 +5,7 @@ import type {
   Origin,
   RunOptions,
   StreamOptions,
+  Via,
 } from "./agent.ts";
 import { RivuletError } from "./error.ts";
 import * as is from "./options.ts";
@@ -52,14 +53,25 @@ function isSegment(value: unknown, code: string, what: string, hint: string): bo
 }
 
 const taskId: Field = {
-  fits: (value) => typeof value === "string" && /^[\w-]{1,128}$/.test(value),
-  expected: "1 to 128 letters, digits, `_` and `-`",
+  fits: (value) => typeof value === "string" && /^[\w~-]{1,128}$/.test(value),
+  expected: "1 to 128 letters, digits, `_`, `-` and `~`",
 };
 const metadata: Field = {
   fits: (value) => is.data.fits(value) && JSON.stringify(value).length <= 16_384,
   expected: "an object of plain data, with at most 16384 characters of JSON",
 };
 const until = is.oneOf("root", "tree");
+const viaFields: Fields<Via> = {
+  stores: is.required({
+    fits: (value) =>
+      Array.isArray(value) &&
+      value.length <= 16 &&
+      value.every((id) => typeof id === "string" && /^[\w-]{1,64}$/.test(id)),
+    expected: "an array of at most 16 ids of stores",
+    schema: { type: "array", items: { type: "string" }, maxItems: 16 },
+  }),
+  depth: is.required(is.integer(0, 1_000)),
+};
 /** The rule for the origin of a call from another server. */
 export const originFields: Fields<Origin> = {
   traceparent: {
@@ -67,11 +79,8 @@ export const originFields: Fields<Origin> = {
       typeof value === "string" && /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(value),
     expected: "a W3C trace context, 00-<trace id>-<span id>-<flags>",
   },
-  via: {
-    fits: (value) =>
-      Array.isArray(value) && value.length <= 16 && value.every((id) => taskId.fits(id)),
-    expected: "an array of at most 16 task ids",
-  },
+  via: is.options(viaFields),
+  bodyHash: is.name,
 };
 
 /** The rules for the options of `call` and `run`, whatever agent takes them. */

@@ -1,4 +1,4 @@
-import type { Agent, Answer, Budget } from "./agent.ts";
+import type { Agent, Answer, Budget, Via } from "./agent.ts";
 import type { TaskEvent } from "./event.ts";
 import type { Message } from "./message.ts";
 import type { Task } from "./task.ts";
@@ -26,8 +26,8 @@ export interface RemoteStart {
   readonly outputSchema?: object;
   /** The W3C trace context of the span that the remote task belongs to. */
   readonly traceparent?: string;
-  /** The tasks that wait for this one, the first root first: a server that has one of them refuses the start. */
-  readonly via: readonly string[];
+  /** The servers that wait for the task: a server whose store is one of theirs refuses the start. */
+  readonly via: Via;
 }
 
 /** Where to read events, and how to tell what was read. */

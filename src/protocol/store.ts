@@ -288,6 +288,8 @@ export interface SessionInfo {
 export interface ListedSession extends SessionInfo {
   /** The status of its newest task. */
   readonly status?: TaskStatus;
+  /** The name that its user gave it on a server. */
+  readonly name?: string;
 }
 
 /** Files with versions. */

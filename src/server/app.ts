@@ -30,6 +30,7 @@ import { blobRoutes } from "./blobs.ts";
 import { badRequest, errorResponse, statusOf } from "./errors.ts";
 import { Feeds } from "./feed.ts";
 import { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
+import { Names } from "./names.ts";
 import { openApi } from "./openapi.ts";
 import { pageRoutes } from "./page.ts";
 import { keepPrompts, promptRoutes } from "./prompts.ts";
@@ -375,12 +376,17 @@ class Door {
         hint: `Use a credential with the scope ${route.needs}.`,
       });
     const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse };
+    const names = new Names(services.store, caller.userId);
+    const params = context.req.param() as Record<string, string>;
+    const query = readQuery(new URL(request.url), route);
+    const body = route.method === "GET" ? {} : await readBody(request, route, limits.bodyBytes);
+    const { ids = {} } = route;
     return route.handle({
-      ...{ services, caller, request, headers },
+      ...{ services, caller, names, request, headers },
       outgoing: typeof outgoing?.writeHead === "function" ? outgoing : undefined,
-      params: context.req.param() as Record<string, string>,
-      query: readQuery(new URL(request.url), route),
-      body: route.method === "GET" ? {} : await readBody(request, route, limits.bodyBytes),
+      params: await names.replaced(params, ids),
+      query: await names.replaced(query, ids),
+      body: await names.replaced(body, ids),
       openStream: () => {
         const end = this.#users.stream(caller.userId);
         visit.isStream = true;

@@ -13,6 +13,7 @@ export const blobRoutes: readonly Route[] = [
     needs: "read",
     summary: "Read a blob of a task.",
     returns: { status: 200, type: "application/octet-stream", description: "The bytes." },
+    ids: { id: "task" },
     handle: showBlob,
   },
 ];

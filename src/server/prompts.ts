@@ -78,6 +78,7 @@ export const promptRoutes: readonly Route[] = [
     needs: "read",
     summary: "List the model calls of a task; with `iteration`, one of them with its whole prompt.",
     query: { iteration: is.integer(1, 1_000_000) },
+    ids: { id: "task" },
     returns: { status: 200, description: "`{ prompts: [{ iteration, message_id, model, … }] }`" },
     handle: showPrompts,
   },

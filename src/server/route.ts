@@ -7,6 +7,7 @@ import { isObject } from "../protocol/shape.ts";
 import type { Store } from "../protocol/store.ts";
 import type { Caller, Scope } from "./auth.ts";
 import { badRequest } from "./errors.ts";
+import type { IdKinds, Names } from "./names.ts";
 import type { Streams } from "./stream.ts";
 import type { Trees } from "./trees.ts";
 
@@ -29,6 +30,8 @@ export interface Services {
 export interface Call {
   readonly services: Services;
   readonly caller: Caller;
+  /** The ids that the caller chooses. */
+  readonly names: Names;
   readonly request: Request;
   /** Node's response, where the server runs on Node. */
   readonly outgoing: ServerResponse | undefined;
@@ -62,6 +65,8 @@ export interface Route {
     readonly description: string;
   };
   readonly isStream?: true;
+  /** The parameters and fields that hold ids, which are replaced by the stored ones before `handle`. */
+  readonly ids?: IdKinds;
   readonly handle: (call: Call) => Promise<Response> | Response;
 }
 

@@ -1,6 +1,6 @@
 import { forkOriginOf } from "../harness/fork.ts";
 import { offerOf } from "../harness/harness-agent.ts";
-import { sessionsOf } from "../harness/index.ts";
+import { type SessionExportHeader, sessionsOf } from "../harness/index.ts";
 import { findLeftovers } from "../harness/leftovers.ts";
 import { workspaceOf } from "../harness/workspace.ts";
 import type { Approval } from "../protocol/agent.ts";
@@ -40,10 +40,11 @@ export const sessionRoutes: readonly Route[] = [
     needs: "read",
     summary: "List the sessions of the user, newest first.",
     query: { limit, before: is.name },
+    ids: { before: "session" },
     returns: { status: 200, description: "`{ sessions: [{ session_id, title, status, … }] }`" },
     handle: async (call) => {
       const sessions = (await own(call).list(call.query)).map((info) => ({
-        ...shownSession(info),
+        ...shownSession(call, info),
         status: info.status,
       }));
       return Response.json({ sessions }, { headers: call.headers });
@@ -67,6 +68,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/v1/sessions/:id",
     needs: "read",
+    ids: { id: "session" },
     summary: "Read a session: its messages and its tasks.",
     query: { from: is.integer(0, Number.MAX_SAFE_INTEGER), limit },
     returns: { status: 200, description: "`{ session: { session_id, … }, tasks, messages }`" },
@@ -76,6 +78,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/v1/sessions/:id",
     needs: "write",
+    ids: { id: "session" },
     summary: "Delete a session with its tasks, logs, blobs and saved tool results.",
     returns: { status: 204, description: "Deleted." },
     handle: async (call) => {
@@ -93,6 +96,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "POST",
     path: "/v1/sessions/:id/fork",
     needs: "write",
+    ids: { id: "session", task_id: "task" },
     summary: "Copy a session up to the end of a root task into a new session.",
     body: { task_id: is.required(is.name, '"task_…"') },
     returns: { status: 201, description: "`{ session: { session_id, …, forked_from } }`" },
@@ -102,6 +106,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/v1/sessions/:id/export",
     needs: "read",
+    ids: { id: "session" },
     summary: "Export a session as lines of JSON.",
     returns: { status: 200, type: "application/x-ndjson", description: "Lines of JSON." },
     handle: exportSession,
@@ -110,6 +115,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/v1/sessions/:id/approvals",
     needs: "read",
+    ids: { id: "session" },
     summary: "List the approvals that wait in a session, at any depth.",
     returns: { status: 200, description: "`{ approvals: [{ approval_id, … }] }`" },
     handle: listApprovals,
@@ -118,6 +124,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/v1/sessions/:id/files",
     needs: "read",
+    ids: { id: "session" },
     summary: "List a directory of the session's workspace.",
     query: { path: is.text },
     returns: {
@@ -130,6 +137,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/v1/sessions/:id/files/:path{.+}",
     needs: "read",
+    ids: { id: "session" },
     summary: "Read a file of the session's workspace.",
     returns: { status: 200, type: "application/octet-stream", description: "The bytes." },
     handle: readFile,
@@ -148,10 +156,11 @@ async function findSession(call: Call): Promise<SessionInfo> {
   return info;
 }
 
-function shownSession(info: SessionInfo) {
+function shownSession({ names }: Call, info: SessionInfo) {
   const { sessionId, agentId, title, messages, createdAt, updatedAt } = info;
   const dates = { created_at: createdAt, updated_at: updatedAt };
-  return { session_id: sessionId, agent_id: agentId, title, messages, ...dates };
+  const named = { session_id: sessionId, name: names.given(sessionId) };
+  return { ...named, agent_id: agentId, title, messages, ...dates };
 }
 
 async function showSession(call: Call): Promise<Response> {
@@ -165,7 +174,7 @@ async function showSession(call: Call): Promise<Response> {
     status,
     created_at: createdAt,
   }));
-  const session = { ...shownSession(info), ...forkedFrom(records[0]) };
+  const session = { ...shownSession(call, info), ...forkedFrom(records[0]) };
   return Response.json({ session, tasks, messages }, { headers: call.headers });
 }
 
@@ -173,7 +182,7 @@ async function fork(call: Call): Promise<Response> {
   const { id = "" } = call.params;
   const info = await own(call).fork(id, { taskId: call.body.task_id as string });
   const [first] = await call.services.store.tasks({ sessionId: info.sessionId, limit: 1 });
-  const session = { ...shownSession(info), ...forkedFrom(first) };
+  const session = { ...shownSession(call, info), ...forkedFrom(first) };
   return Response.json({ session }, { status: 201, headers: call.headers });
 }
 
@@ -186,11 +195,13 @@ async function exportSession(call: Call): Promise<Response> {
   const { sessionId } = await findSession(call);
   const lines = own(call).export(sessionId)[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
+  let isFirst = true;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const { done, value } = await lines.next();
-      if (done) controller.close();
-      else controller.enqueue(encoder.encode(value));
+      if (done) return controller.close();
+      controller.enqueue(encoder.encode(isFirst ? withName(call, value) : value));
+      isFirst = false;
     },
     async cancel() {
       await lines.return?.();
@@ -198,6 +209,13 @@ async function exportSession(call: Call): Promise<Response> {
   });
   const headers = { ...call.headers, "content-type": "application/x-ndjson; charset=utf-8" };
   return new Response(body, { headers });
+}
+
+/** The header of an export, with the name that the user has chosen. */
+function withName({ names }: Call, line: string): string {
+  const header = JSON.parse(line) as SessionExportHeader;
+  const session = { ...header.session, name: names.given(header.session.sessionId) };
+  return `${JSON.stringify({ ...header, session })}\n`;
 }
 
 async function listApprovals(call: Call): Promise<Response> {

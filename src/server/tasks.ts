@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { postCancel } from "../agent/drive/plan.ts";
+import { storeIdOf } from "../agent/drive/store-id.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/settings.ts";
 import type { TaskHandle } from "../agent/stream/run.ts";
-import type { Agent, Answer, Input, RunOptions } from "../protocol/agent.ts";
+import type { Agent, Answer, Input, RunOptions, Via } from "../protocol/agent.ts";
 import { budgetField, originFields } from "../protocol/call-options.ts";
 import { notFound, RivuletError } from "../protocol/error.ts";
 import { materialize } from "../protocol/materialize.ts";
@@ -12,6 +13,7 @@ import type { AnswerBlock, Message } from "../protocol/message.ts";
 import { resultState } from "../protocol/message-rules.ts";
 import * as is from "../protocol/options.ts";
 import { taskOf } from "../protocol/select.ts";
+import { isObject } from "../protocol/shape.ts";
 import { snapshotOf } from "../protocol/snapshot.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
@@ -48,8 +50,16 @@ const startFields = {
   output: is.data,
   budget: budgetField,
   answers: is.list,
-  via: { ...originFields.via, schema: { type: "array", items: { type: "string" }, maxItems: 16 } },
+  via: originFields.via,
 };
+/** The ids in an answer. */
+const answerIds = { taskId: "task", rootTaskId: "task" } as const;
+const startIds = {
+  task_id: "task",
+  session_id: "session",
+  answers: answerIds,
+  input: answerIds,
+} as const;
 
 interface StartBody {
   readonly agent: string;
@@ -65,7 +75,7 @@ interface StartBody {
   readonly output?: object;
   readonly budget?: NonNullable<RunOptions["budget"]>;
   readonly answers?: readonly Answer[];
-  readonly via?: readonly string[];
+  readonly via?: Via;
 }
 
 const eventsQuery = {
@@ -103,6 +113,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "write",
     summary: "Start a task, or continue the unfinished task of a session.",
     body: startFields,
+    ids: startIds,
     returns: { status: 201, description: "The task. With `stream: true`, a stream of events." },
     handle: start,
   },
@@ -112,6 +123,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "read",
     summary: "Read a task with its output.",
     returns: taskReturned,
+    ids: { id: "task" },
     handle: async (call) => showTask(call, await findTask(call), 200),
   },
   {
@@ -120,6 +132,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "read",
     summary: "Read the document of a task: its output with that of its descendants.",
     query: { seed: is.flag },
+    ids: { id: "task" },
     returns: { status: 200, description: "The document." },
     handle: showDocument,
   },
@@ -129,6 +142,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "read",
     summary: "Follow the events of a task and its descendants.",
     query: eventsQuery,
+    ids: { id: "task", path: "path" },
     returns: { status: 200, type: "text/event-stream", description: "Server-sent events." },
     isStream: true,
     handle: followEvents,
@@ -139,6 +153,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "write",
     summary: "Steer a running task.",
     body: { input: is.required(input, '"Be brief."') },
+    ids: { id: "task" },
     returns: { status: 202, description: "The task." },
     handle: steer,
   },
@@ -148,6 +163,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "write",
     summary: "Cancel a task and its descendants.",
     body: { reason: { ...key, expected: "1 to 256 characters" } },
+    ids: { id: "task" },
     returns: { status: 202, description: "The task." },
     handle: cancel,
   },
@@ -157,6 +173,7 @@ export const taskRoutes: readonly Route[] = [
     needs: "write",
     summary: "Answer an approval.",
     body: answerFields,
+    ids: { id: "task", ...answerIds },
     returns: { status: 202, description: "The task." },
     handle: answer,
   },
@@ -191,7 +208,8 @@ async function start(call: Call): Promise<Response> {
   if (body.cancel_on_disconnect && !body.stream)
     throw badRequest("`cancel_on_disconnect` needs `stream`.", "Pass `stream: true` as well.");
   const given = inputOf(body);
-  const taskId = body.task_id ?? taskIdOf(body, caller.userId);
+  const keyed = taskIdOf(body, caller.userId);
+  const taskId = body.task_id ?? (keyed && (await call.names.stored("task", keyed)));
   const isText = Array.isArray(given) ? given.some((one) => !isAnswer(one)) : given !== undefined;
   const isKnown = taskId !== undefined && (await services.store.task(taskId)) !== undefined;
   const run = agent.run(given, {
@@ -208,6 +226,7 @@ async function start(call: Call): Promise<Response> {
   services.background(run.result());
   const ref = await run.task;
   const found = await findTask({ ...call, params: { id: ref.taskId } });
+  if (ref.taskId === taskId) checkBody(found.record, body);
   const { startsAfter } = run as TaskHandle<unknown>;
   if (!body.stream)
     return showTask(call, found, isKnown ? 200 : 201, { starting_after: await startsAfter });
@@ -217,26 +236,47 @@ async function start(call: Call): Promise<Response> {
   });
 }
 
-/** Where a task comes from that another server starts; throws if this server has a task that waits for it. */
+/** Where a new task comes from; throws if a server with the store of this one waits for it. */
 async function originOf(
   { services, request }: Call,
-  { via, input }: StartBody,
+  body: StartBody,
 ): Promise<Pick<RunOptions, "origin">> {
+  const { via, input } = body;
+  if (via?.stores.includes(await storeIdOf(services.store)))
+    throw new RivuletError("remote_loop", "A task on this server waits for this one.", {
+      hint: "Declare the agent where it is needed, or give its server a store of its own.",
+    });
   const header = request.headers.get("traceparent");
-  const traceparent =
-    originFields.traceparent.fits(header) && header !== null ? { traceparent: header } : {};
-  for (const taskId of via ?? []) {
-    if ((await services.store.task(taskId)) === undefined) continue;
-    throw new RivuletError(
-      "remote_loop",
-      `This server already has task ${taskId}, which waits for this one.`,
-      {
-        hint: "Declare the agent where it is needed, or give its server a store of its own.",
-      },
-    );
-  }
-  const origin = { ...traceparent, ...(via && { via }) };
+  const isTraced = header !== null && originFields.traceparent.fits(header);
+  const origin = {
+    ...(isTraced && { traceparent: header }),
+    ...(via && { via }),
+    ...(body.idempotency_key !== undefined && { bodyHash: hashOf(body) }),
+  };
   return input === undefined || Object.keys(origin).length === 0 ? {} : { origin };
+}
+
+/** A hash of what a request starts, however its JSON is written. */
+function hashOf(body: StartBody): string {
+  const { stream: _, cancel_on_disconnect: __, via: ___, ...started } = body;
+  const sorted = (value: unknown) =>
+    isObject(value) ? Object.fromEntries(Object.entries(value).sort(byName)) : value;
+  const text = JSON.stringify(started, (_name, value: unknown) => sorted(value));
+  return createHash("sha256").update(text).digest("base64url");
+}
+
+function byName([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
+  return one < other ? -1 : 1;
+}
+
+/** Throws if the task was started with the same key and another body. */
+function checkBody({ taskId, origin }: TaskRecord, body: StartBody): void {
+  const { idempotency_key: given } = body;
+  const { bodyHash } = origin ?? {};
+  if (given === undefined || bodyHash === undefined || bodyHash === hashOf(body)) return;
+  throw new RivuletError("conflict", `Task ${taskId} was started with this key and another body.`, {
+    hint: "Send the same body, or choose another `idempotency_key`.",
+  });
 }
 
 /** Answers and messages of a body, as `run` takes them. */

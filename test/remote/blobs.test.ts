@@ -4,7 +4,13 @@ import { z } from "zod";
 import { memoryStore, tool } from "../../src/index.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { serveAgents } from "../client/support/serving.ts";
-import { hostileServer, insert, type Sent, type Story } from "./support/hostile-server.ts";
+import {
+  guessedRootId,
+  hostileServer,
+  insert,
+  type Sent,
+  type Story,
+} from "./support/hostile-server.ts";
 import { on, rootOf, scripted, serveOne, spawn, storeOf } from "./support/team.ts";
 
 /** A picture of a size, and the name of its blob. */
@@ -127,7 +133,7 @@ async function runFar(url: string) {
     store,
     subagents: [{ ...far, allowPrivateNetwork: true, limits: { lostAfterMs: 100 } }],
   });
-  await lead.call("Go.", { sessionId: "s" });
+  await lead.call("Go.", { sessionId: "s", taskId: guessedRootId });
   const [child] = await store.tasks({ parentSessionId: "s" });
   await expectLawful(store, await rootOf(store, "s"));
   return { store, child };

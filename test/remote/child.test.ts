@@ -1,10 +1,12 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
+import { storeIdOf } from "../../src/agent/drive/store-id.ts";
 import { HarnessAgent, RivuletError, tool } from "../../src/index.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { serveAgents } from "../client/support/serving.ts";
+import { stored } from "../server/support/server.ts";
 import { on, rootOf, scripted, serveOne, spawn, storeOf } from "./support/team.ts";
 
 it("streams a child on another server with its own numbers and a source from here", async () => {
@@ -368,7 +370,62 @@ it("sends the headers that the declaration has for the user, and stores them now
   ];
   expect(JSON.stringify(kept)).not.toContain(secret);
   const [far1] = await storeOf(reviewer).tasks({
-    rootTaskId: (await store.tasks({ parentSessionId: "s" }))[0]?.taskId ?? "",
+    rootTaskId: (await store.tasks({ parentSessionId: "s" }))[0]?.remote?.taskId ?? "",
   });
-  expect(far1).toMatchObject({ userId: "ann", origin: { via: [rootId] } });
+  const { origin } = far1 ?? {};
+  expect(far1).toMatchObject({ userId: "ann", origin: { via: { depth: 1 } } });
+  expect(origin?.via?.stores).toEqual([await storeIdOf(store)]);
+  expect(JSON.stringify(origin)).not.toContain(rootId);
+});
+
+it("counts the depth of subagents over all servers", async () => {
+  const names = ["first", "second", "third", "fourth"];
+  const servers: Awaited<ReturnType<typeof serveOne>>[] = [];
+  const agents: HarnessAgent[] = [];
+  // Each agent calls the next one on another server; the last of them would be at level 4.
+  for (const [index, name] of [...names.entries()].reverse()) {
+    const next = names[index + 1];
+    const [server] = servers;
+    const script = next === undefined ? ["Deep."] : [[spawn(next)], "Done."];
+    const subagents = next !== undefined && server ? [on(server, next)] : [];
+    agents.unshift(scripted(name, script, { subagents }));
+    servers.unshift(await serveOne(agents[0] as HarnessAgent));
+  }
+  const lead = scripted("lead", [[spawn("first")], "Done."], {
+    subagents: [on(servers[0] as (typeof servers)[number], "first")],
+  });
+  await lead.call("Go.", { sessionId: "s" });
+  const tasks = await storeOf(lead).tasks({ conversation: "s" });
+  expect(tasks.map(({ agentId, depth }) => `${agentId} ${depth}`)).toEqual([
+    ...["lead 0", "first 1", "second 2", "third 3"],
+  ]);
+  const third = await storeOf(agents[2] as HarnessAgent).tasks({});
+  expect(third).toMatchObject([{ depth: 0, origin: { via: { depth: 3 } } }]);
+  expect(await storeOf(agents[3] as HarnessAgent).tasks({})).toEqual([]);
+  await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+});
+
+it("runs on a server that knows its caller as a user, with approvals, steering and blobs by its own id", async () => {
+  const reviewer = scripted("reviewer", [
+    [{ call: "remove", input: { path: "a" } }],
+    "Removed, and reviewed.",
+  ]);
+  const token = "ann-0123456789abcdef";
+  const auth = { tokens: { [token]: { userId: "ann" } } };
+  await using far = await serveAgents([reviewer], { auth }, { token });
+  const lead = scripted("lead", [[spawn("reviewer")], "Done."], {
+    subagents: [on(far, "reviewer", { headers: { authorization: `Bearer ${token}` } })],
+  });
+  const waiting = await lead.call("Go.", { sessionId: "s" });
+  const [approval] = waiting.approvals;
+  const store = storeOf(lead);
+  const [child] = await store.tasks({ parentSessionId: "s" });
+  expect(approval?.taskId).toBe(child?.taskId);
+  expect(child?.remote?.taskId).toBe(stored(child?.taskId ?? ""));
+  const reply = await lead.call(approval?.approve(), { sessionId: "s" });
+  expect(reply.text).toBe("Done.");
+  const log = await readLog(store, await rootOf(store, "s"));
+  expect(JSON.stringify(log)).toContain("Removed, and reviewed.");
+  expect(JSON.stringify(log)).not.toContain(stored(""));
+  await expectLawful(store, await rootOf(store, "s"));
 });

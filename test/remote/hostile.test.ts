@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { expectLawful } from "../agent/support/laws.ts";
 import { behaviours } from "./support/behaviours.ts";
-import { hostileServer } from "./support/hostile-server.ts";
+import { guessedRootId, hostileServer } from "./support/hostile-server.ts";
 import { rootOf, scripted, spawn, storeOf } from "./support/team.ts";
 
 const cases = Object.entries(behaviours).map(
@@ -24,7 +24,7 @@ it.each(cases)("a server that %s ends its own child with %s", async (_, outcome,
     ],
   });
   const store = storeOf(lead);
-  const reply = await lead.call("Go.", { sessionId: "s" });
+  const reply = await lead.call("Go.", { sessionId: "s", taskId: guessedRootId });
   expect(reply.text).toBe("Done.");
   const rootId = await rootOf(store, "s");
   const children = await store.tasks({ parentSessionId: "s" });

@@ -6,6 +6,7 @@ import {
 } from "@opentelemetry/sdk-trace-base";
 import { expect, it } from "vitest";
 import { serveAgents } from "../client/support/serving.ts";
+import { stored } from "../server/support/server.ts";
 import { on, scripted, serveOne, spawn, storeOf } from "./support/team.ts";
 
 /** A tracer of one server, and the spans that it has recorded. */
@@ -74,7 +75,10 @@ it("takes the trace context from a valid header alone, and nothing else from it"
   };
 
   expect(await start("task_header", {}, { traceparent })).toBe(201);
-  expect(await store.task("task_header")).toMatchObject({ userId: "ann", origin: { traceparent } });
+  expect(await store.task(stored("task_header"))).toMatchObject({
+    userId: "ann",
+    origin: { traceparent },
+  });
 
   // A payload cannot set it.
   expect(await start("task_body", { traceparent, origin: { traceparent } })).toBe(400);
@@ -83,7 +87,7 @@ it("takes the trace context from a valid header alone, and nothing else from it"
   const malformed = { traceparent: `${traceparent}\tbob`, tracestate: "user=bob", userid: "bob" };
   expect(await start("task_malformed", {}, malformed)).toBe(201);
   for (const id of ["task_metadata", "task_malformed"]) {
-    const record = await store.task(id);
+    const record = await store.task(stored(id));
     expect(record?.userId).toBe("ann");
     expect(record?.origin).toBe(undefined);
   }

@@ -20,7 +20,7 @@ import { z } from "zod";
 import { agentTool, memoryStore, ReActAgent, sqliteStore, tool } from "../../src/index.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
-import { scripted, startServer, tokens } from "./support/server.ts";
+import { scripted, startServer, stored, tokens } from "./support/server.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-a2a-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -213,7 +213,7 @@ describe("a message", () => {
   it("continues a context with its memory", async () => {
     const { ann } = await world(({ assistantCount }) => `Answer ${assistantCount}.`);
     const first = await send(ann, message("One.", { contextId: "ctx" }));
-    expect(first.contextId).toBe("ctx");
+    expect(first.contextId).toBe(stored("ctx"));
     const second = await send(ann, message("Two.", { contextId: "ctx" }));
     expect(second.id).not.toBe(first.id);
     expect([first, second].flatMap(textsOf)).toEqual(["Answer 0.", "Answer 1."]);
@@ -557,10 +557,13 @@ describe("sad paths", () => {
       ])
         await expect(call()).rejects.toThrow("There is no task");
     }
-    await expect(send(bob, message("Go.", { contextId: "mine" }))).rejects.toThrow();
-    const page = { ...named(""), contextId: "mine", pageToken: "", status: 0 };
-    const { tasks } = await bob.listTasks({ ...page, statusTimestampAfter: undefined });
-    expect(tasks).toEqual([]);
+    for (const contextId of ["mine", stored("mine")]) {
+      const page = { ...named(""), contextId, pageToken: "", status: 0 };
+      const { tasks } = await bob.listTasks({ ...page, statusTimestampAfter: undefined });
+      expect(tasks).toEqual([]);
+    }
+    const own = await send(bob, message("Go.", { contextId: "mine" }));
+    expect(own.contextId).toBe(stored("mine", "bob"));
     expect((await ann.getTask(named(id))).status?.state).toBe(inputRequired);
   });
 

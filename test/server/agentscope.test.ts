@@ -7,7 +7,7 @@ import { serve } from "../../src/server/index.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
 import { agentScopeClient, type RemoteEvent } from "./support/agentscope-client.ts";
-import { scripted, startServer, tokens } from "./support/server.ts";
+import { scripted, startServer, stored, tokens } from "./support/server.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-agentscope-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -39,7 +39,7 @@ describe("a task of an AgentScope parent", () => {
     ]);
     const context = { user_id: "mallory", detail: "full", stream: true, attributes: { a: 1 } };
     const started = await ann.submit("task-1", "lead", "What colour?", context);
-    expect(started).toEqual({ task_id: "task-1", status: "pending" });
+    expect(started).toEqual({ task_id: stored("task-1"), status: "pending" });
     const events = await collect(ann.events("task-1"));
     expect(said(events)).toEqual([
       "RUN_STARTED",
@@ -55,7 +55,7 @@ describe("a task of an AgentScope parent", () => {
     ]);
     expect(events.find(({ type }) => type === "TOOL_CALL_END")?.toolInput).toBe('{"at":"sky"}');
     expect(events.find(({ type }) => type === "TOOL_RESULT")?.status).toBe("ERROR");
-    expect(events[0]).toMatchObject({ taskId: "task-1", agentId: "lead" });
+    expect(events[0]).toMatchObject({ taskId: stored("task-1"), agentId: "lead" });
     expect(await ann.status("task-1")).toMatchObject({ status: "success", result: "It is blue." });
     expect(await ann.wait("task-1", 10)).toMatchObject({
       status: "success",
@@ -154,7 +154,9 @@ describe("a task of an AgentScope parent", () => {
     const events = ann.events("task-1");
     for await (const { type } of events) {
       if (type === "TEXT_DELTA") {
-        expect(await ann.wait("task-1", 0)).toEqual({ task_id: "task-1", status: "running" });
+        expect(await ann.wait("task-1", 0)).toEqual({
+          ...{ task_id: stored("task-1"), status: "running" },
+        });
         await ann.cancel("task-1");
       }
     }
@@ -223,12 +225,15 @@ describe("sad paths", () => {
     await expect(bob.wait("task-1", 1)).rejects.toThrow("404");
     await expect(bob.cancel("task-1")).rejects.toThrow("404");
     await expect(bob.resume("task-1", [])).rejects.toThrow("404");
-    await expect(bob.submit("task-1", "lead", "Go.")).rejects.toThrow("404");
     expect(await collect(bob.events("task-1"))).toEqual([]);
     const [theirs, unknown] = await Promise.all(
       ["task-1", "task-0"].map((id) => server.as(tokens.bob).get(`/tasks/${id}`)),
     );
     expect(theirs?.text.replaceAll("task-1", "task-0")).toBe(unknown?.text);
+    expect(await bob.submit("task-1", "lead", "Go.")).toMatchObject({
+      task_id: stored("task-1", "bob"),
+    });
+    await bob.cancel("task-1");
     expect((await ann.status("task-1")).status).toBe("awaiting_confirm");
   });
 

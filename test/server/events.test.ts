@@ -11,7 +11,15 @@ import { decodeSse } from "../../src/protocol/sse.ts";
 import type { Tree } from "../../src/protocol/task.ts";
 import { collect } from "../agent/support/collect.ts";
 import { lens } from "../support/lens.ts";
-import { eventsOf, nested, scripted, startServer, tokens, treeOf } from "./support/server.ts";
+import {
+  eventsOf,
+  nested,
+  scripted,
+  startServer,
+  stored,
+  tokens,
+  treeOf,
+} from "./support/server.ts";
 
 const start = { agent: "lead", input: "Go.", session_id: "sess" };
 
@@ -113,8 +121,8 @@ describe("a selective stream", () => {
     { depth: 1 },
     { include: ["message"] },
     { exclude: ["reasoning", "tool_call"] },
-    { path: "sess/helper" },
-    { path: "sess/helper/worker", include: ["reasoning"] },
+    { path: `${stored("sess")}/helper` },
+    { path: `${stored("sess")}/helper/worker`, include: ["reasoning"] },
     { depth: 1, exclude: ["tool_result"] },
   ] as const;
   const selectedTree = (frames: readonly StreamFrame[], before?: Tree) =>
@@ -284,7 +292,7 @@ describe("a live stream", () => {
     for (let n = 0; n < 30; n++) {
       const task_id = `task_${n}`;
       const starting = ann.post("/v1/tasks", { ...start, session_id: `s${n}`, task_id });
-      while ((await store.task(task_id)) === undefined)
+      while ((await store.task(stored(task_id))) === undefined)
         await new Promise((resolve) => setImmediate(resolve));
       for (let turn = 0; turn < n; turn++) await new Promise((resolve) => setImmediate(resolve));
       const events = eventsOf(await ann.frames(`/v1/tasks/${task_id}/events`)) as LogEvent[];

@@ -4,7 +4,15 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore, ReActAgent, tool } from "../../src/index.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
-import { eventsOf, nested, scripted, startServer, tokens, treeOf } from "./support/server.ts";
+import {
+  eventsOf,
+  nested,
+  scripted,
+  startServer,
+  stored,
+  tokens,
+  treeOf,
+} from "./support/server.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-server-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -32,7 +40,11 @@ describe("POST /v1/tasks", () => {
     const started = await ann.post("/v1/tasks", { ...start, session_id: "s", metadata: { a: 1 } });
     expect(started.status).toBe(201);
     expect(started.headers.get("location")).toBe(`/v1/tasks/${started.body.id}`);
-    expect(started.body).toMatchObject({ object: "task", agent_id: "lead", session_id: "s" });
+    expect(started.body).toMatchObject({
+      object: "task",
+      agent_id: "lead",
+      session_id: stored("s"),
+    });
     const ended = await settle(ann, started.body.id);
     expect(ended).toMatchObject({ status: "completed", metadata: { a: 1 } });
     expect(ended.output).toMatchObject([{ type: "message", block_list: [{ text: "Hello." }] }]);
@@ -75,11 +87,11 @@ describe("POST /v1/tasks", () => {
   it("takes the id of the task from the caller, and keeps it from other users", async () => {
     const { ann, bob } = await world(() => "Hello.");
     const mine = await ann.post("/v1/tasks", { ...start, task_id: "task_mine" });
-    expect(mine.body.id).toBe("task_mine");
-    expect(await bob.post("/v1/tasks", { ...start, task_id: "task_mine" })).toMatchObject({
-      status: 404,
-      body: { error: { code: "not_found" } },
-    });
+    expect(mine.body.id).toBe(stored("task_mine"));
+    for (const task_id of ["task_mine", stored("task_mine")]) {
+      const own = await bob.post("/v1/tasks", { ...start, task_id });
+      expect(own).toMatchObject({ status: 201, body: { id: stored(task_id, "bob") } });
+    }
   });
 
   it("returns a structured answer, and stops at a budget", async () => {
@@ -319,9 +331,15 @@ describe("sessions", () => {
       await settle(ann, body.id);
     }
     const { sessions } = (await ann.get("/v1/sessions")).body;
-    expect(sessions.map((one: { session_id: string }) => one.session_id)).toEqual(["two", "one"]);
+    expect(sessions.map((one: { session_id: string }) => one.session_id)).toEqual([
+      stored("two"),
+      stored("one"),
+    ]);
+    expect(sessions).toMatchObject([{ name: "two" }, { name: "one" }]);
     const page = (await ann.get("/v1/sessions?limit=1&before=two")).body;
-    expect(page.sessions).toMatchObject([{ session_id: "one", agent_id: "lead", messages: 2 }]);
+    expect(page.sessions).toMatchObject([
+      { session_id: stored("one"), agent_id: "lead", messages: 2 },
+    ]);
     const read = (await ann.get("/v1/sessions/one?from=1&limit=1")).body;
     expect(read.messages).toMatchObject([{ role: "assistant" }]);
     expect(read.tasks).toMatchObject([{ status: "completed" }]);
@@ -329,7 +347,7 @@ describe("sessions", () => {
     expect(matches).toHaveLength(2);
     const lines = (await ann.get("/v1/sessions/one/export")).text.trim().split("\n");
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { format: "rivulet-session" },
+      { session: { sessionId: stored("one"), name: "one", userId: "ann" } },
       { role: "user" },
       { role: "assistant" },
     ]);
@@ -338,7 +356,7 @@ describe("sessions", () => {
     expect((await ann.get("/v1/sessions/one")).status).toBe(404);
     expect((await ann.get("/v1/sessions?before=one")).status).toBe(400);
     expect((await ann.get("/v1/search")).status).toBe(400);
-    expect(await store.tasks({ sessionId: "one" })).toEqual([]);
+    expect(await store.tasks({ sessionId: stored("one") })).toEqual([]);
   });
 
   it("refuses to delete a session that runs", async () => {
@@ -353,7 +371,7 @@ describe("sessions", () => {
     const { body } = await ann.post("/v1/tasks", { ...start, session_id: "s" });
     await settle(ann, body.id);
     const response = await ann.send("GET", `/v1/tasks/${body.id}/events`);
-    while (await store.owner("s")) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (await store.owner(stored("s"))) await new Promise((resolve) => setTimeout(resolve, 5));
     expect((await ann.delete("/v1/sessions/s")).status).toBe(204);
     expect(await response.text()).toContain('"code":"not_found"');
     expect((await ann.get(`/v1/tasks/${body.id}/events`)).status).toBe(404);
@@ -431,7 +449,7 @@ it("serves a blob with its type, tag and ranges, and forgets it with its session
   expect((await range("bytes=0-4", { "if-range": '"other"' }))[0]).toBe(200);
   expect((await server.as(tokens.bob).get(path)).status).toBe(404);
   expect((await ann.get(`/v1/tasks/${body.id}/blobs/..%2f..%2fx`)).status).toBe(404);
-  while (await store.owner("s")) await new Promise((resolve) => setTimeout(resolve, 5));
+  while (await store.owner(stored("s"))) await new Promise((resolve) => setTimeout(resolve, 5));
   await ann.delete("/v1/sessions/s");
   expect((await ann.get(path)).status).toBe(404);
   expect(await store.files.list("blobs/")).toEqual([]);

@@ -207,9 +207,9 @@ export async function ask(input: string): Promise<void> {
   const { open, agents } = getSessions();
   const agentName = (open.id === undefined ? undefined : open.agentName) || agents[0]?.name;
   if (agentName === undefined) return;
-  const sessionId = open.id ?? `page-${crypto.randomUUID()}`;
-  const run = server.agent(agentName).run(input, { sessionId });
-  const { taskId } = await run.task;
+  const given = open.id ?? `page-${crypto.randomUUID()}`;
+  const run = server.agent(agentName).run(input, { sessionId: given });
+  const { taskId, sessionId } = await run.task; // the server may store another id than the given one
   const log = new RunLog({ taskId, input, run, startedAt: Date.now(), isNew: true });
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
   setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });

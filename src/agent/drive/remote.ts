@@ -22,6 +22,7 @@ import type { Conversation } from "./conversation.ts";
 import { openParent } from "./lifecycle.ts";
 import { RemoteLog } from "./remote-log.ts";
 import { isAnswered } from "./remote-messages.ts";
+import { storeIdOf } from "./store-id.ts";
 
 const defaultLostAfterMs = 600_000;
 /** A connection that lasts this long was a good one. */
@@ -301,7 +302,9 @@ export class RemoteChild {
     const { left } = run.budget;
     const traceparent = traceparentOf(run);
     const { rootTaskId } = run.ref;
-    const root = await this.#conversation.store.task(rootTaskId);
+    const { store } = this.#conversation;
+    const [root, storeId] = await Promise.all([store.task(rootTaskId), storeIdOf(store)]);
+    const { stores = [], depth = 0 } = root?.origin?.via ?? {};
     const request = {
       ...{ taskId, sessionId },
       messages: messagesOf(run).filter(({ metadata }) => metadata?.input),
@@ -309,7 +312,7 @@ export class RemoteChild {
       ...(left && { budget: left }),
       ...(outputSchema && { outputSchema }),
       ...(traceparent !== undefined && { traceparent }),
-      via: [...(root?.origin?.via ?? []), rootTaskId],
+      via: { stores: [...stores, storeId], depth: depth + run.record.depth },
     };
     const remoteId = await this.#send((signal) => this.link.start(request, signal));
     if (remoteId === this.#task.remoteId) return;

@@ -86,7 +86,8 @@ export async function checkSpawn(
   label?: string,
 ): Promise<void> {
   const { conversation, ref, record } = parent;
-  const { depth } = record;
+  const root = await conversation.store.task(ref.rootTaskId);
+  const depth = record.depth + (root?.origin?.via?.depth ?? 0);
   if (depth >= maxSpawnDepth) {
     throw new ToolFailure("too_deep", subagentErrors.tooDeep(depth, maxSpawnDepth));
   }

@@ -198,8 +198,8 @@ class AgentHandler implements A2ARequestHandler {
 
   async getTask({ id, historyLength }: GetTaskRequest): Promise<A2aTask> {
     return translated(async () => {
-      await this.#find(id);
-      return this.#show(id, historyLength);
+      const { record } = await this.#find(id);
+      return this.#show(record.taskId, historyLength);
     });
   }
 
@@ -208,7 +208,8 @@ class AgentHandler implements A2ARequestHandler {
       const { contextId, pageSize = 50, historyLength, includeArtifacts, status } = params;
       if (contextId === "") throw new RequestMalformedError("contextId is required.");
       const { store } = this.#call.services;
-      const records = await store.tasks({ sessionId: contextId, newestFirst: true });
+      const sessionId = await this.#call.names.stored("session", contextId);
+      const records = await store.tasks({ sessionId, newestFirst: true });
       const own = records.filter((record) => record.depth === 0 && this.#isOwn(record));
       const shown = await Promise.all(
         own.map(({ taskId }) => this.#show(taskId, historyLength ?? 0)),
@@ -221,9 +222,10 @@ class AgentHandler implements A2ARequestHandler {
     });
   }
 
-  async cancelTask({ id }: CancelTaskRequest): Promise<A2aTask> {
+  async cancelTask({ id: given }: CancelTaskRequest): Promise<A2aTask> {
     return translated(async () => {
-      const { record } = await this.#find(id);
+      const { record } = await this.#find(given);
+      const { taskId: id } = record;
       if (isTerminal(record.status))
         throw new TaskNotCancelableError(`Task ${id} has ended as ${record.status}.`);
       const reason = "cancelled";
@@ -249,16 +251,18 @@ class AgentHandler implements A2ARequestHandler {
   }
 
   async #start(message: A2aMessage) {
-    const { services, caller } = this.#call;
+    const { services, caller, names } = this.#call;
     const { contextId } = message;
     if (contextId !== "" && !runFields.sessionId.fits(contextId))
       throw new RequestMalformedError(`contextId must be ${runFields.sessionId.expected}.`);
-    const taskId = taskIdFor(message, this.#agent.name, caller.userId);
+    const sessionId = await names.stored("session", contextId);
+    const minted = taskIdFor(message, this.#agent.name, caller.userId);
+    const taskId = await names.stored("task", minted);
     const input = { role: "user" as const, content: blocksOf(message) };
     const run = this.#agent.run(input, {
       ...ownedBy(caller),
       taskId,
-      ...(contextId !== "" && { sessionId: contextId }),
+      ...(sessionId !== "" && { sessionId }),
     });
     services.background(run.result());
     await run.task;
@@ -266,9 +270,10 @@ class AgentHandler implements A2ARequestHandler {
   }
 
   async #continue(message: A2aMessage) {
-    const { services, caller } = this.#call;
-    const { taskId, contextId } = message;
-    const { record } = await this.#find(taskId);
+    const { services, caller, names } = this.#call;
+    const { record } = await this.#find(message.taskId);
+    const { taskId } = record;
+    const contextId = await names.stored("session", message.contextId);
     if (contextId !== "" && contextId !== record.sessionId)
       throw new RequestMalformedError(`contextId is not that of task ${taskId}.`);
     if (isTerminal(record.status))
@@ -296,7 +301,8 @@ class AgentHandler implements A2ARequestHandler {
   /** A root task of this agent that the caller may see. */
   async #find(id: string) {
     if (id.trim() === "") throw new RequestMalformedError("The id of the task is required.");
-    const found = await findTask({ ...this.#call, params: { id } });
+    const stored = await this.#call.names.stored("task", id);
+    const found = await findTask({ ...this.#call, params: { id: stored } });
     if (found.record.depth === 0 && this.#isOwn(found.record)) return found;
     throw new TaskNotFoundError(`There is no task ${id.slice(0, 128)}.`);
   }

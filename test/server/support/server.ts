@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { afterEach } from "vitest";
 import { z } from "zod";
 import type { Agent, ReActAgentOptions, Store } from "../../../src/index.ts";
@@ -26,6 +27,11 @@ const auth = {
     [tokens.nothing]: { userId: "ann", scopes: [] },
   },
 } as const;
+
+/** The id under which a server stores what a user has named. */
+export function stored(name: string, user = "ann"): string {
+  return `${name}~${createHash("sha256").update(user).digest("base64url").slice(0, 16)}`;
+}
 
 const running: Serving[] = [];
 afterEach(async () => {

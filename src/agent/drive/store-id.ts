@@ -1,0 +1,30 @@
+import { RivuletError } from "../../protocol/error.ts";
+import type { Store } from "../../protocol/store.ts";
+
+/** No filesystem on a store has a prefix that begins with `~`. */
+const path = "~/store-id";
+const ids = new WeakMap<Store, Promise<string>>();
+
+/** The random id of a store, the same for all processes that share it; servers find cycles with it. */
+export function storeIdOf(store: Store): Promise<string> {
+  const known = ids.get(store);
+  if (known) return known;
+  const reading = readId(store);
+  ids.set(store, reading);
+  reading.catch(() => ids.delete(store));
+  return reading;
+}
+
+async function readId(store: Store): Promise<string> {
+  const stored = await store.files.get(path);
+  if (stored) return new TextDecoder().decode(stored.data);
+  const id = crypto.randomUUID();
+  try {
+    await store.files.put(path, new TextEncoder().encode(id), { ifVersion: 0 });
+    return id;
+  } catch (error) {
+    // Another process was faster.
+    if (error instanceof RivuletError && error.code === "conflict") return readId(store);
+    throw error;
+  }
+}
