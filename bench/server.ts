@@ -1,6 +1,7 @@
 // Compares the server's event streams with a plain node:http server that formats each event once and writes one shared
 // buffer to all clients. The figures of a row come from one run, interleaved, and the limits are ratios. Then it holds
 // 10,000 idle streams beside 100 active runs and prints memory and delays. Clients are raw sockets in a second process.
+
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -11,6 +12,7 @@ import { encodeSse } from "../src/protocol/sse.ts";
 import { serve } from "../src/server/index.ts";
 import { scriptedModel } from "../src/testing/index.ts";
 import { acquire, delta, record } from "../src/testing/store-contract/samples.ts";
+import { unlimited } from "../test/support/unlimited.ts";
 
 const rounds = 3;
 const batch = 64;
@@ -185,7 +187,7 @@ async function startServer(store: Store) {
     port: 0,
     log: false,
     auth: { tokens: { [token]: { userId: "bench" } } },
-    limits: { streams: 100_000, requestsPerSecond: 100_000, bufferBytes: 2 ** 30 },
+    limits: { ...unlimited, bufferBytes: 2 ** 30 },
   });
   return { serving, port: Number(new URL(serving.url).port) };
 }

@@ -23,8 +23,12 @@ export const resultState = is.oneOf("success", "error", "denied", "interrupted")
 const role = required(is.oneOf(...Object.keys(blocksByRole)));
 const text = required(is.text);
 const name = required(is.name);
+const shortText: Field = {
+  fits: (value) => typeof value === "string" && value.length <= 256,
+  expected: "a string of at most 256 characters",
+};
 const messageRules: Shape = {
-  ...{ role, id: is.text, name: is.text, metadata: is.record, usage: is.record },
+  ...{ role, id: shortText, name: shortText, metadata: is.record, usage: is.record },
 };
 const everyBlock: Shape = { metadata: is.record, signature: is.text };
 const spoken: Shape = { ...everyBlock, text };

@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Context, Hono } from "hono";
 import { settingsBehind } from "../agent/loop/settings.ts";
 import { agentWith } from "../agent/react-agent.ts";
@@ -22,14 +22,15 @@ import {
   type Caller,
   checkAddress,
   cookieName,
+  credentialDigest,
   credentialOf,
   loopback,
   tokenField,
 } from "./auth.ts";
 import { blobRoutes } from "./blobs.ts";
-import { badRequest, errorResponse, statusOf } from "./errors.ts";
+import { badRequest, errorResponse, shuttingDown, statusOf } from "./errors.ts";
 import { Feeds } from "./feed.ts";
-import { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
+import { LimitError, limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
 import { Names } from "./names.ts";
 import { openApi } from "./openapi.ts";
 import { pageRoutes } from "./page.ts";
@@ -249,6 +250,7 @@ export function openApp(options: AppOptions): OpenApp {
     agents: new Map(agents.map((agent) => [agent.name, agent])),
     ...{ store, streams, trees },
     ids: createIds({ clock }),
+    limits: new UserLimits(limits, clock, store),
     background: (work) => void work.catch(() => {}), // the log of the task has the error
   };
   const door = new Door({
@@ -268,6 +270,7 @@ export function openApp(options: AppOptions): OpenApp {
   app.onError((error) => errorResponse(error));
   const close = async () => {
     door.isClosing = true;
+    services.limits.close();
     await streams.close();
   };
   return { app, agents, store, close };
@@ -303,6 +306,12 @@ export function bindAgents({
   return { agents: bound, store };
 }
 
+/** What the adapter for Node passes to the app; other runtimes do not. */
+interface NodeBindings {
+  readonly incoming?: IncomingMessage;
+  readonly outgoing?: ServerResponse;
+}
+
 interface DoorSettings {
   readonly services: Services;
   readonly addresses: Addresses;
@@ -327,11 +336,9 @@ interface Visit {
 class Door {
   isClosing = false;
   readonly #settings: DoorSettings;
-  readonly #users: UserLimits;
 
   constructor(settings: DoorSettings) {
     this.#settings = settings;
-    this.#users = new UserLimits(settings.limits, settings.clock);
   }
 
   async answer(context: Context, route: Route | undefined): Promise<Response> {
@@ -361,13 +368,18 @@ class Door {
     const { services, addresses, authenticate, limits } = this.#settings;
     const request = context.req.raw;
     checkAddress(request, addresses);
-    if (this.isClosing)
-      throw new RivuletError("shutting_down", "The server is shutting down.", { retryable: true });
+    if (this.isClosing) throw shuttingDown();
+    const { incoming, outgoing } = (context.env ?? {}) as NodeBindings;
     if (route === undefined || route.needs !== "nothing") {
+      const credential = credentialDigest(request);
+      const address = incoming?.socket?.remoteAddress ?? "";
+      if (credential !== undefined) services.limits.checkAddress(address, credential);
       const caller = await authenticate(request);
+      if (credential !== undefined)
+        services.limits.judge(address, credential, caller !== undefined);
       if (caller === undefined) throw unauthorized();
       visit.caller = caller;
-      this.#users.request(caller.userId);
+      services.limits.request(caller.userId);
     }
     if (route === undefined) throw noRoute(services.routes, context.req.path, request.method);
     const caller = visit.caller ?? { scopes: [] };
@@ -375,7 +387,6 @@ class Door {
       throw new RivuletError("forbidden", `The credential lacks the scope ${route.needs}.`, {
         hint: `Use a credential with the scope ${route.needs}.`,
       });
-    const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse };
     const names = new Names(services.store, caller.userId);
     const params = context.req.param() as Record<string, string>;
     const query = readQuery(new URL(request.url), route);
@@ -388,7 +399,7 @@ class Door {
       query: await names.replaced(query, ids),
       body: await names.replaced(body, ids),
       openStream: () => {
-        const end = this.#users.stream(caller.userId);
+        const end = services.limits.stream(caller.userId);
         visit.isStream = true;
         return () => {
           end();
@@ -455,6 +466,7 @@ class Door {
 function headersOf(error: RivuletError): Record<string, string> {
   const status = statusOf(error);
   if (status === 401) return { "www-authenticate": "Bearer" };
+  if (error instanceof LimitError) return { "retry-after": `${error.retryAfterSeconds}` };
   return status === 429 || status === 503 ? { "retry-after": "1" } : {};
 }
 

@@ -134,6 +134,12 @@ export function credentialOf(request: Request): string | undefined {
   return pair?.trim().slice(cookieName.length + 1);
 }
 
+/** The digest of the headers of a request that may hold a credential; undefined without them. */
+export function credentialDigest({ headers }: Request): string | undefined {
+  const sent = headers.get("authorization") ?? headers.get("cookie");
+  return sent === null ? undefined : digest(sent);
+}
+
 function digest(secret: string): string {
   return createHash("sha256").update(secret).digest("base64");
 }

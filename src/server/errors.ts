@@ -21,7 +21,9 @@ const statuses: Readonly<Record<string, number>> = {
   unsupported_media_type: 415,
   range_not_satisfiable: 416,
   rate_limited: 429,
+  too_many_runs: 429,
   too_many_streams: 429,
+  too_many_waiting: 429,
   fenced: 503,
   shutting_down: 503,
   store_closed: 503,
@@ -58,6 +60,11 @@ export function publicError(thrown: unknown): RivuletError {
 export function errorResponse(thrown: unknown, headers: Record<string, string> = {}): Response {
   const error = publicError(thrown);
   return Response.json({ error }, { status: statusOf(error), headers });
+}
+
+/** The error for a request to a server that ends. */
+export function shuttingDown(): RivuletError {
+  return new RivuletError("shutting_down", "The server is shutting down.", { retryable: true });
 }
 
 /** The error for a request that does not fit. */

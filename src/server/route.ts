@@ -7,6 +7,7 @@ import { isObject } from "../protocol/shape.ts";
 import type { Store } from "../protocol/store.ts";
 import type { Caller, Scope } from "./auth.ts";
 import { badRequest } from "./errors.ts";
+import type { UserLimits } from "./limits.ts";
 import type { IdKinds, Names } from "./names.ts";
 import type { Streams } from "./stream.ts";
 import type { Trees } from "./trees.ts";
@@ -22,6 +23,7 @@ export interface Services {
   readonly streams: Streams;
   readonly trees: Trees;
   readonly ids: IdSource;
+  readonly limits: UserLimits;
   /** Runs work that a response does not wait for. */
   readonly background: (work: Promise<unknown>) => void;
 }

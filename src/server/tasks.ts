@@ -4,7 +4,6 @@ import { postCancel } from "../agent/drive/plan.ts";
 import { storeIdOf } from "../agent/drive/store-id.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/settings.ts";
-import type { TaskHandle } from "../agent/stream/run.ts";
 import type { Agent, Answer, Input, RunOptions, Via } from "../protocol/agent.ts";
 import { budgetField, originFields } from "../protocol/call-options.ts";
 import { notFound, RivuletError } from "../protocol/error.ts";
@@ -19,6 +18,7 @@ import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { badRequest } from "./errors.ts";
 import type { Call, Route } from "./route.ts";
+import { beginRun } from "./runs.ts";
 import type { StreamOptions } from "./stream.ts";
 
 const input: is.Field = {
@@ -212,8 +212,7 @@ async function start(call: Call): Promise<Response> {
   const taskId = body.task_id ?? (keyed && (await call.names.stored("task", keyed)));
   const isText = Array.isArray(given) ? given.some((one) => !isAnswer(one)) : given !== undefined;
   const isKnown = taskId !== undefined && (await services.store.task(taskId)) !== undefined;
-  const run = agent.run(given, {
-    ...(caller.userId !== undefined && { userId: caller.userId }),
+  const options = {
     ...(body.session_id !== undefined && { sessionId: body.session_id }),
     ...(isText && taskId !== undefined && { taskId }),
     ...(body.metadata && { metadata: body.metadata }),
@@ -222,14 +221,14 @@ async function start(call: Call): Promise<Response> {
     ...(body.budget && { budget: body.budget }),
     ...(body.output && { output: jsonSchema(body.output) }),
     ...(await originOf(call, body)),
-  });
-  services.background(run.result());
+  };
+  const continued = isText ? (isKnown ? taskId : undefined) : (body.answers?.[0]?.rootTaskId ?? "");
+  const run = await beginRun(call, agent, given, options, continued);
   const ref = await run.task;
   const found = await findTask({ ...call, params: { id: ref.taskId } });
   if (ref.taskId === taskId) checkBody(found.record, body);
-  const { startsAfter } = run as TaskHandle<unknown>;
   if (!body.stream)
-    return showTask(call, found, isKnown ? 200 : 201, { starting_after: await startsAfter });
+    return showTask(call, found, isKnown ? 200 : 201, { starting_after: await run.startsAfter });
   return openStream(call, found, { after: -1 }, (isFinal) => {
     if (body.cancel_on_disconnect && !isFinal)
       services.background(run.cancel("The client disconnected."));
@@ -415,7 +414,7 @@ async function cancel(call: Call): Promise<Response> {
 }
 
 async function answer(call: Call): Promise<Response> {
-  const { services, caller, params, body } = call;
+  const { services, params, body } = call;
   const found = await findTask(call);
   const { record, root } = found;
   const { approval_id: approvalId = "" } = params;
@@ -426,10 +425,9 @@ async function answer(call: Call): Promise<Response> {
     throw badRequest(`\`${name}\` is not that of the address.`, "Leave it out.");
   }
   const sent = { ...body, type: "answer", ...named } as Answer;
-  const run = agentOf(call, found).run(sent, { sessionId: root.sessionId, ...ownedBy(caller) });
-  services.background(run.result());
+  const { sessionId } = root;
   try {
-    await run.task;
+    await beginRun(call, agentOf(call, found), sent, { sessionId }, root.taskId);
   } catch (error) {
     if (!(error instanceof RivuletError) || error.code !== "unknown_approval") throw error;
     await checkAnswered(services.store, record, sent, error);

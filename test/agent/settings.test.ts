@@ -137,7 +137,11 @@ describe("options of a call", () => {
     [{ userID: "u" }, "has no option `userID`.", "Did you mean userId?"],
     [{ sessionID: "s" }, "has no option `sessionID`.", "Did you mean sessionId?"],
     [{ abortSignal: 1 }, "has no option `abortSignal`.", "Use `signal`."],
-    [{ userId: "" }, '`userId` must be a non-empty string, got "".', "Pass a non-empty string."],
+    [
+      { userId: "" },
+      '`userId` must be 1 to 256 characters without control characters, got "".',
+      "Pass",
+    ],
     [{ onBusy: "wait" }, '`onBusy` must be "queue" or "fail", got "wait".', '"queue" or "fail"'],
     [{ onSuspended: "ask" }, '`onSuspended` must be "fail" or "deny", got "ask".', "Pass"],
     [{ until: "leaf" }, '`until` must be "root" or "tree", got "leaf".', "Pass"],

@@ -6,11 +6,12 @@ import { memoryStore } from "../../src/index.ts";
 import { routes } from "../../src/server/app.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
+import { unlimited } from "../support/unlimited.ts";
 import { nested, scripted, startServer, tokens } from "./support/server.ts";
 
 const isDeep = process.env.RIVULET_DEEP === "1";
 const count = isDeep ? 200_000 : 20_000;
-const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
+const limits = unlimited;
 
 /** A server with a finished run of ann, which has a canary of bob beside it. */
 async function world() {

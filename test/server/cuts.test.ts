@@ -6,11 +6,12 @@ import { SseDecoder } from "../../src/protocol/sse.ts";
 import { isTerminal, type Tree } from "../../src/protocol/task.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
+import { unlimited } from "../support/unlimited.ts";
 import { type Fault, faultyProxy } from "./support/faulty-proxy.ts";
 import { nested, startServer, tokens, treeOf } from "./support/server.ts";
 
 const isDeep = process.env.RIVULET_DEEP === "1";
-const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
+const limits = unlimited;
 const kinds: readonly Fault["kind"][] = ["cut", "half-close", "stall", "reset"];
 /** A reader that hears nothing for this long connects again. */
 const silenceMs = 150;

@@ -22,7 +22,10 @@ const chunkField = is.or(is.data, "a string", (value) => typeof value === "strin
 const childFields: Fields<ChildOptions> = {
   agentId: is.required(agentIdField),
   mode: is.oneOf("sync", "background"),
-  label: is.text,
+  label: {
+    fits: (value) => typeof value === "string" && /^(?! )[^\p{Cc}]{1,64}(?<! )$/u.test(value),
+    expected: "1 to 64 characters on one line, without spaces around them",
+  },
   timeoutMs: is.amount,
   child: is.record,
   maxParallel: is.count,

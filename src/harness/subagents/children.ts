@@ -13,6 +13,12 @@ export interface Child {
   readonly task?: TaskRecord;
 }
 
+/** A label on one line without spaces around it; undefined if nothing is left. */
+export function labelOf(given: unknown): string | undefined {
+  if (typeof given !== "string") return undefined;
+  return given.replaceAll(/[\s\p{Cc}]+/gu, " ").trim() || undefined;
+}
+
 /** Returns the children of a session: those with tasks, and those that its transcript says were created without one. */
 export async function childrenOf(parent: TaskRun): Promise<readonly Child[]> {
   const children = new Map<string, Child>();

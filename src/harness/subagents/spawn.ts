@@ -8,7 +8,7 @@ import { agentKeyOf } from "../../protocol/id.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { isObject } from "../../protocol/shape.ts";
 import { subagentErrors } from "../prompts.ts";
-import { type Child, childrenOf } from "./children.ts";
+import { type Child, childrenOf, labelOf } from "./children.ts";
 import type { Roster, RosterEntry } from "./roster.ts";
 
 /** How long a call waits for a child by default. */
@@ -101,7 +101,7 @@ export async function checkSpawn(
   }
   if (label === undefined) return;
   const children = await childrenOf(parent);
-  const labels = pending.map(({ input }) => (isObject(input) ? input.label : undefined));
+  const labels = pending.map(({ input }) => labelOf(isObject(input) && input.label));
   if (![...children.map((child) => child.label), ...labels].includes(label)) return;
   throw new ToolFailure("label_taken", subagentErrors.labelTaken(label));
 }

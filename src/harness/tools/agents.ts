@@ -5,7 +5,7 @@ import { type Tool, tool } from "../../agent/tool/tool.ts";
 import type { Input } from "../../protocol/agent.ts";
 import type { Message } from "../../protocol/message.ts";
 import { oneLine } from "../prompts.ts";
-import { childrenOf } from "../subagents/children.ts";
+import { childrenOf, labelOf } from "../subagents/children.ts";
 import type { Roster, RosterEntry } from "../subagents/roster.ts";
 import {
   checkSpawn,
@@ -66,8 +66,9 @@ export function agentTools(
     }),
     idempotent: true, // a repeated call finds its child again
     execution,
-    async execute({ agent_id, task: prompt, label, timeout_seconds: seconds }, context) {
+    async execute({ agent_id, task: prompt, label: given, timeout_seconds: seconds }, context) {
       const task = taskBehind(context);
+      const label = labelOf(given);
       const entry = await findEntry(roster, agent_id);
       await checkSpawn(task, context, limits, label);
       const child = newChild(task, entry, label);
@@ -97,7 +98,7 @@ export function agentTools(
     async execute({ agent_key, label, message: prompt, timeout_seconds: seconds }, context) {
       const task = taskBehind(context);
       await checkSpawn(task, context, limits);
-      const child = await findChild(task, agent_key, label);
+      const child = await findChild(task, agent_key, labelOf(label));
       const entry = await findEntry(roster, child.agentId);
       const input = inputOf(prompt, context.messages, entry);
       return runSubagent(context, entry, child, { isKnown: true, input, seconds, maxParallel });

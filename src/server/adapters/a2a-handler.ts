@@ -38,6 +38,7 @@ import { taskOf } from "../../protocol/select.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { publicError, statusOf } from "../errors.ts";
 import type { Call } from "../route.ts";
+import { beginRun } from "../runs.ts";
 import { findTask, ownedBy } from "../tasks.ts";
 import { answersIn, blocksOf, isLateAnswer, taskIdFor } from "./a2a-message.ts";
 import { A2aUpdates, a2aTask, historyOf, type Standing, waitingBelow } from "./a2a-task.ts";
@@ -259,18 +260,14 @@ class AgentHandler implements A2ARequestHandler {
     const minted = taskIdFor(message, this.#agent.name, caller.userId);
     const taskId = await names.stored("task", minted);
     const input = { role: "user" as const, content: blocksOf(message) };
-    const run = this.#agent.run(input, {
-      ...ownedBy(caller),
-      taskId,
-      ...(sessionId !== "" && { sessionId }),
-    });
-    services.background(run.result());
-    await run.task;
-    return { taskId, run };
+    const options = { taskId, ...(sessionId !== "" && { sessionId }) };
+    const isKnown = (await services.store.task(taskId)) !== undefined;
+    const continued = isKnown ? taskId : undefined;
+    return { taskId, run: await beginRun(this.#call, this.#agent, input, options, continued) };
   }
 
   async #continue(message: A2aMessage) {
-    const { services, caller, names } = this.#call;
+    const { services, names } = this.#call;
     const { record } = await this.#find(message.taskId);
     const { taskId } = record;
     const contextId = await names.stored("session", message.contextId);
@@ -284,10 +281,8 @@ class AgentHandler implements A2ARequestHandler {
     const isWaiting = taskOf(tree, taskId)?.status === "suspended";
     if (isWaiting && waitingBelow(tree, taskId).length > 0) {
       const answers = answersIn(message, tree, taskId);
-      const run = this.#agent.run(answers, { ...ownedBy(caller), sessionId: record.sessionId });
-      services.background(run.result());
-      await run.task;
-      return { taskId, run };
+      const options = { sessionId: record.sessionId };
+      return { taskId, run: await beginRun(this.#call, this.#agent, answers, options, taskId) };
     }
     const run = this.#attach(taskId);
     // A client may repeat an answer whose response it has lost.

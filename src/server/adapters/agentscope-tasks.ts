@@ -9,6 +9,7 @@ import { subtreeOf, taskOf, waitingIn } from "../../protocol/select.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { badRequest } from "../errors.ts";
 import type { Call, Route } from "../route.ts";
+import { beginRun } from "../runs.ts";
 import { agentOf, type FoundTask, findTask, ownedBy, unknownAgent } from "../tasks.ts";
 import {
   AgentScopeEvents,
@@ -116,7 +117,7 @@ interface Submission {
 }
 
 async function submit(call: Call): Promise<Response> {
-  const { services, caller, headers } = call;
+  const { services, headers } = call;
   const { task_id, agent_id, input = "", context = {} } = call.body as unknown as Submission;
   const agent = services.agents.get(agent_id);
   if (agent === undefined) throw unknownAgent(agent_id, services.agents);
@@ -136,14 +137,8 @@ async function submit(call: Call): Promise<Response> {
     return Response.json({ task_id, status: statusWord(record.status) }, { headers });
   }
   const wanted: Detail = detail.fits(context.detail) ? (context.detail as Detail) : "status";
-  const run = agent.run(input, {
-    ...ownedBy(caller),
-    taskId: task_id,
-    sessionId: task_id,
-    metadata: { [detailKey]: wanted },
-  });
-  services.background(run.result());
-  await run.task;
+  const metadata = { [detailKey]: wanted };
+  await beginRun(call, agent, input, { taskId: task_id, sessionId: task_id, metadata });
   return Response.json({ task_id, status: "pending" }, { headers });
 }
 
@@ -253,7 +248,7 @@ async function cancel(call: Call): Promise<Response> {
 
 /** A call without a decision is refused, as in AgentScope. */
 async function resume(call: Call): Promise<Response> {
-  const { services, caller, headers } = call;
+  const { services, headers } = call;
   const task = await findRoot(call);
   const { taskId, sessionId } = task.record;
   const decisions = new Map<string, Decision>();
@@ -281,9 +276,7 @@ async function resume(call: Call): Promise<Response> {
     const decision = decisions.get(pendingConfirm(state).toolCallId);
     return decision?.approved ? approval.approve() : approval.deny(decision?.reason);
   });
-  const run = agentOf(call, task).run(answers, { sessionId, ...ownedBy(caller) });
-  services.background(run.result());
-  await run.task;
+  await beginRun(call, agentOf(call, task), answers, { sessionId }, taskId);
   // A client that waits at once must not find the confirmation that it has just given.
   const waiting = new Waiting(call, maxResumeMs);
   const isTaken = async () => (await services.store.last(taskId)) > through;

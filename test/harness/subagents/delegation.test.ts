@@ -230,6 +230,24 @@ describe("agent_spawn", () => {
     expect(await store.tasks({ parentSessionId: "s" })).toHaveLength(1);
   });
 
+  it("puts a label on one line, without spaces around it", async () => {
+    const { lead, store } = leadOf(
+      [
+        [spawn("a", "one", { label: "  x\nstatus:\u0000 ok " })],
+        [spawn("a", "two", { label: "x status: ok" })],
+        [{ call: "agent_send", input: { label: "x\tstatus: ok", message: "three" } }],
+        "Done.",
+      ],
+      [echo("a")],
+    );
+    await lead.call("Go.", { sessionId: "s" });
+    const tasks = await store.tasks({ parentSessionId: "s" });
+    expect(tasks.map(({ label }) => label)).toEqual(["x status: ok", "x status: ok"]);
+    const said = (await results(store, "s")).join("\n");
+    expect(said).toContain('already has the label "x status: ok"');
+    expect(said).toContain("a heard: three");
+  });
+
   it("treats an empty optional parameter as left out", async () => {
     const { lead, store } = leadOf(
       [

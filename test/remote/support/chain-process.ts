@@ -1,10 +1,12 @@
 // One of three servers, each with a store of its own: node chain-process.ts <role> <folder> <port> <next url> <plan>
+
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { HarnessAgent, sqliteStore, tool } from "../../../src/index.ts";
 import { serve } from "../../../src/server/index.ts";
 import { type ScriptedPart, scriptedModel } from "../../../src/testing/index.ts";
+import { unlimited } from "../../support/unlimited.ts";
 
 const [role = "lead", folder = "", port = "0", next = "", plan = "work"] = process.argv.slice(2);
 const token = "the-token-of-the-chain";
@@ -56,7 +58,7 @@ const agent = new HarnessAgent({
           },
         ],
 });
-const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
+const limits = unlimited;
 const { url } = await serve({
   ...{ agents: [agent], port: Number(port), token, log: false, limits, heartbeatMs: 200 },
 });

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import type { Agent } from "../../../src/index.ts";
 import { createApp } from "../../../src/server/index.ts";
+import { unlimited } from "../../support/unlimited.ts";
 
 /** The address of a server whose agents are changed by each test. */
 export interface Front extends AsyncDisposable {
@@ -27,7 +28,7 @@ export async function openFront(): Promise<Front> {
   return {
     url: `http://127.0.0.1:${port}`,
     serve(agents, token) {
-      const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
+      const limits = unlimited;
       app = createApp({ agents, token, log: false, limits });
     },
     async [Symbol.asyncDispose]() {

@@ -1,11 +1,13 @@
 // Serves the team from a SQLite file and prints its address: node server-process.ts <path> <port> <pauseMs>
+
 import { sqliteStore } from "../../../src/index.ts";
 import { serve } from "../../../src/server/index.ts";
+import { unlimited } from "../../support/unlimited.ts";
 import { team } from "./team.ts";
 
 const [path = "", port = "0", pauseMs = "5", token = ""] = process.argv.slice(2);
 const store = sqliteStore(path);
-const limits = { requestsPerSecond: 1_000_000, streams: 1_000_000 };
+const limits = unlimited;
 const { url } = await serve({
   agents: team(store, Number(pauseMs)),
   port: Number(port),
