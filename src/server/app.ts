@@ -16,12 +16,12 @@ import { a2aRoutes } from "./adapters/a2a.ts";
 import { agentScopeRoutes } from "./adapters/agentscope-tasks.ts";
 import {
   type Addresses,
+  type Authenticator,
   type AuthOptions,
   authenticator,
   authField,
   type Caller,
   checkAddress,
-  cookieName,
   credentialDigest,
   credentialOf,
   loopback,
@@ -34,6 +34,7 @@ import { LimitError, limitFields, limitsOf, type ServerLimits, UserLimits } from
 import { Names } from "./names.ts";
 import { openApi } from "./openapi.ts";
 import { pageRoutes } from "./page.ts";
+import { PageSessions } from "./page-sessions.ts";
 import { keepPrompts, promptRoutes } from "./prompts.ts";
 import { type Route, readBody, readQuery, type Services } from "./route.ts";
 import { sessionRoutes } from "./sessions.ts";
@@ -80,8 +81,10 @@ export interface AppOptions {
   readonly origins?: readonly string[];
   /** Other protocols that the server speaks; none by default. */
   readonly adapters?: readonly AdapterName[];
-  /** The address under which clients reach the server, for agent cards; defaults to that of the request. */
+  /** The address under which clients reach the server, for agent cards and cookies; defaults to that of the request. */
   readonly publicUrl?: string;
+  /** How long the cookie of a page is valid; defaults to 24 hours. */
+  readonly cookieMs?: number;
   readonly limits?: ServerLimits;
   /** True: keeps the system prompt and the tools of each model call, for `GET /v1/tasks/{id}/prompts`. */
   readonly prompts?: boolean;
@@ -116,6 +119,7 @@ export const appFields: Fields<AppOptions> = {
       typeof value === "string" && /^https?:$/.test(URL.parse(value)?.protocol ?? ""),
     expected: "a URL such as https://agents.example",
   },
+  cookieMs: is.duration,
   limits: is.options(limitFields),
   prompts: is.flag,
   demo: is.options({ kill: is.required(is.callback) }),
@@ -159,24 +163,36 @@ const commonRoutes: readonly Route[] = [
     needs: "nothing",
     summary: "Read this document.",
     returns: { status: 200, description: "The OpenAPI document." },
-    handle: ({ services, headers }) => Response.json(openApi(services.routes), { headers }),
+    handle: async ({ services, request, headers }) => {
+      const cookieName = await services.pages.nameFor(request);
+      return Response.json(openApi(services.routes, cookieName), { headers });
+    },
   },
   {
     method: "POST",
     path: "/v1/cookie",
     needs: "read",
     summary:
-      "Exchange the token of the Authorization header for a cookie, which EventSource sends.",
+      "Exchange the token of the Authorization header for the cookie of a session, which EventSource sends.",
     returns: { status: 204, description: "The cookie is set." },
-    handle: ({ request, headers }) => {
-      const token = credentialOf(request);
-      if (token === undefined)
+    handle: async ({ services, caller, request, headers }) => {
+      if (credentialOf(request) === undefined)
         throw badRequest(
           "The request has no bearer token.",
           "Send it in the Authorization header.",
         );
-      const secure = new URL(request.url).protocol === "https:" ? "; Secure" : "";
-      const cookie = `${cookieName}=${token}; Path=/; HttpOnly; SameSite=Strict${secure}`;
+      const cookie = await services.pages.open(request, caller);
+      return new Response(null, { status: 204, headers: { ...headers, "set-cookie": cookie } });
+    },
+  },
+  {
+    method: "DELETE",
+    path: "/v1/cookie",
+    needs: "read",
+    summary: "End the session of the page's cookie.",
+    returns: { status: 204, description: "The cookie is removed, and is valid no more." },
+    handle: async ({ services, request, headers }) => {
+      const cookie = await services.pages.close(request);
       return new Response(null, { status: 204, headers: { ...headers, "set-cookie": cookie } });
     },
   },
@@ -243,7 +259,11 @@ export function openApp(options: AppOptions): OpenApp {
     ...{ store, feeds, trees, clock, heartbeatMs, retryMs },
     ...{ maxBufferBytes: limits.bufferBytes, maxStreamMs: limits.streamMs },
   });
-  const { publicUrl } = options;
+  const { publicUrl, cookieMs } = options;
+  const pages = new PageSessions(store, clock, {
+    ...(publicUrl !== undefined && { publicUrl }),
+    ...(cookieMs !== undefined && { cookieMs }),
+  });
   const services: Services = {
     routes: routesOf(options),
     ...(publicUrl !== undefined && { publicUrl }),
@@ -251,19 +271,20 @@ export function openApp(options: AppOptions): OpenApp {
     ...{ store, streams, trees },
     ids: createIds({ clock }),
     limits: new UserLimits(limits, clock, store),
+    pages,
     background: (work) => void work.catch(() => {}), // the log of the task has the error
   };
   const door = new Door({
     services,
     addresses,
-    authenticate: authenticator(auth, token),
+    authenticator: authenticator(auth, token, (request) => pages.find(request)),
     limits,
     clock,
     log: options.log ?? ((entry) => console.log(JSON.stringify(entry))),
   });
   const app = new Hono();
-  const pages = options.page ? pageRoutes(options.demo !== undefined) : [];
-  for (const route of [...services.routes, ...pages])
+  const pageFiles = options.page ? pageRoutes(options.demo !== undefined) : [];
+  for (const route of [...services.routes, ...pageFiles])
     app.on(route.method, route.path, (context) => door.answer(context, route));
   if (addresses.origins.length > 0) app.options("*", (context) => door.preflight(context));
   app.notFound((context) => door.answer(context, undefined));
@@ -315,7 +336,7 @@ interface NodeBindings {
 interface DoorSettings {
   readonly services: Services;
   readonly addresses: Addresses;
-  readonly authenticate: (request: Request) => Promise<Caller | undefined>;
+  readonly authenticator: Authenticator;
   readonly limits: Required<ServerLimits>;
   readonly clock: Clock;
   readonly log: ((entry: RequestLog) => void) | false;
@@ -365,7 +386,7 @@ class Door {
     visit: Visit,
     headers: Record<string, string>,
   ): Promise<Response> {
-    const { services, addresses, authenticate, limits } = this.#settings;
+    const { services, addresses, limits } = this.#settings;
     const request = context.req.raw;
     checkAddress(request, addresses);
     if (this.isClosing) throw shuttingDown();
@@ -374,7 +395,7 @@ class Door {
       const credential = credentialDigest(request);
       const address = incoming?.socket?.remoteAddress ?? "";
       if (credential !== undefined) services.limits.checkAddress(address, credential);
-      const caller = await authenticate(request);
+      const caller = await this.#settings.authenticator.find(request);
       if (credential !== undefined)
         services.limits.judge(address, credential, caller !== undefined);
       if (caller === undefined) throw unauthorized();
@@ -437,19 +458,33 @@ class Door {
     };
   }
 
+  /** A path without segments that are, or may be, tokens. */
+  #loggedPath(path: string, route: Route | undefined): string {
+    const isSecret = (segment: string) =>
+      secretShape.test(segment) ||
+      this.#settings.authenticator.isToken(decoded(segment)) ||
+      (route === undefined && segment.length >= 16);
+    const segments = path.split("/").map((one) => (isSecret(one) ? "[secret]" : one));
+    return segments.join("/").slice(0, 300);
+  }
+
   #write(context: Context, route: Route | undefined, visit: Visit, status: number): void {
     const { log, clock } = this.#settings;
     if (!log) return;
     const { error, caller } = visit;
-    const token = credentialOf(context.req.raw);
-    const clean = (text: string) => (token ? text.replaceAll(token, "[secret]") : text);
+    const { headers } = context.req.raw;
+    const secrets = [headers.get("authorization"), headers.get("cookie")].flatMap(
+      (header) => header?.split(/[\s;=]+/).filter(({ length }) => length >= 16) ?? [],
+    );
+    const clean = (text: string) =>
+      secrets.reduce((safe, secret) => safe.replaceAll(secret, "[secret]"), text);
     const isFault = error !== undefined && statusOf(error) >= 500;
     try {
       log({
         time: new Date(clock.now()).toISOString(),
         request_id: visit.id,
         method: context.req.method,
-        path: clean(context.req.path.slice(0, 300)),
+        path: clean(this.#loggedPath(context.req.path, route)),
         ...(route && { route: route.path }),
         status,
         ms: clock.now() - visit.startedAt,
@@ -460,6 +495,17 @@ class Door {
     } catch {
       // A log that fails must not fail the request.
     }
+  }
+}
+
+/** A JSON Web Token, or the value of a cookie. */
+const secretShape = /^(ey[\w-]+\.[\w-]+\.[\w-]*|[\w-]{16}\.[\w-]{43})$/;
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
   }
 }
 

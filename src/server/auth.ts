@@ -46,6 +46,10 @@ export interface AuthOptions {
 export interface Caller {
   readonly userId?: string;
   readonly scopes: readonly Scope[];
+  /** The digest of the configured token that the caller has sent. */
+  readonly tokenDigest?: string;
+  /** When the credential expires, in milliseconds since 1970. */
+  readonly expiresAt?: number;
 }
 
 const scopesField = is.listOf(is.oneOf(...allScopes));
@@ -77,36 +81,50 @@ export const tokenField: Field = {
   expected: "a secret of 16 to 512 letters, digits and -._~+/=",
 };
 
-/** The name of the cookie that carries the token of a page. */
-export const cookieName = "rivulet_token";
-
-/** Finds the caller of a request; undefined if it has no valid credential. */
-export type Authenticator = (request: Request) => Promise<Caller | undefined>;
+/** Finds callers by their credentials. */
+export interface Authenticator {
+  /** The caller of a request; undefined if it has no valid credential. */
+  find(request: Request): Promise<Caller | undefined>;
+  /** Whether a text is a configured token. */
+  isToken(text: string): boolean;
+}
 
 /** Builds the check of credentials from options; `token` is the operator's. */
 export function authenticator(
   auth: AuthOptions | undefined,
   token: string | undefined,
+  findSession: (request: Request) => Promise<{ readonly caller: Caller } | undefined>,
 ): Authenticator {
   // A lookup by digest takes the same time for every wrong token.
   const callers = new Map<string, Caller>();
   for (const [secret, identity] of Object.entries(auth?.tokens ?? {})) {
     if (!tokenField.fits(secret))
       throw invalid("A key of `auth.tokens` is too easy to guess.", `Use ${tokenField.expected}.`);
-    callers.set(digest(secret), callerOf(identity));
+    const tokenDigest = digest(secret);
+    callers.set(tokenDigest, { ...callerOf(identity), tokenDigest });
   }
-  if (token !== undefined) callers.set(digest(token), { scopes: allScopes });
+  if (token !== undefined) {
+    const tokenDigest = digest(token);
+    callers.set(tokenDigest, { scopes: allScopes, tokenDigest });
+  }
   const { jwt, authenticate } = auth ?? {};
   const verify = jwt && jwtVerifier(jwt);
-  return async (request) => {
+  const find = async (request: Request) => {
     const credential = credentialOf(request);
     if (credential !== undefined) {
       const caller = callers.get(digest(credential)) ?? (await verify?.(credential));
       if (caller) return caller;
     }
+    if (!request.headers.has("authorization")) {
+      const { caller } = (await findSession(request)) ?? {};
+      // A token that was removed takes its cookies with it, and its scopes may have changed.
+      const current = caller?.tokenDigest === undefined ? caller : callers.get(caller.tokenDigest);
+      if (current) return current;
+    }
     const identity = await authenticate?.(request);
     return identity && returnedCaller(identity);
   };
+  return { find, isToken: (text) => callers.has(digest(text)) };
 }
 
 function callerOf({ userId, scopes = allScopes }: Identity): Caller {
@@ -125,18 +143,14 @@ function returnedCaller({ userId, scopes }: Identity): Caller {
   }
 }
 
-/** The token of a request: from the header, or from the cookie of a page. */
-export function credentialOf(request: Request): string | undefined {
-  const header = request.headers.get("authorization");
-  if (header !== null) return /^Bearer ([\w~+/=.-]{1,8192})$/i.exec(header)?.[1];
-  const cookies = (request.headers.get("cookie") ?? "").split(";");
-  const pair = cookies.find((cookie) => cookie.trim().startsWith(`${cookieName}=`));
-  return pair?.trim().slice(cookieName.length + 1);
+/** The token in the header of a request. */
+export function credentialOf({ headers }: Request): string | undefined {
+  return /^Bearer ([\w~+/=.-]{1,8192})$/i.exec(headers.get("authorization") ?? "")?.[1];
 }
 
-/** The digest of the headers of a request that may hold a credential; undefined without them. */
+/** The digest of the Authorization header of a request; undefined without it. A cookie cannot be guessed. */
 export function credentialDigest({ headers }: Request): string | undefined {
-  const sent = headers.get("authorization") ?? headers.get("cookie");
+  const sent = headers.get("authorization");
   return sent === null ? undefined : digest(sent);
 }
 
@@ -167,16 +181,17 @@ function jwtVerifier(options: JwtOptions) {
 
 /** The caller of a verified token; undefined if a claim is not what it must be. */
 function callerIn(
-  { sub, scope, scp }: JWTPayload & { readonly scope?: unknown; readonly scp?: unknown },
+  { sub, exp, scope, scp }: JWTPayload & { readonly scope?: unknown; readonly scp?: unknown },
   { defaultScopes = allScopes }: JwtOptions,
 ): Caller | undefined {
   if (sub === undefined || !userIdField.fits(sub)) return undefined;
   const claims = [scope, scp].filter((claim) => claim !== undefined);
-  if (claims.length === 0) return { userId: sub, scopes: defaultScopes };
+  const known = { userId: sub, ...(exp !== undefined && { expiresAt: exp * 1_000 }) };
+  if (claims.length === 0) return { ...known, scopes: defaultScopes };
   const named = claims.map(namesIn);
   if (named.includes(undefined)) return undefined;
   const scopes = allScopes.filter((one) => named.flat().includes(`rivulet:${one}`));
-  return { userId: sub, scopes };
+  return { ...known, scopes };
 }
 
 /** The names in a claim: a string with spaces between them, or an array; undefined for any other value. */
@@ -229,10 +244,12 @@ export function checkAddress(request: Request, { hosts, origins }: Addresses): v
   }
 }
 
-function isOwn(origin: string, host: string): boolean {
+/** Whether an address is one of the server that a request names as its host. */
+export function isOwn(origin: string, host: string): boolean {
   return URL.canParse(origin) && new URL(origin).host === host && /^https?:/.test(origin);
 }
 
-function forbidden(message: string, hint: string): RivuletError {
+/** The error for a request that a rule forbids. */
+export function forbidden(message: string, hint: string): RivuletError {
   return new RivuletError("forbidden", message, { hint });
 }

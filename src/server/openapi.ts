@@ -2,7 +2,7 @@ import { jsonSchema } from "../schema/index.ts";
 import { objectSchema, type Route, schemaOf } from "./route.ts";
 
 /** The OpenAPI 3.1 document of routes, from the declarations that check the requests. */
-export function openApi(routes: readonly Route[]): Record<string, unknown> {
+export function openApi(routes: readonly Route[], cookieName: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)(\{\.\+\})?/g, "{$1}");
@@ -15,7 +15,7 @@ export function openApi(routes: readonly Route[]): Record<string, unknown> {
     components: {
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer" },
-        cookie: { type: "apiKey", in: "cookie", name: "rivulet_token" },
+        cookie: { type: "apiKey", in: "cookie", name: cookieName },
       },
       schemas: {
         Frame: jsonSchema,

@@ -56,7 +56,7 @@ function showFile(call: Call, file: PageFile, isAsset: boolean): Response {
     "content-type": file.type,
     "content-security-policy": policy,
     "cross-origin-opener-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     etag: file.tag,
     vary: "accept-encoding",

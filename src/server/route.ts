@@ -9,6 +9,7 @@ import type { Caller, Scope } from "./auth.ts";
 import { badRequest } from "./errors.ts";
 import type { UserLimits } from "./limits.ts";
 import type { IdKinds, Names } from "./names.ts";
+import type { PageSessions } from "./page-sessions.ts";
 import type { Streams } from "./stream.ts";
 import type { Trees } from "./trees.ts";
 
@@ -24,6 +25,7 @@ export interface Services {
   readonly trees: Trees;
   readonly ids: IdSource;
   readonly limits: UserLimits;
+  readonly pages: PageSessions;
   /** Runs work that a response does not wait for. */
   readonly background: (work: Promise<unknown>) => void;
 }

@@ -41,7 +41,7 @@ describe("the table of routes", () => {
     ]);
     const reading = routes.filter(({ needs }) => needs === "read");
     const changing = reading.filter(({ method }) => method !== "GET").map(({ path }) => path);
-    expect(changing).toEqual(["/v1/cookie"]); // gives the caller its own credential back
+    expect(changing).toEqual(["/v1/cookie", "/v1/cookie"]); // of the caller itself
   });
 
   it("refuses every route without a credential, with a wrong one, and without the scope", async () => {
@@ -160,8 +160,8 @@ describe("a server without `auth`", () => {
     const response = await local.send("POST", "/v1/cookie");
     expect(response.status).toBe(204);
     const cookie = response.headers.get("set-cookie") ?? "";
-    expect(cookie).toMatch(/; Path=\/; HttpOnly; SameSite=Strict$/);
-    const own = { cookie: `other=1; ${cookie.split(";")[0]}` };
+    expect(cookie).toMatch(/; Path=\/; HttpOnly; SameSite=Strict; Max-Age=86400$/);
+    const own = { cookie: `other=1; ${cookie.split(";")[0]}`, "sec-fetch-site": "same-origin" };
     expect((await client(server.url).get("/v1/agents", own)).status).toBe(200);
     const { body } = await client(server.url).post("/v1/tasks", { agent: "lead", input: "x" }, own);
     const frames = await client(server.url).frames(`/v1/tasks/${body.id}/events`, own);
@@ -307,6 +307,22 @@ it("refuses tokens in addresses, and logs no secret", async () => {
   await server.as(tokens.ann).get(`/v1/tasks/${tokens.ann}`);
   expect(server.lines).toHaveLength(8);
   expect(JSON.stringify(server.lines)).not.toContain(tokens.ann);
+  // Tokens of other users, JSON Web Tokens, cookies, and any long segment of an address that does not exist.
+  const foreign = `eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl`;
+  const cookie = `${"a".repeat(16)}.${"b".repeat(43)}`;
+  const paths = [
+    ...[tokens.bob, encodeURIComponent(tokens.bob), foreign, cookie].map(
+      (one) => `/v1/tasks/${one}`,
+    ),
+    ...["/hooks/some-key-0123456789", `/v1/tasks/x/${tokens.reader}/y`],
+  ];
+  for (const path of paths) await server.as(tokens.ann).get(path);
+  await client(server.url).get(`/v1/tasks/${tokens.bob}`);
+  const logged = server.lines.slice(8);
+  expect(logged).toHaveLength(paths.length + 1);
+  for (const { path } of logged) expect(path).toContain("[secret]");
+  for (const secret of [tokens.bob, tokens.reader, foreign, cookie, "some-key-0123456789"])
+    expect(JSON.stringify(logged)).not.toContain(secret);
 });
 
 it("asks a function of the operator, and never believes a header", async () => {
