@@ -55,7 +55,7 @@ export class AgentScopeLink implements RemoteLink {
     this.#server = server;
     this.#agentId = agentId;
     this.#clock = clock;
-    this.url = server.base;
+    this.url = server.shownBase;
   }
 
   async start(request: RemoteStart, signal: AbortSignal): Promise<string> {

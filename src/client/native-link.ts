@@ -29,7 +29,7 @@ export class NativeLink implements RemoteLink {
   constructor(server: Server, agent: string, limits: RemoteLimits = {}) {
     this.#server = server;
     this.#agent = agent;
-    this.url = `${server.base}/agents/${encodeURIComponent(agent)}`;
+    this.url = `${server.shownBase}/agents/${encodeURIComponent(agent)}`;
     this.limits = limits;
   }
 

@@ -30,6 +30,7 @@ import { isObject } from "../protocol/shape.ts";
 import { NativeLink } from "./native-link.ts";
 import { type Followed, RemoteRun, type StartedBody, type TaskBody } from "./remote-run.ts";
 import { isNamed, type Server } from "./request.ts";
+import { withoutSecrets } from "./safe-link.ts";
 
 /** An option that has no meaning on a server. */
 function local(reason: string): Field {
@@ -78,7 +79,7 @@ export class RemoteAgent implements Agent {
   constructor(server: Server, name: string) {
     this.#server = server;
     this.name = readArgument("name", name, is.required(is.name, '"assistant"'));
-    this[remoteLink] = new NativeLink(server, name);
+    this[remoteLink] = withoutSecrets(new NativeLink(server, name), () => server.secrets);
   }
 
   /** Starts a task on the server, or continues the session's unfinished one. */

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from "../protocol/clock.ts";
 import { type ErrorShape, RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
 import { readArgument, readOptions } from "../protocol/options.ts";
+import { headerSecrets, hideSecrets, secretsIn, urlSecrets } from "../protocol/secrets.ts";
 import { isObject } from "../protocol/shape.ts";
 
 /** How to reach a server. */
@@ -45,21 +46,41 @@ export class Server {
   readonly #token: ConnectOptions["token"];
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof fetch;
+  /** What was sent that no answer may show, and the same in all spellings. */
+  readonly #sent = new Set<string>();
+  #secrets: readonly string[] | undefined;
 
   constructor(url: string, options: ConnectOptions) {
     const read = readOptions("connect()", options, fields);
     this.base = baseOf(url);
     this.#token = read.token;
     this.#headers = read.headers ?? {};
+    for (const secret of [...urlSecrets(this.base), ...headerSecrets(this.#headers)])
+      this.#sent.add(secret);
     // A browser's fetch must not be called as a method.
     this.#fetch = read.fetch ?? ((input, init) => globalThis.fetch(input, init));
     this.clock = read.clock ?? systemClock;
     this.random = read.random ?? Math.random;
   }
 
+  /** The credentials of this connection in all spellings; a server may echo them. */
+  get secrets(): readonly string[] {
+    this.#secrets ??= secretsIn(this.#sent);
+    return this.#secrets;
+  }
+
+  /** The address without secrets. */
+  get shownBase(): string {
+    return hideSecrets(this.secrets, this.base);
+  }
+
   /** Sends one request; throws `unreachable` without a response, and the server's error for a status of 400 or more. */
   async send(path: string, init: RequestInit = {}): Promise<Response> {
     const token = typeof this.#token === "function" ? await this.#token() : this.#token;
+    if (token !== undefined && !this.#sent.has(token)) {
+      this.#sent.add(token);
+      this.#secrets = undefined;
+    }
     const headers = {
       ...this.#headers,
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -72,16 +93,16 @@ export class Server {
       response = await this.#fetch(this.base + path, { ...init, headers, redirect: "manual" });
     } catch (cause) {
       if (init.signal?.aborted) throw init.signal.reason;
-      throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
+      throw cause instanceof RivuletError ? cause : unreachable(this, cause);
     }
     const { status, type } = response;
     if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
       await response.body?.cancel();
-      throw new RivuletError("redirected", `${this.base}${path} answers with a redirect.`, {
+      throw new RivuletError("redirected", `${this.shownBase}${path} answers with a redirect.`, {
         hint: "Connect to the address that the server redirects to.",
       });
     }
-    if (status >= 400) throw await errorOf(response);
+    if (status >= 400) throw await errorOf(response, this.secrets);
     return response;
   }
 
@@ -119,7 +140,7 @@ export class Server {
       return (text === "" ? undefined : JSON.parse(text)) as T;
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
-      throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
+      throw cause instanceof RivuletError ? cause : unreachable(this, cause);
     }
   }
 
@@ -137,10 +158,10 @@ export class Server {
       }
     } catch (cause) {
       if (signal.aborted) throw signal.reason;
-      throw cause instanceof RivuletError ? cause : unreachable(this.base, cause);
+      throw cause instanceof RivuletError ? cause : unreachable(this, cause);
     }
     if (size <= maxBytes) return joined(chunks, size);
-    const message = `${this.base}${path} has more than ${maxBytes} bytes.`;
+    const message = `${this.shownBase}${path} has more than ${maxBytes} bytes.`;
     throw new RivuletError("invalid_response", message);
   }
 }
@@ -189,10 +210,10 @@ function httpOf(error: unknown): HttpCause | undefined {
 }
 
 /** The error in the body of a response: the server's own, or one made of the status. */
-async function errorOf(response: Response): Promise<RivuletError> {
+async function errorOf(response: Response, secrets: readonly string[]): Promise<RivuletError> {
   const { status, statusText } = response;
   const cause = new HttpCause(response);
-  const text = await response.text().catch(() => "");
+  const text = hideSecrets(secrets, await response.text().catch(() => ""));
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -204,16 +225,21 @@ async function errorOf(response: Response): Promise<RivuletError> {
     const { code, message, ...more } = shape as unknown as ErrorShape;
     return new RivuletError(code, message, { ...more, cause });
   }
-  return new RivuletError("http_error", `The server answers ${status} ${statusText}.`.trim(), {
-    retryable: status >= 500,
-    hint: "Check the address, the token, and the proxies before the server.",
-    cause,
-  });
+  return new RivuletError(
+    "http_error",
+    `The server answers ${status} ${hideSecrets(secrets, statusText)}.`.trim(),
+    {
+      retryable: status >= 500,
+      hint: "Check the address, the token, and the proxies before the server.",
+      cause,
+    },
+  );
 }
 
-function unreachable(base: string, cause: unknown): RivuletError {
+function unreachable({ base, secrets }: Server, cause: unknown): RivuletError {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new RivuletError("unreachable", `${base} does not answer: ${reason}`, {
+  const message = hideSecrets(secrets, `${base} does not answer: ${reason}`);
+  return new RivuletError("unreachable", message, {
     retryable: true,
     hint: "Check that the server runs and that its address is right.",
     cause,

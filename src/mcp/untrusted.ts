@@ -4,6 +4,7 @@ import { jsonSchema } from "../agent/tool/schema.ts";
 import type { StandardSchema } from "../protocol/agent.ts";
 import { RivuletError, reasonOf } from "../protocol/error.ts";
 import { type Block, textOf } from "../protocol/message.ts";
+import { hideSecrets, secretsIn, urlSecrets } from "../protocol/secrets.ts";
 import { isObject } from "../protocol/shape.ts";
 import type { McpServer } from "./index.ts";
 
@@ -156,7 +157,7 @@ export function blocksOf(server: McpServer, result: CallToolResult): readonly Bl
     blocks.push({ type: "text", text: JSON.stringify(structuredContent) });
   }
   if (!isError) return blocks;
-  const text = cut(hideSecrets(server, textOf(blocks)), maxError);
+  const text = cut(hideSecrets(secretsOf(server), textOf(blocks)), maxError);
   throw new RivuletError("mcp_tool_error", text || toolErrors.silentMcpServer);
 }
 
@@ -197,29 +198,19 @@ export function progressOf(report: {
   };
 }
 
-const shortestSecret = 6;
-
 /** The text of an error or of a server, on one line, without the secrets of the server's settings. */
 export function safeText(server: McpServer, text: unknown): string {
-  return oneLine(hideSecrets(server, typeof text === "string" ? text : reasonOf(text)), maxError);
+  const shown = typeof text === "string" ? text : reasonOf(text);
+  return oneLine(hideSecrets(secretsOf(server), shown), maxError);
 }
 
-function hideSecrets(server: McpServer, text: string): string {
-  return secretsOf(server).reduce((safe, secret) => safe.replaceAll(secret, "[hidden]"), text);
-}
-
-/** The values of headers, variables and of the URL after its host, longest first, whole and word by word. */
+/** The values of headers and variables, and the address after its host with every segment of its path. */
 function secretsOf(server: McpServer): readonly string[] {
-  const values = Object.values(("url" in server ? server.headers : server.env) ?? {});
-  if ("url" in server) {
-    const { username, password, pathname, search } = new URL(server.url);
-    values.push(username, password, ...pathname.split("/"));
-    values.push(...search.split(/[?&]/).map((pair) => pair.slice(pair.indexOf("=") + 1)));
-  }
-  const words = values.flatMap((value) => [value, value.trim(), ...value.split(/\s+/)]);
-  const decoded = (word: string) => new URLSearchParams(`x=${word}`).get("x") ?? "";
-  const spellings = words.flatMap((word) => [word, encodeURIComponent(word), decoded(word)]);
-  return [...new Set(spellings)]
-    .filter(({ length }) => length >= shortestSecret)
-    .sort((a, b) => b.length - a.length);
+  if (!("url" in server)) return secretsIn(Object.values(server.env ?? {}));
+  const segments = new URL(server.url).pathname.split("/");
+  return secretsIn([
+    ...Object.values(server.headers ?? {}),
+    ...urlSecrets(String(server.url)),
+    ...segments,
+  ]);
 }

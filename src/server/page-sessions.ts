@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
-import { storeIdOf } from "../agent/drive/store-id.ts";
 import type { Clock } from "../protocol/clock.ts";
 import type { Store } from "../protocol/store.ts";
+import { storeIdOf } from "../store/index.ts";
 import { type Caller, forbidden, isOwn } from "./auth.ts";
 
 /** What a cookie stands for, as it is stored. */

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { postCancel } from "../agent/drive/plan.ts";
-import { storeIdOf } from "../agent/drive/store-id.ts";
 import { jsonSchema } from "../agent/index.ts";
 import { runFields } from "../agent/loop/settings.ts";
 import type { Agent, Answer, Input, RunOptions, Via } from "../protocol/agent.ts";
@@ -16,6 +15,7 @@ import { isObject } from "../protocol/shape.ts";
 import { snapshotOf } from "../protocol/snapshot.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
+import { storeIdOf } from "../store/index.ts";
 import { badRequest } from "./errors.ts";
 import type { Call, Route } from "./route.ts";
 import { beginRun } from "./runs.ts";

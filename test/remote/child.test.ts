@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
-import { storeIdOf } from "../../src/agent/drive/store-id.ts";
 import { HarnessAgent, RivuletError, tool } from "../../src/index.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
+import { storeIdOf } from "../../src/store/store-id.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { serveAgents } from "../client/support/serving.ts";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { storeIdOf } from "../../src/agent/drive/store-id.ts";
 import { connect } from "../../src/client/index.ts";
 import { memoryStore, sqliteStore } from "../../src/index.ts";
+import { storeIdOf } from "../../src/store/store-id.ts";
 import { createFolder } from "../store/support/folder.ts";
 import { scripted, startServer, stored, tokens } from "./support/server.ts";
 

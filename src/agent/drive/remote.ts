@@ -10,6 +10,7 @@ import {
   remoteLink,
 } from "../../protocol/remote-link.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
+import { storeIdOf } from "../../store/index.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { cancelGraceMs, longestTimer } from "../base/time.ts";
 import { cancelled, type Ending, executorLost, failed, incomplete } from "../loop/ending.ts";
@@ -22,7 +23,6 @@ import type { Conversation } from "./conversation.ts";
 import { openParent } from "./lifecycle.ts";
 import { RemoteLog } from "./remote-log.ts";
 import { isAnswered } from "./remote-messages.ts";
-import { storeIdOf } from "./store-id.ts";
 
 const defaultLostAfterMs = 600_000;
 /** A connection that lasts this long was a good one. */

@@ -4,6 +4,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
 import { constants, createGunzip } from "node:zlib";
 import { RivuletError } from "../../protocol/error.ts";
+import { headerSecrets } from "../../protocol/secrets.ts";
 import type { RemoteSubagent, RemoteUser } from "./declaration.ts";
 
 /** The most bytes of a response that is not a stream of events, and how long such a response may take. */
@@ -44,12 +45,14 @@ const agents = [false, true].map((allowsPrivate) => ({
 
 /**
  * Returns a `fetch` for the server of a declaration. It sends the headers of the declaration to that origin alone, checks
- * the address that it connects to, follows no redirect and limits what a response may cost.
+ * the address that it connects to, follows no redirect and limits what a response may cost. `onSecrets` gets the values
+ * of the headers before they are sent.
  */
 export function remoteFetch(
   declaration: RemoteSubagent,
   user: RemoteUser = {},
   resolve: typeof lookup = lookup,
+  onSecrets: (secrets: readonly string[]) => void = () => {},
 ): typeof fetch {
   const { headers: given = {}, allowPrivateNetwork = false } = declaration;
   const { origin } = new URL(declaration.url ?? declaration.a2a);
@@ -75,6 +78,7 @@ export function remoteFetch(
     const host = target.hostname.replace(/^\[|\]$/g, "");
     if (isIP(host)) check(host, host); // no lookup follows
     const own = typeof given === "function" ? await given(user) : given;
+    onSecrets(headerSecrets(own));
     const headers = new Headers(init.headers);
     for (const [name, value] of Object.entries(own)) headers.set(name, value);
     headers.set("accept-encoding", "gzip");

@@ -2,6 +2,7 @@ import type { Agent } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import { invalid } from "../../protocol/options.ts";
 import { type RemoteLink, remoteLink } from "../../protocol/remote-link.ts";
+import { secretsIn, urlSecrets } from "../../protocol/secrets.ts";
 import type { RemoteSubagent, RemoteUser } from "./declaration.ts";
 
 /** The parts of an address that ends in `/agents/<name>`. */
@@ -16,12 +17,21 @@ export function remoteAgents(declaration: RemoteSubagent): (user: RemoteUser) =>
   const address = addressOf(declaration);
   return async ({ userId }) => {
     // Few agents have a subagent elsewhere, and what reaches it takes long to load.
-    const [{ openLink }, { remoteFetch }] = await Promise.all([
+    const [{ openLink }, { remoteFetch }, { withoutSecrets }] = await Promise.all([
       import("./open-link.ts"),
       import("./remote-fetch.ts"),
+      import("../../client/safe-link.ts"),
     ]);
     const user = userId === undefined ? {} : { userId };
-    const link = openLink(declaration, address, remoteFetch(declaration, user));
+    const sent = new Set(urlSecrets(address.base));
+    let secrets = secretsIn(sent);
+    const onSecrets = (values: readonly string[]) => {
+      if (values.every((value) => sent.has(value))) return;
+      for (const value of values) sent.add(value);
+      secrets = secretsIn(sent);
+    };
+    const fetch = remoteFetch(declaration, user, undefined, onSecrets);
+    const link = withoutSecrets(openLink(declaration, address, fetch), () => secrets);
     return linkedAgent(displayName, Object.assign(link, { limits, ...(budget && { budget }) }));
   };
 }

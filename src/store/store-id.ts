@@ -1,5 +1,5 @@
-import { RivuletError } from "../../protocol/error.ts";
-import type { Store } from "../../protocol/store.ts";
+import { RivuletError } from "../protocol/error.ts";
+import type { Store } from "../protocol/store.ts";
 
 /** No filesystem on a store has a prefix that begins with `~`. */
 const path = "~/store-id";
