@@ -39,6 +39,11 @@ export const agentIdField: Field = {
     isSegment(value, "invalid_agent_id", "`agentId`", 'Pass `agentId: "researcher"`.'),
   expected: "the id of an agent",
 };
+/** The rule for the label of a child. */
+export const labelField: Field = {
+  fits: (value) => typeof value === "string" && /^(?! )[^\p{Cc}]{1,64}(?<! )$/u.test(value),
+  expected: "1 to 64 characters on one line, without spaces around them",
+};
 /** The rule for an agent, of this package or not. */
 export const agentField: Field = {
   ...is.withFunctions("run"),

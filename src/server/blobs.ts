@@ -76,7 +76,6 @@ export function bytesResponse(call: Call, data: Uint8Array, options: BytesOption
     "content-type": type.startsWith("text/") ? `${type}; charset=utf-8` : type,
     "content-disposition": `${shown.test(type) ? "inline" : "attachment"}${name}`,
     "content-security-policy": "default-src 'none'; sandbox",
-    "x-content-type-options": "nosniff",
     "accept-ranges": "bytes",
     "cache-control": cache,
     etag: `"${tag}"`,

@@ -57,7 +57,6 @@ function showFile(call: Call, file: PageFile, isAsset: boolean): Response {
     "content-security-policy": policy,
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "same-origin",
-    "x-content-type-options": "nosniff",
     etag: file.tag,
     vary: "accept-encoding",
     "cache-control": isAsset ? "public, max-age=31536000, immutable" : "no-cache",

@@ -1,3 +1,4 @@
+import type { Via } from "../protocol/agent.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { Store } from "../protocol/store.ts";
 
@@ -13,6 +14,13 @@ export function storeIdOf(store: Store): Promise<string> {
   ids.set(store, reading);
   reading.catch(() => ids.delete(store));
   return reading;
+}
+
+/** The servers that wait for a task which another server runs: those above its root here, and this one. */
+export async function viaOf(store: Store, rootTaskId: string, depth: number): Promise<Via> {
+  const [root, id] = await Promise.all([store.task(rootTaskId), storeIdOf(store)]);
+  const { stores = [], depth: above = 0 } = root?.origin?.via ?? {};
+  return { stores: [...stores, id], depth: above + depth };
 }
 
 async function readId(store: Store): Promise<string> {

@@ -218,6 +218,34 @@ describe("a server without `auth`", () => {
   });
 });
 
+it("answers everything with `nosniff` and an id", async () => {
+  const { agent } = scripted(() => "Hello.");
+  const server = await startServer({ agents: [agent], adapters: ["agentscope", "a2a"] });
+  const ann = server.as(tokens.ann);
+  const { body } = await ann.post("/v1/tasks", { agent: "lead", input: "x" });
+  const addresses = routes.map(({ method, path }) => [method, addressOf(path)] as const);
+  const others = [
+    ["GET", "/nothing/here"],
+    ["PUT", "/v1/agents"],
+    ["OPTIONS", "/v1/agents"],
+    ["GET", `/v1/tasks/${body.id}`],
+    ["GET", `/v1/tasks/${body.id}/events`],
+    ["GET", `/tasks/${body.id}/events`],
+    ["GET", "/.well-known/agent-card.json"],
+    ["POST", "/a2a/lead"],
+    ["GET", "/v1/agents?token=x"],
+  ] as const;
+  for (const [method, path] of [...addresses, ...others]) {
+    for (const api of [ann, client(server.url)]) {
+      const sent = method === "POST" ? {} : undefined;
+      const { headers, body: rest } = await api.send(method, path, sent);
+      expect(headers.get("x-content-type-options"), `${method} ${path}`).toBe("nosniff");
+      expect(headers.get("x-request-id"), `${method} ${path}`).toMatch(/^[\w-]{36}$/);
+      await rest?.cancel();
+    }
+  }
+});
+
 describe("pages of other origins", () => {
   const foreign = [
     ...["https://evil.test", "null", "http://localhost", "http://localhost:1", "file://"],

@@ -10,7 +10,7 @@ import {
   remoteLink,
 } from "../../protocol/remote-link.ts";
 import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
-import { storeIdOf } from "../../store/index.ts";
+import { viaOf } from "../../store/index.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { cancelGraceMs, longestTimer } from "../base/time.ts";
 import { cancelled, type Ending, executorLost, failed, incomplete } from "../loop/ending.ts";
@@ -302,9 +302,6 @@ export class RemoteChild {
     const { left } = run.budget;
     const traceparent = traceparentOf(run);
     const { rootTaskId } = run.ref;
-    const { store } = this.#conversation;
-    const [root, storeId] = await Promise.all([store.task(rootTaskId), storeIdOf(store)]);
-    const { stores = [], depth = 0 } = root?.origin?.via ?? {};
     const request = {
       ...{ taskId, sessionId },
       messages: messagesOf(run).filter(({ metadata }) => metadata?.input),
@@ -312,7 +309,7 @@ export class RemoteChild {
       ...(left && { budget: left }),
       ...(outputSchema && { outputSchema }),
       ...(traceparent !== undefined && { traceparent }),
-      via: { stores: [...stores, storeId], depth: depth + run.record.depth },
+      via: await viaOf(this.#conversation.store, rootTaskId, run.record.depth),
     };
     const remoteId = await this.#send((signal) => this.link.start(request, signal));
     if (remoteId === this.#task.remoteId) return;

@@ -166,10 +166,7 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
   const { name, agentId = name, model, tools = [], toolkit, toolSources, store, ...rest } = options;
   for (const hook of rest.hooks) checkHook(hook);
   if (typeof name !== "string" || name.trim() === "" || !/^[^/\p{Cc}]{1,128}$/u.test(name)) {
-    throw invalid(
-      "An agent needs a name of 1 to 128 characters without slashes.",
-      'For example: name: "assistant".',
-    );
+    throw invalid("An agent needs a name of 1 to 128 characters, no slash.", 'Try "assistant".');
   }
   if (toolkit !== undefined && tools.length > 0) {
     throw invalid(

@@ -1,4 +1,4 @@
-import { agentField, agentIdField } from "../../protocol/call-options.ts";
+import { agentField, agentIdField, labelField } from "../../protocol/call-options.ts";
 import type { ToolChunk } from "../../protocol/hook.ts";
 import * as is from "../../protocol/options.ts";
 import { type Fields, passes, readArgument, readOptions } from "../../protocol/options.ts";
@@ -22,10 +22,7 @@ const chunkField = is.or(is.data, "a string", (value) => typeof value === "strin
 const childFields: Fields<ChildOptions> = {
   agentId: is.required(agentIdField),
   mode: is.oneOf("sync", "background"),
-  label: {
-    fits: (value) => typeof value === "string" && /^(?! )[^\p{Cc}]{1,64}(?<! )$/u.test(value),
-    expected: "1 to 64 characters on one line, without spaces around them",
-  },
+  label: labelField,
   timeoutMs: is.amount,
   child: is.record,
   maxParallel: is.count,
