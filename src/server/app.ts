@@ -1,12 +1,10 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { settingsBehind } from "../agent/loop/settings.ts";
 import { agentWith } from "../agent/react-agent.ts";
 import { HarnessAgent } from "../harness/index.ts";
 import type { Agent } from "../protocol/agent.ts";
 import { agentField } from "../protocol/call-options.ts";
 import { type Clock, systemClock } from "../protocol/clock.ts";
-import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
 import { createIds } from "../protocol/id.ts";
 import * as is from "../protocol/options.ts";
 import { type Fields, invalid, readOptions } from "../protocol/options.ts";
@@ -16,28 +14,23 @@ import { a2aRoutes } from "./adapters/a2a.ts";
 import { agentScopeRoutes } from "./adapters/agentscope-tasks.ts";
 import {
   type Addresses,
-  type Authenticator,
   type AuthOptions,
   authenticator,
   authField,
-  type Caller,
-  checkAddress,
-  credentialDigest,
   credentialOf,
   loopback,
   tokenField,
 } from "./auth.ts";
 import { blobRoutes } from "./blobs.ts";
 import { commonHeaders, Door, type RequestLog } from "./door.ts";
-import { badRequest, errorResponse, shuttingDown, statusOf } from "./errors.ts";
+import { badRequest, errorResponse } from "./errors.ts";
 import { Feeds } from "./feed.ts";
-import { LimitError, limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
-import { Names } from "./names.ts";
+import { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
 import { openApi } from "./openapi.ts";
 import { pageRoutes } from "./page.ts";
 import { PageSessions } from "./page-sessions.ts";
 import { keepPrompts, promptRoutes } from "./prompts.ts";
-import { type Route, readBody, readQuery, type Services } from "./route.ts";
+import type { Route, Services } from "./route.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { Streams } from "./stream.ts";
 import { taskRoutes } from "./tasks.ts";
