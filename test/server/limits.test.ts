@@ -4,7 +4,7 @@ import { openApp } from "../../src/server/app.ts";
 import type { ServerLimits } from "../../src/server/index.ts";
 import { limitsOf, UserLimits } from "../../src/server/limits.ts";
 import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
-import { createFolder } from "../store/support/folder.ts";
+import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { agentScopeClient } from "./support/agentscope-client.ts";
 import { client, scripted, startServer, stored, tokens } from "./support/server.ts";
 
@@ -122,7 +122,7 @@ describe("runs that wait for approvals", () => {
   });
 
   it("count after a restart, and not when another process has answered them", async () => {
-    const store = sqliteStore(`${createFolder()}/a.db`);
+    const store = sqliteStore(`${workspaceWith()}/a.db`);
     const { agent } = scripted(({ assistantCount }) => (assistantCount % 2 ? "Done." : remove), {
       store,
     });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { connect } from "../../src/client/index.ts";
 import { memoryStore, sqliteStore } from "../../src/index.ts";
 import { storeIdOf } from "../../src/store/store-id.ts";
-import { createFolder } from "../store/support/folder.ts";
+import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { scripted, startServer, stored, tokens } from "./support/server.ts";
 
 const start = { agent: "lead", input: "Go." };
@@ -171,7 +171,7 @@ describe("an idempotency key", () => {
 
 describe("the id of a store", () => {
   it("is random, and the same for all that share the store", async () => {
-    const folder = createFolder();
+    const folder = workspaceWith();
     const [one, two] = [sqliteStore(`${folder}/a.db`), sqliteStore(`${folder}/a.db`)];
     const ids = await Promise.all([storeIdOf(one), storeIdOf(two), storeIdOf(one)]);
     expect(new Set(ids).size).toBe(1);

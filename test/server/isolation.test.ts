@@ -1,0 +1,342 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { HarnessAgent, memoryStore, ReActAgent, type Store, tool } from "../../src/index.ts";
+import { openApp } from "../../src/server/app.ts";
+import { scriptedModel } from "../../src/testing/index.ts";
+import { readLog } from "../agent/support/laws.ts";
+import { createFolder, removeFolder } from "../store/support/folder.ts";
+import { keepEvents } from "../support/keep-events.ts";
+import { unlimited } from "../support/unlimited.ts";
+import { nested, scripted, stored, tokens } from "./support/server.ts";
+
+const canary = "canary-of-ann";
+const key = "order 7";
+
+/** Something of ann, by every id that reaches it for her: given, stored and minted ones, and those that can be computed. */
+interface Ids {
+  readonly task: readonly string[];
+  readonly session: readonly string[];
+  readonly approval: readonly string[];
+  readonly blob: readonly string[];
+  readonly file: readonly string[];
+}
+type Kind = keyof Ids;
+
+/** Ids of the same form that do not exist. */
+const missing: Readonly<Record<Kind, string>> = {
+  ...{ task: "task_none", session: "none", approval: "apr_none", file: "none.md" },
+  blob: `sha256-${"0".repeat(64)}`,
+};
+
+/** The bodies and queries of a route for one choice of ids; a text is the reason why a route shows nothing of a user. */
+type Row = string | ((ids: Readonly<Record<Kind, string>>) => readonly Sent[]);
+interface Sent {
+  readonly query?: string;
+  readonly body?: object;
+}
+
+const asIs: Row = () => [{}];
+const start = { agent: "lead", input: "Go." };
+const rpc = (method: string, params: object) => ({
+  body: { jsonrpc: "2.0", id: 1, method, params },
+});
+const message = (more: object) => ({
+  message: { messageId: "m", role: "ROLE_USER", parts: [{ text: "approve" }], ...more },
+});
+const publicRoute = "public, and holds no data of users";
+
+/** One row for each route of the server. */
+const rows: Readonly<Record<string, Row>> = {
+  "GET /healthz": publicRoute,
+  "GET /openapi.json": publicRoute,
+  "GET /.well-known/agent-card.json": publicRoute,
+  "GET /a2a/:agent/.well-known/agent-card.json": publicRoute,
+  "POST /v1/cookie": "gives the caller a session of its own",
+  "DELETE /v1/cookie": "ends the session of the caller's own cookie",
+  "GET /v1/agents": "the same for all users",
+  "POST /v1/tasks": ({ task, session, approval }) => {
+    const answer = { type: "answer", approvalId: approval, decision: "approve" };
+    return [
+      { body: { ...start, task_id: task } },
+      { body: { ...start, session_id: session } },
+      { body: { ...start, session_id: session, on_suspended: "deny" } },
+      { body: { agent: "asking", session_id: session } },
+      { body: { ...start, idempotency_key: key } },
+      { body: { ...start, via: { stores: [task.slice(0, 64)], depth: 1 } } },
+      { body: { agent: "asking", answers: [{ ...answer, taskId: task, rootTaskId: task }] } },
+      {
+        body: {
+          ...{ agent: "asking", session_id: session },
+          answers: [{ ...answer, taskId: task, rootTaskId: task }],
+        },
+      },
+    ];
+  },
+  "GET /v1/tasks/:id": asIs,
+  "GET /v1/tasks/:id/document": asIs,
+  "GET /v1/tasks/:id/events": ({ session }) => [
+    {},
+    { query: "from=now" },
+    { query: "starting_after=3" },
+    { query: `path=${encodeURIComponent(session)}` },
+  ],
+  "GET /v1/tasks/:id/prompts": () => [{}, { query: "iteration=1" }],
+  "GET /v1/tasks/:id/blobs/:name": asIs,
+  "POST /v1/tasks/:id/input": () => [{ body: { input: "x" } }],
+  "POST /v1/tasks/:id/cancel": () => [{ body: {} }],
+  "POST /v1/tasks/:id/approvals/:approval_id": ({ task }) => [
+    { body: { decision: "approve" } },
+    { body: { decision: "deny", taskId: task, rootTaskId: task } },
+  ],
+  "GET /v1/sessions": ({ session }) => [{}, { query: `before=${encodeURIComponent(session)}` }],
+  "GET /v1/search": () => [{ query: `q=${canary}` }, { query: "q=canary" }],
+  "GET /v1/sessions/:id": () => [{}, { query: "from=0&limit=1" }],
+  "DELETE /v1/sessions/:id": asIs,
+  "POST /v1/sessions/:id/fork": ({ task }) => [{ body: { task_id: task } }],
+  "GET /v1/sessions/:id/export": asIs,
+  "GET /v1/sessions/:id/approvals": asIs,
+  "GET /v1/sessions/:id/files": () => [{}, { query: "path=." }],
+  "GET /v1/sessions/:id/files/:path{.+}": asIs,
+  "POST /tasks": ({ task }) => [{ body: { task_id: task, agent_id: "lead", input: "Go." } }],
+  "GET /tasks/:id": asIs,
+  "GET /tasks/:id/wait": () => [{ query: "timeout_seconds=0" }],
+  "GET /tasks/:id/events": () => [{}, { query: "from_seq=1" }],
+  "POST /tasks/:id/cancel": asIs,
+  "POST /tasks/:id/resume": () => [{ body: { decisions: [] } }],
+  "POST /a2a/:agent": ({ task, session }) => [
+    rpc("GetTask", { id: task }),
+    rpc("CancelTask", { id: task }),
+    rpc("SubscribeToTask", { id: task }),
+    rpc("ListTasks", { contextId: session }),
+    rpc("SendMessage", message({ taskId: task })),
+    rpc("SendMessage", message({ contextId: session })),
+    rpc("SendMessage", message({ taskId: task, contextId: session })),
+  ],
+};
+
+/** A server of two users, and everything that ann has. */
+async function open() {
+  const store = memoryStore(keepEvents);
+  const workspace = createFolder();
+  const bytes = Buffer.alloc(100_000, canary);
+  const paint = tool({
+    name: "paint",
+    description: "Paints.",
+    input: z.object({}),
+    execute: () => [
+      { type: "image", source: { data: bytes.toString("base64"), mimeType: "image/png" } } as const,
+    ],
+  });
+  const turns = (first: object) =>
+    scriptedModel(({ assistantCount }) => (assistantCount % 2 === 0 ? (first as never) : canary));
+  const agents = [
+    nested(store),
+    scripted(({ assistantCount }) => (assistantCount % 2 ? canary : remove), {
+      store,
+      name: "asking",
+    }).agent,
+    new ReActAgent({
+      name: "painter",
+      store,
+      tools: [paint],
+      model: turns({ call: "paint", input: {} }),
+    }),
+    new HarnessAgent({
+      ...{ name: "writer", store, workspace },
+      model: turns({ call: "write_file", input: { path: "notes.md", content: canary } }),
+    }),
+  ];
+  const users = { [tokens.ann]: { userId: "ann" }, [tokens.bob]: { userId: "bob" } };
+  const { app } = openApp({
+    ...{ agents, store, prompts: true, log: false, limits: unlimited },
+    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope"] },
+  });
+  const send = async (token: string, method: string, path: string, body?: object) => {
+    const response = await app.request(`http://localhost${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body && method !== "GET" && { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, text: await response.text() };
+  };
+  const run = async (body: object) => {
+    const { text } = await send(tokens.ann, "POST", "/v1/tasks", { input: canary, ...body });
+    const task = JSON.parse(text) as { id: string; session_id: string };
+    await send(tokens.ann, "GET", `/v1/tasks/${task.id}/events?until=idle`);
+    return task;
+  };
+  const tree = await run({ agent: "lead", session_id: "tree", task_id: "done" });
+  const asked = await run({ agent: "asking", session_id: "waiting", task_id: "waits" });
+  const keyed = await run({ agent: "lead", idempotency_key: key });
+  const painted = await run({ agent: "painter", session_id: "painting" });
+  await run({ agent: "writer", session_id: "writing" });
+  const fork = JSON.parse(
+    (await send(tokens.ann, "POST", "/v1/sessions/tree/fork", { task_id: "done" })).text,
+  ) as { session: { session_id: string } };
+  const records = (await store.tasks({})).filter(({ userId }) => userId === "ann");
+  const children = records.filter(({ depth }) => depth > 0);
+  const { approvals } = JSON.parse(
+    (await send(tokens.ann, "GET", "/v1/sessions/waiting/approvals")).text,
+  ) as { approvals: { approval_id: string }[] };
+  const [, blob = ""] =
+    /\/blobs\/(sha256-\w+)/.exec(JSON.stringify(await readLog(store, painted.id))) ?? [];
+  const digest = createHash("sha256").update(JSON.stringify(["ann", "lead", key]));
+  const plain = `task_${digest.digest("base64url").slice(0, 40)}`;
+  const names = (...given: string[]) => given.flatMap((one) => [one, stored(one)]);
+  const ids: Ids = {
+    task: [
+      ...names("done", "waits"),
+      ...[tree.id, asked.id, keyed.id, painted.id, plain, stored(plain)],
+      ...children.slice(0, 2).map(({ taskId }) => taskId),
+    ],
+    session: [
+      ...names("tree", "waiting", "painting", "writing"),
+      ...[keyed.session_id, fork.session.session_id],
+      ...children.slice(0, 2).map(({ sessionId }) => sessionId),
+    ],
+    approval: approvals.map(({ approval_id }) => approval_id),
+    blob: [blob],
+    file: ["notes.md"],
+  };
+  return { app, store, workspace, ids, send };
+}
+
+const remove = { call: "remove", input: { path: "a" } };
+
+/** Everything of ann in the store and in the workspace. */
+async function everythingOf(store: Store, workspace: string): Promise<string> {
+  const tasks = (await store.tasks({})).filter(({ userId }) => userId === "ann");
+  const roots = tasks.filter(({ depth }) => depth === 0);
+  const sessions = new Set(tasks.map(({ sessionId }) => sessionId));
+  const layer = ".rivulet/namespaces/user-ann/notes.md";
+  return JSON.stringify({
+    ...{ tasks, notes: readFileSync(join(workspace, layer), "utf8") },
+    logs: await Promise.all(roots.map(({ taskId }) => readLog(store, taskId))),
+    messages: await Promise.all([...sessions].map((id) => store.session(id))),
+    posts: await Promise.all([...sessions].map((sessionId) => store.posts({ sessionId }))),
+    sessions: await store.sessions({ userId: "ann", limit: 1_000 }),
+    blobs: await Promise.all(tasks.map(({ taskId }) => store.files.list(`blobs/${taskId}/`))),
+  });
+}
+
+/** An answer without the ids that were sent or minted, and without times and numbers. */
+function comparable(
+  { status, text }: { status: number; text: string },
+  sent: Readonly<Record<Kind, string>>,
+): string {
+  const kinds = Object.values(sent).sort((one, other) => other.length - one.length);
+  const plain = kinds.reduce(
+    (rest, id) => rest.replaceAll(JSON.stringify(id).slice(1, -1), "ID"),
+    text,
+  );
+  const clean = plain
+    .replaceAll(/~[\w-]{16}/g, "")
+    .replaceAll(/\b(task|sess|msg|apr|call|rs|fc|fco|blk)_[\w-]{20,}/g, "ID")
+    .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "ID")
+    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "T")
+    .replaceAll(/\d+/g, "N");
+  return `${status} ${clean}`;
+}
+
+/** Every choice of ids for the parameters of a route, and for its bodies. */
+function choicesOf(ids: Ids): readonly Readonly<Record<Kind, string>>[] {
+  const [approval = "", blob = "", file = ""] = [ids.approval[0], ids.blob[0], ids.file[0]];
+  return ids.task.flatMap((task, index) => {
+    const sessions = index === 0 ? ids.session : ids.session.slice(0, 3);
+    return sessions.map((session) => ({ task, session, approval, blob, file }));
+  });
+}
+
+function addressOf(route: string, ids: Readonly<Record<Kind, string>>): string {
+  const isTask = route.includes("/tasks/:id");
+  const values: Readonly<Record<string, string>> = {
+    ...{ id: isTask ? ids.task : ids.session, approval_id: ids.approval, name: ids.blob },
+    ...{ path: ids.file, agent: "lead" },
+  };
+  return route.replaceAll(/:(\w+)(\{\.\+\})?/g, (_, name: string) =>
+    encodeURIComponent(values[name] ?? "?"),
+  );
+}
+
+describe("what another user has", () => {
+  // A world of its own for each test, because what bob starts exists for bob from then on.
+  let world: Awaited<ReturnType<typeof open>>;
+  beforeEach(async () => {
+    world = await open();
+  });
+  afterEach(() => removeFolder(world.workspace));
+
+  it("has a row for every route of the server", () => {
+    const registered = world.app.routes.map(({ method, path }) => `${method} ${path}`);
+    expect(Object.keys(rows).toSorted()).toEqual(registered.toSorted());
+  });
+
+  it("exists for its owner, by each of its ids", async () => {
+    const { ids, send } = world;
+    for (const id of ids.task)
+      expect((await send(tokens.ann, "GET", `/v1/tasks/${id}`)).status, id).toBe(200);
+    for (const id of ids.session)
+      expect((await send(tokens.ann, "GET", `/v1/sessions/${id}`)).status, id).toBe(200);
+    const found = [
+      await send(tokens.ann, "GET", "/v1/sessions/writing/files/notes.md"),
+      await send(tokens.ann, "GET", `/v1/search?q=${canary}`),
+      ...(await Promise.all(
+        ids.task.map((id) => send(tokens.ann, "GET", `/v1/tasks/${id}/blobs/${ids.blob[0]}`)),
+      )),
+    ].filter(({ text }) => text.includes(canary));
+    expect(found).toHaveLength(3);
+  });
+
+  const checked = Object.entries(rows).filter(
+    (entry): entry is [string, Exclude<Row, string>] => typeof entry[1] !== "string",
+  );
+  it.each(checked)("%s finds nothing and changes nothing", async (route, row) => {
+    const { ids, send, store, workspace } = world;
+    const [method = "", path = ""] = route.split(" ");
+    const before = await everythingOf(store, workspace);
+    const answer = async (sent: Readonly<Record<Kind, string>>) => {
+      const answers: string[] = [];
+      for (const { query, body = method === "POST" ? {} : undefined } of row(sent)) {
+        const address = addressOf(path, sent) + (query ? `?${query}` : "");
+        const got = await send(tokens.bob, method, address, body);
+        expect(got.status, `${address} ${JSON.stringify(body)}`).toBeLessThan(500);
+        const own = JSON.stringify(body ?? "").includes(canary) ? "" : canary;
+        if (own !== "") expect(got.text, address).not.toContain(own);
+        answers.push(comparable(got, sent));
+      }
+      return answers;
+    };
+    let count = 0;
+    for (const choice of choicesOf(ids)) {
+      count += 1;
+      const like = (id: string, none: string) => (id.includes("~") ? stored(none, "cid") : none);
+      const none = {
+        ...missing,
+        task: like(choice.task, `task_none${count}`),
+        session: like(choice.session, `none${count}`),
+      };
+      const [theirs, nothing] = [await answer(choice), await answer(none)];
+      const place = `${route} ${choice.task} ${choice.session}`;
+      if (mayStart(route)) expect(theirs.map(kindOf), place).toEqual(nothing.map(kindOf));
+      else expect(theirs, place).toEqual(nothing);
+    }
+    expect(count).toBeGreaterThan(10);
+    expect(await everythingOf(store, workspace)).toBe(before);
+  });
+});
+
+/** Whether a route may start something of the caller's own, whose next answer is another. */
+function mayStart(route: string): boolean {
+  return ["POST /v1/tasks", "POST /tasks", "POST /a2a/:agent"].includes(route);
+}
+
+/** Whether an answer succeeds, or how it fails. */
+function kindOf(answer: string): string {
+  const [status = ""] = answer.split(" ", 1);
+  // A task that has failed has a code too; an error of JSON-RPC has a number and the status 200.
+  const [code = "ok"] = (status < "300" ? /"code":-?N/ : /"code":"\w+"/).exec(answer) ?? [];
+  return `${status < "300" ? 200 : status} ${code}`;
+}
