@@ -19,6 +19,7 @@ export type {
   StandardResult,
   StandardSchema,
   StreamOptions,
+  Via,
 } from "./agent.ts";
 export type { CheckOptions, Problem, Rule } from "./check.ts";
 export { checkStream } from "./check.ts";
