@@ -1,14 +1,15 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
-import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import { ReActAgent, type Store, sqliteStore, tool } from "../../src/index.ts";
 import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { startServer, stored } from "./support/server.ts";
 
 const isDeep = process.env.RIVULET_DEEP === "1";
-const count = isDeep ? 100_000 : 3_000;
+const count = isDeep ? 100_000 : 2_000;
 /** Longer than anything that the server waits for. */
 const hangMs = 60_000;
 const workers = 8;
@@ -24,8 +25,8 @@ const told: Script = ({ prompt }) => {
   return `I was told ${JSON.stringify(last?.content ?? "")}.`;
 };
 
-function agents() {
-  const store = memoryStore();
+/** On SQLite, whose searches and lists do not read everything that was ever said. */
+function agents(store: Store) {
   const remove = tool({
     name: "remove",
     description: "Removes a file.",
@@ -63,9 +64,10 @@ interface Known {
 it(`answers ${count} requests of three users without a 500, a hang or a leak`, {
   timeout: isDeep ? 3_600_000 : 300_000,
 }, async () => {
+  const store = sqliteStore(`${workspaceWith()}/store.db`);
   const tokens = Object.fromEntries(users.map((user) => [tokenOf(user), { userId: user }]));
   const server = await startServer({
-    ...{ agents: agents(), auth: { tokens }, limits: unlimited, prompts: true },
+    ...{ agents: agents(store), auth: { tokens }, limits: unlimited, prompts: true },
     adapters: ["a2a", "agentscope"],
   });
   const { next, pick } = seededRandom(seed);
