@@ -1,4 +1,5 @@
-import type { TaskEvent } from "../protocol/event.ts";
+import type { LogEvent, TaskEvent } from "../protocol/event.ts";
+import { invalidEvent } from "../protocol/remote-error.ts";
 import type { RemoteLink } from "../protocol/remote-link.ts";
 import { errorWithoutSecrets, hideSecrets, mapStrings, secretTail } from "../protocol/secrets.ts";
 
@@ -81,7 +82,8 @@ async function* hiddenEvents(
       }
       queue.push({ event: mapStrings(event, hide), isHeld: false });
     }
-    if (queue.length > maxHeld) for (const entry of queue) entry.isHeld = false;
+    if (queue.length > maxHeld)
+      throw invalidEvent(event as LogEvent, "too many events follow a text that has not ended");
     for (let next = queue[0]; next && !next.isHeld; next = queue[0]) {
       queue.shift();
       yield next.event;
