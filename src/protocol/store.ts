@@ -74,10 +74,11 @@ export interface Store {
   /** Untaken inbox rows in insertion order. */
   posts(query: PostQuery): Promise<readonly Post[]>;
   /**
-   * At most `limit` events with a number above `after`; fewer only at the end of the log. Rejects with `cursor_expired`
-   * when some of them were trimmed.
+   * At most `limit` events with a number above `after`; fewer only at the end of the log, or when they reach `maxBytes`,
+   * about which a store may be wrong by 128 KiB and the last event. Rejects with `cursor_expired` when some of them were
+   * trimmed.
    */
-  read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]>;
+  read(log: string, after: number, limit: number, maxBytes?: number): Promise<readonly TaskEvent[]>;
   /** The last number of a log; -1 when it is empty. */
   last(log: string): Promise<number>;
   /** Deletes the events up to `snapshot.through` and keeps the snapshot instead; later events keep their numbers. */

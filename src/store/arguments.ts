@@ -83,7 +83,7 @@ const storeRules: Rules<Omit<Store, "files" | "memory">> = {
   enqueue: { record: is.required(task), options: is.options({ ifIdle: is.flag }) },
   post: { rows: is.required(is.listOf(post)) },
   posts: { query: needed(rows) },
-  read: { log: text, after: cursor, limit },
+  read: { log: text, after: cursor, limit, maxBytes: amount },
   last: { log: text },
   trim: { log: text, snapshot: needed({ through: cursor, tasks: is.list }) },
   snapshot: { log: text },

@@ -109,6 +109,20 @@ export function trimEvents(
   }
 }
 
+/** How many events after a number have about so many bytes together, the last of them included; at least one. */
+export function countWithin(log: EventLog, after: number, maxBytes: number): number {
+  let next = Math.max(0, after + 1);
+  let bytes = 0;
+  let count = 0;
+  while (next < log.length && (count === 0 || bytes < maxBytes)) {
+    const [index, place] = placeOf(log, next);
+    bytes += sizeOfEvent(log.segments[index]?.[place] as TaskEvent);
+    count += 1;
+    next += 1;
+  }
+  return count;
+}
+
 /** At most `limit` events with a number above `after`; the cost is in proportion to the result. */
 export function readEvents(log: EventLog, after: number, limit: number): TaskEvent[] {
   let next = Math.max(0, after + 1);

@@ -8,6 +8,7 @@ import { isTerminal } from "../protocol/task.ts";
 import { amount, withCheckedArguments } from "./arguments.ts";
 import {
   appendEvents,
+  countWithin,
   createEventLog,
   type EventLog,
   readEvents,
@@ -281,12 +282,18 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     return (logs.get(log)?.length ?? 0) - 1;
   }
 
-  async function read(log: string, after: number, limit: number): Promise<readonly TaskEvent[]> {
+  async function read(
+    log: string,
+    after: number,
+    limit: number,
+    maxBytes?: number,
+  ): Promise<readonly TaskEvent[]> {
     const found = logs.get(log);
     if (found === undefined) return [];
     const { trimmedThrough } = found;
     if (Math.max(after, -1) < trimmedThrough) throw cursorExpired(log, trimmedThrough);
-    return readEvents(found, after, limit);
+    if (maxBytes === undefined) return readEvents(found, after, limit);
+    return readEvents(found, after, Math.min(limit, countWithin(found, after, maxBytes)));
   }
 
   async function snapshot(log: string): Promise<LogSnapshot | undefined> {

@@ -12,18 +12,21 @@ export interface Frames {
 }
 
 /**
- * Reads a log after event number `after`: at most `limit` events, or the snapshots that replace them when some were
- * trimmed.
+ * Reads a log after event number `after`: at most `limit` events of about `maxBytes`, or the snapshots that replace them
+ * when some were trimmed.
  */
 export async function readFrames(
   store: Pick<Store, "read" | "snapshot">,
   log: string,
   after: number,
   limit: number,
+  maxBytes?: number,
 ): Promise<Frames> {
   try {
-    const frames = await store.read(log, after, limit);
-    return { frames, through: after + frames.length, mayHaveMore: frames.length === limit };
+    const frames = await store.read(log, after, limit, maxBytes);
+    const isCut = maxBytes !== undefined && frames.length > 0;
+    const mayHaveMore = isCut || frames.length === limit;
+    return { frames, through: after + frames.length, mayHaveMore };
   } catch (error) {
     return snapshotFrames(store, log, error);
   }
@@ -44,6 +47,8 @@ export async function snapshotFrames(
 }
 
 const pageSize = 1_000;
+/** Bounds the memory and the time that one page takes, however large its events are. */
+const pageBytes = 256 * 1024;
 
 /** Reads a log in pages up to event number `through`, or to its end at the time of reading. */
 export async function* readPages(
@@ -52,7 +57,8 @@ export async function* readPages(
   through = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<Frames> {
   for (let after = -1; after < through; ) {
-    const page = await readFrames(store, log, after, Math.min(pageSize, through - after));
+    const limit = Math.min(pageSize, through - after);
+    const page = await readFrames(store, log, after, limit, pageBytes);
     if (page.through === after) return;
     yield page;
     after = page.through;

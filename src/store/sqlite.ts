@@ -134,8 +134,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     if (closing) throw storeClosed();
   }
 
-  const readLog: Store["read"] = (log, after, limit) =>
-    read(() => readEvents(database, log, after, limit));
+  const readLog: Store["read"] = (log, after, limit, maxBytes) =>
+    read(() => readEvents(database, log, { after, limit, maxBytes }));
   const last: Store["last"] = (log) => read(() => lastOf(database, log));
   const snapshot: Store["snapshot"] = (log) => read(() => snapshotOfLog(database, log));
 

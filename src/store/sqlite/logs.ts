@@ -43,6 +43,13 @@ interface LogRow {
   readonly trimmedThrough: number;
 }
 
+/** Which events of a log to read. */
+interface EventRange {
+  readonly after: number;
+  readonly limit: number;
+  readonly maxBytes?: number | undefined;
+}
+
 /** Encodes events in one row, or in several when they are many or large. */
 export function encodeEvents(events: readonly TaskEvent[]): readonly Batch[] {
   const batches: Batch[] = [];
@@ -118,16 +125,15 @@ function rowOf(database: Database, log: string): LogRow | undefined {
 export function lastOf(database: Database, log: string): number {
   const row = rowOf(database, log);
   if (row === undefined || row.last < 0) return -1;
-  if (row.last > row.trimmedThrough) readEvents(database, log, row.last - 1, 1);
+  if (row.last > row.trimmedThrough) readEvents(database, log, { after: row.last - 1, limit: 1 });
   return row.last;
 }
 
-/** At most `limit` events with a number above `after`; the cost is in proportion to the result. */
+/** At most `limit` events with a number above `after`, up to the end of the row that reaches `maxBytes`. */
 export function readEvents(
   database: Database,
   log: string,
-  after: number,
-  limit: number,
+  { after, limit, maxBytes = Number.POSITIVE_INFINITY }: EventRange,
 ): TaskEvent[] {
   const row = database.get<Pick<LogRow, "number" | "trimmedThrough">>(
     "SELECT number, trimmed_through AS trimmedThrough FROM logs WHERE log = ?",
@@ -147,6 +153,7 @@ export function readEvents(
   );
   let next = from + 1;
   const name = () => `event ${next} of log ${log}`;
+  let characters = 0;
   for (const [last, text, checksum] of rows) {
     assertIntact({ checksum }, checksumAt(row.number, last, text), name);
     const found = parseRow<(TaskEvent & { sequence_number: number })[]>(text, name);
@@ -159,6 +166,9 @@ export function readEvents(
       next += 1;
       if (events.push(event) >= limit) return events;
     }
+    // At the end of a row, so that the next read does not decode it again.
+    characters += text.length;
+    if (characters >= maxBytes) return events;
   }
   return events;
 }

@@ -84,6 +84,26 @@ export function logCases({ describe, it }: StoreSuite): void {
       }
     });
 
+    it("return one event or more, up to about `maxBytes`", async ({ store }) => {
+      const lease = await acquire(store);
+      const large = "x".repeat(100_000);
+      for (let n = 0; n < 20; n++) {
+        await store.commit({ lease, log: "task_1", events: [delta(large), ...deltas(200)] });
+      }
+      for (const maxBytes of [0, 1, 150_000, 1_000_000]) {
+        let total = 0;
+        for (let after = -1; ; ) {
+          const page = await store.read("task_1", after, 10_000, maxBytes);
+          if (page.length === 0) break;
+          ok(JSON.stringify(page).length <= maxBytes + 128 * 1024 + large.length + 200);
+          deepEqual(page.map(numberOf), range(after + 1, after + 1 + page.length));
+          after += page.length;
+          total += page.length;
+        }
+        equal(total, 20 * 201);
+      }
+    });
+
     it("return nothing after the end", async ({ store }) => {
       await commitOnce(store, { events: deltas(10) });
       deepEqual(await store.read("task_1", 9, 10), []);
