@@ -32,6 +32,7 @@ import { PageSessions } from "./page-sessions.ts";
 import { keepPrompts, promptRoutes } from "./prompts.ts";
 import type { Route, Services } from "./route.ts";
 import { sessionRoutes } from "./sessions.ts";
+import { UnsentBytes } from "./sink-queue.ts";
 import { Streams } from "./stream.ts";
 import { taskRoutes } from "./tasks.ts";
 import { Trees } from "./trees.ts";
@@ -234,6 +235,7 @@ export function openApp(options: AppOptions): OpenApp {
   const streams = new Streams({
     ...{ store, feeds, trees, clock, heartbeatMs, retryMs },
     ...{ maxBufferBytes: limits.bufferBytes, maxStreamMs: limits.streamMs },
+    unsent: new UnsentBytes(limits.totalBufferBytes),
   });
   const { publicUrl, cookieMs } = options;
   const pages = new PageSessions(store, clock, {

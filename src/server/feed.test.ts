@@ -1,25 +1,42 @@
 import { expect, it } from "vitest";
 import { memoryStore } from "../store/memory.ts";
 import { acquire, delta, record } from "../testing/store-contract/samples.ts";
-import { type Batch, Feeds } from "./feed.ts";
+import { Feeds } from "./feed.ts";
+import type { Batch } from "./pages.ts";
 
 /** A store with a log of some events, and a count of its reads. */
-async function world(length: number) {
+async function world(length: number, text = "x") {
   const store = memoryStore();
   const lease = await acquire(store, "sess_1");
   const append = (count: number) =>
-    store.commit({ lease, log: "task_1", events: Array.from({ length: count }, () => delta("x")) });
+    store.commit({
+      lease,
+      log: "task_1",
+      events: Array.from({ length: count }, () => delta(text)),
+    });
   await store.commit({ lease, log: "task_1", tasks: [record()] });
   if (length > 0) await append(length);
   let reads = 0;
+  /** The largest read, and the most reads in one turn of the event loop. */
+  const most = { bytes: 0, inTurn: 0 };
+  let inTurn = 0;
   const counted = {
     ...store,
-    read: (...args: Parameters<typeof store.read>) => {
+    async read(...args: Parameters<typeof store.read>) {
       reads += 1;
-      return store.read(...args);
+      inTurn += 1;
+      if (inTurn === 1) setImmediate(() => (inTurn = 0));
+      const events = await store.read(...args);
+      most.bytes = Math.max(most.bytes, JSON.stringify(events).length);
+      most.inTurn = Math.max(most.inTurn, inTurn);
+      return events;
     },
   };
-  return { feeds: new Feeds(counted), append, reads: () => reads };
+  const end = async () => {
+    await store.release(lease);
+    await store.deleteSession("sess_1");
+  };
+  return { feeds: new Feeds(counted), append, end, reads: () => reads, most };
 }
 
 /** Lets the feed read what was written. */
@@ -37,7 +54,7 @@ it("reads and encodes new events once for all live readers", async () => {
   const [first = []] = got;
   expect(first.flatMap(({ events }) => events)).toHaveLength(3);
   expect(reads()).toBeLessThanOrEqual(2);
-  for (const batches of got) expect(batches[0]?.bytes).toBe(first[0]?.bytes);
+  for (const batches of got) expect(batches[0]?.bytes()).toBe(first[0]?.bytes());
 });
 
 it("reads a page of old events once for readers that want it at the same time", async () => {
@@ -46,8 +63,53 @@ it("reads a page of old events once for readers that want it at the same time", 
   const pages = await Promise.all(Array.from({ length: 20 }, () => feed.next(-1)));
   expect(new Set(pages).size).toBe(1);
   expect(reads()).toBe(1);
-  const rest = await feed.next(pages[0]?.through ?? 0);
-  expect([rest?.after, rest?.through, await feed.next(599)]).toEqual([511, 599, undefined]);
+  const [{ through } = { through: -1 }] = pages as Batch[];
+  const rest = await feed.next(through);
+  expect([rest?.after, await feed.next(599)]).toEqual([through, undefined]);
+});
+
+it("reads pages by bytes, and reads each again only when it has been dropped", async () => {
+  const large = 100_000;
+  const { feeds, reads, most } = await world(100, "x".repeat(large));
+  const feed = await feeds.use("task_1");
+  for (const pass of [1, 2]) {
+    let after = -1;
+    for (let page = await feed.next(-1); page; page = await feed.next(after)) {
+      expect(page.bytes().length).toBeLessThan(32 * 1024 + large + 1_000);
+      after = page.through;
+    }
+    expect(after).toBe(99);
+    // 10 MB are more than what is kept.
+    expect(reads()).toBeLessThanOrEqual(pass * 100);
+  }
+  expect(most.bytes).toBeLessThan(32 * 1024 + large + 1_000);
+});
+
+it("reads a few pages in one turn of the event loop, however many readers wait", async () => {
+  const { feeds, reads, most } = await world(200, "x".repeat(40_000));
+  const feed = await feeds.use("task_1");
+  const cursors = Array.from({ length: 200 }, (_, n) => n - 1);
+  await Promise.all(cursors.map((after) => feed.next(after)));
+  expect(reads()).toBe(200);
+  expect(most.inTurn).toBeLessThanOrEqual(4);
+});
+
+it("shares a page over the limit with every reader that still has its bytes", async () => {
+  const { feeds, reads } = await world(1, "x".repeat(10_000_000));
+  const feed = await feeds.use("task_1");
+  const bytes = (await feed.next(-1))?.bytes();
+  await settle();
+  (globalThis as { gc?: () => void }).gc?.();
+  expect((await feed.next(-1))?.bytes()).toBe(bytes);
+  expect(reads()).toBe(1);
+});
+
+it("tells a reader that is not at the head that its log was deleted", async () => {
+  const { feeds, end } = await world(3);
+  const feed = await feeds.use("task_1");
+  await end();
+  await settle();
+  expect(feed.isLost).toBe(true);
 });
 
 it("gives a reader that lags the rest of a recent batch", async () => {
@@ -58,7 +120,12 @@ it("gives a reader that lags the rest of a recent batch", async () => {
   await settle();
   const rest = await feed.next(1);
   expect([rest?.after, rest?.through]).toEqual([1, 3]);
-  expect(rest?.bytes.toString().match(/^id: \d+/gm)).toEqual(["id: 2", "id: 3"]);
+  expect(
+    rest
+      ?.bytes()
+      .toString()
+      .match(/^id: \d+/gm),
+  ).toEqual(["id: 2", "id: 3"]);
 });
 
 it("keeps one feed per log while a reader uses it", async () => {

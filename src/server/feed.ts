@@ -1,82 +1,14 @@
 import { RivuletError } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import { encodeSse } from "../protocol/sse.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
-import { readFrames } from "../store/index.ts";
+import { readFrames, unfinishedStatuses } from "../store/index.ts";
+import { type Batch, batchesOf, Pages, pageBytes } from "./pages.ts";
 
 /** How many events a read of the store returns. */
 const pageSize = 512;
-/** How many bytes of recent frames a feed keeps for followers that lag. */
-const recentBytes = 1024 * 1024;
-/** How many pages of older events a feed keeps for followers that read them at the same time. */
-const keptPages = 8;
-
-/** Some successive events of a log, encoded once for all followers. */
-export class Batch {
-  /** The number of the event before the first one. */
-  readonly after: number;
-  readonly through: number;
-  readonly events: readonly TaskEvent[];
-  /** True: the events are the snapshots of all tasks, because older events were trimmed. */
-  readonly isSnapshot: boolean;
-  /** True: a task ends or waits with one of the events. */
-  readonly changesStatus: boolean;
-  #texts: readonly string[] | undefined;
-  #unnamed: readonly string[] | undefined;
-  #bytes: Buffer | undefined;
-
-  constructor(after: number, through: number, events: readonly TaskEvent[]) {
-    this.after = after;
-    this.through = through;
-    this.events = events;
-    this.isSnapshot = events[0]?.type === "task.snapshot";
-    this.changesStatus = events.some(isRest);
-  }
-
-  /** One frame per event; `eventNames` false: without `event` lines. */
-  frames(eventNames: boolean): readonly string[] {
-    if (eventNames) this.#texts ??= this.#encode(true);
-    else this.#unnamed ??= this.#encode(false);
-    return (eventNames ? this.#texts : this.#unnamed) as readonly string[];
-  }
-
-  /** All frames in one buffer. */
-  get bytes(): Buffer {
-    this.#bytes ??= Buffer.from(this.frames(true).join(""));
-    return this.#bytes;
-  }
-
-  /** The events after a number. */
-  from(after: number): Batch {
-    if (after <= this.after || this.isSnapshot) return this;
-    const skipped = after - this.after;
-    const rest = new Batch(after, this.through, this.events.slice(skipped));
-    rest.#texts = this.#texts?.slice(skipped);
-    rest.#unnamed = this.#unnamed?.slice(skipped);
-    return rest;
-  }
-
-  #encode(eventNames: boolean): readonly string[] {
-    const options = eventNames ? undefined : { eventNames };
-    const texts = this.events.map((event) => encodeSse(event, options));
-    // The last snapshot carries the number, so a reader that has some of them starts over.
-    const last = this.events.at(-1);
-    if (this.isSnapshot && last)
-      texts[texts.length - 1] = encodeSse(last, { eventNames, id: this.through });
-    return texts;
-  }
-}
-
-/** Whether a task ends, waits or continues with an event. */
-function isRest(event: TaskEvent): boolean {
-  if (event.type === "task.suspended" || event.type === "task.snapshot") return true;
-  return "task" in event && isTerminal(event.task.status);
-}
 
 /** A reader that is at the head of a log. */
 export interface LiveReader {
-  /** Called with each new batch, in order, and with undefined when the log was deleted or cannot be read. */
+  /** Called with each new batch, in order, and with undefined when the log is lost. */
   push(batch: Batch | undefined): void;
 }
 
@@ -86,20 +18,25 @@ export class LogFeed {
   /** The number of the last event that was read. */
   last = -1;
   users = 0;
+  /** True when the log was deleted or cannot be read. */
+  isLost = false;
   readonly #store: Store;
+  readonly #pages: Pages;
   readonly #live = new Set<LiveReader>();
   #unwatch: () => void = () => {};
-  #recent: Batch[] = [];
-  #recentBytes = 0;
-  readonly #pages = new Map<number, Promise<Batch | undefined>>();
+  /** The reads of the store that have not ended, by the number that they start after. */
+  readonly #reads = new Map<number, Promise<Batch | undefined>>();
   #reading: Promise<void> | undefined;
   #isChanged = false;
-  #records: { readonly at: number; readonly records: Promise<readonly TaskRecord[]> } | undefined;
+  #unfinished:
+    | { readonly at: number; readonly records: Promise<readonly TaskRecord[]> }
+    | undefined;
   readonly #opened: Promise<void>;
 
-  constructor(store: Store, log: string) {
+  constructor(store: Store, log: string, pages: Pages) {
     this.#store = store;
     this.log = log;
+    this.#pages = pages;
     // The watch precedes the first read, so no event falls between them.
     this.#unwatch = store.watch({ log }, () => this.#onChange());
     this.#opened = store.last(log).then((last) => {
@@ -115,7 +52,12 @@ export class LogFeed {
 
   /** Reads what the store has now, although no watch has told of it yet. */
   async catchUp(): Promise<void> {
-    if (this.last >= (await this.#store.last(this.log))) return;
+    const last = await this.#store.last(this.log);
+    if (last === this.last) return;
+    if (last < this.last) {
+      this.isLost = true;
+      return;
+    }
     this.#onChange();
     await this.#reading;
   }
@@ -123,17 +65,15 @@ export class LogFeed {
   /** The next events after a number; undefined at the head. */
   async next(after: number): Promise<Batch | undefined> {
     if (after >= this.last) return undefined;
-    const [oldest] = this.#recent;
-    if (oldest && after >= oldest.after)
-      return this.#recent.find(({ through }) => through > after)?.from(after);
-    const page = this.#pages.get(after) ?? this.#read(after, pageSize);
-    this.#pages.delete(after);
-    this.#pages.set(after, page);
-    const [unused] = this.#pages.keys();
-    if (this.#pages.size > keptPages && unused !== undefined) this.#pages.delete(unused);
-    const forget = () => this.#pages.delete(after);
-    page.then((read) => (read && read.bytes.length <= recentBytes ? undefined : forget()), forget);
-    return page;
+    const kept = this.#pages.find(this.log, after);
+    if (kept) return kept;
+    const started = this.#reads.get(after);
+    if (started) return started;
+    const read = this.#pages.inTurn(() => this.#readPage(after));
+    this.#reads.set(after, read);
+    const forget = () => this.#reads.delete(after);
+    read.then(forget, forget);
+    return read;
   }
 
   /** Hands over new events from now on; the reader must be at the head. */
@@ -145,33 +85,41 @@ export class LogFeed {
     this.#live.delete(reader);
   }
 
-  /** The records of the log's tasks, as they are with the last event. */
-  records(): Promise<readonly TaskRecord[]> {
-    if (this.#records?.at !== this.last) {
-      const records = this.#store.tasks({ rootTaskId: this.log });
-      this.#records = { at: this.last, records };
+  /** The records of the log's tasks that have not ended, as they are with the last event; `conversation` writes the log. */
+  unfinished(conversation: string): Promise<readonly TaskRecord[]> {
+    if (this.#unfinished?.at !== this.last) {
+      const query = { conversation, rootTaskId: this.log, status: unfinishedStatuses };
+      const records = this.#store.tasks(query);
+      this.#unfinished = { at: this.last, records };
       records.catch(() => {
-        this.#records = undefined;
+        this.#unfinished = undefined;
       });
     }
-    return this.#records.records;
+    return this.#unfinished.records;
   }
 
   close(): void {
     this.#unwatch();
-    this.#recent = [];
-    this.#pages.clear();
+    this.#pages.forget(this.log);
   }
 
-  async #read(after: number, limit: number): Promise<Batch | undefined> {
-    const { frames, through } = await readFrames(this.#store, this.log, after, limit);
-    return frames.length === 0 ? undefined : new Batch(after, through, frames);
+  async #readPage(after: number): Promise<Batch | undefined> {
+    const kept = this.#pages.find(this.log, after); // read as part of another page since
+    if (kept) return kept;
+    const batches = await this.#read(after);
+    for (const batch of batches) this.#pages.keep(this.log, batch);
+    return batches[0];
+  }
+
+  async #read(after: number): Promise<readonly Batch[]> {
+    const { frames, through } = await readFrames(this.#store, this.log, after, pageSize, pageBytes);
+    return batchesOf(after, through, frames);
   }
 
   #onChange(): void {
     this.#isChanged = true;
     this.#reading ??= this.#advance()
-      .catch(() => this.#publish(undefined))
+      .catch(() => this.#end())
       .finally(() => {
         this.#reading = undefined;
         if (this.#isChanged) this.#onChange();
@@ -182,41 +130,41 @@ export class LogFeed {
     await this.#opened;
     while (this.#isChanged) {
       this.#isChanged = false;
-      const batch = await this.#read(this.last, 2 * pageSize);
-      if (batch) {
-        this.#isChanged = true;
-        this.#add(batch);
-        this.#publish(batch);
-      } else if ((await this.#store.task(this.log)) === undefined) {
-        this.#publish(undefined);
+      if (this.#live.size === 0) {
+        const last = await this.#store.last(this.log);
+        // Without live readers the events may never be read, so only their number matters.
+        if (this.#live.size === 0 && last > this.last) {
+          this.last = last;
+          continue;
+        }
       }
+      const batches = await this.#read(this.last);
+      for (const batch of batches) this.#add(batch);
+      if (batches.length > 0) this.#isChanged = true;
+      else if ((await this.#store.task(this.log)) === undefined) this.#end();
     }
   }
 
   #add(batch: Batch): void {
     this.last = batch.through;
-    // Without live readers the batch may never be read, so it is not encoded.
-    if (batch.isSnapshot || this.#live.size === 0) {
-      this.#recent = [];
-      this.#recentBytes = 0;
-      return;
-    }
-    this.#recent.push(batch);
-    this.#recentBytes += batch.bytes.length;
-    while (this.#recentBytes > recentBytes && this.#recent.length > 1) {
-      const dropped = this.#recent.shift() as Batch;
-      this.#recentBytes -= dropped.bytes.length;
-    }
+    this.#pages.keep(this.log, batch);
+    this.#publish(batch);
   }
 
   #publish(batch: Batch | undefined): void {
     for (const reader of this.#live) reader.push(batch);
+  }
+
+  #end(): void {
+    this.isLost = true;
+    this.#publish(undefined);
   }
 }
 
 /** The feeds of a store, one per log with readers. */
 export class Feeds {
   readonly #store: Store;
+  readonly #pages = new Pages();
   readonly #feeds = new Map<string, LogFeed>();
 
   constructor(store: Store) {
@@ -225,7 +173,7 @@ export class Feeds {
 
   /** The feed of a log, which the caller must `release`. */
   async use(log: string): Promise<LogFeed> {
-    const feed = this.#feeds.get(log) ?? new LogFeed(this.#store, log);
+    const feed = this.#feeds.get(log) ?? new LogFeed(this.#store, log, this.#pages);
     this.#feeds.set(log, feed);
     feed.users += 1;
     try {

@@ -26,6 +26,8 @@ export interface ServerLimits {
   readonly wrongTokensPerMinute?: number;
   /** How many unsent bytes a stream may have before it is closed; defaults to 4 MiB. */
   readonly bufferBytes?: number;
+  /** How many unsent bytes all streams may have together before the slowest are closed; defaults to 64 MiB. */
+  readonly totalBufferBytes?: number;
   /** How long a stream may be open before it is closed and resumed; defaults to one hour. */
   readonly streamMs?: number;
 }
@@ -41,6 +43,7 @@ export const limitFields: Fields<ServerLimits> = {
   startsPerMinute: is.count,
   wrongTokensPerMinute: is.count,
   bufferBytes: is.count,
+  totalBufferBytes: is.count,
   streamMs: is.duration,
 };
 
@@ -54,6 +57,7 @@ const defaults: Required<ServerLimits> = {
   startsPerMinute: 600,
   wrongTokensPerMinute: 100,
   bufferBytes: 4 * 1024 * 1024,
+  totalBufferBytes: 64 * 1024 * 1024,
   streamMs: 60 * 60_000,
 };
 

@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { constants, createBrotliCompress, createGzip } from "node:zlib";
+import { partBytes, QueuedSink, type Sink, type UnsentBytes } from "./sink-queue.ts";
 
 /** The headers of every stream of events. */
 const streamHeaders = {
@@ -9,37 +10,21 @@ const streamHeaders = {
   "x-content-type-options": "nosniff",
 };
 
-/** How many unsent bytes a sink takes while a reader catches up. */
-const highWater = 64 * 1024;
 /** How long a connection may take to send its last bytes. */
 const lingerMs = 5_000;
-
-/** The sending end of one connection. */
-export interface Sink {
-  readonly response: Response;
-  /** The number of bytes that wait to be sent. */
-  readonly buffered: number;
-  readonly isClosed: boolean;
-  write(bytes: Uint8Array): void;
-  /** Resolves when little is left to be sent, or when the connection is closed. */
-  drained(): Promise<void>;
-  /** Sends the buffered bytes and closes the connection; a reader that does not read is cut off. Later writes are ignored. */
-  end(): void;
-  /** Resolves when the connection is closed, by either side. */
-  readonly closed: Promise<void>;
-}
 
 /** Opens the sink for a response: Node's own response where there is one, because it is faster than a web stream. */
 export function openSink(
   request: Request,
   outgoing: ServerResponse | undefined,
   headers: Readonly<Record<string, string>>,
+  unsent: UnsentBytes,
 ): Sink {
   const all = { ...headers, ...streamHeaders };
-  return outgoing ? new NodeSink(request, outgoing, all) : new WebSink(all);
+  return outgoing ? new NodeSink(request, outgoing, all, unsent) : new WebSink(all, unsent);
 }
 
-/** Waits until the reader has taken most of what was sent; false: it takes nothing for too long. */
+/** Waits until the reader has taken what was sent; false: it takes nothing for too long. */
 export async function untilDrained(sink: Sink, patienceMs: number): Promise<boolean> {
   const drained = sink.drained().then(() => true);
   for (;;) {
@@ -61,60 +46,80 @@ function sentResponse(): Response {
   return response;
 }
 
-class NodeSink implements Sink {
+class NodeSink extends QueuedSink {
   readonly response = sentResponse();
-  readonly closed: Promise<void>;
-  isClosed = false;
-  #isEnded = false;
   readonly #outgoing: ServerResponse;
   readonly #encoder: ReturnType<typeof encoderFor>;
+  /** The writes of encoded bytes that the connection has not taken yet. */
+  #writes = 0;
+  #onSent: (() => void) | undefined;
 
-  constructor(request: Request, outgoing: ServerResponse, headers: Record<string, string>) {
+  constructor(
+    request: Request,
+    outgoing: ServerResponse,
+    headers: Record<string, string>,
+    unsent: UnsentBytes,
+  ) {
+    super(unsent);
     this.#outgoing = outgoing;
     const encoding = encodingOf(request.headers.get("accept-encoding") ?? "");
     this.#encoder = encoderFor(encoding);
     const coding = encoding && { "content-encoding": encoding };
     outgoing.writeHead(200, { ...headers, ...coding, vary: "accept-encoding, origin" });
     outgoing.flushHeaders();
-    this.#encoder?.on("data", (chunk: Buffer) => outgoing.write(chunk));
+    this.#encoder?.on("data", (chunk: Buffer) => {
+      this.#writes += 1;
+      outgoing.write(chunk, this.#onWritten);
+    });
     this.#encoder?.on("end", () => outgoing.end());
     this.#encoder?.on("error", () => outgoing.destroy());
-    this.closed = new Promise((resolve) => {
-      outgoing.once("close", () => {
-        this.isClosed = true;
-        this.#encoder?.destroy();
-        resolve();
-      });
+    outgoing.once("close", () => {
+      this.#encoder?.destroy();
+      this.close();
     });
     outgoing.on("error", () => {}); // `close` follows
   }
 
-  get buffered(): number {
-    return this.#outgoing.writableLength + (this.#encoder?.writableLength ?? 0);
-  }
-
-  write(bytes: Uint8Array): void {
-    if (!this.isClosed && !this.#isEnded) (this.#encoder ?? this.#outgoing).write(bytes);
-  }
-
-  async drained(): Promise<void> {
-    while (!this.isClosed && this.buffered > highWater) {
-      const drain = new Promise<void>((resolve) => {
-        const stream = this.#outgoing.writableNeedDrain ? this.#outgoing : this.#encoder;
-        if (stream) stream.once("drain", resolve);
-        else setImmediate(resolve);
-      });
-      await Promise.race([drain, this.closed]);
+  protected put(part: Uint8Array, onSent: () => void): void {
+    if (!this.#encoder) {
+      this.#outgoing.write(part, onSent);
+      return;
     }
+    this.#onSent = undefined;
+    this.#encoder.write(part, () => {
+      this.#onSent = onSent;
+      this.#checkSent();
+    });
   }
 
-  end(): void {
-    if (this.isClosed || this.#isEnded) return;
-    this.#isEnded = true;
+  readonly #onWritten = (): void => {
+    this.#writes -= 1;
+    this.#checkSent();
+  };
+
+  /** A part is sent when the connection has taken all that the encoder made of it. */
+  #checkSent(): void {
+    if (this.#writes > 0 || (this.#encoder?.readableLength ?? 0) > 0) return;
+    const onSent = this.#onSent;
+    this.#onSent = undefined;
+    onSent?.();
+  }
+
+  override end(): void {
+    if (this.isClosed || this.isEnded) return;
+    const timer = setTimeout(() => this.cut(), lingerMs);
+    void this.closed.then(() => clearTimeout(timer));
+    super.end();
+  }
+
+  protected finish(): void {
     if (this.#encoder) this.#encoder.end();
     else this.#outgoing.end();
-    const cut = setTimeout(() => this.#outgoing.destroy(), lingerMs);
-    void this.closed.then(() => clearTimeout(cut));
+  }
+
+  cut(): void {
+    this.close();
+    this.#outgoing.destroy();
   }
 }
 
@@ -143,59 +148,55 @@ function encoderFor(encoding: "gzip" | "br" | undefined) {
   });
 }
 
-class WebSink implements Sink {
+class WebSink extends QueuedSink {
   readonly response: Response;
-  readonly closed: Promise<void>;
-  isClosed = false;
   readonly #controller: ReadableStreamDefaultController<Uint8Array>;
-  #close: () => void = () => {};
-  #wake: () => void = () => {};
+  #onPulled: (() => void) | undefined;
 
-  constructor(headers: Record<string, string>) {
-    this.closed = new Promise((resolve) => {
-      this.#close = resolve;
-    });
+  constructor(headers: Record<string, string>, unsent: UnsentBytes) {
+    super(unsent);
     let opened: ReadableStreamDefaultController<Uint8Array> | undefined;
     const body = new ReadableStream<Uint8Array>(
       {
         start(controller) {
           opened = controller;
         },
-        pull: () => this.#wake(),
-        cancel: () => this.#closeNow(),
+        pull: () => {
+          const onPulled = this.#onPulled;
+          this.#onPulled = undefined;
+          onPulled?.();
+        },
+        cancel: () => this.close(),
       },
-      new ByteLengthQueuingStrategy({ highWaterMark: highWater }),
+      new ByteLengthQueuingStrategy({ highWaterMark: partBytes }),
     );
     this.#controller = opened as ReadableStreamDefaultController<Uint8Array>;
     this.response = new Response(body, { headers });
   }
 
-  get buffered(): number {
-    return highWater - (this.#controller.desiredSize ?? highWater);
-  }
-
-  write(bytes: Uint8Array): void {
+  protected put(part: Uint8Array, onSent: () => void): void {
+    this.#onPulled = onSent;
     // The stream may transfer or keep a chunk, and other connections share this one.
-    if (!this.isClosed) this.#controller.enqueue(new Uint8Array(bytes));
+    this.#controller.enqueue(new Uint8Array(part));
   }
 
-  async drained(): Promise<void> {
-    while (!this.isClosed && this.buffered > highWater) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+  override end(): void {
+    if (this.isClosed || this.isEnded) return;
+    this.isEnded = true;
+    this.finish();
   }
 
-  end(): void {
-    if (this.isClosed) return;
+  /** Leaves the rest to the stream: the runtime says nothing about a connection that it has lost. */
+  protected finish(): void {
+    const rest = this.takeRest();
+    if (rest.length > 0) this.#controller.enqueue(new Uint8Array(rest));
     this.#controller.close();
-    this.#closeNow();
+    this.close();
   }
 
-  #closeNow(): void {
-    this.isClosed = true;
-    this.#close();
-    this.#wake();
+  cut(): void {
+    if (this.isClosed) return;
+    this.#controller.error(new Error("The reader is too slow."));
+    this.close();
   }
 }

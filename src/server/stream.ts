@@ -7,9 +7,11 @@ import { snapshotOf } from "../protocol/snapshot.ts";
 import { encodeComment, encodeRetry, encodeSse } from "../protocol/sse.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
-import { Batch, cursorAhead, type Feeds, type LiveReader, type LogFeed } from "./feed.ts";
+import { cursorAhead, type Feeds, type LiveReader, type LogFeed } from "./feed.ts";
 import { Lens, type Selection } from "./lens.ts";
-import { openSink, type Sink, untilDrained } from "./sink.ts";
+import { Batch } from "./pages.ts";
+import { openSink, untilDrained } from "./sink.ts";
+import type { Sink, UnsentBytes } from "./sink-queue.ts";
 import type { Trees } from "./trees.ts";
 
 /** How a reader follows a task. */
@@ -32,6 +34,7 @@ export interface StreamSettings {
   readonly heartbeatMs: number;
   readonly retryMs: number;
   readonly maxBufferBytes: number;
+  readonly unsent: UnsentBytes;
   readonly maxStreamMs: number;
 }
 
@@ -85,7 +88,7 @@ export class Streams {
         return new Response(null, { status: 204, headers: connection.headers });
       }
       const { request, outgoing, headers } = connection;
-      const sink = openSink(request, outgoing, headers);
+      const sink = openSink(request, outgoing, headers, this.settings.unsent);
       const untrack = this.track(follower);
       void follower.run(sink).finally(() => {
         untrack();
@@ -146,6 +149,7 @@ class Follower implements LiveReader, OpenStream {
   #after: number;
   /** The snapshots that a reader from `now` gets first. */
   #first: Batch | undefined;
+  readonly #below = new Map<string, boolean>();
   #isClosing = false;
   /** The reader has the last event that it asked for. */
   #isEnded = false;
@@ -289,14 +293,18 @@ class Follower implements LiveReader, OpenStream {
 
   async #follow(sink: Sink): Promise<void> {
     while (!sink.isClosed && !this.#isClosing) {
-      const batch = await this.#feed.next(this.#after);
-      if (batch) {
-        this.#send(batch);
-        if (!this.#isEnded) await this.#untilDrained(sink);
-      } else {
+      // Nothing is read for a reader that has not taken what it was sent.
+      await this.#untilDrained(sink);
+      if (sink.isClosed || this.#isClosing) return;
+      const isSent = await this.#sendNext();
+      if (!isSent) {
         const over = await this.#isOver();
         // The records may be newer than what the feed has read.
         if (over) await this.#feed.catchUp();
+        if (this.#feed.isLost) {
+          this.#leave();
+          return;
+        }
         if (this.#after < this.#feed.last) continue;
         if (over) this.#close(over);
         else if (!sink.isClosed && !this.#isClosing) await this.#live();
@@ -307,7 +315,15 @@ class Follower implements LiveReader, OpenStream {
     }
   }
 
+  /** Not part of `#follow`, which would keep the batch while its bytes are sent. */
+  async #sendNext(): Promise<boolean> {
+    const batch = await this.#feed.next(this.#after);
+    if (batch && !this.#isClosing) this.#send(batch);
+    return batch !== undefined;
+  }
+
   async #untilDrained(sink: Sink): Promise<void> {
+    if (sink.buffered === 0) return;
     const isTaken = await untilDrained(sink, 3 * this.#settings.heartbeatMs);
     if (!isTaken) this.#close("slow_consumer");
   }
@@ -325,23 +341,18 @@ class Follower implements LiveReader, OpenStream {
 
   push(batch: Batch | undefined): void {
     const sink = this.#sink as Sink;
-    if (!this.#isLive || batch === undefined || batch.after !== this.#after) {
-      if (batch === undefined) {
-        this.#writeFrame({
-          type: "error",
-          task_id: this.#target.record.taskId,
-          code: "not_found",
-          message: "The task was deleted, or its log cannot be read.",
-          retryable: true,
-        });
-        this.#isClosing = true;
-      }
+    const { maxBufferBytes } = this.#settings;
+    const isNext = batch?.after === this.#after;
+    // A batch that exceeds the limit alone is sent when the reader has taken everything before it.
+    const isLarge = batch !== undefined && batch.bytes().length > maxBufferBytes;
+    if (!this.#isLive || batch === undefined || !isNext || isLarge) {
+      if (batch === undefined) this.#leave();
       this.#isLive = false;
       this.#wake();
       return;
     }
     this.#send(batch);
-    if (sink.buffered > this.#settings.maxBufferBytes) {
+    if (sink.buffered > maxBufferBytes) {
       this.#close("slow_consumer");
       return;
     }
@@ -350,32 +361,43 @@ class Follower implements LiveReader, OpenStream {
     this.#wake();
   }
 
+  /** Ends a stream whose log is lost. */
+  #leave(): void {
+    this.#writeFrame({
+      type: "error",
+      task_id: this.#target.record.taskId,
+      code: "not_found",
+      message: "The task was deleted, or its log cannot be read.",
+      retryable: true,
+    });
+    this.#isClosing = true;
+  }
+
   #send(batch: Batch): void {
     const { eventNames = true, until } = this.#options;
     const isCut = until === "root" && batch.changesStatus;
     this.#after = batch.through;
-    if (!this.#lens && !isCut && eventNames) {
-      this.#write(batch.bytes);
+    if (!this.#lens && !isCut) {
+      this.#write(batch.bytes(eventNames));
       return;
     }
-    const frames = batch.frames(eventNames);
-    const sent: string[] = [];
+    const sent: Buffer[] = [];
+    const encode = (frame: TaskEvent, id?: number) =>
+      Buffer.from(encodeSse(frame, { eventNames, ...(id !== undefined && { id }) }));
     let snapshot: TaskSnapshot | undefined;
     for (const [index, event] of batch.events.entries()) {
       const passed = this.#lens ? this.#lens.pass(event) : event;
       if (passed?.type === "task.snapshot" && this.#lens) {
-        if (snapshot) sent.push(encodeSse(snapshot, { eventNames }));
+        if (snapshot) sent.push(encode(snapshot));
         snapshot = passed;
-      } else if (passed === event) sent.push(frames[index] as string);
-      else if (passed) sent.push(encodeSse(passed, { eventNames }));
+      } else if (passed === event) sent.push(batch.frame(index, eventNames));
+      else if (passed) sent.push(encode(passed));
       this.#isEnded ||= isCut && this.#isEnd(event);
       if (this.#isEnded && !batch.isSnapshot) break;
     }
     // The last snapshot that the reader sees carries the number.
-    const last =
-      snapshot && encodeSse({ ...snapshot, final: true }, { eventNames, id: batch.through });
-    if (last) sent.push(last);
-    if (sent.length > 0) this.#write(Buffer.from(sent.join("")));
+    if (snapshot) sent.push(encode({ ...snapshot, final: true }, batch.through));
+    if (sent.length > 0) this.#write(Buffer.concat(sent));
   }
 
   /** Whether a reader until `root` has seen the end of its task with this event. */
@@ -391,24 +413,34 @@ class Follower implements LiveReader, OpenStream {
   async #isOver(): Promise<CloseReason | undefined> {
     const { until = "tree" } = this.#options;
     const { record } = this.#target;
-    const records = await this.#feed.records();
-    const below = new Set([record.taskId]);
-    // A parent's record precedes those of its children.
-    for (const { taskId, parentTaskId } of records)
-      if (parentTaskId !== undefined && below.has(parentTaskId)) below.add(taskId);
-    const shown = records.filter(({ taskId }) =>
-      until === "root" ? taskId === record.taskId : below.has(taskId),
-    );
-    if (shown.length === 0 || this.#feed.last < 0) return undefined;
-    const open = shown.filter(({ status }) => !isTerminal(status));
+    if (this.#feed.last < 0) return undefined;
+    const unfinished = await this.#feed.unfinished(this.#target.root.sessionId);
+    const open: TaskRecord[] = [];
+    for (const task of unfinished) {
+      const isOwn = task.taskId === record.taskId;
+      if (isOwn || (until !== "root" && (await this.#isBelow(task)))) open.push(task);
+    }
     if (open.length === 0) {
-      this.isFinal = records.every(({ status }) => isTerminal(status));
+      this.isFinal = unfinished.length === 0;
       return "terminal";
     }
     if (until !== "idle" || open.some(({ status }) => status !== "suspended")) return undefined;
     // A task that was answered is about to move.
     const rows = await this.#settings.store.posts({ conversation: this.#target.root.sessionId });
     return rows.some(({ kind }) => kind === "answer" || kind === "cancel") ? undefined : "idle";
+  }
+
+  /** Whether a task is a descendant of the followed one. */
+  async #isBelow({ taskId, parentTaskId, depth }: TaskRecord): Promise<boolean> {
+    const { record, root } = this.#target;
+    if (record.taskId === root.taskId || parentTaskId === record.taskId) return true;
+    if (depth <= record.depth || parentTaskId === undefined) return false;
+    const known = this.#below.get(taskId);
+    if (known !== undefined) return known;
+    const parent = await this.#settings.store.task(parentTaskId);
+    const isBelow = parent !== undefined && (await this.#isBelow(parent));
+    this.#below.set(taskId, isBelow);
+    return isBelow;
   }
 
   /** Sends a sign of life after a silence. */

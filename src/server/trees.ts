@@ -4,6 +4,8 @@ import type { Tree } from "../protocol/task.ts";
 import { readFrames } from "../store/index.ts";
 
 const pageSize = 1_000;
+/** Bounds the work of one turn of the event loop. */
+const pageBytes = 256 * 1024;
 /** How many folded logs are kept for the next request. */
 const keptTrees = 16;
 
@@ -44,7 +46,8 @@ export class Trees {
     // The log was deleted.
     if ((await this.#store.last(log)) < folding.through) folding = empty();
     for (;;) {
-      const { frames, through } = await readFrames(this.#store, log, folding.through, pageSize);
+      const after = folding.through;
+      const { frames, through } = await readFrames(this.#store, log, after, pageSize, pageBytes);
       if (frames.length === 0) return folding;
       folding.folded.apply(frames);
       folding.through = through;

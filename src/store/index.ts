@@ -5,5 +5,6 @@ export { type Frames, readFrames, readPages, snapshotFrames } from "./read-frame
 export type { LogRetention, Retention } from "./retention.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
 export { storeIdOf, viaOf } from "./store-id.ts";
+export { unfinishedStatuses } from "./task-queue.ts";
 export { exportConversations, type Imported, importConversations } from "./transfer.ts";
 export { addLogReader, type LogReader, makeRoom, trimLog } from "./trim-log.ts";

@@ -4,7 +4,8 @@ import type { TaskEvent } from "../../protocol/event.ts";
 import { encodeComment } from "../../protocol/sse.ts";
 import type { Store, WatchKey } from "../../protocol/store.ts";
 import type { Call } from "../route.ts";
-import { openSink, type Sink, untilDrained } from "../sink.ts";
+import { openSink, untilDrained } from "../sink.ts";
+import type { Sink } from "../sink-queue.ts";
 import type { OpenStream } from "../stream.ts";
 
 /** Work that a response waits for: the caller, the server or a limit may stop it. */
@@ -46,8 +47,8 @@ export class Waiting implements OpenStream {
 
   /** Answers with the texts that a generator yields, each of them whole frames of server-sent events. */
   stream(texts: AsyncIterator<string>): Response {
-    const { request, outgoing, headers } = this.#call;
-    const sink = openSink(request, outgoing, headers);
+    const { request, outgoing, headers, services } = this.#call;
+    const sink = openSink(request, outgoing, headers, services.streams.settings.unsent);
     this.#sink = sink;
     void sink.closed.then(() => this.#abort("The client has left."));
     void this.#pump(sink, texts).finally(async () => {
