@@ -9,6 +9,8 @@ export interface EventLog {
   readonly sessionId: string;
   /** The events from number `first` on. All segments but the last are full, so an event's number gives its place. */
   segments: TaskEvent[][];
+  /** The approximate size of each event, in the same places. */
+  sizes: number[][];
   first: number;
   length: number;
   /** The approximate size of the stored events. */
@@ -24,6 +26,7 @@ const segmentSize = 1024;
 const emptySegment: TaskEvent[] = [];
 /** Of every log without events, because most logs in a store have ended; never written. */
 const noSegments: TaskEvent[][] = [];
+const noSizes: number[][] = [];
 const noSnapshots: readonly TaskSnapshot[] = [];
 /** Replaces a trimmed event; no reader gets it. */
 const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: false } as const;
@@ -33,6 +36,7 @@ export function createEventLog(sessionId: string): EventLog {
   return {
     sessionId,
     segments: noSegments,
+    sizes: noSizes,
     first: 0,
     length: 0,
     bytes: 0,
@@ -46,22 +50,28 @@ export function createEventLog(sessionId: string): EventLog {
 export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void {
   // Numbers are set first: a frozen event throws before the log has changed.
   let number = log.length;
-  let bytes = 0;
   for (const event of events) {
     (event as unknown as { sequence_number: number }).sequence_number = number++;
-    bytes += sizeOfEvent(event);
   }
   let segment = log.segments.at(-1);
+  let sizes = log.sizes.at(-1);
   for (const event of events) {
-    if (segment === undefined || segment.length === segmentSize) {
+    if (segment === undefined || sizes === undefined || segment.length === segmentSize) {
       segment = [];
-      if (log.segments === noSegments) log.segments = [];
+      sizes = [];
+      if (log.segments === noSegments) {
+        log.segments = [];
+        log.sizes = [];
+      }
       log.segments.push(segment);
+      log.sizes.push(sizes);
     }
+    const size = sizeOfEvent(event);
     segment.push(event);
+    sizes.push(size);
+    log.bytes += size;
   }
   log.length = number;
-  log.bytes += bytes;
 }
 
 /** The segment of an event and its index there. */
@@ -92,6 +102,7 @@ export function trimEvents(
     // Emptied, because an unused array in the old space keeps its events until a full garbage collection.
     for (const segment of log.segments) segment.length = 0;
     log.segments = noSegments;
+    log.sizes = noSizes;
     log.first = end;
     log.bytes = 0;
     return;
@@ -100,11 +111,13 @@ export function trimEvents(
     const [index, from] = placeOf(log, next);
     const segment = log.segments[index] as TaskEvent[];
     const to = Math.min(segment.length, from + end - next);
-    for (let i = from; i < to; i++) log.bytes -= sizeOfEvent(segment[i] as TaskEvent);
+    for (let i = from; i < to; i++) log.bytes -= log.sizes[index]?.[i] ?? 0;
     // The last segment still grows, and a partly trimmed one keeps its places.
     const isWhole = to === segmentSize && index < log.segments.length - 1;
-    if (isWhole) log.segments[index] = emptySegment;
-    else segment.fill(trimmedEvent, from, to);
+    if (isWhole) {
+      log.segments[index] = emptySegment;
+      log.sizes[index] = [];
+    } else segment.fill(trimmedEvent, from, to);
     next += to - from;
   }
 }
@@ -116,7 +129,7 @@ export function countWithin(log: EventLog, after: number, maxBytes: number): num
   let count = 0;
   while (next < log.length && (count === 0 || bytes < maxBytes)) {
     const [index, place] = placeOf(log, next);
-    bytes += sizeOfEvent(log.segments[index]?.[place] as TaskEvent);
+    bytes += log.sizes[index]?.[place] ?? 0;
     count += 1;
     next += 1;
   }
