@@ -1,13 +1,14 @@
 // Measures the agent's cost on top of its model in a process that has been running for a while: parallel calls, one turn
-// of many chunks, and many iterations with one tool call each. The baseline is a bare `for await` over the same stream
+// of many chunks, many iterations with one tool call each, and many subagents of one task. The baseline is a bare `for await` over the same stream
 // with one small JSON.stringify per chunk. What is compared runs interleaved in one process, and the limits are ratios of
-// medians. Cold processes are in start.ts. Name parts to run only those: node bench/agent.ts calls turns iterations
+// medians. Cold processes are in start.ts. Name parts to run only those: node bench/agent.ts calls turns iterations children
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
 import {
   agentTool,
+  HarnessAgent,
   jsonSchema,
   memoryStore,
   ReActAgent,
@@ -22,11 +23,13 @@ import { scriptedModel } from "../src/testing/index.ts";
 const limits = { growth: 1.5, turn: 2.6, whole: 3, iteration: 15 };
 /** What is wanted and, where it is less than the limit, not reached everywhere. */
 const goals = { growth: 1.5, turn: 1.2, whole: 1.2, iteration: 2 };
-const parts = ["calls", "turns", "iterations"];
+const parts = ["calls", "turns", "iterations", "children"];
 const asked = process.argv.slice(2);
 const isWanted = (part: string) => asked.length === 0 || asked.includes(part);
 if (!asked.every((part) => parts.includes(part))) throw new Error(`Parts: ${parts.join(", ")}.`);
 
+/** How many subagents start in one reply. */
+const wave = 50;
 const chunk = "some words of text ";
 const long = (chunks: number): ScriptedTurn => ({
   text: Array.from({ length: chunks }, () => chunk),
@@ -277,7 +280,57 @@ async function measureIterations(): Promise<void> {
   );
 }
 
+/** Runs subagents of one task in waves; returns the CPU milliseconds of each hundred of them. */
+async function cpuPerHundred(store: Store, count: number): Promise<readonly number[]> {
+  const hundreds: number[] = [];
+  let started = 0;
+  let before = process.cpuUsage();
+  const model = scriptedModel((): ScriptedTurn => {
+    if (started > 0 && started % 100 === 0) {
+      const { user, system } = process.cpuUsage(before);
+      hundreds.push((user + system) / 1_000);
+      before = process.cpuUsage();
+    }
+    if (started >= count) return "done";
+    started += wave;
+    return Array.from({ length: wave }, () => ({
+      call: "agent_spawn",
+      input: { agent_id: "worker", task: "go" },
+    }));
+  });
+  const worker = { name: "worker", description: "Works.", model: scriptedModel(() => "done") };
+  const lead = new HarnessAgent({
+    ...{ name: "lead", model, store, subagents: [worker], maxIters: count / wave + 1 },
+    limits: { childrenPerTask: count, parallelChildren: wave },
+  });
+  await lead.call("go");
+  return hundreds;
+}
+
+/** Many subagents of one task, a wave at a time; a late one must cost as much as an early one. */
+async function measureChildren(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "rivulet-bench-"));
+  const openStore: Record<string, (name: string) => Store> = {
+    memory: () => memoryStore(),
+    SQLite: (name) => sqliteStore(join(folder, `${name}.db`)),
+  };
+  for (const [name, open] of Object.entries(openStore)) {
+    const stores = [open("warm"), open("measured")];
+    await cpuPerHundred(stores[0] as Store, 1_000);
+    const hundreds = await cpuPerHundred(stores[1] as Store, 5_000);
+    const [first, last] = [median(hundreds.slice(0, 5)), median(hundreds.slice(-5))];
+    const heap = Math.round(process.memoryUsage().heapUsed / 1e6);
+    console.log(
+      `5,000 subagents of one task in waves of ${wave}, ${name}: ${first.toFixed(0)} ms of CPU for each of the first hundreds, ${last.toFixed(0)} for each of the last, heap ${heap} MB`,
+    );
+    expectAtMost("per subagent, the last 500 / the first 500", last / first, "growth");
+    for (const store of stores) await store.close();
+  }
+  rmSync(folder, { recursive: true, force: true });
+}
+
 if (isWanted("calls")) await measureCalls();
 if (isWanted("turns")) await measureTurns();
 if (isWanted("iterations")) await measureIterations();
+if (isWanted("children")) await measureChildren();
 process.exitCode = isWithinLimits ? 0 : 1;

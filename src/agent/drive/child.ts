@@ -17,7 +17,7 @@ import { checkAgent } from "./answers.ts";
 import type { Conversation } from "./conversation.ts";
 import { childrenAhead, type Drive, drive } from "./drive.ts";
 import { announce, childPlace, sourceOf } from "./lifecycle.ts";
-import { unfinishedBelow } from "./plan.ts";
+import { unfinishedBelow, unfinishedTree } from "./plan.ts";
 
 /** How the child of a call is run; the signal is the call's. */
 type RunChildOptions = ChildOptions & { readonly signal: AbortSignal };
@@ -182,11 +182,12 @@ export async function cancelChildren(
   parent: TaskRun,
   which: "all" | "sync",
 ): Promise<void> {
-  const { store, drives } = conversation;
+  const { store, drives, sessionId } = conversation;
   const { rootTaskId, taskId } = parent.ref;
+  if (parent.childCalls.size === 0) return;
   for (let hasMore = true; hasMore; ) {
     hasMore = false;
-    const tree = await store.tasks({ rootTaskId });
+    const tree = await unfinishedTree(store, sessionId, rootTaskId);
     const ends = unfinishedBelow(tree, taskId).map((record) => {
       const isSync = record.mode === "sync" && record.parentTaskId === taskId;
       const driven = drives.get(record.taskId);

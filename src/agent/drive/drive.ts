@@ -198,6 +198,7 @@ export class Drive {
         record: this.#record, // it may have been promoted meanwhile
         ...(caller && { caller }),
         isNew: isNew || (!isChild && status === "queued"),
+        isAnnounced: !isNew && isChild && status === "queued" && !executor.isRemote,
       }));
     const { controller, record } = this;
     this.task = task;

@@ -50,6 +50,8 @@ import { Toolkit } from "../tool/toolkit.ts";
 import type { Conversation } from "./conversation.ts";
 
 const emptyFold = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
+/** The `task_seq` after the events that `announce` writes. */
+const announcedSeq = 1;
 
 /** A task to open. */
 interface OpenTask {
@@ -61,6 +63,8 @@ interface OpenTask {
   readonly controller?: AbortController;
   /** True: the log has no event of the task yet. */
   readonly isNew?: boolean;
+  /** True: the log has only the events that `announce` writes. */
+  readonly isAnnounced?: boolean;
 }
 
 /** Opens a task to drive it; a task that has begun continues the numbers of its log. */
@@ -70,10 +74,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const settings = parent ? { ...own, agentId: record.agentId, clock: parent.settings.clock } : own;
   const log = conversation.log(record.rootTaskId);
   const source = record.depth > 0 ? sourceOf(record) : undefined;
-  const folded = open.isNew ? emptyFold : await foldTask(conversation.store, record);
+  const isUnbegun = open.isNew || open.isAnnounced;
+  // A fold reads the whole log, which the children of a long task share.
+  const folded = isUnbegun ? emptyFold : await foldTask(conversation.store, record);
   const trace = await openTrace(settings, record, parent?.trace);
   const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
-    taskSeq: (folded.task?.appliedSeq ?? -1) + 1,
+    taskSeq: open.isAnnounced ? announcedSeq : (folded.task?.appliedSeq ?? -1) + 1,
     outputIndex: folded.task?.output.length ?? 0,
   });
   const transcript =

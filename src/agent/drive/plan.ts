@@ -154,14 +154,34 @@ export function unfinishedBelow(
   taskId: string,
 ): readonly TaskRecord[] {
   const byId = new Map(tree.map((record) => [record.taskId, record]));
-  const isBelow = (record: TaskRecord, above: string): boolean => {
-    for (let id = record.parentTaskId; id !== undefined; id = byId.get(id)?.parentTaskId) {
-      if (id === above) return true;
+  const isTopmost = ({ parentTaskId }: TaskRecord): boolean => {
+    for (let id = parentTaskId; id !== undefined; ) {
+      if (id === taskId) return true;
+      const above = byId.get(id);
+      if (above === undefined || !isTerminal(above.status)) return false;
+      id = above.parentTaskId;
     }
     return false;
   };
-  const open = tree.filter((record) => !isTerminal(record.status) && isBelow(record, taskId));
-  return open.filter((record) => !open.some((above) => isBelow(record, above.taskId)));
+  return tree.filter((record) => !isTerminal(record.status) && isTopmost(record));
+}
+
+/** The unfinished tasks of a tree and all tasks above them; ended tasks without these are not read. */
+export async function unfinishedTree(
+  store: Store,
+  conversation: string,
+  rootTaskId: string,
+): Promise<readonly TaskRecord[]> {
+  const open = await store.tasks({ conversation, rootTaskId, status: unfinished });
+  const byId = new Map(open.map((record) => [record.taskId, record]));
+  for (let level: readonly TaskRecord[] = open; level.length > 0; ) {
+    const ids = new Set(level.map(({ parentTaskId }) => parentTaskId));
+    const unread = [...ids].filter((id) => id !== undefined && !byId.has(id)) as string[];
+    const read = await Promise.all(unread.map((id) => store.task(id)));
+    level = read.filter((record) => record !== undefined);
+    for (const record of level) byId.set(record.taskId, record);
+  }
+  return [...byId.values()];
 }
 
 /** The row that cancels a task; with `ifQueued` only if the task has not begun. */
@@ -169,6 +189,12 @@ export function cancelRow(record: TaskRecord, reason: string, ifQueued = false):
   const id = `${ifQueued ? "withdraw" : "cancel"}:${record.taskId}`;
   const row = { id, kind: "cancel", ...refOf(record), message: userMessage(reason) } as const;
   return ifQueued ? { ...row, ifQueued } : row;
+}
+
+async function endedTargets(store: Store, record: TaskRecord): Promise<readonly TaskRecord[]> {
+  const { rootTaskId, taskId } = record;
+  const root = (await store.task(rootTaskId)) ?? record;
+  return unfinishedBelow(await unfinishedTree(store, root.sessionId, rootTaskId), taskId);
 }
 
 /** Cancels a task or, if it has ended, its unfinished descendants; returns the tasks that will end. */
@@ -179,9 +205,7 @@ export async function postCancel(
 ): Promise<readonly TaskRecord[]> {
   const record = await store.task(taskId);
   if (record === undefined) throw notFound("task", taskId);
-  const targets = isTerminal(record.status)
-    ? unfinishedBelow(await store.tasks({ rootTaskId: record.rootTaskId }), taskId)
-    : [record];
+  const targets = isTerminal(record.status) ? await endedTargets(store, record) : [record];
   if (targets.length > 0) await store.post(targets.map((target) => cancelRow(target, reason)));
   return targets;
 }

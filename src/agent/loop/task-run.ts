@@ -150,16 +150,26 @@ function applyStep(task: TaskRun, write: StepWrite): StepChange {
 /** The usage and the cost of a task and all its descendants, as far as the store has them. */
 export async function totalOf(task: TaskRun): Promise<NonNullable<TaskRecord["total"]>> {
   const own = { usage: task.usage, ...(task.cost && { cost: task.cost }) };
+  if (task.childCalls.size === 0) return own;
+  return sumOf([own, ...(await descendantsOf(task))]);
+}
+
+/** The cost is in proportion to the task's own descendants, not to the tree that it is part of. */
+async function descendantsOf(task: TaskRun): Promise<readonly TaskRecord[]> {
   const { store } = task.conversation;
   const { rootTaskId, taskId } = task.ref;
-  if (task.childCalls.size === 0) return own;
-  const below = new Set([taskId]); // a parent's record comes before those of its children
-  const parts = (await store.tasks({ rootTaskId })).filter((record) => {
-    const isBelow = below.has(record.parentTaskId ?? "");
-    if (isBelow) below.add(record.taskId);
-    return isBelow;
-  });
-  return sumOf([own, ...parts]);
+  if (taskId === rootTaskId) {
+    const tree = await store.tasks({ rootTaskId });
+    return tree.filter((record) => record.taskId !== taskId);
+  }
+  const children = await Promise.all([...task.childCalls].map((id) => store.task(id)));
+  const found = children.filter((record) => record !== undefined);
+  // The list grows while it is read.
+  for (const { taskId: parentTaskId, sessionId: parentSessionId } of found) {
+    const below = await store.tasks({ parentSessionId });
+    found.push(...below.filter((record) => record.parentTaskId === parentTaskId));
+  }
+  return found;
 }
 
 const views = new WeakMap<readonly Message[], readonly Message[]>();

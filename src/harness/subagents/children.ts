@@ -25,17 +25,75 @@ export async function childrenOf(parent: TaskRun): Promise<readonly Child[]> {
   for (const child of createdIn(await wholeTranscript(parent))) children.set(child.agentKey, child);
   const { conversation, ref } = parent;
   for (const task of await conversation.store.tasks({ parentSessionId: ref.sessionId })) {
-    const { agentKey, agentId, sessionId: own } = task;
-    const label = task.label ?? children.get(agentKey)?.label;
-    children.set(agentKey, {
-      agentKey,
-      agentId,
-      sessionId: own,
-      ...(label !== undefined && { label }),
-      task,
-    });
+    children.set(task.agentKey, childOf(task, children));
   }
   return [...children.values()];
+}
+
+function childOf(task: TaskRecord, known: ReadonlyMap<string, Child>): Child {
+  const { agentKey, agentId, sessionId } = task;
+  const label = task.label ?? known.get(agentKey)?.label;
+  return { agentKey, agentId, sessionId, ...(label !== undefined && { label }), task };
+}
+
+/** The children of a session, by key and by label. */
+interface ChildIndex {
+  readonly byKey: ReadonlyMap<string, Child>;
+  readonly byLabel: ReadonlyMap<string, Child>;
+}
+
+/** An index, and how much of the transcript and of the task's calls it has. */
+interface GrowingIndex {
+  readonly byKey: Map<string, Child>;
+  readonly byLabel: Map<string, Child>;
+  messages: number;
+  calls: number;
+}
+
+/** The indexes of the tasks that run, each after the last change to it. */
+const indexes = new WeakMap<TaskRun, Promise<GrowingIndex>>();
+
+/**
+ * Returns the children of a session without the state of their tasks. Only the running task of a session adds children,
+ * so all but the first call read what this task has added since.
+ */
+export function childIndexOf(parent: TaskRun): Promise<ChildIndex> {
+  const known = indexes.get(parent);
+  const index = known ? known.then((last) => extend(parent, last)) : readIndex(parent);
+  indexes.set(parent, index);
+  index.catch(() => indexes.delete(parent));
+  return index;
+}
+
+async function readIndex(parent: TaskRun): Promise<GrowingIndex> {
+  const { offset, messages, childCalls } = parent;
+  const index: GrowingIndex = {
+    byKey: new Map(),
+    byLabel: new Map(),
+    messages: offset + messages.length,
+    calls: childCalls.size,
+  };
+  for (const child of await childrenOf(parent)) add(index, child);
+  return index;
+}
+
+async function extend(parent: TaskRun, index: GrowingIndex): Promise<GrowingIndex> {
+  const { offset, messages, childCalls, conversation } = parent;
+  const added = messages.slice(index.messages - offset);
+  const calls = [...childCalls].slice(index.calls);
+  index.messages += added.length;
+  index.calls += calls.length;
+  for (const child of createdIn(added)) add(index, child);
+  for (const callId of calls) {
+    const task = await conversation.store.task(callId);
+    if (task?.parentSessionId === parent.ref.sessionId) add(index, childOf(task, index.byKey));
+  }
+  return index;
+}
+
+function add({ byKey, byLabel }: GrowingIndex, child: Child): void {
+  byKey.set(child.agentKey, child);
+  if (child.label !== undefined) byLabel.set(child.label, child);
 }
 
 /** What `describeChild` writes about a child without a task. */

@@ -8,7 +8,7 @@ import { agentKeyOf } from "../../protocol/id.ts";
 import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
 import { isObject } from "../../protocol/shape.ts";
 import { subagentErrors } from "../prompts.ts";
-import { type Child, childrenOf, labelOf } from "./children.ts";
+import { type Child, childIndexOf, labelOf } from "./children.ts";
 import type { Roster, RosterEntry } from "./roster.ts";
 
 /** How long a call waits for a child by default. */
@@ -91,32 +91,34 @@ export async function checkSpawn(
   if (depth >= maxSpawnDepth) {
     throw new ToolFailure("too_deep", subagentErrors.tooDeep(depth, maxSpawnDepth));
   }
-  const tasks = await conversation.store.tasks({ parentSessionId: ref.sessionId });
-  if (tasks.some(({ taskId }) => taskId === callId)) return; // the call has its child
+  const { childCalls } = parent;
+  if (childCalls.has(callId)) return; // the call has its child
   const pending = callsBefore(callId, messages);
-  const own = tasks.filter(({ parentTaskId }) => parentTaskId === ref.taskId);
-  const started = new Set([...own.map(({ taskId }) => taskId), ...pending.map(({ id }) => id)]);
-  if (started.size >= childrenPerTask) {
+  const started = childCalls.size + pending.filter(({ id }) => !childCalls.has(id)).length;
+  if (started >= childrenPerTask) {
     throw new ToolFailure("too_many_children", subagentErrors.tooManyChildren(childrenPerTask));
   }
   if (label === undefined) return;
-  const children = await childrenOf(parent);
-  const labels = pending.map(({ input }) => labelOf(isObject(input) && input.label));
-  if (![...children.map((child) => child.label), ...labels].includes(label)) return;
+  const { byLabel } = await childIndexOf(parent);
+  const isPending = pending.some(({ input }) => labelOf(isObject(input) && input.label) === label);
+  if (!isPending && !byLabel.has(label)) return;
   throw new ToolFailure("label_taken", subagentErrors.labelTaken(label));
 }
 
-/** The calls before this one that have no result: their children may not be stored yet. */
+/**
+ * The calls before this one that have no result: their children may not be stored yet. They are in the same reply,
+ * because a model is called only when all calls have results.
+ */
 function callsBefore(callId: string, messages: readonly Message[]): readonly ToolUseBlock[] {
-  const blocks = messages.flatMap(({ content }) => content);
-  const ended = new Set(blocks.flatMap((block) => (block.type === "tool_result" ? block.id : [])));
-  const calls = blocks.filter((block) => block.type === "tool_use");
+  const isCall = (block: Block) => block.type === "tool_use" && block.id === callId;
+  const at = messages.findLastIndex(({ content }) => content.some(isCall));
+  if (at < 0) return [];
+  const results = messages.slice(at).flatMap(({ content }) => content);
+  const ended = new Set(results.flatMap((block) => (block.type === "tool_result" ? block.id : [])));
+  const calls = messages[at]?.content.filter((block) => block.type === "tool_use") ?? [];
   const before = calls.slice(
     0,
-    Math.max(
-      0,
-      calls.findIndex(({ id }) => id === callId),
-    ),
+    calls.findIndex(({ id }) => id === callId),
   );
   return before.filter(({ id, name }) => /^agent_(spawn|send)$/.test(name) && !ended.has(id));
 }
@@ -130,10 +132,8 @@ export async function findChild(
   if ((key === undefined) === (label === undefined)) {
     throw new ToolFailure("no_address", subagentErrors.noAddress);
   }
-  const children = await childrenOf(parent);
-  const found = children.find((child) =>
-    key === undefined ? child.label === label : child.agentKey === key,
-  );
+  const { byKey, byLabel } = await childIndexOf(parent);
+  const found = key === undefined ? byLabel.get(label ?? "") : byKey.get(key);
   if (found) return found;
   const { unknownKey, unknownLabel } = subagentErrors;
   const message = key === undefined ? unknownLabel(label ?? "") : unknownKey(key);
