@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { settingsBehind } from "../agent/loop/settings.ts";
 import { taskRunner } from "../harness/index.ts";
@@ -84,6 +84,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
       maxHeaderSize: 16_384,
     },
   }) as Server;
+  const connections = new Connections(server);
   try {
     await once(server.listen(port, host), "listening");
   } catch (error) {
@@ -101,8 +102,8 @@ export async function serve(given: ServeOptions): Promise<Serving> {
       cut.resolve();
     }, shutdownMs);
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    const ended = opened.close().then(() => server.closeIdleConnections());
-    await Promise.race([cut.promise, Promise.all([closed, ended, runner.shutDown()])]);
+    connections.close();
+    await Promise.race([cut.promise, Promise.all([closed, opened.close(), runner.shutDown()])]);
     clearTimeout(timer);
     stopWatchdog?.();
     if (typeof options.store === "string") await opened.store.close();
@@ -118,6 +119,37 @@ export async function serve(given: ServeOptions): Promise<Serving> {
 /** The time after which a blocked process owns nothing any more. */
 function longestLease(agents: readonly Agent[]): number {
   return Math.max(...agents.map((agent) => settingsBehind(agent)?.leaseMs ?? 0));
+}
+
+/** The connections of a server. Node alone keeps those without a request, and those that become idle after `close`. */
+class Connections {
+  /** How many responses each connection has under way. */
+  readonly #responses = new Map<Socket, number>();
+  #isClosing = false;
+
+  constructor(server: Server) {
+    server.on("connection", (socket: Socket) => {
+      this.#responses.set(socket, 0);
+      socket.once("close", () => this.#responses.delete(socket));
+    });
+    server.prependListener("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+      this.#add(socket, 1);
+      if (this.#isClosing) response.shouldKeepAlive = false;
+      response.once("close", () => this.#add(socket, -1));
+    });
+  }
+
+  /** Ends each connection: now, or after its last response. */
+  close(): void {
+    this.#isClosing = true;
+    for (const socket of this.#responses.keys()) this.#add(socket, 0);
+  }
+
+  #add(socket: Socket, change: number): void {
+    const count = (this.#responses.get(socket) ?? 0) + change;
+    if (this.#responses.has(socket)) this.#responses.set(socket, count);
+    if (this.#isClosing && count === 0) socket.destroySoon();
+  }
 }
 
 const reasons: Readonly<Record<string, readonly [reason: string, hint: string]>> = {
