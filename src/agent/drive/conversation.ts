@@ -47,6 +47,7 @@ export class Conversation implements TaskConversation {
   /** Tasks that could not be opened here: they wait for another owner. */
   readonly #stuck = new Set<string>();
   readonly #leaseMs: number;
+  #workload: { readonly reading?: Promise<Workload>; next?: Promise<Workload> | undefined } = {};
   #lease: Lease;
   /** Lets the next suspect of this process run; absent unless this conversation is one. */
   #endTurn: (() => void) | undefined;
@@ -154,6 +155,25 @@ export class Conversation implements TaskConversation {
   /** Drives a new root task; its record is written with its first events. */
   submit(record: TaskRecord, start: DriveStart): Drive {
     return drive(this, record, { ...start, isNew: true });
+  }
+
+  /** Reads the workload after the call; callers that come while one is read share the next read. */
+  async workload(): Promise<Workload> {
+    const { reading } = this.#workload;
+    if (reading === undefined) return this.#readWorkload();
+    this.#workload.next ??= reading.catch(() => {}).then(() => this.#readWorkload());
+    return this.#workload.next;
+  }
+
+  #readWorkload(): Promise<Workload> {
+    const reading = Workload.read(this.store, this.sessionId);
+    const own = { reading, next: undefined };
+    this.#workload = own;
+    const forget = () => {
+      if (this.#workload === own && own.next === undefined) this.#workload = {};
+    };
+    reading.then(forget, forget);
+    return reading;
   }
 
   /** Starts every task that can move. Calls during a look cause one more look. */

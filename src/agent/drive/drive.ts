@@ -23,7 +23,7 @@ import {
   remoteSettings,
   resumeTask,
 } from "./lifecycle.ts";
-import { unfinished, Workload } from "./plan.ts";
+import { unfinished } from "./plan.ts";
 import { taskReached } from "./rest.ts";
 
 /** Knowledge of a drive's starter about the task. */
@@ -62,6 +62,8 @@ export class Drive {
   readonly controller = new AbortController();
   /** The queue that the task waits in: for its turn in its session, or for a place among its siblings. */
   queue: "session" | "place" | undefined;
+  /** Wakes a child that waits for a place. */
+  onPlaceFree: (() => void) | undefined;
   /** Absent until it is open. */
   task?: TaskRun;
   /** Why the task failed, with the cause that its record cannot keep. */
@@ -96,6 +98,7 @@ export class Drive {
     const rest = () => {
       ignoreLost();
       conversation.release(this);
+      givePlaces(conversation.drives, this.record);
     };
     this.ended = this.#run().then(
       () => {
@@ -147,10 +150,10 @@ export class Drive {
 
   /** Reads the record again, now that no other drive can change it; waits for the earlier tasks of its session. */
   async #canMove(): Promise<boolean> {
-    const { store, sessionId } = this.#conversation;
+    const { store } = this.#conversation;
     const { fail: failure, caller } = this.#start;
     const { taskId } = this.#record;
-    const workload = await Workload.read(store, sessionId);
+    const workload = await this.#conversation.workload();
     const open = workload.record(taskId);
     const stored = open ?? (await store.task(taskId)) ?? this.#record;
     // The call may have promoted the task while it was read.
@@ -320,11 +323,25 @@ async function untilFirst(
 async function untilPlaced({ drives }: Conversation, child: Drive): Promise<void> {
   const { maxParallel = Number.POSITIVE_INFINITY } = child.record;
   const { signal } = child.controller;
-  const aborted = new Promise<void>((resolve) => onAbort(signal, resolve));
-  while (!signal.aborted) {
-    const ahead = childrenAhead(drives, child.record);
-    if (ahead.length < maxParallel) return;
-    await Promise.race([aborted, ...ahead.map(({ ended }) => ended.catch(() => {}))]);
+  const ignoreAbort = onAbort(signal, () => child.onPlaceFree?.());
+  while (!signal.aborted && childrenAhead(drives, child.record).length >= maxParallel) {
+    await new Promise<void>((resolve) => {
+      child.onPlaceFree = resolve;
+    });
+  }
+  ignoreAbort();
+  child.onPlaceFree = undefined;
+}
+
+/** Wakes the children that have a place now that a sibling rests; the others wait on, so that an end costs little. */
+function givePlaces(drives: ReadonlyMap<string, Drive>, { parentSessionId }: TaskRecord): void {
+  if (parentSessionId === undefined) return;
+  let ahead = 0;
+  for (const { record, queue, onPlaceFree } of drives.values()) {
+    if (record.parentSessionId !== parentSessionId || queue === "session") continue;
+    const { maxParallel = Number.POSITIVE_INFINITY } = record;
+    if (queue === "place" && ahead < maxParallel) onPlaceFree?.();
+    ahead += 1;
   }
 }
 

@@ -15,8 +15,7 @@ import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts"
 const folder = mkdtempSync(join(tmpdir(), "growth-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const wave = 20;
-const waves = 12;
+const load = { wave: 20, waves: 12 };
 
 /** The store, and how many rows and events its readers have got. */
 function counting(store: Store): { readonly store: Store; readonly rows: () => number } {
@@ -79,9 +78,13 @@ const manners: Readonly<Record<string, Manner>> = {
 };
 
 /** Runs waves of children of one root; returns the rows that each wave read. */
-async function rowsPerWave(opened: Store, manner: Manner): Promise<readonly number[]> {
+async function rowsPerWave(
+  opened: Store,
+  manner: Manner,
+  { wave, waves } = load,
+): Promise<readonly number[]> {
   const { store, rows } = counting(opened);
-  const { input = () => ({}), workers = [answering], parallelChildren = wave } = manner;
+  const { input = () => ({}), workers = [answering], parallelChildren = load.wave } = manner;
   const perWave: number[] = [];
   let before = 0;
   let started = 0;
@@ -116,5 +119,17 @@ describe.each([
     const early = Math.max(...perWave.slice(0, 4));
     const late = Math.max(...perWave.slice(-4));
     expect(late).toBeLessThanOrEqual(1.2 * early);
+  });
+
+  it("in a long queue", { timeout: 60_000 }, async () => {
+    const perChild = async (wave: number) => {
+      const rows = await rowsPerWave(
+        open(`queue of ${wave}`),
+        { parallelChildren: 4 },
+        { wave, waves: 2 },
+      );
+      return (rows[1] ?? 0) / wave;
+    };
+    expect(await perChild(160)).toBeLessThanOrEqual(1.5 * (await perChild(40)));
   });
 });
