@@ -7,6 +7,11 @@ export const longestTimer = 2 ** 31 - 1;
 /** How long cancelled code may take to stop. */
 export const cancelGraceMs = 5_000;
 
+/** Lets the event loop turn, so that timers and connections have their time. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 /** The least time for work that starts after the grace has passed, so that it can clean up. */
 const minGraceMs = 100;
 

@@ -2,6 +2,7 @@ import type { LogEvent } from "../../protocol/event.ts";
 import type { Commit, Lease, Store } from "../../protocol/store.ts";
 import { makeRoom } from "../../store/index.ts";
 import { sha256 } from "../base/plain.ts";
+import { nextTurn } from "../base/time.ts";
 
 /** The loop yields beyond this many events that are not durable, so that a fast model does not starve the writer. */
 const maxPending = 512;
@@ -22,10 +23,6 @@ async function flushHeld(kind: keyof typeof held): Promise<void> {
     if (++flushed % maxFlushedPerTurn === 0) await nextTurn();
     writer.writeHeld();
   }
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** A step of a log: its changes and its events. */

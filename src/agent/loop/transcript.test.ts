@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
 import type { Message } from "../../protocol/message.ts";
-import { lastRepeat, type Repeat, repeatOf } from "./transcript.ts";
+import { memoryStore } from "../../store/index.ts";
+import { commitOnce, message, record } from "../../testing/store-contract/samples.ts";
+import { lastRepeat, type Repeat, readTranscript, repeatOf } from "./transcript.ts";
 
 const output = [{ type: "text", text: "same" }] as const;
 const call = { name: "look", input: { a: 1 } };
@@ -57,4 +59,27 @@ it("restarts with another tool, input, result or task", () => {
   expect(repeatOf(messages, "t", call, [{ type: "text", text: "other" }]).times).toBe(1);
   expect(repeatOf(messages, "another", call, output).times).toBe(1);
   expect(lastRepeat([], "t")).toBeUndefined();
+});
+
+it("reads a long session in pages, one in each turn of the event loop", async () => {
+  const store = memoryStore();
+  const task = record({ status: "queued" });
+  const messages = Array.from({ length: 7_001 }, (_, n) => message(`${n}`));
+  await commitOnce(store, { tasks: [task], appends: [{ sessionId: "sess_1", at: 0, messages }] });
+  const pages: number[] = [];
+  let [inTurn, most] = [0, 0];
+  const counted: typeof store = {
+    ...store,
+    async session(...args) {
+      if (inTurn === 0) setImmediate(() => (inTurn = 0));
+      inTurn += 1;
+      most = Math.max(most, inTurn);
+      const page = await store.session(...args);
+      pages.push(page.length);
+      return page;
+    },
+  };
+  const transcript = await readTranscript(counted, task);
+  expect(transcript).toEqual({ messages, offset: 0 });
+  expect([pages, most]).toEqual([[2_000, 2_000, 2_000, 1_001], 1]);
 });

@@ -2,6 +2,7 @@ import type { Block, Message } from "../../protocol/message.ts";
 import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
 import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { isPlainObject, sha256 } from "../base/plain.ts";
+import { nextTurn } from "../base/time.ts";
 import type { ToolCall } from "./hooks.ts";
 import type { TaskRun } from "./task-run.ts";
 
@@ -13,6 +14,8 @@ export interface Transcript {
 }
 
 const firstPage = 64;
+/** How many messages one turn of the event loop reads. */
+const maxPage = 2_000;
 
 /** Reads all messages, or those that a model sees and all of a task that has begun. */
 export async function readTranscript(
@@ -20,9 +23,9 @@ export async function readTranscript(
   { sessionId, taskId, status }: TaskRecord,
   isWhole = false,
 ): Promise<Transcript> {
-  const [session] = isWhole ? [] : await store.sessions({ sessionId, limit: 1 });
-  let offset = session?.visibleFrom ?? 0;
-  let messages = (await store.session(sessionId, offset)) as Message[]; // a store returns a new array
+  const [session] = await store.sessions({ sessionId, limit: 1 });
+  let offset = isWhole ? 0 : (session?.visibleFrom ?? 0);
+  let messages = await readFrom(store, sessionId, offset, session?.messages ?? 0);
   const hasBegun = status !== "queued";
   for (let page = firstPage; hasBegun && offset > 0; page *= 2) {
     if (messages.some((message) => isReplyOfOther(message, taskId))) break;
@@ -31,6 +34,25 @@ export async function readTranscript(
     offset = from;
   }
   return { messages, offset };
+}
+
+/** Reads the messages from `offset` on, the last page first, because a store keeps the end of a session. */
+async function readFrom(
+  store: Store,
+  sessionId: string,
+  offset: number,
+  count: number,
+): Promise<Message[]> {
+  let from = Math.max(offset, count - maxPage);
+  const pages = [await store.session(sessionId, from)];
+  while (from > offset) {
+    await nextTurn();
+    const end = from;
+    from = Math.max(offset, end - maxPage);
+    pages.unshift(await store.session(sessionId, from, end - from));
+  }
+  const [only] = pages;
+  return pages.length === 1 ? (only as Message[]) : pages.flat(); // a store returns a new array
 }
 
 /** All messages of a task's session. */
