@@ -463,16 +463,10 @@ class Tree:
 
     def shown(self, task, item, index, path, seed):
         view = dict(item)
-        if len(path) > 1:
+        if len(path) > 1 and not seed:
             view["task_id"] = task["id"]
-        has_blocks = item["type"] in ("tool_result", "message")
-        if has_blocks:
+        if item["type"] in ("tool_result", "message"):
             view.pop("content", None)
-        if seed:
-            for name in ("status", "progress", "child_task_id", "arguments_status", "provider_call_id", "error",
-                         "purpose", "references"):
-                view.pop(name, None)
-        if has_blocks:
             children = [one for one in task["children"] if self.tasks[one].get("parentOutputIndex") == index
                         and one not in path and len(path) < 100]
             blocks = []
@@ -485,12 +479,20 @@ class Tree:
             for child in children:
                 blocks += self.output_of(self.tasks[child], path, seed)
             view["block_list"] = blocks
-        return view
+        return pick(view, *SEED_FIELDS[item["type"]]) if seed and item["type"] in SEED_FIELDS else view
+
+
+SEED_FIELDS = {
+    "reasoning": ("type", "id", "summary"),
+    "tool_call": ("type", "id", "call_id", "name", "arguments"),
+    "tool_result": ("type", "id", "call_id", "block_list"),
+    "message": ("type", "id", "role", "block_list"),
+}
 
 
 def first_form(block):
     result = {name: value for name, value in block.items()
-              if name not in ("id", "status", "partial_image_index", "reference_id")}
+              if name not in ("id", "status", "mime_type", "partial_image_index", "reference_id")}
     if "reference_id" in block:
         result["id"] = block["reference_id"]
     if isinstance(block.get("annotations"), list):

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { RivuletError } from "./error.ts";
+import type { TaskEvent } from "./event.ts";
 import { materialize } from "./materialize.ts";
-import { emptyTree } from "./reduce.ts";
+import { emptyTree, reduce } from "./reduce.ts";
 import {
   addUsage,
   childrenOf,
@@ -256,5 +257,56 @@ describe("selectors", () => {
       total_tokens: 4,
       reasoning_tokens: 4,
     });
+  });
+});
+
+describe("the first form", () => {
+  const run = [
+    '{"type":"task.created","task_id":"t","sequence_number":0,"task_seq":0,"created_at":1,"task":{"id":"t","object":"task","status":"queued","agent_id":"a","session_id":"s","created_at":1}}',
+    '{"type":"task.output_item.added","task_id":"t","sequence_number":1,"task_seq":1,"created_at":1,"output_index":0,"item":{"type":"tool_result","id":"fco_1","message_id":"msg_1","call_id":"call_1","status":"in_progress","block_list":[]}}',
+    '{"type":"task.text.done","task_id":"t","sequence_number":2,"task_seq":2,"created_at":1,"item_id":"fco_1","output_index":0,"block_index":0,"item":{"type":"text","text":"15C","reference_id":1}}',
+    '{"type":"task.image.done","task_id":"t","sequence_number":3,"task_seq":3,"created_at":1,"item_id":"fco_1","output_index":0,"block_index":1,"item":{"type":"image","image_url":{"url":"data:,"},"mime_type":"image/png","reference_id":1}}',
+    '{"type":"task.output_item.added","task_id":"t","sequence_number":4,"task_seq":4,"created_at":1,"output_index":1,"item":{"type":"message","id":"msg_1","message_id":"m","role":"assistant","status":"in_progress","block_list":[]}}',
+    '{"type":"task.text.done","task_id":"t","sequence_number":5,"task_seq":5,"created_at":1,"item_id":"msg_1","output_index":1,"block_index":0,"item":{"type":"text","text":"Mild.[^1]","annotations":[{"type":"reference_to_block","reference_id":1,"start_index":5,"end_index":9,"block":{}}]}}',
+  ];
+  const tree = () =>
+    reduce(
+      emptyTree(),
+      run.map((line) => JSON.parse(line) as TaskEvent),
+    );
+  const picture = { type: "image", image_url: { url: "data:," }, id: 1 };
+  const text = { type: "text", text: "15C", id: 1 };
+  const mark = (words: string) => ({
+    type: "text",
+    text: words,
+    id: 1,
+    tags: ["added_by_reference_manager"],
+  });
+  const annotation = { type: "reference_to_block", reference_id: 1, start_index: 5, end_index: 9 };
+
+  it("has only the fields that the protocol had first", () => {
+    expect(materialize(tree(), undefined, { seed: true }).output).toEqual([
+      { type: "tool_result", id: "fco_1", call_id: "call_1", block_list: [text, picture] },
+      {
+        type: "message",
+        id: "msg_1",
+        role: "assistant",
+        block_list: [{ type: "text", text: "Mild.[^1]", annotations: [annotation] }],
+      },
+    ]);
+  });
+
+  it("has the model's side where it is asked for", () => {
+    const [result, message] = materialize(tree(), undefined, {
+      seed: true,
+      include: ["content"],
+    }).output;
+    expect(result?.content).toEqual([
+      mark("<referencable-item>\nID: 1"),
+      text,
+      picture,
+      mark("</referencable-item>"),
+    ]);
+    expect(message?.content).toEqual([{ type: "text", text: "Mild.[^1]" }]);
   });
 });

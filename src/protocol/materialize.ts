@@ -16,9 +16,9 @@ export type DocumentItem = { readonly type: string; readonly task_id?: string } 
 
 /** Options for `materialize`. */
 export interface MaterializeOptions {
-  /** `content`: the model's side of messages and tool results, where the tree has it. */
+  /** `content`: the model's side of messages and tool results; from their blocks, where the stream does not carry it. */
   readonly include?: readonly "content"[];
-  /** Only what the first form of the protocol had: numeric reference ids, no status, no links. */
+  /** The document in the first form of the protocol: only the fields that it had, with numeric reference ids. */
   readonly seed?: boolean;
 }
 
@@ -66,40 +66,91 @@ function outputOf(walk: Walk, task: Task): DocumentItem[] {
 }
 
 function itemOf(walk: Walk, task: Task, item: Item, index: number): DocumentItem {
-  const { tree, options, above } = walk;
+  const { options, above } = walk;
   const view: Record<string, unknown> = { ...item };
-  if (above.size > 1) view.task_id = task.id;
-  const hasBlocks = item.type === "tool_result" || item.type === "message";
-  if (hasBlocks && !options.include?.includes("content")) delete view.content;
-  if (options.seed) for (const key of additions) delete view[key];
-  if (hasBlocks) {
-    const canNest = ({ id }: Task) => above.size < maxDepth && !above.has(id);
-    const children = childrenOf(tree, task.id, index).filter(canNest);
-    const unplaced = new Map(children.map((child) => [child.id, child]));
-    const blocks = item.block_list.flatMap((block): readonly unknown[] => {
-      const child = block.type === "task" ? unplaced.get(block.task_id) : undefined;
-      if (child === undefined) return [options.seed ? seedBlock(block) : block];
-      unplaced.delete(child.id);
-      return outputOf(walk, child);
-    });
-    view.block_list = blocks.concat(
-      ...[...unplaced.values()].map((child) => outputOf(walk, child)),
-    );
+  if (above.size > 1 && !options.seed) view.task_id = task.id;
+  if (item.type === "tool_result" || item.type === "message") {
+    const children = childrenIn(walk, task, index);
+    view.block_list = blocksOf(walk, item, children);
+    if (options.include?.includes("content"))
+      view.content = item.content ?? contentOf(walk, item, children);
+    else delete view.content;
   }
-  return view as DocumentItem;
+  const fields = options.seed ? seedFields[item.type] : undefined;
+  if (fields === undefined) return view as DocumentItem;
+  return Object.fromEntries(
+    fields.flatMap((name) => (name in view ? [[name, view[name]]] : [])),
+  ) as DocumentItem;
 }
 
-/** The fields that the first form of the protocol did not have. */
-const additions = [
-  "status",
-  "progress",
-  "child_task_id",
-  "arguments_status",
-  "provider_call_id",
-  "error",
-  "purpose",
-  "references",
-] as const;
+/** The children that belong into an item. */
+function childrenIn({ tree, above }: Walk, task: Task, index: number): readonly Task[] {
+  const canNest = ({ id }: Task) => above.size < maxDepth && !above.has(id);
+  return childrenOf(tree, task.id, index).filter(canNest);
+}
+
+type ItemWithBlocks = Extract<Item, { readonly block_list: unknown }>;
+
+function blocksOf(walk: Walk, item: ItemWithBlocks, children: readonly Task[]): readonly unknown[] {
+  const { seed } = walk.options;
+  const unplaced = new Map(children.map((child) => [child.id, child]));
+  const blocks = item.block_list.flatMap((block): readonly unknown[] => {
+    const child = block.type === "task" ? unplaced.get(block.task_id) : undefined;
+    if (child === undefined) return [seed ? seedBlock(block) : block];
+    unplaced.delete(child.id);
+    return outputOf(walk, child);
+  });
+  return blocks.concat(...[...unplaced.values()].map((child) => outputOf(walk, child)));
+}
+
+/** The model's side of an item, from its blocks: of a child only its last message, with marks around what can be cited. */
+function contentOf(
+  walk: Walk,
+  item: ItemWithBlocks,
+  children: readonly Task[],
+): readonly unknown[] {
+  const replies = children.flatMap(({ output }) => output.findLast(isMessage)?.block_list ?? []);
+  const blocks = [...item.block_list.filter(({ type }) => type !== "task"), ...replies];
+  if (item.type === "message") return blocks.map(plainBlock);
+  return blocks.flatMap((block, index) => {
+    const { reference_id: id } = block as { readonly reference_id?: number };
+    const shown = walk.options.seed ? seedBlock(block) : plainBlock(block);
+    if (id === undefined) return [shown];
+    const isFirst = referenceOf(blocks[index - 1]) !== id;
+    const isLast = referenceOf(blocks[index + 1]) !== id;
+    return [
+      ...(isFirst ? [mark(`<referencable-item>\nID: ${id}`, id)] : []),
+      shown,
+      ...(isLast ? [mark("</referencable-item>", id)] : []),
+    ];
+  });
+}
+
+function isMessage(item: Item): item is Extract<Item, { readonly type: "message" }> {
+  return item.type === "message";
+}
+
+function referenceOf(block: WireBlock | undefined): number | undefined {
+  return (block as { readonly reference_id?: number } | undefined)?.reference_id;
+}
+
+function mark(text: string, id: number) {
+  return { type: "text", text, id, tags: ["added_by_reference_manager"] };
+}
+
+/** A block without what only readers need. */
+function plainBlock(block: WireBlock): unknown {
+  const { annotations: _, status: __, ...rest } = block as WireBlock & Record<string, unknown>;
+  return rest;
+}
+
+/** The fields of the first form of the protocol. */
+const seedFields: Readonly<Record<string, readonly string[]>> = {
+  reasoning: ["type", "id", "summary"],
+  tool_call: ["type", "id", "call_id", "name", "arguments"],
+  tool_result: ["type", "id", "call_id", "content", "block_list"],
+  message: ["type", "id", "role", "content", "block_list"],
+};
 
 function seedBlock(block: WireBlock): WireBlock {
   const {
@@ -107,6 +158,7 @@ function seedBlock(block: WireBlock): WireBlock {
     status: _,
     partial_image_index: __,
     id: ___,
+    mime_type: ____,
     ...rest
   } = block as WireBlock & Record<string, unknown>;
   const annotations = Array.isArray(rest.annotations)

@@ -131,7 +131,7 @@ export const taskRoutes: readonly Route[] = [
     path: "/v1/tasks/:id/document",
     needs: "read",
     summary: "Read the document of a task: its output with that of its descendants.",
-    query: { seed: is.flag },
+    query: { seed: is.flag, include: is.listOf(is.oneOf("content")) },
     ids: { id: "task" },
     returns: { status: 200, description: "The document." },
     handle: showDocument,
@@ -340,10 +340,13 @@ async function showDocument(call: Call): Promise<Response> {
   const { record, root } = await findTask(call);
   const { tree, through } = await call.services.trees.read(root.taskId);
   const isEmpty = taskOf(tree, record.taskId) === undefined;
-  const seed = call.query.seed === true;
+  const { seed = false, include = [] } = call.query as {
+    readonly seed?: boolean;
+    readonly include?: readonly "content"[];
+  };
   const document = isEmpty
     ? { task_id: record.taskId, output: [] }
-    : materialize(tree, record.taskId, { seed });
+    : materialize(tree, record.taskId, { seed, include });
   const headers = { ...call.headers, etag: `"${through}"`, "cache-control": "no-cache" };
   return Response.json(document, { headers });
 }

@@ -224,10 +224,10 @@ export const mutants: readonly Mutant[] = [
   document("shows the model's content", "delete view.content;", "view.content ??= undefined;"),
   document(
     "does not name the task of nested items",
-    "if (above.size > 1)",
-    "if (above.size > 1_000)",
+    "if (above.size > 1 &&",
+    "if (above.size > 1_000 &&",
   ),
-  document("expands a task twice", "      unplaced.delete(child.id);\n", ""),
+  document("expands a task twice", "    unplaced.delete(child.id);\n", ""),
   document(
     "leaves out children without a task block",
     "...[...unplaced.values()].map",
@@ -236,8 +236,8 @@ export const mutants: readonly Mutant[] = [
   document("nests without end", "above.size < maxDepth && ", ""),
   document(
     "ignores the first form",
-    "if (options.seed) for",
-    "if (options.seed === undefined) for",
+    "options.seed ? seedFields[item.type] : undefined",
+    "undefined as readonly string[] | undefined",
   ),
   linter("does not check the end", "check.ts", "  checkEnd(check);\n", ""),
   linter("accepts duplicates", "check/envelope.ts", '"duplicate"', '"sequence"'),

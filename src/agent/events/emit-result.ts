@@ -69,14 +69,15 @@ export class ResultEmitter {
       this.#addText(this.#repeated.dropFrom(typeof chunk === "string" ? chunk : chunk.text));
       return;
     }
-    const block = this.#emitter.storeBytes(toWireBlock(chunk));
+    const given = toWireBlock(chunk);
+    const block = this.#emitter.storeBytes(given);
     if (this.#repeated.drops(block)) return;
     if (block.type === "image" && (partial || this.#openBlock === "image")) {
       this.#addPreview(block);
       if (!partial) this.#closeBlock();
     } else {
       this.#closeBlock();
-      this.#pushBlock(this.#withReference(block));
+      this.#pushBlock(this.#withReference(block), block !== given);
     }
   }
 
@@ -121,7 +122,8 @@ export class ResultEmitter {
     for (const displayed of display) {
       // A task block is the place of the child that this call started, and of no other task.
       if (displayed.type === "task" && displayed.task_id !== this.#callId) continue;
-      this.#pushBlock(withReference(this.#emitter.storeBytes(displayed), referenceId));
+      const block = this.#emitter.storeBytes(displayed);
+      this.#pushBlock(withReference(block, referenceId), block !== displayed);
     }
     const done = { type: "tool_result", id: this.place.id, call_id: this.#callId, status } as const;
     this.#emitter.closeItem(this.place, {
@@ -157,7 +159,12 @@ export class ResultEmitter {
     this.#emitter.textDelta(this.place, index, delta);
   }
 
-  #pushBlock(block: WireBlock): void {
+  /** A large image is announced, so that a reader can show its place while it loads. */
+  #pushBlock(block: WireBlock, isLarge: boolean): void {
+    if (isLarge && block.type === "image") {
+      const item = { ...block, image_url: { url: "" } };
+      this.#emitter.emit({ type: "task.image.added", ...this.#at(this.#blocks.length), item });
+    }
     this.#emitter.block(this.place, this.#blocks.length, block);
     this.#blocks.push(block);
   }
