@@ -15,6 +15,7 @@ import * as protocol from "../src/protocol/index.ts";
 import * as schema from "../src/schema/index.ts";
 import * as server from "../src/server/index.ts";
 import * as testing from "../src/testing/index.ts";
+import { collect } from "./agent/support/collect.ts";
 import { badCalls, type Entry, methodsOf, problemOf } from "./support/bad-input.ts";
 
 const { memoryStore, ReActAgent, HarnessAgent, scriptedModel } = { ...main, ...testing };
@@ -476,8 +477,21 @@ const exports: Readonly<Record<string, Export>> = {
     made: () => main.sqliteStore(join(directory, "methods.db")),
     methods: (() => {
       const store = main.sqliteStore(join(directory, "methods.db"));
-      return { ...storeMethods(() => store), close: nothing };
+      const synchronous = methods(() => store, { releaseNow: [lease, false] });
+      return { ...storeMethods(() => store), ...synchronous, close: nothing };
     })(),
+  },
+  "main.exportConversations": {
+    entry: withOptions(
+      (store, ids) => collect(main.exportConversations(store, ids)),
+      memoryStore,
+      () => [],
+    ),
+  },
+  "main.importConversations": {
+    entry: withOptions(main.importConversations, memoryStore, () => [
+      '{"format":"rivulet-conversations","version":1}',
+    ]),
   },
   "main.sessionsOf": {
     entry: withOptions(main.sessionsOf, memoryStore, () => user),

@@ -77,6 +77,7 @@ const storeRules: Rules<Omit<Store, "files" | "memory">> = {
   acquire: { sessionId: text, owner: text, ttlMs: limit, maxLosses: amount },
   renew: { leases: is.required(is.listOf(lease)), ttlMs: limit },
   release: { lease: is.required(lease) },
+  releaseNow: { lease: is.required(lease), isLost: is.required(is.flag) },
   owner: { sessionId: text },
   expired: { limit },
   commit: { commit: needed(commit), following: is.listOf(is.options(commit)) },
@@ -104,7 +105,8 @@ const fileRules: Rules<Files> = {
 };
 
 const files = is.withFunctions(...Object.keys(fileRules));
-const methods = is.withFunctions(...Object.keys(storeRules));
+const isRequired = (method: string) => method !== "releaseNow";
+const methods = is.withFunctions(...Object.keys(storeRules).filter(isRequired));
 /** The rule for a store of which only the files are used. */
 export const withFilesField: Field = {
   fits: (value) => files.fits((value as Partial<Store>).files),
@@ -171,7 +173,7 @@ function withChecks(store: Store, checkOf: CheckOf): Store {
       try {
         if (name !== "close") check(one, two, three, four);
       } catch (error) {
-        if (name === "watch") throw error;
+        if (name === "watch" || name === "releaseNow") throw error; // they return no promise
         return Promise.reject(error);
       }
       return run(one, two, three, four);
@@ -186,9 +188,9 @@ function mapMethods<Target extends object>(
   rules: Record<string, Shape>,
   map: (run: Method, name: string, fields: Shape) => Method,
 ): Target {
-  const methods = Object.entries(rules).map(([name, fields]) => {
-    const run = (target as unknown as Methods)[name] as Method;
-    return [name, map(run, name, fields)];
+  const methods = Object.entries(rules).flatMap(([name, fields]) => {
+    const run = (target as unknown as Partial<Methods>)[name];
+    return run ? [[name, map(run, name, fields)]] : [];
   });
   return Object.fromEntries(methods) as Target;
 }

@@ -1,7 +1,8 @@
 import { notFound, RivuletError } from "../protocol/error.ts";
 import type { LogEvent, TaskEvent } from "../protocol/event.ts";
 import type { Message } from "../protocol/message.ts";
-import { listOf, name, readArgument, required } from "../protocol/options.ts";
+import { type Field, listOf, name, readArgument, required } from "../protocol/options.ts";
+import { isObject } from "../protocol/shape.ts";
 import type { LogSnapshot, Post, Store, TaskRecord } from "../protocol/store.ts";
 import { openStoreField } from "./arguments.ts";
 import { conflict } from "./store-error.ts";
@@ -63,6 +64,7 @@ export async function importConversations(
   lines: AsyncIterable<string> | Iterable<string>,
 ): Promise<Imported> {
   readArgument("store", store, required(openStoreField, "memoryStore()"));
+  readArgument("lines", lines, required(linesField, "exportConversations(store)"));
   const sessions: string[] = [];
   const skipped = new Set<string>();
   let number = 0;
@@ -216,12 +218,23 @@ async function reserveNumbers(
   }
 }
 
-function parse(text: string, number: number): unknown {
+const linesField: Field = {
+  fits: (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    (Symbol.asyncIterator in value || Symbol.iterator in value),
+  expected: "an iterable of lines",
+};
+
+function parse(text: unknown, number: number): object {
+  let line: unknown;
   try {
-    return JSON.parse(text);
+    line = JSON.parse(text as string);
   } catch (cause) {
     throw invalidExport(`Line ${number} is not JSON.`, cause);
   }
+  if (isObject(line)) return line;
+  throw invalidExport(`Line ${number} is not an object.`);
 }
 
 function assertHeader(first: unknown): void {

@@ -367,7 +367,9 @@ describe("an agent as a tool", () => {
       maxIters: 1,
     });
     const { results } = await runScript([[ask], "done"], { tools: [agentTool(helper)] });
-    expect(results.map(inShort)).toEqual(["success: status: incomplete\nSo far."]);
+    expect(results.map(inShort)).toEqual([
+      "success: status: incomplete\nreason: it reached its maximum number of iterations\nSo far.",
+    ]);
   });
 
   it("that fails returns an error result; the parent continues", async () => {
