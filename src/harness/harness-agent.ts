@@ -211,9 +211,12 @@ function piecesOf(harness: Harness): readonly Piece[] {
   ];
 }
 
-/** Only the input of a root task is written by people: a model writes that of a child. */
+/** Only the input of a root task is written by people: a model writes that of a child, here or on another server. */
 function ofPeople(prepare: PrepareInput): PrepareInput {
-  return (messages, task) => (task.depth === 0 ? prepare(messages, task) : messages);
+  return (messages, task) => {
+    const isChild = task.depth > 0 || task.origin?.via !== undefined;
+    return isChild ? messages : prepare(messages, task);
+  };
 }
 
 function assemble(harness: Harness, pieces: readonly Piece[]): ReActAgentOptions {

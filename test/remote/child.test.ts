@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
-import { HarnessAgent, RivuletError, tool } from "../../src/index.ts";
+import { HarnessAgent, memoryStore, RivuletError, storeFilesystem, tool } from "../../src/index.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { storeIdOf } from "../../src/store/store-id.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
@@ -45,6 +45,21 @@ it("runs connect(url).agent(name) on its server and not as an agent of another k
   const [child] = await storeOf(lead).tasks({ parentSessionId: "s" });
   expect(child).toMatchObject({ status: "completed", remote: { taskId: child?.taskId } });
   await expectLawful(storeOf(lead), await rootOf(storeOf(lead), "s"));
+});
+
+it("attaches no file on the other server to a task that a model has written", async () => {
+  const files = storeFilesystem(memoryStore());
+  await files.write("plan.md", new TextEncoder().encode("Sow the seeds."));
+  const model = scriptedModel(() => "Read.");
+  const reviewer = new HarnessAgent({ name: "reviewer", model, filesystem: files });
+  await using far = await serveOne(reviewer);
+  const lead = scripted("lead", [[spawn("reviewer", "See @plan.md")], "Done."], {
+    subagents: [on(far, "reviewer")],
+  });
+  await lead.call("Go.", { sessionId: "s" });
+  expect(JSON.stringify(model.calls[0]?.prompt)).not.toContain("Sow the seeds.");
+  await far.remote.agent("reviewer").call("See @plan.md");
+  expect(JSON.stringify(model.calls[1]?.prompt)).toContain("Sow the seeds.");
 });
 
 it("asks at the root for an approval of a grandchild on a third server", async () => {

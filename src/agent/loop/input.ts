@@ -26,7 +26,7 @@ export type OutsideResult = Pick<ToolResultBlock, "output" | "state">;
 /** Converts the messages of a caller before they are stored; called once, because a resumed task reads the stored ones. */
 export type PrepareInput = (
   messages: readonly Message[],
-  task: Pick<TaskRecord, "sessionId" | "userId" | "agentId" | "depth">,
+  task: Pick<TaskRecord, "sessionId" | "userId" | "agentId" | "depth" | "origin">,
 ) => Awaitable<readonly Message[]>;
 
 /** Metadata of the loop, which is wrong in another transcript. */
