@@ -122,6 +122,14 @@ export function suspended(
   return { status, generateReason, message: openMessage(step, false), suspension };
 }
 
+/** Suspends a task; the calls that can run wait for children, whose reasons tell what a person is asked for. */
+export async function suspend(task: TaskRun, step: OpenStep): Promise<RestingEnding> {
+  const children = step.calls.filter(isRunnable).map(({ call }) => call.id);
+  const records = await Promise.all(children.map((id) => task.conversation.store.task(id)));
+  const reasons = records.map((record) => record?.generateReason);
+  return suspended(task, step, reasons);
+}
+
 /** The message of the calls that wait, without those that have a result. */
 function openMessage({ message, calls }: OpenStep, withText: boolean): Message {
   const open = new Set(calls.map(({ call }) => call.id));

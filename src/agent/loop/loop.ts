@@ -7,10 +7,9 @@ import { isCancel, longestTimer } from "../base/time.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
 import type { Ending, RestingEnding } from "./ending.ts";
-import { cancelled, completed, editReply, failed, incomplete, suspended } from "./ending.ts";
+import { cancelled, completed, editReply, failed, incomplete, suspend } from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
 import { takeInput } from "./input.ts";
-import { isRunnable, type OpenStep } from "./next.ts";
 import { askAgain, prepareTurn, reason } from "./reason.ts";
 import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
@@ -69,10 +68,10 @@ async function step(task: TaskRun): Promise<RestingEnding | undefined> {
   const { next } = task.steps;
   switch (next.type) {
     case "wait":
-      return wait(task, next);
+      return suspend(task, next);
     case "act": {
       const moved = await act(task);
-      return moved || task.controller.signal.aborted ? undefined : wait(task, next);
+      return moved || task.controller.signal.aborted ? undefined : suspend(task, next);
     }
     case "done":
       if (next.message.metadata?.taskId === task.ref.taskId) return done(task);
@@ -84,17 +83,6 @@ async function step(task: TaskRun): Promise<RestingEnding | undefined> {
     }
   }
   return reasonWithin(task, posts);
-}
-
-/** Suspends the task; the calls that can run wait for children, whose reasons tell what a person is asked for. */
-async function wait(task: TaskRun, step: OpenStep): Promise<RestingEnding> {
-  const children = step.calls.filter(isRunnable).map(({ call }) => call.id);
-  const records = await Promise.all(children.map((id) => task.conversation.store.task(id)));
-  return suspended(
-    task,
-    step,
-    records.map((record) => record?.generateReason),
-  );
 }
 
 /** Makes a model call unless a limit is reached. */
