@@ -258,8 +258,8 @@ export const mutations: readonly Mutation[] = [
   {
     test: "src/harness/subagents/placement.test.ts: uses the instructions and the main workspace when shared without a path",
     file: "src/harness/subagents/placement.ts",
-    from: "    return { files: isShared ? main : main.below(",
-    to: "    return { files: main.below(",
+    from: "      files: isShared ? main : main.below(",
+    to: "      files: main.below(",
   },
   {
     test: "src/harness/subagents/placement.test.ts: has no instructions without an AGENTS.md or directory",
@@ -378,7 +378,7 @@ export const mutations: readonly Mutation[] = [
   {
     test: "src/protocol/materialize.test.ts: nests the output of a child in the tool result, after its own blocks",
     file: "src/protocol/materialize.ts",
-    from: "      ...[...unplaced.values()].map((child) => outputOf(walk, child)),",
-    to: "",
+    from: "  return blocks.concat(...[...unplaced.values()].map((child) => outputOf(walk, child)));",
+    to: "  return blocks;",
   },
 ];
