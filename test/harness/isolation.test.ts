@@ -462,6 +462,8 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     localFilesystem: operator,
     sandboxFilesystem: operator,
     storeFilesystem: operator,
+    exportConversations: operator,
+    importConversations: operator,
     ...Object.fromEntries(
       [
         ...["agentTool", "assistantMessage", "childResult", "connectMcp", "ContextStore"],

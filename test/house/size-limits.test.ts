@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 76 files and 14,800 lines without tests", () => {
+it("src/agent has at most 76 files and 15,300 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(76);
-  expect(agentLines).toBeLessThanOrEqual(14_800);
+  expect(agentLines).toBeLessThanOrEqual(15_300);
 });
 
-it("src has at most 60,500 lines without tests, contract suites and demo", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(60_500);
+it("src has at most 61,900 lines without tests, contract suites and demo", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(61_900);
 });
