@@ -49,7 +49,7 @@ export function sampleTeam(options: {
 /** Copies the files that are missing; those that a person has changed stay. */
 function copySample(workspace: string): void {
   try {
-    for (const name of ["AGENTS.md", "library", "subagents"])
+    for (const name of ["AGENTS.md", "library", "subagents", "synonyms.md"])
       cpSync(join(packagedWorkspace, name), join(workspace, name), {
         recursive: true,
         force: false,
@@ -66,12 +66,15 @@ function copySample(workspace: string): void {
 function researcherFor(workspace: string): SubagentDeclaration {
   const hasLibrary = existsSync(join(workspace, "library"));
   const articles = hasLibrary ? "the articles in `library/`" : "the files of the workspace";
+  const lookUp = existsSync(join(workspace, "synonyms.md"))
+    ? "Look up other words for those of the question in `synonyms.md`. "
+    : "";
   return {
     name: "researcher",
     description:
       "Searches the articles for one question, has its findings checked, and reports the sentences that answer it, with their sources.",
     systemPrompt: `You answer one question from ${articles}.
-Search for the words of the question, read the best matches, and let the critic check the sentences that answer it.
+${lookUp}Search for the words of the question, read the best matches, and let the critic check the sentences that answer it.
 Report the sentences that it confirms, verbatim, one per line. After each sentence, cite the number of the result that it comes from, as in [^1], then the file and line in brackets.
 If the articles do not answer the question, say so.`,
     workspaceMode: "shared",

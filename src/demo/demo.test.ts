@@ -69,8 +69,8 @@ function opening(question: string, system = ""): LanguageModelV4Prompt {
   ];
 }
 
-/** Runs the model with the tools of a desk until it answers; numbers every result. */
-async function work(question: string, desk: Desk) {
+/** Runs the model with the tools of a desk until it answers; numbers every result. `say` may add a user message. */
+async function work(question: string, desk: Desk, say: () => string | undefined = () => undefined) {
   const prompt = [...opening(question, desk.system)];
   const calls: Made[] = [];
   const pool = { next: 1 };
@@ -99,6 +99,8 @@ async function work(question: string, desk: Desk) {
       content: made.map((call) => ({ ...call, input: JSON.parse(call.input) as object })),
     });
     prompt.push({ role: "tool", content: results });
+    const said = say();
+    if (said !== undefined) prompt.push({ role: "user", content: [{ type: "text", text: said }] });
   }
   throw new Error("The model did not finish.");
 }
@@ -207,7 +209,7 @@ describe("a researcher", () => {
 
   it("searches for no common words, in the possessive neither", async () => {
     const { calls } = await work("What is the world's tower?", researcher);
-    expect(calls[0]?.input.pattern).toBe("\\b(?:tower)");
+    expect(calls[0]?.input.pattern).toBe("^# |\\b(?:tower)");
   });
 
   it("reads the file that is about the subject before files with the other words", async () => {
@@ -226,9 +228,9 @@ describe("a researcher", () => {
 
   it("reports that the files have no answer, and cites nothing", async () => {
     const { text } = await work("Who painted the Mona Lisa?", researcher);
-    expect(text).toBe("The files do not answer this. No file mentions painted, Mona and Lisa.");
+    expect(text).toBe("The library says nothing about painted, Mona and Lisa.");
     const half = await work("How high is the tower of Pisa?", researcher);
-    expect(half.text).toBe("The files do not answer this. No file mentions Pisa.");
+    expect(half.text).toBe("The library says nothing about Pisa.");
   });
 
   it("does not claim that the files lack an answer when the search timed out", async () => {
@@ -298,7 +300,9 @@ describe("a researcher with a critic", () => {
     expect(good.text).toContain("1 finding in library/bridges.md, checked by critic:");
     expect(good.text).toContain(`- ${claim}`);
     const bad = await work(question, checking(`- not found: ${claim}`));
-    expect(bad.text).toBe("The files do not answer this. The check did not confirm the findings.");
+    expect(bad.text).toBe(
+      `The library says nothing about this question: ${question} The check did not confirm the findings.`,
+    );
   });
 });
 
@@ -349,15 +353,15 @@ it("lists files with their titles as a cataloguer, and reads them if it can", as
   expect(text).toBe(
     [
       "There are 2 files with a title in library/.",
-      "- Bridges (library/bridges.md): A bridge crosses a river or a road.",
-      "- Towers (library/towers.md): A tower is higher than it is wide.",
+      "- Bridges. A bridge crosses a river or a road.[^2] (library/bridges.md:3)",
+      "- Towers. A tower is higher than it is wide.[^3] (library/towers.md:3)",
     ].join("\n"),
   );
   const titles = await work("Make a catalogue of `library/`.", {
     ...researcher,
     tools: { grep_files: () => "library/towers.md:1: # Towers" },
   });
-  expect(titles.text).toContain("- Towers (library/towers.md)");
+  expect(titles.text).toContain("- Towers. (library/towers.md)");
 });
 
 describe("small talk", () => {
@@ -383,6 +387,14 @@ describe("small talk", () => {
       expect((await work(question, team())).calls.length).toBeGreaterThan(2);
     },
   );
+});
+
+it("asks for English", async () => {
+  for (const question of ["Warum ist der Turm so hoch?", "なぜ川は曲がるのですか"]) {
+    const { text, calls } = await work(question, team());
+    expect(text).toContain("Please ask in English.");
+    expect(calls).toEqual([]);
+  }
 });
 
 describe("a lead", () => {
@@ -463,7 +475,7 @@ describe("a lead", () => {
 
   it("reports that no researcher found an answer, and cites nothing", async () => {
     const { text, calls } = await work("Who painted the Mona Lisa?", team());
-    expect(text).toMatch(/^I found no answer to this, so I give none\./);
+    expect(text).toBe("The library says nothing about painted, Mona and Lisa.");
     expect(text).not.toContain("[^");
     expect(spawns(calls)).toEqual(["researcher", "researcher"]);
   });
@@ -493,9 +505,9 @@ describe("a lead", () => {
     expect(denied.text).toContain("stone does not rust.[^");
   });
 
-  it("starts background work and waits only for the reports it needs", async () => {
-    const waited: Input[] = [];
-    const slow = team({
+  /** A team whose children report late, each when it is waited for. */
+  function slowTeam(waited: Input[], reports: string[] = []): Desk {
+    return team({
       members: "- cataloguer: Makes a catalogue, in the background.\n- researcher: Searches.",
       tools: {
         agent_spawn: async (input, desk) => {
@@ -512,13 +524,145 @@ describe("a lead", () => {
         },
       },
     });
-    const reports: string[] = [];
-    const { text, calls } = await work(question, slow);
-    expect(calls.find(({ input }) => input.agent_id === "cataloguer")?.input).toMatchObject({
-      timeout_seconds: 0,
-    });
+  }
+
+  it("waits for the reports that it needs", async () => {
+    const waited: Input[] = [];
+    const { text, calls } = await work(question, slowTeam(waited));
     expect(waited.map(({ task_ids }) => task_ids)).toEqual([["call_1", "call_2"]]);
     expect(text).toContain("stone does not rust.[^");
+    expect(spawns(calls)).not.toContain("cataloguer");
+  });
+
+  it.each([
+    "What is in this workspace?",
+    "What files are there?",
+    "Summarise the library.",
+    "Which topics do the articles cover?",
+    "How many articles are in the library?",
+    "What can I ask you about?",
+  ])("has the library listed in the background for %j, with citations", async (asked) => {
+    const waited: Input[] = [];
+    const { text, calls, prompt } = await work(asked, slowTeam(waited));
+    expect(spawns(calls)).toEqual(["cataloguer"]);
+    expect(calls[0]?.input).toMatchObject({ timeout_seconds: 0 });
+    expect(waited).toHaveLength(1);
+    expect(text).toContain("- Towers. A tower is higher than it is wide.[^");
+    for (const { statement, source } of cited(text, prompt)) expect(source).toContain(statement);
+  });
+
+  it("does not list the library for a question about a subject in it", async () => {
+    const { calls } = await work("What do the articles say about towers?", slowTeam([]));
+    expect(spawns(calls)).toEqual(["researcher", "researcher"]);
+  });
+
+  it("says which part is missing because its agent was cancelled", async () => {
+    const cancelled = (isCancelled: (task: string) => boolean) =>
+      team({
+        members: "- researcher: Searches.",
+        tools: {
+          agent_spawn: async (input, desk) =>
+            isCancelled(input.task ?? "")
+              ? "agent_key: k\nagent_id: researcher\nstatus: cancelled"
+              : String(await team().tools.agent_spawn?.(input, desk)),
+        },
+      });
+    const half = await work(
+      question,
+      cancelled((task) => task.includes("bridges")),
+    );
+    expect(half.text).toContain("40 metres");
+    expect(half.text).toContain(
+      "The search for this part was cancelled, so its answer is missing here: Why do stone bridges last?",
+    );
+    const plain = await work(
+      "How high is the tower?",
+      cancelled((task) => task.includes("figures")),
+    );
+    expect(plain.text).toContain("40 metres");
+    expect(plain.text).toContain("The search for figures and examples was cancelled");
+    const none = await work(
+      "How high is the tower?",
+      cancelled(() => true),
+    );
+    expect(none.text).toMatch(/^The search for this part was cancelled/);
+    expect(none.text).not.toContain("[^");
+  });
+
+  /** Works like `work`, with a message of the user after the first results. */
+  async function steered(asked: string, message: string, desk = team()) {
+    let isSent = false;
+    return work(asked, desk, () => {
+      if (isSent) return undefined;
+      isSent = true;
+      return message;
+    });
+  }
+
+  it("adds what a message asks for while it works", async () => {
+    const { text } = await steered("How high is the tower?", "Also tell me about stone bridges.");
+    expect(text).toContain("40 metres high");
+    expect(text).toContain("stone does not rust.[^");
+  });
+
+  it("answers what a message asks instead", async () => {
+    const { text } = await steered("How high is the tower?", "Why do stone bridges last, instead?");
+    expect(text).toContain("stone does not rust.[^");
+    expect(text).not.toContain("40 metres");
+  });
+
+  it("says that the library lacks what a message asks for", async () => {
+    const { text } = await steered("How high is the tower?", "Also add something about volcanoes.");
+    expect(text).toContain("40 metres high");
+    expect(text).toContain(
+      "I found no answer to this part: What do the files say about volcanoes?",
+    );
+  });
+
+  it("leaves out, shortens and keeps from publishing as a message asks", async () => {
+    const published: Input[] = [];
+    const tools = { publish_report: (input: Input) => `In ${published.push(input)}.md.` };
+    const wish = `${question} Publish a report.`;
+    const without = await steered(question, "Leave out the bridges, please.");
+    expect(without.text).toContain("40 metres");
+    expect(without.text).not.toContain("rust");
+    const brief = await steered("What do the files say about towers?", "Keep it short.");
+    expect(brief.text.match(/\[\^/g)).toHaveLength(1);
+    const unpublished = await steered(wish, "Don't publish it.", team({ tools }));
+    expect(unpublished.text).toContain("The report is not published, as you asked.");
+    expect(published).toEqual([]);
+    const ignored = await steered(question, "Hurry up!");
+    expect(ignored.text).toContain("I could not act on this message: Hurry up!");
+  });
+
+  it("changes a denied report as the reason asks, and publishes nothing unchanged again", async () => {
+    const published: Input[] = [];
+    const denyOnce = (reason: string) =>
+      team({
+        refused: "Denied",
+        tools: {
+          publish_report: (input) => {
+            published.push(input);
+            return published.length === 1 ? `Denied: ${reason}` : "It is in reports/x.md.";
+          },
+        },
+      });
+    const wish = `${question} Publish a report.`;
+    const retried = async (reason: string) => {
+      published.length = 0;
+      const { text } = await work(wish, denyOnce(reason));
+      return { text, last: published.at(-1), count: published.length };
+    };
+    const without = await retried("Leave out the bridges.");
+    expect(without.count).toBe(2);
+    expect(without.last?.text).toContain("40 metres");
+    expect(without.last?.text).not.toContain("rust");
+    expect(without.text).toContain("It is in reports/x.md.");
+    const renamed = await retried('Call it "Towers and bridges".');
+    expect(renamed.last?.title).toBe("Towers and bridges");
+    const refused = await retried("No user was available to approve this.");
+    expect(refused.count).toBe(1);
+    expect(refused.text).toContain("The report is not published: Denied: No user was available");
   });
 
   it.each([

@@ -8,16 +8,20 @@ import type {
 import { type Clock, systemClock } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 
+import { catalogue } from "./catalogue.ts";
+import { checkClaims } from "./critic.ts";
 import {
+  askForEnglish,
   callMatchingTool,
   chat,
   introduceSelf,
   summarizeFindings,
   unableToHelp,
 } from "./fallback.ts";
-import { compose, lead } from "./lead.ts";
-import { catalogue, checkClaims, research } from "./research.ts";
+import { lead } from "./lead.ts";
+import { research } from "./research.ts";
 import { type Move, type View, viewOf } from "./view.ts";
+import { compose } from "./writer.ts";
 
 const charactersPerToken = 4;
 const pauseMs = 15;
@@ -26,6 +30,7 @@ const pauseMs = 15;
 const roles: readonly ((view: View) => Move | undefined)[] = [
   introduceSelf,
   chat,
+  askForEnglish,
   summarizeFindings,
   lead,
   checkClaims,

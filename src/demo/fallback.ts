@@ -1,6 +1,6 @@
 import { cite, evidenceIn, withoutFrame } from "./passages.ts";
 import type { Move, OfferedTool, View } from "./view.ts";
-import { stemsOf, termsOf } from "./words.ts";
+import { stemsOf, termsOf, wordsOf } from "./words.ts";
 
 const selfDescription =
   "I am demo:analyst, a small deterministic program in the shape of a language model. I know nothing by myself: I search, read and cite with the tools I have, and delegate work to other agents.";
@@ -55,6 +55,22 @@ export function smallTalkReply(message: string): string | undefined {
     .replace(/ +/g, " ")
     .trim();
   return smallTalk.find(([pattern]) => pattern.test(said))?.[1];
+}
+
+const foreignWords =
+  /^(?:warum|wie|was|wer|wo|wann|ist|sind|der|die|das|und|ein|eine|nicht|pourquoi|comment|quel|quelle|est|sont|les|des|une|que|qui|dans|por|qué|porque|cómo|como|cuál|dónde|los|las|una|es|son|el|perché|che|cosa|sono|gli|della|waarom|hoe|wat|zijn|het|een)$/i;
+const englishWords =
+  /^(?:the|is|are|was|were|how|why|what|when|where|who|which|do|does|did|of|in|on|to|and|a|an|i|you)$/i;
+
+/** Asks for English when a question is in another language, which the model cannot search for. */
+export function askForEnglish({ calls, question }: View): Move | undefined {
+  if (calls.length > 0) return undefined;
+  const words = wordsOf(question);
+  const isLatin = words.length === 0 || /\p{Script=Latin}|\p{N}/u.test(question);
+  const foreign = words.filter((word) => foreignWords.test(word)).length;
+  const english = words.filter((word) => englishWords.test(word)).length;
+  if (isLatin && (foreign < 2 || foreign <= english)) return undefined;
+  return { text: "I search English texts word by word. Please ask in English." };
 }
 
 /** Summarizes the findings so far when no tool may be called any more. */

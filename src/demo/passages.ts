@@ -1,11 +1,19 @@
 import type { View } from "./view.ts";
 import { normalizeText } from "./words.ts";
 
-/** A sentence with the line of its file where it starts. */
-export type Sentence = { readonly text: string; readonly line: number };
+/** A sentence with the line of its file where it starts, and the heading above it. */
+export interface Sentence {
+  readonly text: string;
+  readonly line: number;
+  readonly heading: string;
+}
 
 /** A line of a search result. */
-export type FoundLine = Sentence & { readonly path: string };
+export interface FoundLine {
+  readonly path: string;
+  readonly line: number;
+  readonly text: string;
+}
 
 /** A result that can be cited by its number. */
 export type CitableText = { readonly id: number; readonly text: string };
@@ -30,13 +38,14 @@ export function sentencesOfFile(output: string): readonly Sentence[] {
   const sentences: Sentence[] = [];
   let paragraph: { line: number; start: number }[] = [];
   let text = "";
+  let heading = "";
   const closeParagraph = () => {
     for (const { segment, index } of segmenter.segment(text)) {
       const sentence = segment.trim();
       const start = index + segment.indexOf(sentence);
       const line = paragraph.findLast((row) => row.start <= start)?.line;
       if (line !== undefined && /\p{L}.*[.!?]["”)]?$/u.test(sentence)) {
-        sentences.push({ text: sentence, line });
+        sentences.push({ text: sentence, line, heading });
       }
     }
     paragraph = [];
@@ -46,6 +55,7 @@ export function sentencesOfFile(output: string): readonly Sentence[] {
     const isBreak = /^\s*(?:#|$)/.test(content);
     const item = /^\s*(?:[-*+]|\d+\.)\s+(.*)$/.exec(content)?.[1];
     if (isBreak || item !== undefined) closeParagraph();
+    heading = /^#+ +(.*)$/.exec(content)?.[1] ?? heading;
     if (isBreak) continue;
     paragraph.push({ line: Number(number), start: text.length });
     text += `${(item ?? content).trim()} `;
@@ -69,11 +79,13 @@ export function foundLines(output: string): readonly FoundLine[] {
   }));
 }
 
+/** A numbered result; one that contains others, such as the report of a child, is no source itself. */
+const frame =
+  /<referencable-item>\nID: (\d+)\n((?:(?!<referencable-item>)[\s\S])*?)\n?<\/referencable-item>\n?/g;
+
 /** Returns the numbered results in a text. */
 export function citableTexts(text: string): readonly CitableText[] {
-  const frames = text.matchAll(
-    /<referencable-item>\nID: (\d+)\n([\s\S]*?)\n?<\/referencable-item>/g,
-  );
+  const frames = text.matchAll(frame);
   return Array.from(frames, ([, id, content = ""]) => ({ id: Number(id), text: content }));
 }
 
@@ -90,7 +102,7 @@ export function withoutFrame(output: string): string {
 
 /** Removes all numbered results from a text. */
 export function withoutCitable(text: string): string {
-  return text.replace(/<referencable-item>\nID: \d+\n[\s\S]*?<\/referencable-item>\n?/g, "");
+  return text.replace(frame, "").replace(/^<\/?referencable-item>\n?/gm, "");
 }
 
 /**

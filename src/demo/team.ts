@@ -40,9 +40,14 @@ export function checkTask(claims: readonly string[]): string {
   return ["Check that each of these claims is in the files.", ...items].join("\n");
 }
 
-/** Delegates a task to a member of the team that has none yet. */
-export function delegate(view: View, agent: string | undefined, task: string, thinking: string) {
-  if (agent === undefined || spawnCalls(view, agent).length > 0) return undefined;
+/** Delegates a task to a member of the team that has not got it yet. */
+export function delegate(
+  view: View,
+  agent: string | undefined,
+  { task, thinking }: { readonly task: string; readonly thinking: string },
+): Move | undefined {
+  if (agent === undefined || spawnCalls(view, agent).some(({ input }) => input.task === task))
+    return undefined;
   return { thinking, calls: [spawn(agent, task)] };
 }
 

@@ -30,6 +30,8 @@ export interface View {
   readonly calls: readonly MadeCall[];
   /** User messages since the question, such as reports of background tasks. */
   readonly notices: readonly string[];
+  /** Those of them that a person has written. */
+  readonly steering: readonly string[];
   readonly citable: ReadonlyMap<number, CitableText>;
   readonly tools: readonly OfferedTool[];
 }
@@ -56,6 +58,7 @@ export function viewOf({ prompt, tools = [], toolChoice }: LanguageModelV4CallOp
     }
   }
   const texts = prompt.map(textOf);
+  const notices = since.filter(({ role }) => role === "user").map(textOf);
   return {
     system: texts.filter((_, index) => prompt[index]?.role === "system").join("\n\n"),
     question: texts[questionIndex] ?? "",
@@ -65,7 +68,8 @@ export function viewOf({ prompt, tools = [], toolChoice }: LanguageModelV4CallOp
       input: typeof input === "object" && input !== null ? { ...input } : {},
       ...(outputs.get(id) ?? { output: "", isError: true }),
     })),
-    notices: since.filter(({ role }) => role === "user").map(textOf),
+    notices,
+    steering: notices.filter((text) => !taskNotice.test(text) && !harnessPrompt.test(text)),
     citable: new Map(texts.flatMap(citableTexts).map((text) => [text.id, text])),
     tools: (toolChoice?.type === "none" ? [] : tools)
       .filter((tool) => tool.type === "function")
@@ -83,9 +87,20 @@ export function offers(view: View, ...names: readonly string[]): boolean {
   return names.every((name) => view.tools.some((tool) => tool.name === name));
 }
 
+/** Finds the directory that the question or the system prompt names, written as in `library/`. */
+export function directoryOf(view: View): { readonly path?: string } {
+  const named = /\b(?:in|under|from|of) `([\w.-]+(?:\/[\w.-]+)*)\/`/;
+  const path = (named.exec(view.question) ?? named.exec(view.system))?.[1];
+  return path === undefined ? {} : { path };
+}
+
 /** What the harness says about the tasks of a session. */
 const taskNotice =
   /^(?:No task of this session is|Tasks of this session that are|A background task has ended)\b/;
+
+/** What the harness says when the model does not continue as expected. */
+const harnessPrompt =
+  /^(?:You have failed to generate|Your last reply had no visible|Reason again)\b/;
 
 /** A user message about tasks is a notice; so is one right after tool results, unless the calls were interrupted. */
 function lastQuestion(prompt: LanguageModelV4Prompt): number {

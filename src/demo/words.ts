@@ -4,106 +4,129 @@ export interface Term {
   readonly word: string;
   /** Capitalized inside a sentence, or a number: an answer must have this very word. */
   readonly isName: boolean;
+  /** Stems of words that may answer for it. */
+  readonly alike: readonly string[];
 }
-
-const maxParts = 4;
 
 // Words of any English question or instruction; they say nothing about its subject.
 const stopWords = new Set(
-  `a about above across advantage after again against all almost along also although always am among an and another answer
-  any anyone anything are around article articles as at away back bad be became because become been before being below
-  between both but by call came can cannot cause come could describe did disadvantage do does doing done down during each
-  either else end enough ever every example explain few figure file files find first for from further gave get
-  give given go goes gone good got great had happen has have having he help her here him his how however if
-  important in instead into is it its itself just keep kind know known large last least less let like likely
-  little look made main make many may me mean might more most much must my near need never new no nor not nothing
-  now number of off often old on once one only onto or other our out over own part people perhaps place please put
-  question quite rather really reason said same say says see seem several shall she should show since small so
-  some someone something sometimes still such take tell text than that the their them then there these they thing
-  this those though through thus to together too two type under until up upon us use very want was way we well
-  were what whatever when where whether which while who whole whom whose why will with within without word work
-  world worlds would yes yet you your`.split(/\s+/),
+  `a about above across actually advantage affect after again against all almost along also although always am among an
+  and another answer any anyone anything are around article articles as at away back bad be became because become
+  been before being below benefit between both but by call came can cannot cause come compare cope could currently
+  deal describe did differ difference different disadvantage discuss do does doing done dont down during each effect
+  either else end enough ever every exactly example exist explain few figure file files find first for from
+  further gave generally get give given go goes gone good got great had handle happen has have having he hello help
+  her here hey hi him his how however hows if im impact important in influence instead interesting into involve is
+  issue it its itself just keep kind know known large last least less let like likely little look made main make
+  many matter may md me mean mention might more most much must my near need never new no nor not nothing now number
+  occur of off often ok old on once one only onto or other our out over own part people perhaps place please pls plz
+  problem put question quite rather really reason relate role said same say says see seem several shall she should
+  show since small so some someone something sometimes sort still such take talk tell text than thank thanks that
+  the their them then there these they thing this those though through thus to today together too true two type
+  under until up upon ur us use usually very want was wat way we well were what whatever whats when where whether
+  which while who whole whom whose why will with within without word work world worlds wot would yes yet you your`.split(
+    /\s+/,
+  ),
 );
 
-function wordsOf(text: string): readonly string[] {
+/** Returns the words of a text. */
+export function wordsOf(text: string): readonly string[] {
   return text.match(/[\p{L}\p{N}]+(?:['’]\p{L}+)?/gu) ?? [];
 }
 
-/** Maps inflected forms to one stem, well enough for "deltas" and "delta", "eroded" and "erode". */
-function stemOf(word: string): string {
-  let stem = word.toLowerCase().replace(/['’]s?$/u, "");
+/** Maps the forms of a word to one stem that all of them begin with: "deltas", "eroded", "surfer", "salty". */
+export function stemOf(word: string): string {
+  let stem = word.toLowerCase().replace(/['’]\p{L}*$/u, "");
   if (stem.length > 4 && stem.endsWith("ies")) stem = `${stem.slice(0, -3)}y`;
   else if (/(?:s|x|z|ch|sh)es$/.test(stem)) stem = stem.slice(0, -2);
   else if (stem.length > 3 && /[^sui]s$/.test(stem)) stem = stem.slice(0, -1);
   const inflected = /^(.*[aeiouy].*?)(?:ing|ed)$/.exec(stem)?.[1];
   if (inflected !== undefined && inflected.length >= 3) {
-    stem = inflected.replace(/([bdgmnprt])\1$/, "$1");
+    const isCut = /^[^aeiou]*[aeiou][^aeiouwxy]$/.test(inflected); // "moving" comes from "move"
+    stem = isCut ? `${inflected}e` : withoutDouble(inflected);
   }
   if (stem.length > 6 && stem.endsWith("tion")) stem = stem.slice(0, -3);
-  if (stem.length > 3) stem = stem.replace(/e$/, "").replace(/y$/, "i");
-  return stem;
+  const derived = /^(.{4,}?)(?:ers?|est|ly|ness|ment|ful)$/.exec(stem)?.[1];
+  if (derived !== undefined) stem = withoutDouble(derived);
+  return stem.length > 4 ? stem.replace(/[eiy]$/, "") : stem; // but "care" is not "car"
 }
 
-/**
- * Words that often answer for each other. The model matches words, not meanings: this short list is all that it knows
- * about them.
- */
-const kin: ReadonlyMap<string, readonly string[]> = new Map(
-  [
-    "stop prevent block protect reduce",
-    "shrink sink lose loss lost decline disappear",
-    "kill die death harm destroy damage",
-    "eat food feed",
-    "build make construct",
-    "tall high height",
-    "long length",
-    "deep depth",
-    "fast speed quick",
-    "begin start source origin",
-    "danger risk threat",
-    "drought dry",
-    "heat warm hot temperature",
-    "old age ancient",
-    "clean filter pure",
-  ].flatMap((group) => {
-    const stems = group.split(" ").map(stemOf);
-    return stems.map((stem) => [stem, stems] as const);
-  }),
-);
-
-/** Whether a term also stands for other words. */
-export function hasKin({ stem }: Term): boolean {
-  return kin.has(stem);
+function withoutDouble(stem: string): string {
+  return stem.replace(/([bdgmnprt])\1$/, "$1");
 }
 
-/** Returns the stems of a text, and those of the words that answer for them. */
+/** Stems by a stem that they may answer for. */
+export type Synonyms = ReadonlyMap<string, readonly string[]>;
+
+/** Reads groups of words that answer for each other, one group per line; a word may be in several groups. */
+export function synonymsIn(lines: readonly string[]): Synonyms {
+  const found = new Map<string, readonly string[]>();
+  for (const line of lines) {
+    const stems = wordsOf(line).map(stemOf);
+    for (const stem of stems) found.set(stem, [...(found.get(stem) ?? []), ...stems]);
+  }
+  return found;
+}
+
+/** What the model knows about English. It matches words, not meanings; a workspace can add words of its subject. */
+const commonSynonyms = synonymsIn([
+  "stop prevent block protect reduce",
+  "shrink decline disappear loss lost lose",
+  "kill die died dying death dead",
+  "harm destroy damage",
+  "eat food feed",
+  "build make construct",
+  "tall high height",
+  "long length",
+  "deep depth",
+  "wide width broad",
+  "fast speed quick",
+  "begin start source origin",
+  "danger risk threat",
+  "drought dry",
+  "heat warm hot temperature",
+  "old age ancient",
+  "clean filter pure",
+  "big large great huge",
+  "form create",
+]);
+
+/** Returns the stems of a text. */
 export function stemsOf(text: string): ReadonlySet<string> {
-  const stems = wordsOf(text.toLowerCase()).map(stemOf);
-  return new Set(stems.flatMap((stem) => kin.get(stem) ?? [stem]));
+  return new Set(wordsOf(text.toLowerCase()).map(stemOf));
 }
 
-/** Returns the terms of a question, each once, in order. */
-export function termsOf(question: string): readonly Term[] {
+/** Returns the terms of a question, each once, in order, with the words that may answer for them. */
+export function termsOf(question: string, synonyms: Synonyms = new Map()): readonly Term[] {
   const terms = new Map<string, Term>();
   for (const [index, word] of wordsOf(question).entries()) {
     const stem = stemOf(word);
-    const lower = word.toLowerCase().replace(/['’]s?$/u, "");
-    const isStopWord = stopWords.has(lower) || stopWords.has(lower.replace(/(?:s|ed|ing)$/, ""));
-    if (stem.length < 2 || isStopWord) continue;
+    if (stem.length < 2 || isStopWord(word)) continue;
     const isName = /^\p{N}/u.test(word) || (index > 0 && /^\p{Lu}\p{Ll}/u.test(word));
-    const term = terms.get(stem) ?? { stem, word, isName };
-    terms.set(stem, { ...term, isName: isName || term.isName });
+    const term = terms.get(stem);
+    const related = [...(commonSynonyms.get(stem) ?? []), ...(synonyms.get(stem) ?? [])];
+    const alike = [...new Set(related)].filter((other) => other !== stem);
+    terms.set(stem, {
+      stem,
+      word: term?.word ?? word,
+      alike,
+      isName: isName || term?.isName === true,
+    });
   }
   return [...terms.values()];
 }
 
+function isStopWord(word: string): boolean {
+  const lower = word.toLowerCase().replace(/['’]\p{L}*$/u, "");
+  return stopWords.has(lower) || stopWords.has(lower.replace(/(?:s|ed|ing)$/, ""));
+}
+
 /** Returns a regular expression for lines that may have one of the terms. */
 export function patternFor(terms: readonly Term[]): string {
-  // A final "i" may stand for a "y".
   const stems = terms
-    .flatMap(({ stem }) => kin.get(stem) ?? [stem])
-    .map((stem) => stem.replace(/i$/, "").replace(/[^\p{L}\p{N}]/gu, "."));
-  return `\\b(?:${stems.join("|")})`;
+    .flatMap(({ stem, alike }) => [stem, ...alike])
+    .map((stem) => stem.replace(/[^\p{L}\p{N}]/gu, "."));
+  return `\\b(?:${[...new Set(stems)].join("|")})`;
 }
 
 /** Removes punctuation, case and extra spaces, so that copies of a text compare equal. */
@@ -115,76 +138,4 @@ export function normalizeText(text: string): string {
 export function joinWords(words: readonly string[]): string {
   if (words.length < 2) return words.join("");
   return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
-}
-
-/** Removes the wish for a report from a question: what is asked, and the title of a report on it. */
-export function topicOf(question: string): { readonly text: string; readonly title: string } {
-  const asked = question
-    .replace(
-      /,?\s*(?:\band\s+|\bthen\s+|\bplease\s+)*\bpublish (?:it|this|that|the \w+|a report(?! (?:on|about|of) (?!(?:it|this|that)\b)))(?: (?:on|about|of) (?:it|this|that))?\b[.!]?/gi,
-      "",
-    )
-    .trim();
-  const wish =
-    /^(?:please |can you |could you )*(?:write|make|prepare|create|publish|give me|i want|i need)(?: me)? (?:an? |the )?(?:short |brief |long )?(?:report|text|summary|article|overview) (?:on|about|of) (.+?)[.?!]*$/is;
-  const [, subject] = wish.exec(asked === "" ? question : asked) ?? [];
-  if (subject === undefined) return { text: asked, title: asked };
-  const title = subject.charAt(0).toUpperCase() + subject.slice(1);
-  return { text: `What do the files say about ${subject}?`, title };
-}
-
-/** Splits "about dams, floods and wetlands" into a question for each. */
-function listedParts(question: string): readonly string[] {
-  const [, before = "", list = ""] =
-    /^(.*\b(?:about|of|between|on)\s+)([\p{L} -]+(?:, [\p{L} -]+)+,? (?:and|or) [\p{L} -]+)[?.!]*$/isu.exec(
-      question,
-    ) ?? [];
-  return list === "" ? [question] : list.split(/,? (?:and|or) |, /).map((item) => before + item);
-}
-
-/** Splits a question into its questions. */
-function clausesOf(question: string): readonly string[] {
-  return listedParts(question)
-    .join("? ")
-    .split(/\?\s+|;\s+|,?\s+and\s+(?=(?:how|why|what|when|where|who|which|do|does|is|are|can)\b)/i)
-    .map((part) => part.replace(/[?.!\s]+$/, "").trim())
-    .map((part) => part.charAt(0).toUpperCase() + part.slice(1))
-    .filter((part) => termsOf(part).length > 0);
-}
-
-/** Splits a question into at least two parts that can be researched in parallel; `earlier` is the question before it. */
-export function partsOf(question: string, earlier = ""): readonly string[] {
-  const [first = "", ...others] = clausesOf(question).slice(0, maxParts);
-  const [before] = refersBack(first) ? clausesOf(topicOf(earlier).text) : [];
-  const hint = before === undefined ? "" : ` This is about ${subjectOf(before)}.`;
-  if (others.length === 0)
-    return [`${first}?${hint}`, `${first}?${hint} Look for figures and examples.`];
-  const subject = subjectOf(before ?? first);
-  const isList = listedParts(question).length > 1;
-  const lacksSubject = (part: string) => !isList && refersBack(part);
-  return [
-    `${first}?${hint}`,
-    ...others.map((part) => `${part}?${lacksSubject(part) ? ` This is about ${subject}.` : ""}`),
-  ];
-}
-
-function subjectOf(part: string): string {
-  const words = termsOf(part).map(({ word }) => word);
-  // In "how do deltas form" the last word is the verb.
-  const endsInVerb =
-    /\b(?:do|does|did|can|will)\b/i.test(part) && part.endsWith(words.at(-1) ?? "");
-  return joinWords(endsInVerb && words.length > 1 ? words.slice(0, -1) : words);
-}
-
-function refersBack(part: string): boolean {
-  const hasPronoun = /\b(?:they|them|their|it|its|these|those|this|that)\b/i.test(part);
-  return hasPronoun || (termsOf(part).length < 2 && !isSubject(part));
-}
-
-/** Whether a question has nothing but a subject, as in "What about beavers?" and "And waterfalls?". */
-function isSubject(part: string): boolean {
-  const asks = /\b(?:how|why|what|when|where|who|which|is|are|was|were|do|does|did|can|will)\b/i;
-  return (
-    /\b(?:what|how|tell me) (?:\w+ )?about\b|^what (?:is|are) /i.test(part) || !asks.test(part)
-  );
 }

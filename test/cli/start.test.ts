@@ -127,7 +127,6 @@ describe.concurrent("`npm start -- --terminal`", () => {
         "demo",
         "demo/researcher",
         "demo/researcher#2",
-        "demo/cataloguer",
         "demo/researcher/critic",
         "demo/researcher#2/critic",
         "demo/writer",
@@ -138,7 +137,8 @@ describe.concurrent("`npm start -- --terminal`", () => {
     expect(at(`${first} begins`)).toBeGreaterThan(-1);
     expect(at(`${second} begins`)).toBeLessThan(at(`${first} is completed`));
     expect(at(`${first} begins`)).toBeLessThan(at(`${second} is completed`));
-    expect(lines).toContain("[demo/cataloguer] begins in the background");
+    // The cataloguer is for questions about the library itself.
+    expect(agents.filter((agent) => agent.includes("cataloguer"))).toEqual([]);
     expect(lines).toContain("[demo] is completed");
   });
 
@@ -223,10 +223,21 @@ it.concurrent("reports that the library has no answer, and cites nothing", async
   const { code, lines } = await start(["Who composed the opera Carmen?"]);
   expect(code).toBe(0);
   const { text } = answerOf(lines);
-  expect(text).toContain("I found no answer to this, so I give none.");
-  // Background tasks are shown to their end, also when the answer arrives first.
-  expect(lines).toContain("[demo/cataloguer] is completed");
+  expect(text).toBe("The library says nothing about composed, opera and Carmen.");
   expect(lines.join("\n")).not.toMatch(/\[\^\d/);
+});
+
+it.concurrent("lists the library with a citation for each article", async () => {
+  const { code, lines } = await start(["What is in this workspace?"]);
+  expect(code).toBe(0);
+  expect(lines).toContain("[demo/cataloguer] begins in the background");
+  const { text, citations } = answerOf(lines);
+  const articles = readdirSync(join(workspace, "library")).map((name) => `library/${name}`);
+  expect(citations.map(({ path }) => path).sort()).toEqual(articles.sort());
+  for (const { path, number, cited } of citations) {
+    expect(lineOf(workspace, path, number)).toBe(cited);
+    expect(text).toContain(cited);
+  }
 });
 
 it.concurrent("prints only events with --json, one per line", async () => {
