@@ -1,7 +1,8 @@
 import type { Agent, Answer, Approval, Input, Run, WaitReason } from "../protocol/agent.ts";
 import type { TaskEvent } from "../protocol/event.ts";
 import type { Reply } from "../protocol/message.ts";
-import type { Tree } from "../protocol/task.ts";
+import { taskOf } from "../protocol/select.ts";
+import { isTerminal, type Tree } from "../protocol/task.ts";
 
 /** How a question is asked. */
 export interface AskOptions {
@@ -15,7 +16,8 @@ export interface AskOptions {
   readonly onRun?: (run: Run) => void;
   /** Called with the reply; background tasks may still run. */
   readonly onReply?: (reply: Reply) => void;
-  readonly onWait?: (reason: WaitReason) => void;
+  /** Called every second while the run waits, and with undefined when it continues. */
+  readonly onWait?: (reason: WaitReason | undefined) => void;
 }
 
 /** Asks an agent a question, shows the run and passes its approvals to `decide`; undefined continues a session. */
@@ -24,33 +26,120 @@ export async function ask(
   question: string | undefined,
   options: AskOptions,
 ): Promise<Reply> {
-  const { sessionId, view, decide, signal, onRun, onReply, onWait } = options;
+  const { sessionId, decide, signal, onRun, onReply, onWait } = options;
   let input: Input = question;
-  for (;;) {
-    // A new question denies the approvals that an earlier run left open.
-    const run: Run = agent.run(input, {
-      sessionId,
-      signal,
-      ...(input !== undefined && { onSuspended: "deny" as const }),
-      ...(onWait && { onWait }),
-    });
-    onRun?.(run);
-    for await (const event of run) view.see(event);
-    const reply = await run.result();
-    const answers: Answer[] = [];
-    for (const approval of reply.approvals)
-      if (!signal.aborted) answers.push(await decide(approval));
-    const isCancelled = signal.aborted && reply.approvals.length > 0;
-    if (isCancelled) await run.cancel("cancelled");
-    else if (answers.length > 0) {
-      input = answers;
-      continue;
+  let isWaiting = false;
+  const wait = (reason: WaitReason | undefined) => {
+    if (reason === undefined && !isWaiting) return;
+    isWaiting = reason !== undefined;
+    onWait?.(reason);
+  };
+  const view: AskOptions["view"] = {
+    get tree() {
+      return options.view.tree;
+    },
+    see(event) {
+      wait(undefined);
+      options.view.see(event);
+    },
+  };
+  let reading: Reading | undefined;
+  try {
+    for (;;) {
+      // A new question denies the approvals that an earlier run left open.
+      const run: Run = agent.run(input, {
+        sessionId,
+        signal,
+        ...(input !== undefined && { onSuspended: "deny" as const }),
+        ...(onWait && { onWait: wait }),
+      });
+      onRun?.(run);
+      await reading?.stop();
+      reading = readLog(run, view);
+      const reply = await resultOf(run, reading);
+      const answers: Answer[] = [];
+      // The log is read on while a person decides: background tasks do not wait for that.
+      for (const approval of reply.approvals)
+        if (!signal.aborted) answers.push(await decide(approval));
+      const isCancelled = signal.aborted && reply.approvals.length > 0;
+      if (!isCancelled && answers.length > 0) {
+        input = answers;
+        continue;
+      }
+      if (isCancelled) {
+        await run.cancel("cancelled");
+        await reading.stop(); // it may have ended with the suspension
+        reading = readLog(run, view);
+      } else onReply?.(reply);
+      // Background tasks may outlive the reply.
+      await reading.ended;
+      if (isCancelled) onReply?.(reply); // the view has the end of the suspended tasks now
+      return reply;
     }
-    if (!isCancelled) onReply?.(reply);
-    // Background tasks may outlive the reply.
-    for await (const event of run.events({ after: view.tree.safeCursor, until: "tree" }))
-      view.see(event);
-    if (isCancelled) onReply?.(reply); // the view has the end of the suspended tasks now
-    return reply;
+  } finally {
+    wait(undefined);
+    await reading?.stop();
   }
+}
+
+/** Returns the reply once the view has everything that it is about. */
+async function resultOf(run: Run, reading: Reading): Promise<Reply> {
+  try {
+    const reply = await run.result();
+    await reading.until((tree) => hasRest(tree, reply));
+    return reply;
+  } catch (error) {
+    await reading.ended.catch(() => {}); // the view shows the end of a failed run
+    throw error;
+  }
+}
+
+/** Whether a tree has the end of a task, or the approvals that it waits for. */
+function hasRest(tree: Tree, { task, approvals }: Reply): boolean {
+  const root = taskOf(tree, task.taskId);
+  if (approvals.length === 0) return root !== undefined && isTerminal(root.status);
+  return approvals.every(({ id, taskId }) =>
+    taskOf(tree, taskId)?.approvals.some(({ approval_id }) => approval_id === id),
+  );
+}
+
+/** A view that follows the log of a run until its tree rests. */
+interface Reading {
+  readonly ended: Promise<void>;
+  /** Resolves when the tree satisfies a condition, or when the reading ends. */
+  until(condition: (tree: Tree) => boolean): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Follows a log from the first event that the view does not have. */
+function readLog(run: Run, view: AskOptions["view"]): Reading {
+  const events = run.events({ after: view.tree.safeCursor, until: "tree" })[Symbol.asyncIterator]();
+  let isStopped = false;
+  let awaited:
+    | { readonly condition: (tree: Tree) => boolean; readonly met: () => void }
+    | undefined;
+  const read = async () => {
+    for (;;) {
+      const next = await events.next();
+      if (next.done || isStopped) return;
+      view.see(next.value);
+      if (awaited?.condition(view.tree)) awaited.met();
+    }
+  };
+  const ended = read();
+  ended.catch(() => {}); // the result of the run rejects as well
+  return {
+    ended,
+    async until(condition) {
+      if (condition(view.tree)) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      awaited = { condition, met: resolve };
+      await Promise.race([promise, ended]);
+    },
+    async stop() {
+      isStopped = true;
+      await events.return?.();
+      await ended.catch(() => {});
+    },
+  };
 }

@@ -11,10 +11,10 @@ import type { Console } from "./console.ts";
 import { decideAlone, decideHere } from "./decide.ts";
 import { renderEnding } from "./ending.ts";
 import { type Interactive, openInteractive } from "./interactive.ts";
-import { cancelSignal, exitCodes, outcomeOf, waitText } from "./outcome.ts";
+import { cancelSignal, exitCodes, noteWaits, outcomeOf, waitText } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
 import { createRunView, type RunView } from "./run-view.ts";
-import { printable, wrap } from "./text.ts";
+import { cutTo, printable, wrap } from "./text.ts";
 
 /** A chat and where it takes place. */
 export interface ChatOptions {
@@ -53,6 +53,8 @@ export class Chat {
   /** Runs with a reply whose background tasks still work. */
   readonly #answered = new Set<Run>();
   #sending: Promise<number> | undefined;
+  /** What the run waits for. */
+  #wait: string | undefined;
   #isPainting = false;
   #lastInterrupt = 0;
   #clock: NodeJS.Timeout | undefined;
@@ -68,8 +70,7 @@ export class Chat {
       stdout as WriteStream,
       console.canvas.style,
     );
-    this.terminal.status = (maxRows) =>
-      this.view && this.#isShown(this.view.tree) ? this.view.render(maxRows) : [];
+    this.terminal.status = (maxRows) => this.#status(maxRows);
     this.terminal.onInterrupt = () => this.#interrupt();
     this.terminal.onEnd = () => this.leave(0);
     this.terminal.onTab = () => {
@@ -150,7 +151,12 @@ export class Chat {
         this.#run = run;
       },
       onReply,
-      ...(this.backend.isLocal && { onWait: (reason) => this.print(waitText(reason)) }),
+      ...(this.backend.isLocal && {
+        onWait: (reason) => {
+          this.#wait = reason && waitText(reason);
+          this.terminal.refresh();
+        },
+      }),
     });
     try {
       const reply = await Promise.race([replied, work]);
@@ -231,6 +237,16 @@ export class Chat {
     for (const run of this.#answered) run.cancel("cancelled").catch(report);
   }
 
+  /** The agents, and what the run waits for. */
+  #status(maxRows: number): readonly string[] {
+    const { screen } = this.terminal;
+    const waiting =
+      this.#wait === undefined ? [] : [screen.style("yellow", cutTo(this.#wait, screen.columns))];
+    const room = Math.max(0, maxRows - waiting.length);
+    const isShown = this.view && this.#isShown(this.view.tree);
+    return [...(isShown && this.view ? this.view.render(room) : []), ...waiting];
+  }
+
   /** Agents stay on the screen while one of them works. */
   #isShown(tree: Tree): boolean {
     return this.isBusy || Object.values(tree.tasks).some(({ status }) => !hasEnded(status));
@@ -306,6 +322,7 @@ async function chatInPipe(options: ChatOptions): Promise<number> {
       const reply = await ask(backend.agent, line, {
         ...{ sessionId, signal, view },
         decide: (approval) => decideAlone(approval, yes, console.print),
+        ...(backend.isLocal && { onWait: noteWaits(console.note) }),
       });
       code = outcomeOf(reply, signal);
     } catch (error) {

@@ -21,12 +21,22 @@ export function outcomeOf({ generateReason, approvals }: Reply, signal: AbortSig
     : exitCodes.incomplete;
 }
 
-/** Why a run does not begin, for people. */
+/** What a run waits for, for people. */
 export function waitText({ reason, leftMs = 0 }: WaitReason): string {
-  if (reason === "busy") return "Waiting for another task of this session.";
-  if (reason === "unknown_agent") return "Waiting for a process that has the agent of this task.";
+  if (reason === "busy") return "waiting for another task of this session";
+  if (reason === "unknown_agent") return "waiting for a process that has the agent of this task";
   const seconds = Math.ceil(leftMs / 1_000);
-  return `Waiting for a process that stopped responding; taking over in ${seconds} s.`;
+  return `waiting for the lease of a process that is gone, ${seconds} s left`;
+}
+
+/** Writes a line when a run begins to wait for something, and one when it continues. */
+export function noteWaits(write: (line: string) => void): (reason: WaitReason | undefined) => void {
+  let last: WaitReason["reason"] | undefined;
+  return (wait) => {
+    if (wait?.reason === last) return;
+    write(wait === undefined ? "the wait is over" : waitText(wait));
+    last = wait?.reason;
+  };
 }
 
 /** A new id that a person can type. */

@@ -14,9 +14,9 @@ import {
   cancelSignal,
   exitCodes,
   newSessionId,
+  noteWaits,
   outcomeOf,
   resumeCommand,
-  waitText,
 } from "./outcome.ts";
 import { createPlainView } from "./plain-view.ts";
 
@@ -53,7 +53,7 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
       view,
       decide: (approval) => decideAlone(approval, yes, note),
       signal,
-      onWait: (reason) => console.note(waitText(reason)),
+      onWait: noteWaits(console.note),
     });
     if (quiet) console.print(plainAnswer(view.tree));
     else if (!json) {

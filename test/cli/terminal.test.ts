@@ -14,11 +14,14 @@ afterEach(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-function start(columns: number, rows: number, args: readonly string[], env = {}): TestTerminal {
-  const terminal = openTerminal(columns, rows, [...program, ...args], {
-    cwd: mkdtempSync(join(directory, "t")),
-    env,
-  });
+function start(
+  columns: number,
+  rows: number,
+  args: readonly string[],
+  env = {},
+  cwd = mkdtempSync(join(directory, "t")),
+): TestTerminal {
+  const terminal = openTerminal(columns, rows, [...program, ...args], { cwd, env });
   open.push(terminal);
   return terminal;
 }
@@ -305,4 +308,38 @@ it("prints a warning above the live area, and no command for a session without m
   terminal.type("\x04");
   expect(await terminal.ended).toBe(0);
   expect(terminal.scrollback().join("\n")).not.toContain("Continue with");
+});
+
+it("follows background agents while an approval waits, and counts their tokens", async () => {
+  const terminal = chat();
+  await terminal.shows("Enter sends");
+  terminal.type("Do it meanwhile.\r");
+  await terminal.shows("[a]lways");
+  await terminal.shows(/✓ +helper/); // it works and ends beside the question
+  terminal.type("y");
+  await terminal.shows(/2 agents · .* tokens in/);
+  terminal.type("\x04");
+  expect(await terminal.ended).toBe(0);
+  const lines = terminal.scrollback();
+  // The total has the tokens of both agents, whose figures the last lines show.
+  const used = lines.flatMap((line) => /^✓ .* (\d+) +[\d.]+s$/.exec(line)?.[1] ?? []).map(Number);
+  const totals = /([\d,]+) tokens in · ([\d,]+) out/.exec(lines.join("\n"));
+  const [input = 0, output = 0] = (totals ?? []).slice(1).map((it) => Number(it.replace(",", "")));
+  expect(used).toHaveLength(2);
+  expect(input + output).toBe((used[0] ?? 0) + (used[1] ?? 0));
+});
+
+it("shows what a run waits for, and removes the line when it continues", async () => {
+  const cwd = mkdtempSync(join(directory, "t"));
+  const session = ["--session", "shared"];
+  const first = start(80, 24, [...config, ...session], {}, cwd);
+  await first.shows("Enter sends");
+  first.type("Be slow.\r");
+  await first.shows("Slowly");
+  const second = start(80, 24, ["run", ...config, ...session, "Next question."], {}, cwd);
+  await second.shows("waiting for another task of this session");
+  first.type("\x03");
+  expect(await second.ended).toBe(0);
+  expect(count(second.scrollback(), /waiting for/)).toBe(0);
+  expect(count(second.scrollback(), /^You said \d things\./)).toBe(1);
 });

@@ -20,6 +20,13 @@ const script: Script = ({ prompt, tools }) => {
       { text: ["The helper ", "found it."] },
     ];
   const isAnswered = last?.role === "tool";
+  if (JSON.stringify(prompt).includes("meanwhile"))
+    return prompt.some(({ role }) => role === "tool")
+      ? "Done."
+      : [
+          { call: "agent_spawn", input: { agent_id: "helper", task: "Look.", timeout_seconds: 0 } },
+          { call: "remove", input: { path: "a.txt" } },
+        ];
   if (text.includes("fail")) return [{ error: new Error("The model broke.") }];
   if (text.includes("slow")) return [{ text: ["Slowly"] }, { delayMs: 60_000 }];
   if (text.includes("remove") && !isAnswered)
