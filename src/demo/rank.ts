@@ -16,15 +16,18 @@ const minWeight = 0.38; // of the terms in a file, relative to a term that no fi
 
 const continuedValue = 0.7; // of a sentence that continues the one before it, relative to that one
 const continuation = /^(?:They|It|This|These|Such|So|Then|Its|Their|There|For this|In this)\b/;
-const minorValue = 0.4; // of a minor term, relative to the others
+const minorValue = 0.4; // of a term that says little about the subject, relative to the others
+const hintValue = 0.8; // of a term from the question before
 const minorStems = stemsOf("form formed create change live");
 
 /** What a question looks for. */
 export interface Query {
   readonly text: string;
   readonly terms: readonly Term[];
-  /** Terms that say little about the subject, and those that come from the question before. */
-  readonly minor: ReadonlySet<Term>;
+  /** The values of terms that say little about the subject, or that come from the question before. */
+  readonly minor: ReadonlyMap<Term, number>;
+  /** The terms of the question before, if this one refers to its subject. */
+  readonly hints: readonly Term[];
   /** The kind of figure that answers it; undefined for other questions. */
   readonly measure: Measure | undefined;
   /** Whether only sentences with figures or examples count. */
@@ -41,8 +44,11 @@ export function queryOf(question: string, synonyms: Synonyms): Query {
   const hints = termsOf(subject, synonyms).filter(({ stem }) =>
     own.every((it) => it.stem !== stem),
   );
-  const minor = new Set([...hints, ...own.filter(({ stem }) => minorStems.has(stem))]);
-  return { text, terms: [...own, ...hints], minor, measure, wantsFigures };
+  const minor = new Map([
+    ...hints.map((term) => [term, hintValue] as const),
+    ...own.filter(({ stem }) => minorStems.has(stem)).map((term) => [term, minorValue] as const),
+  ]);
+  return { text, terms: [...own, ...hints], minor, hints, measure, wantsFigures };
 }
 
 /** The weight of each term: rare ones weigh more (the inverse document frequency of BM25). */
@@ -64,12 +70,17 @@ export function rankFiles(lines: readonly FoundLine[], { terms, minor }: Query) 
     countOf(term, text) + titleHits * countOf(term, title);
   const weights: Weights = new Map(
     terms.map((term) => {
-      const count = files.filter((file) => hits(term, file) > 0).length;
+      // A word that the files have is as rare as it is, however common its synonyms are.
+      const exact = files.filter(
+        ({ text, title }) => text.includes(term.stem) || title.has(term.stem),
+      );
+      const count = exact.length || files.filter((file) => hits(term, file) > 0).length;
       const weight = Math.log(1 + (files.length - count + 0.5) / (count + 0.5));
       const isUnknownName = count === 0 && term.isName;
-      return [term, weight * (isUnknownName ? 2 : 1) * (minor.has(term) ? minorValue : 1)];
+      return [term, weight * (isUnknownName ? 2 : 1) * (minor.get(term) ?? 1)];
     }),
   );
+  const names = namesIn(lines);
   const most = Math.log(1 + (files.length + 0.5) / 0.5);
   const ranked = files.map((file) => {
     const score = sumOf(terms, (term) => {
@@ -79,12 +90,19 @@ export function rankFiles(lines: readonly FoundLine[], { terms, minor }: Query) 
     const share = shareOf(terms, weights, (term) => hits(term, file) > 0);
     const found = terms.filter((term) => hits(term, file) > 0);
     const isTitled = terms.some((term) => countOf(term, file.title) > 0);
+    const isNamed = found.some((term) => term.isName || names.has(term.stem));
     const isTelling =
-      isTitled || sumOf(found, (term) => weightOf(term, weights)) >= most * minWeight;
+      isTitled || isNamed || sumOf(found, (term) => weightOf(term, weights)) >= most * minWeight;
     return { path: file.path, score, isFitting: share >= minFileShare && isTelling };
   });
   ranked.sort((a, b) => b.score - a.score || a.path.localeCompare(b.path));
   return { files: ranked.filter(({ isFitting }) => isFitting), weights };
+}
+
+/** The stems of words that are capitalized inside a line; people often write them without capitals. */
+function namesIn(lines: readonly FoundLine[]): ReadonlySet<string> {
+  const words = lines.flatMap(({ text }) => text.match(/(?<=[\p{Ll},;:] )\p{Lu}\p{Ll}+/gu) ?? []);
+  return new Set(words.map(stemOf));
 }
 
 /** A sentence of a file with its value for a question. */
@@ -102,7 +120,7 @@ export function rankSentences(
   query: Query,
   weights: Weights,
 ): readonly RankedSentence[] {
-  const { terms, measure, wantsFigures, text: question } = query;
+  const { terms, hints, measure, wantsFigures, text: question } = query;
   const title = stemsOf(`${file.title} ${file.path.replace(/^.*\//, "")}`);
   const stems = sentences.map(({ text }) => wordsOf(text).map(stemOf));
   const average = sumOf(stems, ({ length }) => length) / Math.max(1, stems.length);
@@ -130,7 +148,8 @@ export function rankSentences(
     const total = sumOf(terms, (term) => weightOf(term, weights) * value(term));
     // A figure may stand alone: "The longest one known is 800 metres long."
     const hasOwn = measure !== undefined || terms.some((term) => countOf(term, own) > 0);
-    const isAbout = share >= minShare && nameShare >= minNameShare && hasOwn;
+    const hasSubject = hints.length === 0 || hints.some(has);
+    const isAbout = share >= minShare && nameShare >= minNameShare && hasOwn && hasSubject;
     const isContinued = follows && continuation.test(text);
     const score = Math.max(isAbout ? total : 0, isContinued ? previous * continuedValue : 0);
     previous = score;

@@ -24,7 +24,7 @@ const stopWords = new Set(
   show since small so some someone something sometimes sort still such take talk tell text than thank thanks that
   the their them then there these they thing this those though through thus to today together too true two type
   under until up upon ur us use usually very want was wat way we well were what whatever whats when where whether
-  which while who whole whom whose why will with within without word work world worlds wot would yes yet you your`.split(
+  which while who whole whom whose why will with within without word work world worlds wot would write yes yet you your`.split(
     /\s+/,
   ),
 );
