@@ -6,6 +6,8 @@ const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.u
 
 export default defineConfig({
   root: path("."),
+  // The server may stand below a prefix that the build does not know.
+  base: "./",
   plugins: [react()],
   resolve: { tsconfigPaths: true },
   build: {

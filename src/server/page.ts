@@ -22,35 +22,51 @@ const types: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** The page runs only its own scripts and talks only to its own server. */
-const policy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data: blob:",
-  "font-src 'self'",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+/** The page runs only its own scripts and talks only to its own server; `inline` is the hash of its script in the HTML. */
+const policyWith = (inline: string) =>
+  [
+    "default-src 'none'",
+    `script-src 'self' 'sha256-${inline}'`,
+    "style-src 'self'",
+    "img-src 'self' data: blob:",
+    "font-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
+
+/** The paths of the page itself. Below a prefix `/` is the prefix, and the second one the prefix with a slash. */
+const pagePaths = ["/", "/:end{$}"];
 
 /** The routes of the page: `/` and the files beside it. They are public, because they contain no data. */
 export function pageRoutes(isDemo = false, folder = builtPage()): readonly Route[] {
   const files = readFiles(folder, isDemo);
+  const policy = policyWith(inlineHash(files.get("/index.html")));
   // Only files that exist have a route, so no path leads out of the folder.
-  return Array.from(files, ([name, file]) => ({
-    method: "GET",
-    path: name === "/index.html" ? "/" : name,
-    needs: "nothing",
-    summary: "Read a file of the page.",
-    returns: { status: 200, type: file.type, description: "The file." },
-    handle: (call) => showFile(call, file, name.startsWith("/assets/")),
-  }));
+  return [...files].flatMap(([name, file]) =>
+    (name === "/index.html" ? pagePaths : [name]).map(
+      (path): Route => ({
+        method: "GET",
+        path,
+        needs: "nothing",
+        summary: "Read a file of the page.",
+        returns: { status: 200, type: file.type, description: "The file." },
+        handle: (call) => showFile(call, file, policy, name.startsWith("/assets/")),
+      }),
+    ),
+  );
+}
+
+/** The hash of the script in the HTML, as a policy names it. */
+function inlineHash(page: PageFile | undefined): string {
+  const [, script = ""] =
+    /<script>(.*?)<\/script>/s.exec(Buffer.from(page?.data ?? []).toString()) ?? [];
+  return createHash("sha256").update(script).digest("base64");
 }
 
 /** The names of assets contain a hash of their content, so an asset never changes. */
-function showFile(call: Call, file: PageFile, isAsset: boolean): Response {
+function showFile(call: Call, file: PageFile, policy: string, isAsset: boolean): Response {
   const headers: Record<string, string> = {
     ...call.headers,
     "content-type": file.type,

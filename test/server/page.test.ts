@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+import { Hono } from "hono";
 import { beforeAll, describe, expect, it } from "vitest";
 import { buildPage } from "../../scripts/build-page.ts";
 import { ReActAgent } from "../../src/agent/index.ts";
@@ -21,8 +23,41 @@ describe("the page", () => {
     expect(policy).toContain("default-src 'none'");
     expect(policy).not.toContain("unsafe");
     expect(policy).toContain("frame-ancestors 'none'");
-    expect(await response.text()).toMatch(/<script type="module"[^>]* src="\/assets\//);
+    expect(await response.text()).toMatch(/<script type="module"[^>]* src="\.\/assets\//);
   });
+
+  it("allows no script in its HTML but its own", async () => {
+    const response = await get("/");
+    const html = await response.text();
+    const [, script = ""] = /<script>(.*?)<\/script>/s.exec(html) ?? [];
+    const hash = createHash("sha256").update(script).digest("base64");
+    expect(script).toContain("location.replace");
+    const policy = response.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain(`script-src 'self' 'sha256-${hash}';`);
+  });
+
+  it.each(["route", "mount"] as const)(
+    "works below a prefix of another app with %s()",
+    async (how) => {
+      const parent = new Hono();
+      if (how === "route") parent.route("/agents", app());
+      else parent.mount("/agents", app().fetch);
+      const read = (path: string) => parent.request(path, { headers: { host: "localhost" } });
+      const page = await read("/agents/");
+      expect(page.status).toBe(200);
+      expect((await read("/agents")).status).toBe(200);
+      const html = await page.text();
+      const addresses = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = ""]) => path);
+      expect(addresses.length).toBeGreaterThan(3);
+      for (const address of addresses) {
+        expect(address).toMatch(/^\.\//);
+        const { pathname } = new URL(address, "http://localhost/agents/");
+        expect((await read(pathname)).status, pathname).toBe(200);
+      }
+      expect((await read("/agents/none")).status).not.toBe(200);
+      expect((await read("/")).status).toBe(404);
+    },
+  );
 
   it("is checked again on every visit, and its assets never", async () => {
     const page = await get("/");

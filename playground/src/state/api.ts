@@ -1,8 +1,8 @@
 import { connect } from "rivulet/client";
 import { RivuletError } from "rivulet/protocol";
 
-/** The server that sent the page. */
-export const server = connect(location.origin);
+/** The server that sent the page, from the folder of the page on. */
+export const server = connect(new URL(".", location.href).href);
 
 /** A tool, a subagent or a skill. */
 export interface Offer {
@@ -63,29 +63,25 @@ export interface SessionBody {
 const segment = encodeURIComponent;
 
 export const api = {
-  agents: () => request<{ agents: readonly AgentOffer[] }>("GET", "/v1/agents"),
-  session: (id: string) => request<SessionBody>("GET", `/v1/sessions/${segment(id)}?limit=1`),
+  agents: () => request<{ agents: readonly AgentOffer[] }>("GET", "v1/agents"),
+  session: (id: string) => request<SessionBody>("GET", `v1/sessions/${segment(id)}?limit=1`),
   prompts: (taskId: string, iteration?: number) =>
     request<{ prompts: readonly Prompt[] }>(
       "GET",
-      `/v1/tasks/${segment(taskId)}/prompts${iteration === undefined ? "" : `?iteration=${iteration}`}`,
+      `v1/tasks/${segment(taskId)}/prompts${iteration === undefined ? "" : `?iteration=${iteration}`}`,
     ),
   fork: (sessionId: string, taskId: string) =>
-    request<{ session: { session_id: string } }>(
-      "POST",
-      `/v1/sessions/${segment(sessionId)}/fork`,
-      {
-        task_id: taskId,
-      },
-    ),
+    request<{ session: { session_id: string } }>("POST", `v1/sessions/${segment(sessionId)}/fork`, {
+      task_id: taskId,
+    }),
   files: (sessionId: string, path: string) =>
     request<{ entries: readonly FileEntry[]; cut?: boolean }>(
       "GET",
-      `/v1/sessions/${segment(sessionId)}/files?path=${segment(path)}`,
+      `v1/sessions/${segment(sessionId)}/files?path=${segment(path)}`,
     ),
   async file(sessionId: string, path: string): Promise<string> {
     const names = path.split("/").map(segment).join("/");
-    const response = await send("GET", `/v1/sessions/${segment(sessionId)}/files/${names}`);
+    const response = await send("GET", `v1/sessions/${segment(sessionId)}/files/${names}`);
     return response.text();
   },
   /** The text of a file; undefined if there is none. It looks first, because the browser reports every 404. */
@@ -100,14 +96,14 @@ export const api = {
     return api.file(sessionId, path);
   },
   cancel: (taskId: string) =>
-    request("POST", `/v1/tasks/${segment(taskId)}/cancel`, { reason: "cancelled by the user" }),
+    request("POST", `v1/tasks/${segment(taskId)}/cancel`, { reason: "cancelled by the user" }),
   steer: (taskId: string, input: string) =>
-    request("POST", `/v1/tasks/${segment(taskId)}/input`, { input }),
-  kill: () => request("POST", "/v1/demo/kill", {}),
+    request("POST", `v1/tasks/${segment(taskId)}/input`, { input }),
+  kill: () => request("POST", "v1/demo/kill", {}),
   /** Exchanges a token for the cookie that the page uses from then on. */
   async signIn(token: string): Promise<void> {
     const headers = { authorization: `Bearer ${token}` };
-    await send("POST", "/v1/cookie", undefined, headers);
+    await send("POST", "v1/cookie", undefined, headers);
   },
 };
 
