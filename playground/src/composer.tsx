@@ -1,9 +1,11 @@
 import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { isTerminal, type Task, taskOf } from "rivulet/protocol";
+import { isTerminal, RivuletError, type Task, taskOf } from "rivulet/protocol";
 import { useApprovals } from "rivulet/react";
+import { AgentPicker } from "./agent-picker.tsx";
 import { Icon, Status } from "./icons.tsx";
 import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
 import { api } from "./state/api.ts";
+import { mentionedBy, mentionOf, readMention } from "./state/mentions.ts";
 import type { LogSnapshot, RunLog } from "./state/run-log.ts";
 import { ask, hasWorkspace, useLog, useSessions } from "./state/sessions.ts";
 import { getUi, openPlace, setUi, showError, type Ui, useUi } from "./state/ui.ts";
@@ -14,11 +16,13 @@ import { useLogView } from "./thread/context.ts";
 export function Composer() {
   const log = useLog();
   const hasFiles = useSessions(hasWorkspace);
-  const isFork = useSessions(({ open }) => open.earlier.length > 0);
+  const isNew = useSessions(({ open }) => open.id === undefined);
   const first = hasFiles ? "Ask about the files in this workspace" : "Ask a question";
   return log === undefined ? (
     <div className="compose">
-      <Box placeholder={isFork ? "Ask the next question" : first} onSend={ask} />
+      <Box placeholder={isNew ? first : "Ask the next question"} onSend={ask}>
+        {isNew && <AgentPicker />}
+      </Box>
     </div>
   ) : (
     <RunComposer log={log} />
@@ -35,7 +39,7 @@ function RunComposer({ log }: { readonly log: RunLog }) {
   const isHeld = useLogView(log, ({ healing }) => healing?.status === "held");
   const steered = useUi(({ steered }) => steered) ?? rootId;
   const label = useLogView(log, ({ tree }) =>
-    steered === undefined ? "" : labelOf(tree, steered),
+    steered === undefined ? "" : mentionOf(tree, steered),
   );
   const file = useSessions(({ open }) => open.file);
   if (file !== undefined || log.run === undefined)
@@ -70,21 +74,30 @@ function RunComposer({ log }: { readonly log: RunLog }) {
           onSend={async (text) => {
             if (steered !== undefined) await steer(log, steered, text);
           }}
-        >
-          <button
-            type="button"
-            className="btn"
-            onClick={() => rootId !== undefined && void cancelTask(rootId)}
-          >
-            <Icon name="stop" /> Stop <kbd>esc</kbd>
-          </button>
-        </Box>
+          idle={
+            <button
+              type="button"
+              className="btn"
+              onClick={() => rootId !== undefined && void cancelTask(rootId)}
+            >
+              <Icon name="stop" /> Stop <kbd>esc</kbd>
+            </button>
+          }
+        />
       )}
     </div>
   );
 }
 
-async function steer(log: RunLog, taskId: string, text: string): Promise<void> {
+/** Sends a message to a task, or to the agent whose name it begins with. */
+async function steer(log: RunLog, chosenId: string, typed: string): Promise<void> {
+  const { tree } = log.getSnapshot();
+  const { tasks: [named, ...more] = [], rest: text = typed } = readMention(tree, typed) ?? {};
+  if (named && more.length > 0)
+    throw new RivuletError("ambiguous_name", `${more.length + 1} agents have this name.`, {
+      hint: `Write ${[named, ...more].map(({ id }) => `@${mentionOf(tree, id)}`).join(" or ")}.`,
+    });
+  const taskId = named?.id ?? chosenId;
   await api.steer(taskId, text);
   const { sent } = getUi();
   const waiting = sent.filter((message) => message.taskId === taskId && isUnread(log, message));
@@ -142,6 +155,8 @@ interface BoxProps {
   readonly to?: string;
   readonly log?: RunLog;
   readonly onSend: (text: string) => Promise<void>;
+  /** Stands in the place of the button while there is no text. */
+  readonly idle?: React.ReactNode;
   readonly children?: React.ReactNode;
 }
 
@@ -149,16 +164,17 @@ interface BoxProps {
 let hadFocus = false;
 
 /** A text that is sent with Enter; a text that could not be sent waits for the connection. */
-function Box({ placeholder, to, log, onSend, children }: BoxProps) {
+function Box({ placeholder, to, log, onSend, idle, children }: BoxProps) {
   const [text, setText] = useState("");
   const [pending, setPending] = useState<string>();
   const area = useRef<HTMLTextAreaElement>(null);
-  const mention = log && /(?:^|\s)@([\w-]*)$/.exec(text)?.[1];
-  const mentioned = log && mention !== undefined ? mentionedIn(log, mention) : [];
+  const mention = log && /(?:^|\s)@([\p{L}\p{N}_/.-]*)$/u.exec(text)?.[1];
+  const mentioned =
+    log && mention !== undefined ? mentionedBy(log.getSnapshot().tree, mention).slice(0, 8) : [];
 
   function pick(taskId: string): void {
     setUi({ steered: taskId });
-    setText(text.replace(/@[\w-]*$/, ""));
+    setText(text.replace(/@[\p{L}\p{N}_/.-]*$/u, ""));
     area.current?.focus();
   }
 
@@ -224,25 +240,17 @@ function Box({ placeholder, to, log, onSend, children }: BoxProps) {
           onChange={({ target }) => setText(target.value)}
           onKeyDown={onKeyDown}
         />
-        {text.trim() !== "" || children === undefined ? (
+        {children}
+        {text.trim() !== "" || idle === undefined ? (
           <button type="submit" className="btn go" disabled={text.trim() === ""}>
             {to === undefined ? "Run" : "Send"} <kbd>↵</kbd>
           </button>
         ) : (
-          children
+          idle
         )}
       </form>
     </>
   );
-}
-
-/** The agents that can be steered and whose name begins so. */
-function mentionedIn(log: RunLog, name: string): readonly Task[] {
-  const { tree } = log.getSnapshot();
-  return Object.values(tree.tasks)
-    .filter(({ status }) => !isTerminal(status))
-    .filter(({ id }) => labelOf(tree, id).toLowerCase().startsWith(name.toLowerCase()))
-    .slice(0, 8);
 }
 
 interface MentionsProps {
@@ -259,7 +267,7 @@ function Mentions({ log, tasks, onPick }: MentionsProps) {
       {tasks.map((task) => (
         <li key={task.id}>
           <button type="button" onClick={() => onPick(task.id)}>
-            <Status shape={shapeOf(task)} /> {labelOf(tree, task.id)}
+            <Status shape={shapeOf(task)} /> {mentionOf(tree, task.id)}
           </button>
         </li>
       ))}

@@ -1,12 +1,20 @@
 import { useEffect, useRef, useState } from "react";
 import { type ListedSession, taskOf } from "rivulet/protocol";
+import { AgentPicker } from "./agent-picker.tsx";
 import { Icon, Mark, Status } from "./icons.tsx";
 import { endOfRun, type Shape } from "./state/agents.ts";
 import { type AgentOffer, server } from "./state/api.ts";
 import { clock, dayOf, duration, plural } from "./state/format.ts";
 import { openFile } from "./state/open-file.ts";
 import type { RunLog } from "./state/run-log.ts";
-import { addressOf, deleteSession, showNew, useLog, useSessions } from "./state/sessions.ts";
+import {
+  addressOf,
+  currentAgent,
+  deleteSession,
+  showNew,
+  useLog,
+  useSessions,
+} from "./state/sessions.ts";
 import { setTheme, setUi } from "./state/ui.ts";
 import { useLogView } from "./thread/context.ts";
 import { useSummary } from "./top-bar.tsx";
@@ -44,6 +52,7 @@ export function Rail() {
           <Icon name="plus" />
         </button>
       </div>
+      <AgentPicker>New runs with</AgentPicker>
       <label className="find">
         <Icon name="find" />
         <span className="vh">Search runs</span>
@@ -127,7 +136,8 @@ interface RowProps {
 }
 
 function SessionRow({ session, isOpen, excerpt }: RowProps) {
-  const { sessionId, updatedAt, status = "completed" } = session;
+  const { sessionId, updatedAt, agentId, status = "completed" } = session;
+  const isOneOfMany = useSessions(({ agents }) => agents.length > 1);
   const log = useLog();
   const input = useSessions(({ open }) => (isOpen ? open.turns[0]?.input : undefined));
   const title = session.title ?? input ?? "Untitled run";
@@ -141,6 +151,7 @@ function SessionRow({ session, isOpen, excerpt }: RowProps) {
         {isOpen && log ? <LiveStatus log={log} /> : <Status shape={shapes[status] ?? "done"} />}
         <b>{title}</b>
         <small>
+          {isOneOfMany && agentId !== undefined && `${agentId}, `}
           {excerpt ?? (isOpen && log ? <LiveSummary log={log} /> : `${clock(updatedAt)}`)}
         </small>
       </a>
@@ -205,7 +216,7 @@ const noAgent: Partial<AgentOffer> = {};
 
 /** What the agents work with. */
 function Foot() {
-  const { workspace, model } = useSessions(({ agents }) => agents[0] ?? noAgent);
+  const { workspace, model } = useSessions((all) => currentAgent(all) ?? noAgent);
   const [theme, show] = useState(document.documentElement.dataset.theme);
   const next = theme === "dark" ? "light" : "dark";
   return (

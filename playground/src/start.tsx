@@ -1,5 +1,5 @@
 import { Icon } from "./icons.tsx";
-import { ask, useSessions } from "./state/sessions.ts";
+import { ask, pickedAgent, useSessions } from "./state/sessions.ts";
 import { showError } from "./state/ui.ts";
 
 /** Questions for the sample workspace; each shows another thing. */
@@ -28,7 +28,7 @@ const suggestions = [
 
 /** The page before the first question. */
 export function Start() {
-  const agent = useSessions(({ agents }) => agents[0]);
+  const agent = useSessions(pickedAgent);
   // The questions fit the articles of the sample.
   const isSample = agent?.name === "lead" && agent.workspace === "sample";
   const isOffline = agent?.model?.startsWith("demo:");

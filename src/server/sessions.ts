@@ -169,8 +169,9 @@ async function showSession(call: Call): Promise<Response> {
   const { store } = call.services;
   const messages = await store.session(info.sessionId, from, most);
   const records = await store.tasks({ sessionId: info.sessionId });
-  const tasks = records.map(({ taskId, status, createdAt }) => ({
+  const tasks = records.map(({ taskId, agentName, status, createdAt }) => ({
     id: taskId,
+    agent: agentName,
     status,
     created_at: createdAt,
   }));

@@ -49,12 +49,13 @@ export interface FileEntry {
 export interface SessionBody {
   readonly session: {
     readonly session_id: string;
-    readonly agent_id?: string;
     readonly title?: string;
     readonly forked_from?: { readonly session_id: string; readonly task_id: string };
   };
   readonly tasks: readonly {
     readonly id: string;
+    /** The name of the agent that was asked. */
+    readonly agent: string;
     readonly status: string;
     readonly created_at: number;
   }[];

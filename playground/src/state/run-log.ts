@@ -30,6 +30,8 @@ export class RunLog implements TaskStore {
   readonly taskId: string;
   readonly run: RemoteRun | undefined;
   readonly input: string;
+  /** The agent that was asked; "" for a recorded run. */
+  readonly agentName: string;
   readonly startedAt: number;
   #events: LogEvent[] = [];
   #first = Number.POSITIVE_INFINITY;
@@ -51,6 +53,7 @@ export class RunLog implements TaskStore {
     readonly taskId: string;
     readonly input: string;
     readonly startedAt: number;
+    readonly agentName?: string;
     readonly run?: RemoteRun;
     /** True: the run has just begun, so its log is short. */
     readonly isNew?: boolean;
@@ -61,6 +64,7 @@ export class RunLog implements TaskStore {
     this.taskId = taskId;
     this.run = run;
     this.input = input;
+    this.agentName = options.agentName ?? "";
     this.startedAt = startedAt;
     this.#store = run
       ? createTaskStore(run, {

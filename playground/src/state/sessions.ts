@@ -1,6 +1,7 @@
 import { type ListedSession, type Message, type RivuletError, textOf } from "rivulet/protocol";
 import { type AgentOffer, api, type SessionBody, server } from "./api.ts";
 import { RunLog } from "./run-log.ts";
+import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
 import { announce, resetUi, setUi, showError } from "./ui.ts";
 
@@ -22,6 +23,8 @@ export interface OpenSession {
 interface Sessions {
   readonly status: "loading" | "ready" | "error" | "refused";
   readonly agents: readonly AgentOffer[];
+  /** The agent that the person has chosen for new runs. */
+  readonly picked: string | undefined;
   readonly list: readonly ListedSession[];
   readonly open: OpenSession;
 }
@@ -46,7 +49,10 @@ const blank: OpenSession = {
   agentName: "",
   earlier: [],
 };
-const sessions = cell<Sessions>({ status: "loading", agents: [], list: [], open: blank });
+const sessions = cell<Sessions>({
+  ...{ status: "loading", agents: [], list: [], open: blank },
+  picked: readStored("agent"),
+});
 
 export const getSessions = sessions.get;
 export function useSessions<S>(select: (sessions: Sessions) => S): S {
@@ -58,9 +64,29 @@ export function useLog(): RunLog | undefined {
   return useSessions(({ open }) => open.turns.at(-1));
 }
 
-/** Whether the agents of the server have files. */
-export function hasWorkspace({ agents }: Sessions): boolean {
-  return agents.some(({ tools }) => tools?.some(({ name }) => name === "read_file"));
+/** The agent of new runs: the chosen one, or the first. */
+export function pickedAgent({ agents, picked }: Sessions): AgentOffer | undefined {
+  return agents.find(({ name }) => name === picked) ?? agents[0];
+}
+
+/** The agent of the open session, or of the next run; undefined if the server does not have it any more. */
+export function currentAgent(sessions: Sessions): AgentOffer | undefined {
+  const { open, agents } = sessions;
+  if (open.id === undefined) return pickedAgent(sessions);
+  return agents.find(({ name }) => name === open.agentName);
+}
+
+/** Chooses the agent of new runs, and begins one. */
+export function pickAgent(name: string): void {
+  store("agent", name);
+  sessions.set({ picked: name });
+  const { id, turns } = getSessions().open;
+  if (id !== undefined || turns.length > 0) showNew();
+}
+
+/** Whether the agent on the page has files. */
+export function hasWorkspace(sessions: Sessions): boolean {
+  return currentAgent(sessions)?.tools?.some(({ name }) => name === "read_file") ?? false;
 }
 
 /** Connects: signs in with the token of the address, then loads the agents and the sessions. */
@@ -170,7 +196,8 @@ async function openSession(id: string): Promise<void> {
     ]);
     const turns = turnsOf({ session, tasks }, messages);
     if (getSessions().open.id !== id) return;
-    const { agent_id: agentName = "", forked_from: forkedFrom } = session;
+    const { forked_from: forkedFrom } = session;
+    const agentName = tasks.at(-1)?.agent ?? "";
     const ids = new Set(tasks.map((task) => task.id));
     const earlier = messages.filter(
       ({ role, content, metadata }) =>
@@ -196,21 +223,21 @@ function turnsOf({ session, tasks }: SessionBody, messages: readonly Message[]):
   }
   // The first task of a fork only holds the copied messages.
   const own = session.forked_from ? tasks.slice(1) : tasks;
-  return own.map(({ id: taskId, created_at: startedAt }) => {
+  return own.map(({ id: taskId, agent: agentName, created_at: startedAt }) => {
     const run = server.task(taskId);
-    return new RunLog({ taskId, startedAt, run, input: inputs.get(taskId) ?? "" });
+    return new RunLog({ taskId, startedAt, run, agentName, input: inputs.get(taskId) ?? "" });
   });
 }
 
 /** Starts a turn: in the open session, or in a new one. */
 export async function ask(input: string): Promise<void> {
-  const { open, agents } = getSessions();
-  const agentName = (open.id === undefined ? undefined : open.agentName) || agents[0]?.name;
+  const { open } = getSessions();
+  const agentName = open.id === undefined ? pickedAgent(getSessions())?.name : open.agentName;
   if (agentName === undefined) return;
   const given = open.id ?? `page-${crypto.randomUUID()}`;
   const run = server.agent(agentName).run(input, { sessionId: given });
   const { taskId, sessionId } = await run.task; // the server may store another id than the given one
-  const log = new RunLog({ taskId, input, run, startedAt: Date.now(), isNew: true });
+  const log = new RunLog({ taskId, input, run, agentName, startedAt: Date.now(), isNew: true });
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
   setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });
   const turns = (open.id === undefined ? [] : getSessions().open.turns).filter(

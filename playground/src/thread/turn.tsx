@@ -4,6 +4,7 @@ import { Status } from "../icons.tsx";
 import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
 import { clock } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
+import { useSessions } from "../state/sessions.ts";
 import { selectTask, setUi, useUi } from "../state/ui.ts";
 import { AgentThread } from "./agent-thread.tsx";
 import { LogContext, useLogView } from "./context.ts";
@@ -13,6 +14,7 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
   const rootId = useLogView(log, ({ tree }) => tree.rootId);
   const error = useLogView(log, ({ connection }) => connection.error);
   const status = useLogView(log, ({ connection }) => connection.status);
+  const isOneOfMany = useSessions(({ agents }) => agents.length > 1);
   const focus = useUi(({ focus }) => focus);
   const isFocused = useLogView(log, ({ tree }) => taskOf(tree, focus) !== undefined);
   const top = isFocused ? focus : rootId;
@@ -21,7 +23,8 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
       <article className="turn" aria-label={log.input.slice(0, 80) || "A run"}>
         {log.input !== "" && <h2 className="ask-q">{log.input}</h2>}
         <p className="by">
-          {log.input === "" ? "A run" : "You"}, {clock(log.startedAt)}
+          {log.input === "" ? "A run" : "You"}
+          {isOneOfMany && log.agentName !== "" && ` to ${log.agentName}`}, {clock(log.startedAt)}
         </p>
         {isFocused && focus !== undefined && <PathBar log={log} taskId={focus} />}
         {top === undefined ? (

@@ -197,3 +197,24 @@ export function citingTeam(store: Store): readonly Agent[] {
   });
   return [lead];
 }
+
+/** Two agents to choose from: a lead with two researchers that have a critic each, and a helper that answers alone. */
+export function twoAgents(store: Store, gates: Gates): readonly Agent[] {
+  const researcher = worker(gates, "researcher", [worker(gates, "critic")]);
+  const lead = new ReActAgent({
+    ...{ name: "lead", store, leaseMs: 1_000, description: "Leads two researchers." },
+    tools: [agentTool(researcher)],
+    model: model(
+      [
+        { call: "researcher", input: prompt("The first part.") },
+        { call: "researcher", input: prompt("The second part.") },
+      ],
+      ["The answer ", "of the lead."],
+    ),
+  });
+  const helper = new ReActAgent({
+    ...{ name: "helper", store, leaseMs: 1_000, description: "Answers alone." },
+    model: model(["The first answer of the helper."], ["The second answer of the helper."]),
+  });
+  return [lead, helper];
+}
