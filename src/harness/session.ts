@@ -1,6 +1,6 @@
 import { userIdField } from "../protocol/call-options.ts";
 import { notFound } from "../protocol/error.ts";
-import type { Message } from "../protocol/message.ts";
+import type { Block, Message } from "../protocol/message.ts";
 import {
   flag,
   integer,
@@ -80,7 +80,7 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
     async read(sessionId, part = {}) {
       const { from, limit } = readOptions("read()", part, partFields);
       await find(sessionId);
-      return store.session(sessionId, from, limit);
+      return (await store.session(sessionId, from, limit)).map(messageWithoutRepeat);
     },
     async search(words, page = {}) {
       const { limit = 20 } = readOptions("search()", page, { limit: index });
@@ -136,8 +136,22 @@ async function* exportSession(store: Store, session: ListedSession): AsyncGenera
     if (messages.length < limit) {
       throw notFound("session", sessionId); // it was deleted during the export
     }
-    for (const message of messages) yield `${JSON.stringify(message)}\n`;
+    for (const message of messages) yield `${JSON.stringify(messageWithoutRepeat(message))}\n`;
   }
+}
+
+/** The message without the counts that the loop keeps with tool results. */
+export function messageWithoutRepeat(message: Message): Message {
+  const { content } = message;
+  const isCounted = (block: Block) => block.type === "tool_result" && block.metadata?.repeat;
+  if (!content.some(isCounted)) return message;
+  const blocks = content.map((block): Block => {
+    if (block.type !== "tool_result" || block.metadata === undefined) return block;
+    const { metadata, ...result } = block;
+    const { repeat: _, ...rest } = metadata;
+    return Object.keys(rest).length === 0 ? result : { ...result, metadata: rest };
+  });
+  return { ...message, content: blocks };
 }
 
 /** The tasks of a session and of its descendants. */

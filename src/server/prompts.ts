@@ -7,6 +7,7 @@ import { notFound } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
+import { publicMessage } from "./messages.ts";
 import type { Call, Route } from "./route.ts";
 import { findTask } from "./tasks.ts";
 
@@ -147,7 +148,7 @@ function shownCall({ iteration, reply }: MadeCall) {
   };
 }
 
-/** The prompt as the provider got it, from the transcript and what is stored besides it. */
+/** The prompt as the provider got it, except for its own signatures, from the transcript and what is stored besides it. */
 function promptOf(
   { iteration, at }: MadeCall,
   kept: Kept,
@@ -160,7 +161,7 @@ function promptOf(
     ? [...session.slice(offset, offset + edited.unchanged), ...edited.added]
     : session.slice(offset, at);
   // Copies, because the prompt of a running task is continued by the identity of its messages.
-  const own = structuredClone(messages);
+  const own = messages.map(publicMessage);
   return {
     system_prompt: systemPrompt,
     tools: tools?.map(({ inputSchema: input_schema, ...tool }) => ({ ...tool, input_schema })),

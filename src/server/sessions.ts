@@ -8,6 +8,7 @@ import { notFound } from "../protocol/error.ts";
 import * as is from "../protocol/options.ts";
 import type { SessionInfo, TaskRecord } from "../protocol/store.ts";
 import { bytesResponse } from "./blobs.ts";
+import { publicMessage } from "./messages.ts";
 import type { Call, Route } from "./route.ts";
 import { agentOf, ownedBy } from "./tasks.ts";
 
@@ -176,7 +177,8 @@ async function showSession(call: Call): Promise<Response> {
     created_at: createdAt,
   }));
   const session = { ...shownSession(call, info), ...forkedFrom(records[0]) };
-  return Response.json({ session, tasks, messages }, { headers: call.headers });
+  const body = { session, tasks, messages: messages.map(publicMessage) };
+  return Response.json(body, { headers: call.headers });
 }
 
 async function fork(call: Call): Promise<Response> {
@@ -201,7 +203,10 @@ async function exportSession(call: Call): Promise<Response> {
     async pull(controller) {
       const { done, value } = await lines.next();
       if (done) return controller.close();
-      controller.enqueue(encoder.encode(isFirst ? withName(call, value) : value));
+      const line = isFirst
+        ? publicHeader(call, value)
+        : `${JSON.stringify(publicMessage(JSON.parse(value)))}\n`;
+      controller.enqueue(encoder.encode(line));
       isFirst = false;
     },
     async cancel() {
@@ -213,10 +218,14 @@ async function exportSession(call: Call): Promise<Response> {
 }
 
 /** The header of an export, with the name that the user has chosen. */
-function withName({ names }: Call, line: string): string {
+function publicHeader({ names }: Call, line: string): string {
   const header = JSON.parse(line) as SessionExportHeader;
   const session = { ...header.session, name: names.given(header.session.sessionId) };
-  return `${JSON.stringify({ ...header, session })}\n`;
+  const tasks = header.tasks.map(({ result, ...task }) => ({
+    ...task,
+    ...(result && { result: publicMessage(result) }),
+  }));
+  return `${JSON.stringify({ ...header, session, tasks })}\n`;
 }
 
 async function listApprovals(call: Call): Promise<Response> {
