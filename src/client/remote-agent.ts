@@ -28,7 +28,7 @@ import { type Field, type Fields, readArgument, readOptions } from "../protocol/
 import { type RemoteLink, remoteLink } from "../protocol/remote-link.ts";
 import { isObject } from "../protocol/shape.ts";
 import { NativeLink } from "./native-link.ts";
-import { type Followed, RemoteRun, type StartedBody, type TaskBody } from "./remote-run.ts";
+import { type Followed, RemoteRun, refOf, type StartedBody, type TaskBody } from "./remote-run.ts";
 import { isNamed, type Server } from "./request.ts";
 import { withoutSecrets } from "./safe-link.ts";
 
@@ -191,10 +191,6 @@ async function newestTask(server: Server, sessionId: string): Promise<string> {
   throw new RivuletError("not_found", `Session ${sessionId} has no task.`, {
     hint: "Start a task with `run`.",
   });
-}
-
-function refOf({ id, root_task_id, session_id = "" }: TaskBody) {
-  return Object.freeze({ taskId: id, rootTaskId: root_task_id, sessionId: session_id });
 }
 
 function approvalFrom(body: ApprovalBody): Approval {

@@ -3,6 +3,7 @@ import { type BufferedIterator, inTurn } from "../protocol/async-queue.ts";
 import { onAbort } from "../protocol/clock.ts";
 import { RivuletError } from "../protocol/error.ts";
 import type { TaskEvent } from "../protocol/event.ts";
+import { createIds } from "../protocol/id.ts";
 import type { Message, Reply, TaskRef } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import { readArgument, readOptions } from "../protocol/options.ts";
@@ -33,6 +34,13 @@ export interface Followed {
   readonly answered: number;
   /** The number of the last event of the log, if the task waited with it when the run began. */
   readonly suspendedAt?: number | undefined;
+}
+
+const ids = createIds();
+
+/** The names of a task of the server. */
+export function refOf({ id, root_task_id, session_id = "" }: TaskBody): TaskRef {
+  return Object.freeze({ taskId: id, rootTaskId: root_task_id, sessionId: session_id });
 }
 
 /** Which events of a remote run to read. */
@@ -114,6 +122,21 @@ export class RemoteRun<O = unknown> implements Run<O> {
     const [task, approval] = [taskId, approvalId].map(encodeURIComponent);
     const path = `/v1/tasks/${task}/approvals/${approval}`;
     await this.#options.server.json("POST", path, answer);
+  }
+
+  /** Starts a new task with the input of this one, which has failed, was cancelled or is incomplete. */
+  retry(): RemoteRun<O> {
+    const { signal: _, ...options } = this.#options;
+    return new RemoteRun<O>({ ...options, followed: this.#startAgain() });
+  }
+
+  async #startAgain(): Promise<Followed> {
+    const { taskId } = await this.task;
+    // The id makes a repeated request the same start.
+    const body = { task_id: ids.next("task") };
+    const path = `/v1/tasks/${encodeURIComponent(taskId)}/retry`;
+    const task = await this.#options.server.json<StartedBody>("POST", path, body);
+    return { ref: refOf(task), after: -1, answered: -1 };
   }
 
   async settled(): Promise<void> {

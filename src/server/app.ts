@@ -30,6 +30,7 @@ import { openApi } from "./openapi.ts";
 import { pageRoutes } from "./page.ts";
 import { PageSessions } from "./page-sessions.ts";
 import { keepPrompts, promptRoutes } from "./prompts.ts";
+import { retryRoute } from "./retry.ts";
 import type { Route, Services } from "./route.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { UnsentBytes } from "./sink-queue.ts";
@@ -197,6 +198,7 @@ function demoRoutes({ demo }: AppOptions): readonly Route[] {
 export const routes: readonly Route[] = [
   ...commonRoutes,
   ...taskRoutes,
+  retryRoute,
   ...promptRoutes,
   ...blobRoutes,
   ...sessionRoutes,

@@ -3,8 +3,8 @@ import type { Block, Message } from "../protocol/message.ts";
 
 /** A message as it leaves the server: without the signatures of the provider and the counts of the loop. */
 export function publicMessage(message: Message): Message {
-  const { content, ...rest } = messageWithoutRepeat(message);
-  return { ...rest, content: content.map(withoutSignature) };
+  const uncounted = messageWithoutRepeat(message);
+  return { ...uncounted, content: uncounted.content.map(withoutSignature) };
 }
 
 function withoutSignature(block: Block): Block {

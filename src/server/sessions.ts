@@ -221,9 +221,9 @@ async function exportSession(call: Call): Promise<Response> {
 function publicHeader({ names }: Call, line: string): string {
   const header = JSON.parse(line) as SessionExportHeader;
   const session = { ...header.session, name: names.given(header.session.sessionId) };
-  const tasks = header.tasks.map(({ result, ...task }) => ({
+  const tasks = header.tasks.map((task) => ({
     ...task,
-    ...(result && { result: publicMessage(result) }),
+    ...(task.result && { result: publicMessage(task.result) }),
   }));
   return `${JSON.stringify({ ...header, session, tasks })}\n`;
 }

@@ -31,7 +31,8 @@ const key: is.Field = {
   expected: "1 to 256 characters",
   schema: { type: "string", minLength: 1, maxLength: 256 },
 };
-const id = (field: is.Field): is.Field => ({
+/** The field of an id, for the OpenAPI document. */
+export const idField = (field: is.Field): is.Field => ({
   ...field,
   schema: { type: "string", minLength: 1, maxLength: 128 },
 });
@@ -39,8 +40,8 @@ const id = (field: is.Field): is.Field => ({
 const startFields = {
   agent: is.required(is.name, '"assistant"'),
   input,
-  session_id: id(runFields.sessionId),
-  task_id: id(runFields.taskId),
+  session_id: idField(runFields.sessionId),
+  task_id: idField(runFields.taskId),
   stream: is.flag,
   idempotency_key: key,
   metadata: { ...runFields.metadata, schema: { type: "object" } },
@@ -300,7 +301,8 @@ function taskIdOf({ agent, idempotency_key: given }: StartBody, userId = ""): st
   return `task_${createHash("sha256").update(text).digest("base64url").slice(0, 40)}`;
 }
 
-async function showTask(
+/** Answers with a task; one that was just started has a `location`. */
+export async function showTask(
   call: Call,
   { record, root }: FoundTask,
   status: number,
@@ -316,8 +318,10 @@ async function showTask(
   const tagged = { ...headers, etag: tag, "cache-control": "no-cache" };
   if (request.method === "GET" && request.headers.get("if-none-match") === tag)
     return new Response(null, { status: 304, headers: tagged });
+  const { pathname } = new URL(request.url);
+  const tasks = pathname.slice(0, pathname.lastIndexOf("/v1/tasks"));
   const location: Record<string, string> =
-    status === 201 ? { location: `${new URL(request.url).pathname}/${record.taskId}` } : {};
+    status === 201 ? { location: `${tasks}/v1/tasks/${record.taskId}` } : {};
   const body = { ...task, root_task_id: root.taskId, last_sequence_number: through, ...more };
   return Response.json(body, { status, headers: { ...tagged, ...location } });
 }

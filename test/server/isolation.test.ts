@@ -87,6 +87,7 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /v1/tasks/:id/blobs/:name": asIs,
   "POST /v1/tasks/:id/input": () => [{ body: { input: "x" } }],
   "POST /v1/tasks/:id/cancel": () => [{ body: {} }],
+  "POST /v1/tasks/:id/retry": ({ task }) => [{}, { body: { task_id: task } }],
   "POST /v1/tasks/:id/approvals/:approval_id": ({ task }) => [
     { body: { decision: "approve" } },
     { body: { decision: "deny", taskId: task, rootTaskId: task } },
