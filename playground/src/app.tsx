@@ -3,9 +3,10 @@ import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
 import { useKeys } from "./keys.ts";
 import { Rail } from "./rail.tsx";
+import { announcementsOf } from "./state/announcements.ts";
 import { openFile } from "./state/open-file.ts";
-import { useSessions } from "./state/sessions.ts";
-import { setUi, useUi } from "./state/ui.ts";
+import { useLog, useSessions } from "./state/sessions.ts";
+import { announce, setUi, useUi } from "./state/ui.ts";
 import { StreamBar } from "./stream/stream-bar.tsx";
 import { TopBar } from "./top-bar.tsx";
 
@@ -22,6 +23,7 @@ export function App() {
   const status = useSessions(({ status }) => status);
   useKeys();
   useDrop();
+  useAnnouncements();
   return (
     <div className="app" data-view={view} data-drawer={drawer}>
       <Rail />
@@ -54,6 +56,27 @@ export function App() {
       </div>
     </div>
   );
+}
+
+/** Tells a person who does not see the page what needs them, how a run ends, and whether the server answers. */
+function useAnnouncements(): void {
+  const log = useLog();
+  useEffect(() => {
+    let { tree, healing } = log?.getSnapshot() ?? {};
+    return log?.subscribe(() => {
+      const now = log.getSnapshot();
+      // What has happened before a run was opened is no news.
+      const isNews = log.isNew || tree?.rootId !== undefined;
+      const said = tree && isNews ? [...announcementsOf(tree, log.liveTree)] : [];
+      if (now.healing?.status === "held" && healing?.status !== "held")
+        said.push("The connection is lost. The page tries again by itself.");
+      if (now.healing?.status === "healed" && healing?.status === "held")
+        said.push("The connection is back.");
+      tree = log.liveTree;
+      healing = now.healing;
+      if (said.length > 0) announce(said.join(" "));
+    });
+  }, [log]);
 }
 
 /** A run file that is dropped anywhere on the page is replayed. */

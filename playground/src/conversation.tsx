@@ -22,7 +22,7 @@ export function Conversation() {
       {notice && (
         <div
           className={notice.isError ? "notice bad top-notice" : "notice top-notice"}
-          role="alert"
+          role={notice.isError ? "alert" : undefined}
         >
           <span className="grow">{notice.text}</span>
           <button
@@ -127,6 +127,8 @@ function Talk({ turns, earlier, log }: TalkProps) {
       setAway(!isAtEnd.current);
     };
     const toEnd = () => {
+      // A request that is being answered stays where it is.
+      if (document.activeElement?.closest(".appr")) return;
       if (isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
       else if (scroller.scrollHeight <= scroller.clientHeight) onScroll(); // threads have folded
     };

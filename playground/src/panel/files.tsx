@@ -1,9 +1,10 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { isTerminal, type RivuletError, taskOf } from "rivulet/protocol";
 import { Icon } from "../icons.tsx";
 import { api, type FileEntry } from "../state/api.ts";
 import { bytes } from "../state/format.ts";
 import { hasWorkspace, useLog, useSessions } from "../state/sessions.ts";
+import { useUi } from "../state/ui.ts";
 
 interface Listing {
   readonly entries?: readonly FileEntry[];
@@ -16,8 +17,14 @@ export function Files() {
   const sessionId = useSessions(({ open }) => open.id);
   const hasFiles = useSessions(hasWorkspace);
   const log = useLog();
-  const [path, setPath] = useState("");
-  const [isFile, setFile] = useState(false);
+  const wanted = useUi(({ file }) => file);
+  const [path, setPath] = useState(wanted?.path ?? "");
+  const [isFile, setFile] = useState(wanted !== undefined);
+  useEffect(() => {
+    if (wanted === undefined) return;
+    setPath(wanted.path);
+    setFile(true);
+  }, [wanted]);
   const [listing, setListing] = useState<Listing>({});
   const [version, setVersion] = useState(0);
   useEffect(() => {
@@ -79,7 +86,9 @@ export function Files() {
       </nav>
       <div className="scroll">
         {listing.error !== undefined && <p className="none">{listing.error}</p>}
-        {listing.text !== undefined && isFile && <FileText text={listing.text} />}
+        {listing.text !== undefined && isFile && (
+          <FileText text={listing.text} line={path === wanted?.path ? wanted.line : undefined} />
+        )}
         {!isFile && listing.entries?.length === 0 && <p className="none">This folder is empty.</p>}
         {!isFile &&
           listing.entries?.map((entry) => (
@@ -101,15 +110,34 @@ export function Files() {
   );
 }
 
-function FileText({ text }: { readonly text: string }) {
+/** How many lines are shown at once. */
+const shownLines = 2_000;
+
+interface TextProps {
+  readonly text: string;
+  readonly line: number | undefined;
+}
+
+function FileText({ text, line }: TextProps) {
+  const marked = useRef<HTMLLIElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another text, or another line, is shown from its line
+  useEffect(() => marked.current?.scrollIntoView({ block: "center" }), [text, line]);
+  const lines = text.split("\n");
+  const from = line === undefined ? 0 : Math.max(0, line - shownLines / 2);
   return (
-    <ol className="lines">
-      {text
-        .split("\n")
-        .slice(0, 2_000)
-        .map((line, index) => (
-          <li key={index.toString()}>{line}</li>
-        ))}
+    <ol className="lines" start={from + 1}>
+      {lines.slice(from, from + shownLines).map((content, index) => {
+        const isMarked = from + index + 1 === line;
+        return (
+          <li
+            key={(from + index).toString()}
+            ref={isMarked ? marked : undefined}
+            className={isMarked ? "cited" : undefined}
+          >
+            {content}
+          </li>
+        );
+      })}
     </ol>
   );
 }

@@ -1,5 +1,6 @@
 import { type LogEvent, protocolVersion, RivuletError } from "rivulet/protocol";
 import { RunLog } from "./run-log.ts";
+import { announce, setUi } from "./ui.ts";
 
 /** The first line of a file: the frame that opens a stream, with the question. */
 interface Header {
@@ -37,6 +38,9 @@ export async function share(log: RunLog): Promise<void> {
   link.href = url;
   link.download = `${words.slice(0, 8).join("-").slice(0, 60)}.run.jsonl`;
   link.click();
+  const done = `The run is saved as ${link.download}. Drop the file on this page to replay it.`;
+  setUi({ notice: { text: done, isError: false } });
+  announce(done);
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 

@@ -33,6 +33,8 @@ export class RunLog implements TaskStore {
   /** The agent that was asked; "" for a recorded run. */
   readonly agentName: string;
   readonly startedAt: number;
+  /** True: this page has begun the run. */
+  readonly isNew: boolean;
   #events: LogEvent[] = [];
   #first = Number.POSITIVE_INFINITY;
   #last = -1;
@@ -64,6 +66,7 @@ export class RunLog implements TaskStore {
     this.taskId = taskId;
     this.run = run;
     this.input = input;
+    this.isNew = options.isNew ?? false;
     this.agentName = options.agentName ?? "";
     this.startedAt = startedAt;
     this.#store = run

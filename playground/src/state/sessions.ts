@@ -1,3 +1,4 @@
+import type { RemoteRun } from "rivulet/client";
 import { type ListedSession, type Message, type RivuletError, textOf } from "rivulet/protocol";
 import { type AgentOffer, api, type SessionBody, server } from "./api.ts";
 import { RunLog } from "./run-log.ts";
@@ -235,7 +236,17 @@ export async function ask(input: string): Promise<void> {
   const agentName = open.id === undefined ? pickedAgent(getSessions())?.name : open.agentName;
   if (agentName === undefined) return;
   const given = open.id ?? `page-${crypto.randomUUID()}`;
-  const run = server.agent(agentName).run(input, { sessionId: given });
+  await showRun(server.agent(agentName).run(input, { sessionId: given }), input, agentName);
+}
+
+/** Asks the question of a turn that has not completed again. */
+export async function retry({ run, input, agentName }: RunLog): Promise<void> {
+  if (run) await showRun(run.retry(), input, agentName);
+}
+
+/** Shows a run that has just begun as the newest turn. */
+async function showRun(run: RemoteRun, input: string, agentName: string): Promise<void> {
+  const { open } = getSessions();
   const { taskId, sessionId } = await run.task; // the server may store another id than the given one
   const log = new RunLog({ taskId, input, run, agentName, startedAt: Date.now(), isNew: true });
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));

@@ -30,6 +30,8 @@ export interface Ui {
   /** What is open over the thread on small screens. */
   readonly drawer: "rail" | "panel" | undefined;
   readonly place: Place | undefined;
+  /** The file that the panel shows, and the line to mark. */
+  readonly file: { readonly path: string; readonly line?: number } | undefined;
   /** The task that the composer steers; undefined: the root. */
   readonly steered: string | undefined;
   /** Messages to running agents, with the number of messages that each agent had before it. */
@@ -55,6 +57,7 @@ const initial: Ui = {
   hasKeys: readStored("keys") !== "off",
   drawer: undefined,
   place: undefined,
+  file: undefined,
   steered: undefined,
   sent: [],
   announcement: "",
@@ -80,6 +83,13 @@ export function resetUi(): void {
 /** Selects a task everywhere and scrolls to it. */
 export function selectTask(taskId: string): void {
   ui.set({ selected: taskId, place: { taskId } });
+}
+
+/** Opens a file of the workspace at a line: `library/deltas.md:12`. */
+export function openAtLine(place: string): void {
+  const [, path = place, line] = /^(.*?)(?::(\d+))?$/.exec(place) ?? [];
+  const file = { path, ...(line !== undefined && { line: Number(line) }) };
+  ui.set({ file, view: "files", drawer: "panel" });
 }
 
 /** Opens a thread and all threads around it, then scrolls to a place in it. */

@@ -15,7 +15,8 @@ import {
 } from "../state/agents.ts";
 import { number, tokensUsed } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
-import { setUi, toggleFold, useUi } from "../state/ui.ts";
+import { retry } from "../state/sessions.ts";
+import { setUi, showError, toggleFold, useUi } from "../state/ui.ts";
 import { cancelTask } from "./actions.ts";
 import { ApprovalCard } from "./approval-card.tsx";
 import { useLogView, useRunLog } from "./context.ts";
@@ -271,7 +272,11 @@ function Rows({ task, log, isHeld, isTop }: RowsProps) {
         <ApprovalCard key={approval.approval_id} log={log} taskId={task.id} approval={approval} />
       ))}
       {/* Further down, the agent that it waits for stands right above. */}
-      <Notes task={task} text={isOver || isHeld || !isTop ? "" : waitingText(tree, task)} />
+      <Notes
+        task={task}
+        log={log}
+        text={isOver || isHeld || !isTop ? "" : waitingText(tree, task)}
+      />
       {isTop && !isOver && <Interruption log={log} />}
     </>
   );
@@ -378,9 +383,22 @@ function Interruption({ log }: { readonly log: RunLog }) {
   );
 }
 
+interface NotesProps {
+  readonly task: Task;
+  readonly log: RunLog;
+  readonly text: string;
+}
+
+function isRetryable(status: Task["status"]): boolean {
+  return status === "failed" || status === "cancelled" || status === "incomplete";
+}
+
 /** What a thread says at its end: which agents it waits for, why it ended. */
-function Notes({ task, text }: { readonly task: Task; readonly text: string }) {
+function Notes({ task, log, text }: NotesProps) {
   const { error, status, incompleteReason, reason = "" } = task;
+  const isLive = useLogView(log, ({ at }) => at === undefined);
+  const canRetry =
+    isLive && log.run !== undefined && task.parentTaskId === undefined && isRetryable(status);
   return (
     <>
       {text !== "" && <p className="note">{`${sentence(text)}.`}</p>}
@@ -403,6 +421,13 @@ function Notes({ task, text }: { readonly task: Task; readonly text: string }) {
       )}
       {status === "incomplete" && (
         <p className="note">Stopped early: {incompleteReason?.replaceAll("_", " ")}.</p>
+      )}
+      {canRetry && (
+        <p className="note">
+          <button type="button" className="btn sm" onClick={() => retry(log).catch(showError)}>
+            Retry
+          </button>
+        </p>
       )}
     </>
   );

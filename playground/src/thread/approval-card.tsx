@@ -35,6 +35,10 @@ export function ApprovalCard({ log, taskId, approval }: CardProps) {
   const reasonInput = useRef<HTMLInputElement>(null);
 
   useWholeWidth(element);
+  // The form is another size than what it replaces.
+  useLayoutEffect(() => {
+    if (mode === "edit") element.current?.scrollIntoView({ block: "nearest" });
+  }, [mode]);
   useEffect(() => {
     if (isMarked) element.current?.focus({ preventScroll: true });
   }, [isMarked]);

@@ -2,7 +2,8 @@ import { useEffect, useId, useRef, useState } from "react";
 import { labelOf, pathOf } from "../state/agents.ts";
 import type { Source } from "../state/citations.ts";
 import type { RunLog } from "../state/run-log.ts";
-import { openPlace } from "../state/ui.ts";
+import { hasWorkspace, useSessions } from "../state/sessions.ts";
+import { openAtLine, openPlace } from "../state/ui.ts";
 
 /** Scrolls to the block that a source stands in. */
 function openSource(log: RunLog, { place }: Source): void {
@@ -67,7 +68,7 @@ export function Citation({ log, source }: CitationProps) {
           <q>{source.quote}</q>
           <span className="ft">
             <span className="grow">
-              {source.file && <code>{source.file}</code>} {reader && `read by ${reader}`}
+              {source.file && <FilePlace place={source.file} />} {reader && `read by ${reader}`}
             </span>
             {source.place && (
               <button
@@ -88,6 +89,22 @@ export function Citation({ log, source }: CitationProps) {
   );
 }
 
+/** `path:line`, which opens the file there if the agent on the page has files. */
+function FilePlace({ place }: { readonly place: string }) {
+  const hasFiles = useSessions(hasWorkspace);
+  if (!hasFiles) return <code>{place}</code>;
+  return (
+    <button
+      type="button"
+      className="fileplace"
+      title={`Open ${place}`}
+      onClick={() => openAtLine(place)}
+    >
+      <code>{place}</code>
+    </button>
+  );
+}
+
 /** The sources of an answer, as a list below it. */
 export function Sources({
   log,
@@ -103,7 +120,11 @@ export function Sources({
           <button type="button" className="cite" onClick={() => openSource(log, source)}>
             {source.number}
           </button>
-          <code>{source.file ?? source.quote.slice(0, 60)}</code>
+          {source.file ? (
+            <FilePlace place={source.file} />
+          ) : (
+            <code>{source.quote.slice(0, 60)}</code>
+          )}
           <span>{readerOf(log, source)}</span>
         </li>
       ))}

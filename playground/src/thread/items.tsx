@@ -1,10 +1,12 @@
 import { memo, useCallback, useMemo } from "react";
 import type { Item, MessageItem, WireBlock, WireImageBlock, WireTextBlock } from "rivulet/protocol";
+import { Icon } from "../icons.tsx";
 import { Markdown, type RenderCitation } from "../markdown/markdown.tsx";
 import { type Source, sourcesOf } from "../state/citations.ts";
 import { shownText, textKey } from "../state/heals.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { urlOf } from "../state/url.ts";
+import { copyText } from "../stream/playback.ts";
 import { Citation, Sources } from "./citation.tsx";
 import { useLogView } from "./context.ts";
 
@@ -122,7 +124,23 @@ function Message({ item, isLead, ...props }: ItemProps & { readonly item: Messag
       {isLead && !isOpen && sources.some(({ size }) => size > 0) && (
         <Sources log={log} sources={uniqueSources(sources)} />
       )}
+      {isLead && !isOpen && <CopyAnswer blocks={item.block_list} />}
     </div>
+  );
+}
+
+/** Copies the text of an answer, as the agent wrote it. */
+function CopyAnswer({ blocks }: { readonly blocks: readonly WireBlock[] }) {
+  const text = blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n\n");
+  if (text.trim() === "") return null;
+  return (
+    <button
+      type="button"
+      className="btn sm quiet copy"
+      onClick={() => void copyText(text.replace(/\[\^\d+\]/g, ""), "The answer is copied.")}
+    >
+      <Icon name="copy" /> Copy
+    </button>
   );
 }
 
