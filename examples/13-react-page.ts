@@ -1,4 +1,4 @@
-// A React page in 30 lines, examples/react-page/page.tsx: it shows a tree of agents live, survives a reload and a restart
+// A small React page, examples/react-page/page.tsx: it shows a tree of agents live, survives a reload and a restart
 // of the server, and asks for approvals. Run it with: npm run example 13
 // `OPEN=1 npm run example 13` keeps serving, so that you can open the page.
 import assert from "node:assert/strict";

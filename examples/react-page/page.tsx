@@ -1,4 +1,4 @@
-// A chat page: the messages of a session, the live tree of agents, and their approvals.
+// A chat page: the questions of a session, the trees of agents that answer them, and their approvals.
 import { createRoot } from "react-dom/client";
 import { connect, type RemoteRun } from "rivulet/client";
 import { textOf } from "rivulet/protocol";
@@ -16,15 +16,21 @@ function Task({ run, id }: { run: RemoteRun; id?: string }) {
 }
 
 function Page() {
-  const { messages, run, send } = useSession(server, "lead", location.hash.slice(1));
-  const said = messages.map(({ id, content }) => <p key={id}>{textOf(content)}</p>);
+  const { runs, run, send } = useSession(server, "lead", location.hash.slice(1));
+  const said = runs.map(({ input, run }, at) => (
+    <article key={at.toString()}>
+      {input.map(({ id, content }) => (
+        <p key={id}>{textOf(content)}</p>
+      ))}
+      <Task run={run} />
+    </article>
+  ));
   const buttons = useApprovals(run).map((approval) => {
     const allow = () => run?.answer(approval.approve());
     return <input key={approval.id} type="button" value={approval.call.name} onClick={allow} />;
   });
   const onSend = (form: FormData) => void send(String(form.get("text")));
-  const task = run && <Task key="run" run={run} />;
-  return <form action={onSend}>{[said, task, buttons, <input key="text" name="text" />]}</form>;
+  return <form action={onSend}>{[said, buttons, <input key="text" name="text" />]}</form>;
 }
 
 createRoot(document.body).render(<Page />);

@@ -1,11 +1,11 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
-import { type Message, type RivuletError, textOf } from "rivulet/protocol";
+import { type RivuletError, textOf } from "rivulet/protocol";
 import { Icon } from "./icons.tsx";
 import { Markdown } from "./markdown/markdown.tsx";
 import { Start } from "./start.tsx";
 import { duration, number } from "./state/format.ts";
 import type { RunLog } from "./state/run-log.ts";
-import { load, signIn, useLog, useSessions } from "./state/sessions.ts";
+import { load, type OpenSession, signIn, useLog, useSessions } from "./state/sessions.ts";
 import { setUi, showError, useUi } from "./state/ui.ts";
 import { momentOf, useLogView } from "./thread/context.ts";
 import { Skeleton, Turn } from "./thread/turn.tsx";
@@ -47,16 +47,16 @@ export function Conversation() {
         </div>
       ) : open.status === "error" ? (
         <NotOpened error={open.error} />
-      ) : log === undefined && open.earlier.length === 0 ? (
+      ) : log === undefined && open.id === undefined ? (
         <Start />
       ) : log === undefined ? (
         <div className="talk">
           <div className="col">
-            <Earlier messages={open.earlier} />
+            <Earlier earlier={open.earlier} copied={open.copied} />
           </div>
         </div>
       ) : (
-        <Talk turns={open.turns} earlier={open.earlier} log={log} />
+        <Talk open={open} log={log} />
       )}
     </>
   );
@@ -79,11 +79,15 @@ function NotOpened({ error }: { readonly error: RivuletError | undefined }) {
   );
 }
 
-/** The questions and answers that a fork has copied. */
-function Earlier({ messages }: { readonly messages: readonly Message[] }) {
+/** What a fork continues: the turns before it, or the questions and answers that it has copied of them. */
+function Earlier({ earlier, copied }: Pick<OpenSession, "earlier" | "copied">) {
+  if (earlier.length + copied.length === 0) return null;
   return (
     <section className="earlier" aria-label="Before the fork">
-      {messages.map(({ id, role, content }) =>
+      {earlier.map((turn) => (
+        <Turn key={turn.taskId} log={turn} />
+      ))}
+      {copied.map(({ id, role, content }) =>
         role === "user" ? (
           <h2 key={id} className="ask-q">
             {textOf(content)}
@@ -94,19 +98,18 @@ function Earlier({ messages }: { readonly messages: readonly Message[] }) {
           </div>
         ),
       )}
-      {messages.length > 0 && <p className="note">This session was forked here.</p>}
+      <p className="note">This session was forked here.</p>
     </section>
   );
 }
 
 interface TalkProps {
-  readonly turns: readonly RunLog[];
-  readonly earlier: readonly Message[];
+  readonly open: OpenSession;
   readonly log: RunLog;
 }
 
 /** The turns of a session. It follows the newest words only while the reader is at the end. */
-function Talk({ turns, earlier, log }: TalkProps) {
+function Talk({ open: { turns, earlier, copied }, log }: TalkProps) {
   const element = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -147,7 +150,7 @@ function Talk({ turns, earlier, log }: TalkProps) {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroll area needs the focus to scroll by keys */}
       <div className="talk" ref={element} tabIndex={0} role="region" aria-label="Conversation">
         <div className="col" ref={content}>
-          {focus === undefined && earlier.length > 0 && <Earlier messages={earlier} />}
+          {focus === undefined && <Earlier earlier={earlier} copied={copied} />}
           {(focus === undefined ? turns : turns.slice(-1)).map((turn) => (
             <Turn key={turn.taskId} log={turn} />
           ))}

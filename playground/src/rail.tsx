@@ -11,6 +11,7 @@ import {
   addressOf,
   currentAgent,
   deleteSession,
+  forkName,
   showNew,
   useLog,
   useSessions,
@@ -138,8 +139,11 @@ interface RowProps {
 function SessionRow({ session, isOpen, excerpt }: RowProps) {
   const { sessionId, updatedAt, agentId, status = "completed" } = session;
   const isOneOfMany = useSessions(({ agents }) => agents.length > 1);
+  const fork = useSessions((all) => forkName(all, sessionId));
   const log = useLog();
-  const input = useSessions(({ open }) => (isOpen ? open.turns[0]?.input : undefined));
+  const input = useSessions(({ open }) =>
+    isOpen ? (open.earlier[0] ?? open.turns[0])?.input : undefined,
+  );
   const title = session.title ?? input ?? "Untitled run";
   return (
     <div className={isOpen ? "sess on" : "sess"}>
@@ -151,6 +155,7 @@ function SessionRow({ session, isOpen, excerpt }: RowProps) {
         {isOpen && log ? <LiveStatus log={log} /> : <Status shape={shapes[status] ?? "done"} />}
         <b>{title}</b>
         <small>
+          {fork && `${fork}, `}
           {isOneOfMany && agentId !== undefined && `${agentId}, `}
           {excerpt ?? (isOpen && log ? <LiveSummary log={log} /> : `${clock(updatedAt)}`)}
         </small>
@@ -179,10 +184,9 @@ function LiveSummary({ log }: { readonly log: RunLog }) {
     const [from, to] = [taskOf(tree, tree.rootId)?.createdAt, endOfRun(tree)];
     return from === undefined || to === undefined ? undefined : to - from;
   });
-  const isFork = useSessions(({ open }) => open.forkedFrom !== undefined);
   const { shape } = useSummary(log);
   const state = states[shape] ?? (took === undefined ? undefined : duration(took));
-  return [isFork && "fork", plural(count, "agent"), state].filter(Boolean).join(", ");
+  return [plural(count, "agent"), state].filter(Boolean).join(", ");
 }
 
 /** Deletes after a second click. */

@@ -2,7 +2,7 @@ import { isTerminal, taskOf, textOf } from "rivulet/protocol";
 import { Icon, Status } from "./icons.tsx";
 import { type Shape, shapeOf } from "./state/agents.ts";
 import type { LogSnapshot, RunLog } from "./state/run-log.ts";
-import { fork, useLog, useSessions } from "./state/sessions.ts";
+import { forkName, fork as forkSession, useLog, useSessions } from "./state/sessions.ts";
 import { setUi, toggleAll, useUi } from "./state/ui.ts";
 import { useLogView } from "./thread/context.ts";
 
@@ -11,11 +11,11 @@ export function TopBar() {
   const log = useLog();
   const turns = useSessions(({ open }) => open.turns.length);
   const file = useSessions(({ open }) => open.file);
-  const forkedFrom = useSessions(({ open }) => open.forkedFrom);
+  const fork = useSessions((all) => forkName(all, all.open.id));
   // The first question of a fork is that of the run before it.
   const title = useSessions(
-    ({ open: { earlier, turns } }) =>
-      turns[0]?.input ?? (earlier[0] === undefined ? "New run" : textOf(earlier[0].content)),
+    ({ open: { earlier, copied, turns } }) =>
+      (earlier[0] ?? turns[0])?.input ?? (copied[0] ? textOf(copied[0].content) : "New run"),
   );
   const allFolded = useUi(({ allFolded }) => allFolded);
   return (
@@ -31,7 +31,7 @@ export function TopBar() {
       <h1 className="crumb">
         <b>{title.slice(0, 80) || (file ?? "A run")}</b>
         {log && <span className="hide-s">{file ? "recorded" : `turn ${turns}`}</span>}
-        {forkedFrom && <span className="hide-s">fork</span>}
+        {fork && <span className="hide-s">{fork}</span>}
       </h1>
       <span className="grow" />
       {log && <RunningButton log={log} />}
@@ -56,7 +56,7 @@ function ForkButton({ log }: { readonly log: RunLog }) {
       className="btn quiet hide-s"
       disabled={!isOver}
       title={isOver ? "Continue from here in a new session" : "Fork when the turn has ended"}
-      onClick={() => void fork(log.taskId)}
+      onClick={() => void forkSession(log.taskId)}
     >
       <Icon name="fork" /> Fork
     </button>

@@ -14,12 +14,29 @@ export interface RemoteSessions {
   list(page?: { limit?: number; before?: string }): Promise<readonly ListedSession[]>;
   /** Returns the messages from index `from` on; rejects with `not_found`. */
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
+  /**
+   * Returns the root tasks of a session with what they were asked, oldest first; rejects with `not_found`. Those of a fork
+   * begin with the turns that it continues, as long as their session exists.
+   */
+  turns(sessionId: string): Promise<readonly SessionTurn[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { limit?: number }): Promise<readonly SearchMatch[]>;
   /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
   delete(sessionId: string): Promise<boolean>;
   /** Yields lines of JSON: a header, then the messages; throws `not_found`. */
   export(sessionId: string): AsyncIterable<string>;
+}
+
+/** A root task of a session. */
+export interface SessionTurn {
+  readonly taskId: string;
+  /** The session of the task: another one for the turns before a fork. */
+  readonly sessionId: string;
+  readonly agentName: string;
+  readonly status: TaskStatus;
+  readonly createdAt: number;
+  /** The messages that the task was started with. */
+  readonly input: readonly Message[];
 }
 
 /** A server's agents, tasks and sessions. */
@@ -54,6 +71,18 @@ interface SessionBody {
   readonly created_at: number;
   readonly updated_at: number;
   readonly status?: TaskStatus;
+  readonly forked_from?: { readonly session_id: string; readonly task_id: string };
+}
+/** A session with its root tasks. */
+interface SessionPage {
+  readonly session: SessionBody;
+  readonly tasks: readonly {
+    readonly id: string;
+    readonly agent: string;
+    readonly status: TaskStatus;
+    readonly created_at: number;
+  }[];
+  readonly messages: readonly Message[];
 }
 interface MatchBody extends Omit<SearchMatch, "sessionId"> {
   readonly session_id: string;
@@ -64,7 +93,7 @@ const pageSize = 1_000;
 const limit = is.integer(0);
 
 function sessionsOn(server: Server): RemoteSessions {
-  return {
+  const sessions: RemoteSessions = {
     async list(page = {}) {
       const read = readOptions("list()", page, { limit, before: is.name });
       const path = `/v1/sessions${queryOf({ limit: 50, ...read })}`;
@@ -106,7 +135,40 @@ function sessionsOn(server: Server): RemoteSessions {
       const { body } = await server.send(`${pathOf(sessionId)}/export`);
       if (body) yield* linesOf(body.pipeThrough(new TextDecoderStream()).getReader());
     },
+    async turns(sessionId) {
+      const path = `${pathOf(sessionId)}${queryOf({ limit: 1 })}`;
+      const { session, tasks } = await server.json<SessionPage>("GET", path);
+      const { session_id: id, forked_from: origin } = session;
+      const [messages, before] = await Promise.all([
+        sessions.read(sessionId),
+        origin ? turnsBefore(sessions, origin.session_id, origin.task_id) : [],
+      ]);
+      const inputs = Map.groupBy(messages, ({ metadata }) =>
+        metadata?.input === true ? metadata.taskId : undefined,
+      );
+      // The first task of a fork only holds the copied messages.
+      const own = tasks.slice(origin ? 1 : 0).map((task): SessionTurn => {
+        const { id: taskId, agent: agentName, status, created_at: createdAt } = task;
+        const input = inputs.get(taskId) ?? [];
+        return { taskId, sessionId: id, agentName, status, createdAt, input };
+      });
+      return [...before, ...own];
+    },
   };
+  return sessions;
+}
+
+/** The turns that a fork continues; none if their session was deleted. */
+async function turnsBefore(
+  sessions: RemoteSessions,
+  sessionId: string,
+  taskId: string,
+): Promise<readonly SessionTurn[]> {
+  const turns = await sessions.turns(sessionId).catch((error: unknown) => {
+    if (error instanceof RivuletError && error.code === "not_found") return [];
+    throw error;
+  });
+  return turns.slice(0, turns.findIndex((turn) => turn.taskId === taskId) + 1);
 }
 
 function pathOf(sessionId: string): string {
@@ -115,13 +177,14 @@ function pathOf(sessionId: string): string {
 }
 
 function infoOf(body: SessionBody): ListedSession {
-  const { session_id, agent_id, created_at, updated_at, ...rest } = body;
+  const { session_id, agent_id, created_at, updated_at, forked_from: origin, ...rest } = body;
   return {
     sessionId: session_id,
     ...(agent_id !== undefined && { agentId: agent_id }),
     ...rest,
     createdAt: created_at,
     updatedAt: updated_at,
+    ...(origin && { forkedFrom: { sessionId: origin.session_id, taskId: origin.task_id } }),
   };
 }
 

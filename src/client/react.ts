@@ -4,17 +4,20 @@ import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 
 import type { Approval, Input, Run } from "../protocol/agent.ts";
 import { approvalIn } from "../protocol/approval.ts";
 import { type RivuletError, rivuletErrorOf } from "../protocol/error.ts";
-import type { Message } from "../protocol/message.ts";
+import { createIds } from "../protocol/id.ts";
+import { type Message, userMessage } from "../protocol/message.ts";
 import { taskOf, waitingApprovals } from "../protocol/select.ts";
+import { isObject } from "../protocol/shape.ts";
 import type { Task, Tree } from "../protocol/task.ts";
 import type { RemoteServer } from "./connect.ts";
 import type { Connection } from "./reader.ts";
-import type { RemoteAgent } from "./remote-agent.ts";
 import type { RemoteRun } from "./remote-run.ts";
 import { createTaskStore, type TaskStore, type TaskStoreSnapshot } from "./task-store.ts";
 
 /** What the hooks read: a run, or a store of your own. */
 export type TaskSource = Run<unknown> | TaskStore;
+
+const ids = createIds();
 
 /** All components that show a run share its store, and so its connection. */
 const stores = new WeakMap<Run<unknown>, TaskStore>();
@@ -82,12 +85,20 @@ function approvalsIn(tree: Tree): readonly Approval[] {
   });
 }
 
+/** A question in a session, and the run that answers it. */
+export interface SessionRun {
+  /** The messages that the run was started with. */
+  readonly input: readonly Message[];
+  /** Show it with `useTask`, whether it has ended or still works. */
+  readonly run: RemoteRun;
+}
+
 /** A session as a page shows it. */
 export interface SessionView {
   readonly status: "loading" | "ready" | "error";
-  /** The messages, without those that `run` shows. */
-  readonly messages: readonly Message[];
-  /** The newest run of the session; show it with `useTask`. */
+  /** All runs of the session, oldest first; those of a fork begin with the runs that it continues. */
+  readonly runs: readonly SessionRun[];
+  /** The newest run. */
   readonly run: RemoteRun | undefined;
   /** Starts a run, or continues the suspended one with answers. */
   send(input: Input): RemoteRun;
@@ -95,15 +106,14 @@ export interface SessionView {
 }
 
 interface LoadedSession {
-  readonly messages: readonly Message[];
-  readonly run?: RemoteRun;
+  readonly runs: readonly SessionRun[];
   readonly status: SessionView["status"];
   readonly error?: RivuletError;
 }
 
-const loading: LoadedSession = { status: "loading", messages: [] };
+const loading: LoadedSession = { status: "loading", runs: [] };
 
-/** A session of a server: its messages and its newest run, which may still work. A session that does not exist is empty. */
+/** A session of a server: its runs, of which the newest may still work. A session that does not exist is empty. */
 export function useSession(
   server: RemoteServer,
   agentName: string,
@@ -115,56 +125,50 @@ export function useSession(
   useEffect(() => {
     let isCurrent = true;
     setLoaded(loading);
-    loadSession(server, agent, sessionId).then(
-      (session) => isCurrent && setLoaded(session),
+    loadRuns(server, sessionId).then(
+      (runs) => isCurrent && setLoaded({ status: "ready", runs }),
       (error: unknown) =>
-        isCurrent && setLoaded({ status: "error", messages: [], error: rivuletErrorOf(error) }),
+        isCurrent && setLoaded({ status: "error", runs: [], error: rivuletErrorOf(error) }),
     );
     return () => {
       isCurrent = false;
     };
-  }, [server, agent, sessionId]);
+  }, [server, sessionId]);
 
   const send = useCallback(
     (input: Input) => {
       const run = agent.run(input, { sessionId });
-      setLoaded((session) => ({ ...session, status: "ready", run }));
-      // The messages of the run before this one, and the input of this one.
-      loadMessages(server, sessionId, run).then(
-        (messages) => setLoaded((now) => (now.run === run ? { ...now, messages } : now)),
-        () => {}, // the run reports the error
-      );
+      const messages = messagesIn(input);
+      if (messages.length > 0)
+        setLoaded(({ runs }) => ({ status: "ready", runs: [...runs, { input: messages, run }] }));
       return run;
     },
-    [server, agent, sessionId],
+    [agent, sessionId],
   );
-  return useMemo(() => ({ run: undefined, ...loaded, send }), [loaded, send]);
+  return useMemo(() => ({ ...loaded, run: loaded.runs.at(-1)?.run, send }), [loaded, send]);
 }
 
-async function loadSession(
-  server: RemoteServer,
-  agent: RemoteAgent,
-  sessionId: string,
-): Promise<LoadedSession> {
-  const run = agent.attach({ sessionId });
-  try {
-    await run.task;
-  } catch (error) {
-    if (rivuletErrorOf(error).code === "not_found") return { status: "ready", messages: [] };
+async function loadRuns(server: RemoteServer, sessionId: string): Promise<readonly SessionRun[]> {
+  const turns = await server.sessions.turns(sessionId).catch((error: unknown) => {
+    if (rivuletErrorOf(error).code === "not_found") return [];
     throw error;
-  }
-  return { status: "ready", messages: await loadMessages(server, sessionId, run), run };
+  });
+  return turns.map(({ taskId, input }) => {
+    const run = server.task(taskId);
+    // A snapshot shows an ended run as its events do, in fewer bytes.
+    stores.set(run, createTaskStore(run, { from: "now" }));
+    return { input, run };
+  });
 }
 
-/** The messages of a session up to the input of a run; the run shows the rest. */
-async function loadMessages(
-  server: RemoteServer,
-  sessionId: string,
-  run: RemoteRun,
-): Promise<readonly Message[]> {
-  const { taskId } = await run.task;
-  const messages = await server.sessions.read(sessionId);
-  return messages.filter(
-    ({ metadata }) => metadata?.taskId !== taskId || metadata.input !== undefined,
-  );
+/** The messages of an input as a session has them; answers belong to a run that exists. */
+function messagesIn(input: Input): readonly Message[] {
+  const entries: readonly unknown[] = Array.isArray(input) ? input : [input];
+  return entries.flatMap((entry) => {
+    if (typeof entry === "string") return [userMessage(entry)];
+    if (!isObject(entry) || !("role" in entry)) return [];
+    const { content } = entry;
+    const blocks = typeof content === "string" ? [{ type: "text", text: content }] : content;
+    return [{ id: ids.next("msg"), ...entry, content: blocks } as unknown as Message];
+  });
 }

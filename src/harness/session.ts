@@ -18,7 +18,7 @@ import type {
   TaskRecord,
 } from "../protocol/store.ts";
 import { openStoreField } from "../store/index.ts";
-import { forkSession } from "./fork.ts";
+import { forkOriginOf, forkSession } from "./fork.ts";
 import { copyCursor, deleteCursor } from "./memory/cursor.ts";
 
 /** The sessions of a store that one user, or the operator, can see. */
@@ -108,7 +108,13 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
 async function withStatus(store: Store, info: SessionInfo): Promise<ListedSession> {
   const { sessionId } = info;
   const [newest] = await store.tasks({ sessionId, newestFirst: true, limit: 1 });
-  return newest ? { ...info, status: newest.status } : info;
+  const [first] = await store.tasks({ sessionId, limit: 1 });
+  const forkedFrom = forkOriginOf(first);
+  return {
+    ...info,
+    ...(newest && { status: newest.status }),
+    ...(forkedFrom && { forkedFrom }),
+  };
 }
 
 /** A `userId` that is missing by mistake must not mean another set of sessions. */

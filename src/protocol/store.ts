@@ -291,6 +291,8 @@ export interface ListedSession extends SessionInfo {
   readonly status?: TaskStatus;
   /** The name that its user gave it on a server. */
   readonly name?: string;
+  /** The session that it is a fork of, and the root task after which it continues. */
+  readonly forkedFrom?: { readonly sessionId: string; readonly taskId: string };
 }
 
 /** Files with versions. */

@@ -1,4 +1,4 @@
-import { forkOriginOf } from "../harness/fork.ts";
+import { type ForkOrigin, forkOriginOf } from "../harness/fork.ts";
 import { offerOf } from "../harness/harness-agent.ts";
 import { type SessionExportHeader, sessionsOf } from "../harness/index.ts";
 import { findLeftovers } from "../harness/leftovers.ts";
@@ -47,6 +47,7 @@ export const sessionRoutes: readonly Route[] = [
       const sessions = (await own(call).list(call.query)).map((info) => ({
         ...shownSession(call, info),
         status: info.status,
+        ...(info.forkedFrom && shownOrigin(info.forkedFrom)),
       }));
       return Response.json({ sessions }, { headers: call.headers });
     },
@@ -191,7 +192,11 @@ async function fork(call: Call): Promise<Response> {
 
 function forkedFrom(first: TaskRecord | undefined) {
   const origin = forkOriginOf(first);
-  return origin && { forked_from: { session_id: origin.sessionId, task_id: origin.taskId } };
+  return origin && shownOrigin(origin);
+}
+
+function shownOrigin({ sessionId, taskId }: ForkOrigin) {
+  return { forked_from: { session_id: sessionId, task_id: taskId } };
 }
 
 async function exportSession(call: Call): Promise<Response> {

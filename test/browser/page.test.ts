@@ -62,6 +62,7 @@ function team(directory: string) {
     model: model([
       ["Starting. ", ...["ann", "bob"].map((call) => ({ call, input: { prompt: "x" } }))],
       ["All ", "done."],
+      ["Said ", "before."],
     ]),
     tools: [helper("ann"), helper("bob")],
   });
@@ -138,6 +139,30 @@ describe.skipIf(!requires("chromium"))("in Chromium", () => {
     await page.reload();
     await section("lead: completed").waitFor();
     expect(await text(page)).toContain("Looking around. Found it.");
+    expect(errors).toEqual([]);
+  });
+
+  it("shows earlier runs with the threads of their subagents", async () => {
+    await using shown = await scene(scripts.page);
+    const { page, section, errors } = shown;
+    open("ann");
+    open("bob");
+    const ask = async (question: string) => {
+      await page.locator('input[name="text"]').fill(question);
+      await page.keyboard.press("Enter");
+      await page.locator("article", { hasText: question }).locator("section").first().waitFor();
+    };
+    await ask("First.");
+    await section("lead: completed").waitFor();
+    await ask("Second.");
+    await expect.poll(() => section("lead: completed").count()).toBe(2);
+    await page.reload();
+    await expect.poll(() => section("lead: completed").count()).toBe(2);
+    const [first, second] = await page.locator("article").all();
+    expect(await first?.locator("p").allTextContents()).toEqual(["First."]);
+    expect(await second?.locator("p").allTextContents()).toEqual(["Second."]);
+    const threads = first?.locator('section[title="ann: completed"]');
+    await expect.poll(() => threads?.textContent()).toBe("Looking around. Found it.");
     expect(errors).toEqual([]);
   });
 

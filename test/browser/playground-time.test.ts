@@ -117,23 +117,46 @@ describe.skipIf(!requires("chromium"))("the page moves in the log", () => {
     expect(errors).toEqual([]);
   });
 
-  it("forks: goes on from an earlier turn in a new session", async () => {
+  it("forks: continues an earlier turn in a new session, with its threads", async () => {
     await using scene = await ended();
-    const { page } = scene;
+    const { page, thread } = scene;
     const before = page.url();
-    await page.getByRole("button", { name: "Fork" }).click();
-    await expect.poll(() => page.url()).not.toBe(before);
-    await page.getByText("This is a fork.").waitFor();
-    expect(await page.locator(".crumb").textContent()).toMatch(/^What is new\?/);
-    // The fork has the question and the answer, without the work behind them.
-    await scene.said("The answer of the lead.").waitFor();
-    expect(await page.locator(".thread").count()).toBe(0);
+    const fork = async () => {
+      const from = page.url();
+      await page.getByRole("button", { name: "Fork" }).click();
+      await expect.poll(() => page.url()).not.toBe(from);
+      await page.getByText("This is a fork.").waitFor();
+    };
+    await fork();
+    expect(await page.locator(".crumb").textContent()).toMatch(/^What is new\?.*fork 1/);
+    const earlier = page.getByRole("region", { name: "Before the fork" });
+    await earlier.getByText("The answer of the lead.").first().waitFor();
+    await thread("bob").locator("header .name").first().click();
+    await earlier.locator(thread("bob")).locator(thread("carl")).waitFor();
     await page.locator("#composer").fill("Another way?");
     await page.keyboard.press("Enter");
     await scene.said("The second answer.").waitFor();
+    await page.reload();
+    await scene.said("The second answer.").waitFor();
+    expect(await earlier.locator(thread("ann")).count()).toBe(1);
+    expect(await page.getByRole("heading", { level: 2, name: "What is new?" }).count()).toBe(1);
+
     await page.goto(before);
     await scene.said("The answer of the lead.").waitFor();
     expect(await scene.said("The second answer.").count()).toBe(0);
+    await fork();
+    const rows = page.locator(".rail .sess small");
+    await expect
+      .poll(async () => (await rows.allTextContents()).map((text) => text.match(/fork \d/)?.[0]))
+      .toEqual(["fork 2", "fork 1", undefined]);
+
+    // Without the session that it continues, a fork still has its questions and answers.
+    const id = decodeURIComponent(before.split("#/s/")[1] ?? "");
+    const path = `${scene.url}/v1/sessions/${encodeURIComponent(id)}`;
+    expect((await fetch(path, { method: "DELETE", headers: scene.headers })).status).toBe(204);
+    await page.reload();
+    await earlier.getByText("The answer of the lead.").first().waitFor();
+    expect(await page.locator(".thread").count()).toBe(0);
   });
 
   it("opens the cited block of a descendant, wherever it is", async () => {

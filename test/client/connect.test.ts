@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ReActAgent, tool } from "../../src/agent/index.ts";
 import { connect } from "../../src/client/index.ts";
 import { sessionsOf } from "../../src/harness/index.ts";
+import { textOf } from "../../src/protocol/message.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { scriptedModel } from "../../src/testing/index.ts";
 import { collect } from "../agent/support/collect.ts";
@@ -162,6 +163,36 @@ describe("sessions", () => {
     const gone = { code: "not_found" };
     await expect(sessions.read(sessionId)).rejects.toMatchObject(gone);
     await expect(collect(sessions.export(sessionId))).rejects.toMatchObject(gone);
+  });
+
+  it("returns the turns of a session, and those that a fork continues", async () => {
+    const { sessions } = served.remote;
+    const lead = served.remote.agent("lead");
+    const sessionId = "turns";
+    const { task } = await lead.call("One.", { sessionId });
+    await lead.call("Two.", { sessionId });
+    const asked = async (id: string) =>
+      (await sessions.turns(id)).map(({ input, ...turn }) => [
+        ...[turn.sessionId, turn.agentName, turn.status],
+        ...input.map(({ content }) => textOf(content)),
+      ]);
+    const turn = ["lead", "completed"];
+    expect(await asked(sessionId)).toEqual([
+      [sessionId, ...turn, "One."],
+      [sessionId, ...turn, "Two."],
+    ]);
+    const fork = await sessionsOf(store).fork(sessionId, { taskId: task.taskId });
+    await lead.call("Three.", { sessionId: fork.sessionId });
+    expect(await asked(fork.sessionId)).toEqual([
+      [sessionId, ...turn, "One."],
+      [fork.sessionId, ...turn, "Three."],
+    ]);
+    const origin = { sessionId, taskId: task.taskId };
+    const listed = (await sessions.list()).find((info) => info.sessionId === fork.sessionId);
+    expect(listed?.forkedFrom).toEqual(origin);
+    await sessions.delete(sessionId);
+    expect(await asked(fork.sessionId)).toEqual([[fork.sessionId, ...turn, "Three."]]);
+    await expect(sessions.turns(sessionId)).rejects.toMatchObject({ code: "not_found" });
   });
 
   it("rejects a misspelled option", async () => {

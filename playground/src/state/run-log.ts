@@ -35,6 +35,8 @@ export class RunLog implements TaskStore {
   readonly startedAt: number;
   /** True: this page has begun the run. */
   readonly isNew: boolean;
+  /** True: the open session is a fork that continues this run. */
+  readonly isEarlier: boolean;
   #events: LogEvent[] = [];
   #first = Number.POSITIVE_INFINITY;
   #last = -1;
@@ -59,6 +61,7 @@ export class RunLog implements TaskStore {
     readonly run?: RemoteRun;
     /** True: the run has just begun, so its log is short. */
     readonly isNew?: boolean;
+    readonly isEarlier?: boolean;
     /** The events of a recorded run. */
     readonly events?: readonly LogEvent[];
   }) {
@@ -66,6 +69,7 @@ export class RunLog implements TaskStore {
     this.taskId = taskId;
     this.run = run;
     this.input = input;
+    this.isEarlier = options.isEarlier ?? false;
     this.isNew = options.isNew ?? false;
     this.agentName = options.agentName ?? "";
     this.startedAt = startedAt;

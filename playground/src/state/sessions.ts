@@ -1,6 +1,6 @@
-import type { RemoteRun } from "rivulet/client";
+import type { RemoteRun, SessionTurn } from "rivulet/client";
 import { type ListedSession, type Message, type RivuletError, textOf } from "rivulet/protocol";
-import { type AgentOffer, api, type SessionBody, server } from "./api.ts";
+import { type AgentOffer, api, server } from "./api.ts";
 import { RunLog } from "./run-log.ts";
 import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
@@ -13,9 +13,10 @@ export interface OpenSession {
   readonly status: "loading" | "ready" | "error";
   readonly turns: readonly RunLog[];
   readonly agentName: string;
-  /** The messages that a fork has copied: questions and answers, without the work behind them. */
-  readonly earlier: readonly Message[];
-  readonly forkedFrom?: { readonly session_id: string; readonly task_id: string };
+  /** The turns that a fork continues, which belong to another session. */
+  readonly earlier: readonly RunLog[];
+  /** The questions and answers that a fork has copied, if the session that it continues was deleted. */
+  readonly copied: readonly Message[];
   /** The name of the file that a recorded run came from. */
   readonly file?: string;
   readonly error?: RivuletError;
@@ -35,12 +36,16 @@ const refreshMs = 5_000;
 
 /** Shows another session, and lets go of the runs of the one before. */
 function show(open: OpenSession): void {
-  const before = getSessions().open.turns;
+  const before = logsOf(getSessions().open);
   sessions.set({ open });
   // The components of the old runs are gone after this render.
   setTimeout(() => {
-    for (const turn of before) if (!getSessions().open.turns.includes(turn)) turn.close();
+    for (const turn of before) if (!logsOf(getSessions().open).includes(turn)) turn.close();
   });
+}
+
+function logsOf({ earlier, turns }: OpenSession): readonly RunLog[] {
+  return [...earlier, ...turns];
 }
 
 const blank: OpenSession = {
@@ -49,6 +54,7 @@ const blank: OpenSession = {
   turns: [],
   agentName: "",
   earlier: [],
+  copied: [],
 };
 const sessions = cell<Sessions>({
   ...{ status: "loading", agents: [], list: [], open: blank },
@@ -149,17 +155,13 @@ async function refreshList(): Promise<void> {
 async function addTurns(): Promise<void> {
   const { id } = getSessions().open;
   if (id === undefined) return;
-  const isNew = (taskId: string) =>
-    getSessions().open.turns.every((turn) => turn.taskId !== taskId);
+  const isNew = ({ taskId }: SessionTurn) =>
+    logsOf(getSessions().open).every((turn) => turn.taskId !== taskId);
   try {
-    const found = await api.session(id);
-    const newest = found.tasks.at(-1);
-    if (newest === undefined || !isNew(newest.id)) return;
-    const turns = turnsOf(found, await server.sessions.read(id));
+    const found = (await server.sessions.turns(id)).filter(isNew);
     const { open } = getSessions();
-    const added = turns.filter(({ taskId }) => isNew(taskId));
-    if (open.id === id && open.status === "ready" && added.length > 0)
-      show({ ...open, turns: [...open.turns, ...added] });
+    if (open.id === id && open.status === "ready" && found.length > 0)
+      show({ ...open, turns: [...open.turns, ...found.filter(isNew).map((turn) => logOf(turn))] });
   } catch {
     // The next look at the list tries again.
   }
@@ -191,43 +193,53 @@ async function openSession(id: string): Promise<void> {
   resetUi();
   show({ ...blank, id, status: "loading" });
   try {
-    const [{ session, tasks }, messages] = await Promise.all([
+    const [{ session, tasks }, found] = await Promise.all([
       api.session(id),
-      server.sessions.read(id),
+      server.sessions.turns(id),
     ]);
-    const turns = turnsOf({ session, tasks }, messages);
+    const own = found.filter(({ sessionId }) => sessionId === session.session_id);
+    const earlier = found.slice(0, found.length - own.length);
+    const isCut = session.forked_from !== undefined && earlier.length === 0;
+    const copied = isCut ? await readCopied(id, new Set(tasks.map((task) => task.id))) : [];
     if (getSessions().open.id !== id) return;
-    const { forked_from: forkedFrom } = session;
     const agentName = tasks.at(-1)?.agent ?? "";
-    const ids = new Set(tasks.map((task) => task.id));
-    const earlier = messages.filter(
-      ({ role, content, metadata }) =>
-        forkedFrom !== undefined &&
-        !ids.has(metadata?.taskId ?? "") &&
-        (role === "assistant" || (role === "user" && metadata?.input === true)) &&
-        textOf(content).trim() !== "",
-    );
-    show({ id, status: "ready", turns, agentName, earlier, ...(forkedFrom && { forkedFrom }) });
+    const logs = {
+      earlier: earlier.map((turn) => logOf(turn, true)),
+      turns: own.map((turn) => logOf(turn)),
+    };
+    show({ id, status: "ready", agentName, copied, ...logs });
   } catch (error) {
     if (getSessions().open.id !== id) return;
     show({ ...blank, id, status: "error", error: error as RivuletError });
   }
 }
 
-/** The turns of a session: one for each of its root tasks. */
-function turnsOf({ session, tasks }: SessionBody, messages: readonly Message[]): RunLog[] {
-  const inputs = new Map<string, string>();
-  for (const { metadata, content, role } of messages) {
-    const { taskId, input } = metadata ?? {};
-    if (taskId === undefined || input !== true || role !== "user") continue;
-    inputs.set(taskId, [inputs.get(taskId), textOf(content)].filter(Boolean).join("\n\n"));
-  }
-  // The first task of a fork only holds the copied messages.
-  const own = session.forked_from ? tasks.slice(1) : tasks;
-  return own.map(({ id: taskId, agent: agentName, created_at: startedAt }) => {
-    const run = server.task(taskId);
-    return new RunLog({ taskId, startedAt, run, agentName, input: inputs.get(taskId) ?? "" });
+function logOf({ taskId, agentName, createdAt, input }: SessionTurn, isEarlier = false): RunLog {
+  const asked = input.filter(({ role }) => role === "user").map(({ content }) => textOf(content));
+  return new RunLog({
+    ...{ taskId, agentName, startedAt: createdAt, isEarlier, run: server.task(taskId) },
+    input: asked.filter(Boolean).join("\n\n"),
   });
+}
+
+/** The questions and answers of a session that do not belong to its own tasks. */
+async function readCopied(id: string, ownIds: ReadonlySet<string>): Promise<readonly Message[]> {
+  return (await server.sessions.read(id)).filter(
+    ({ role, content, metadata }) =>
+      !ownIds.has(metadata?.taskId ?? "") &&
+      (role === "assistant" || (role === "user" && metadata?.input === true)) &&
+      textOf(content).trim() !== "",
+  );
+}
+
+/** What tells a fork apart from the other sessions with its title; undefined if it is none. */
+export function forkName({ list }: Sessions, sessionId: string | undefined): string | undefined {
+  const origin = list.find((session) => session.sessionId === sessionId)?.forkedFrom;
+  if (origin === undefined) return undefined;
+  const forks = list
+    .filter(({ forkedFrom }) => forkedFrom?.sessionId === origin.sessionId)
+    .toSorted((one, other) => one.createdAt - other.createdAt);
+  return `fork ${forks.findIndex((session) => session.sessionId === sessionId) + 1}`;
 }
 
 /** Starts a turn: in the open session, or in a new one. */

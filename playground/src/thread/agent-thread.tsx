@@ -397,8 +397,8 @@ function isRetryable(status: Task["status"]): boolean {
 function Notes({ task, log, text }: NotesProps) {
   const { error, status, incompleteReason, reason = "" } = task;
   const isLive = useLogView(log, ({ at }) => at === undefined);
-  const canRetry =
-    isLive && log.run !== undefined && task.parentTaskId === undefined && isRetryable(status);
+  const isOwn = log.run !== undefined && !log.isEarlier;
+  const canRetry = isLive && isOwn && task.parentTaskId === undefined && isRetryable(status);
   return (
     <>
       {text !== "" && <p className="note">{`${sentence(text)}.`}</p>}
