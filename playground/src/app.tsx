@@ -4,6 +4,7 @@ import { Conversation } from "./conversation.tsx";
 import { useKeys } from "./keys.ts";
 import { Rail } from "./rail.tsx";
 import { announcementsOf } from "./state/announcements.ts";
+import { attach } from "./state/attachments.ts";
 import { openFile } from "./state/open-file.ts";
 import { useLog, useSessions } from "./state/sessions.ts";
 import { announce, setUi, useUi } from "./state/ui.ts";
@@ -79,7 +80,7 @@ function useAnnouncements(): void {
   }, [log]);
 }
 
-/** A run file that is dropped anywhere on the page is replayed. */
+/** A run file that is dropped anywhere on the page is replayed; every other file goes with the next question. */
 function useDrop(): void {
   useEffect(() => {
     const onOver = (event: DragEvent) => {
@@ -95,7 +96,8 @@ function useDrop(): void {
       document.body.classList.remove("is-dropping");
       if (file === undefined) return;
       event.preventDefault();
-      void openFile(file);
+      if (file.name.endsWith(".jsonl")) void openFile(file);
+      else void attach(event.dataTransfer?.files ?? []);
     };
     document.addEventListener("dragover", onOver);
     document.addEventListener("dragleave", onLeave);

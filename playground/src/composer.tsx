@@ -5,6 +5,7 @@ import { AgentPicker } from "./agent-picker.tsx";
 import { Icon, Status } from "./icons.tsx";
 import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
 import { api } from "./state/api.ts";
+import { attach } from "./state/attachments.ts";
 import { mentionedBy, mentionOf, readMention } from "./state/mentions.ts";
 import type { LogSnapshot, RunLog } from "./state/run-log.ts";
 import { ask, hasWorkspace, useLog, useSessions } from "./state/sessions.ts";
@@ -221,6 +222,7 @@ function Box({ placeholder, to, log, onSend, idle, children }: BoxProps) {
 
   return (
     <>
+      {to === undefined && <AttachedFiles />}
       {log && mentioned.length > 0 && <Mentions log={log} tasks={mentioned} onPick={pick} />}
       <form
         className="box"
@@ -229,6 +231,7 @@ function Box({ placeholder, to, log, onSend, idle, children }: BoxProps) {
           void send();
         }}
       >
+        {to === undefined && <AttachButton />}
         {to !== undefined && <span className="to">to {to}</span>}
         <textarea
           id="composer"
@@ -239,6 +242,10 @@ function Box({ placeholder, to, log, onSend, idle, children }: BoxProps) {
           aria-label={to === undefined ? "Your question" : `A message to ${to}`}
           onChange={({ target }) => setText(target.value)}
           onKeyDown={onKeyDown}
+          onPaste={({ clipboardData }) => {
+            if (to === undefined && clipboardData.files.length > 0)
+              void attach(clipboardData.files);
+          }}
         />
         {children}
         {text.trim() !== "" || idle === undefined ? (
@@ -250,6 +257,50 @@ function Box({ placeholder, to, log, onSend, idle, children }: BoxProps) {
         )}
       </form>
     </>
+  );
+}
+
+function AttachButton() {
+  return (
+    <label className="icon attach" title="Attach files">
+      <Icon name="clip" />
+      <span className="vh">Attach files</span>
+      <input
+        type="file"
+        className="vh"
+        multiple
+        onChange={({ target }) => {
+          void attach([...(target.files ?? [])]);
+          target.value = "";
+        }}
+      />
+    </label>
+  );
+}
+
+/** The files that go with the next question. */
+function AttachedFiles() {
+  const attached = useUi(({ attached }) => attached);
+  if (attached.length === 0) return null;
+  return (
+    <ul className="attached" aria-label="Attached files">
+      {attached.map((file) => (
+        <li key={file.name}>
+          <Icon name="file" />
+          <span>{file.name}</span>
+          <button
+            type="button"
+            className="icon"
+            aria-label={`Remove ${file.name}`}
+            onClick={() =>
+              setUi(({ attached }) => ({ attached: attached.filter((other) => other !== file) }))
+            }
+          >
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }
 

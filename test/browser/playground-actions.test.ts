@@ -10,6 +10,8 @@ import { requires } from "../support/requires.ts";
 import { type Gates, launch, openScene } from "./support/playground-scene.ts";
 import { askingTeam, citingTeam } from "./support/playground-team.ts";
 
+const pixel =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const model = (...turns: readonly ScriptedTurn[]) => scriptedModel(turns, { by: "prompt" });
 
 /** Fails the first time it is asked. */
@@ -128,6 +130,51 @@ describe.skipIf(!requires("chromium"))("what a person does on the page", () => {
     expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThan(560);
     await send.click();
     await scene.said("Done.").waitFor();
+  });
+
+  it("sends files with a question: chosen, dropped, and removed again", async () => {
+    const prompts: string[] = [];
+    const team = (store: Store) => [
+      new ReActAgent({
+        ...{ name: "lead", store },
+        model: scriptedModel(({ prompt }) => {
+          prompts.push(JSON.stringify(prompt));
+          return ["I have read it."];
+        }),
+      }),
+    ];
+    await using scene = await openScene({ browser, team });
+    const { page, said, errors } = scene;
+    const text = (name: string, content: string) => ({
+      ...{ name, mimeType: "text/markdown" },
+      buffer: Buffer.from(content),
+    });
+    const chooser = page.locator(".attach input");
+    await chooser.setInputFiles([text("notes.md", "the canary of the notes"), text("b.md", "b")]);
+    const chips = page.getByRole("list", { name: "Attached files" }).getByRole("listitem");
+    await expect.poll(() => chips.allTextContents()).toEqual(["notes.md", "b.md"]);
+    await page.getByRole("button", { name: "Remove b.md" }).click();
+    await page.evaluate((base64) => {
+      const data = new DataTransfer();
+      const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+      data.items.add(new File([bytes], "dot.png", { type: "image/png" }));
+      const init = { dataTransfer: data, bubbles: true, cancelable: true };
+      document.body.dispatchEvent(new DragEvent("drop", init));
+    }, pixel);
+    await expect.poll(() => chips.allTextContents()).toEqual(["notes.md", "dot.png"]);
+    await chooser.setInputFiles([{ ...text("a.zip", ""), buffer: Buffer.from([0, 255]) }]);
+    await page.getByRole("alert").getByText("a.zip is neither text").waitFor();
+    await scene.ask("What is this?");
+    await said("I have read it.").waitFor();
+    expect(await chips.count()).toBe(0);
+    expect(prompts).toHaveLength(1);
+    expect(prompts[0]).toContain("the canary of the notes");
+    expect(prompts[0]).toContain("image/png");
+    await page.locator(".turn .by").getByText("with notes.md, dot.png").waitFor();
+    await page.reload();
+    await page.locator(".turn .by").getByText("with notes.md, an image").waitFor();
+    await page.getByRole("heading", { level: 2, name: "What is this?", exact: true }).waitFor();
+    expect(errors).toEqual([]);
   });
 
   it("opens a source in its file, at its line", async () => {

@@ -30,6 +30,8 @@ export class RunLog implements TaskStore {
   readonly taskId: string;
   readonly run: RemoteRun | undefined;
   readonly input: string;
+  /** The names of the files that came with the question. */
+  readonly files: readonly string[];
   /** The agent that was asked; "" for a recorded run. */
   readonly agentName: string;
   readonly startedAt: number;
@@ -58,6 +60,7 @@ export class RunLog implements TaskStore {
     readonly input: string;
     readonly startedAt: number;
     readonly agentName?: string;
+    readonly files?: readonly string[];
     readonly run?: RemoteRun;
     /** True: the run has just begun, so its log is short. */
     readonly isNew?: boolean;
@@ -69,6 +72,7 @@ export class RunLog implements TaskStore {
     this.taskId = taskId;
     this.run = run;
     this.input = input;
+    this.files = options.files ?? [];
     this.isEarlier = options.isEarlier ?? false;
     this.isNew = options.isNew ?? false;
     this.agentName = options.agentName ?? "";

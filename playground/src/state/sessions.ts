@@ -1,10 +1,17 @@
 import type { RemoteRun, SessionTurn } from "rivulet/client";
-import { type ListedSession, type Message, type RivuletError, textOf } from "rivulet/protocol";
+import {
+  type ListedSession,
+  type Message,
+  type RivuletError,
+  textOf,
+  userMessage,
+} from "rivulet/protocol";
 import { type AgentOffer, api, server } from "./api.ts";
+import { questionOf } from "./attachments.ts";
 import { RunLog } from "./run-log.ts";
 import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
-import { announce, resetUi, setUi, showError } from "./ui.ts";
+import { announce, getUi, resetUi, setUi, showError } from "./ui.ts";
 
 /** The session on the page. */
 export interface OpenSession {
@@ -215,10 +222,10 @@ async function openSession(id: string): Promise<void> {
 }
 
 function logOf({ taskId, agentName, createdAt, input }: SessionTurn, isEarlier = false): RunLog {
-  const asked = input.filter(({ role }) => role === "user").map(({ content }) => textOf(content));
+  const { text, files } = questionOf(input);
+  const run = server.task(taskId);
   return new RunLog({
-    ...{ taskId, agentName, startedAt: createdAt, isEarlier, run: server.task(taskId) },
-    input: asked.filter(Boolean).join("\n\n"),
+    ...{ taskId, agentName, startedAt: createdAt, isEarlier, run, input: text, files },
   });
 }
 
@@ -242,25 +249,34 @@ export function forkName({ list }: Sessions, sessionId: string | undefined): str
   return `fork ${forks.findIndex((session) => session.sessionId === sessionId) + 1}`;
 }
 
-/** Starts a turn: in the open session, or in a new one. */
-export async function ask(input: string): Promise<void> {
+/** Starts a turn: in the open session, or in a new one. The attached files go with it. */
+export async function ask(text: string): Promise<void> {
   const { open } = getSessions();
   const agentName = open.id === undefined ? pickedAgent(getSessions())?.name : open.agentName;
   if (agentName === undefined) return;
-  const given = open.id ?? `page-${crypto.randomUUID()}`;
-  await showRun(server.agent(agentName).run(input, { sessionId: given }), input, agentName);
+  const { attached } = getUi();
+  const sessionId = open.id ?? `page-${crypto.randomUUID()}`;
+  const blocks = attached.map(({ block }) => block);
+  const input = blocks.length === 0 ? text : userMessage([{ type: "text", text }, ...blocks]);
+  const run = server.agent(agentName).run(input, { sessionId });
+  await showRun(run, { input: text, agentName, files: attached.map(({ name }) => name) });
+  setUi({ attached: [] });
 }
 
 /** Asks the question of a turn that has not completed again. */
-export async function retry({ run, input, agentName }: RunLog): Promise<void> {
-  if (run) await showRun(run.retry(), input, agentName);
+export async function retry(log: RunLog): Promise<void> {
+  if (log.run) await showRun(log.run.retry(), log);
 }
 
 /** Shows a run that has just begun as the newest turn. */
-async function showRun(run: RemoteRun, input: string, agentName: string): Promise<void> {
+async function showRun(
+  run: RemoteRun,
+  { input, agentName, files }: Pick<RunLog, "input" | "agentName" | "files">,
+): Promise<void> {
   const { open } = getSessions();
   const { taskId, sessionId } = await run.task; // the server may store another id than the given one
-  const log = new RunLog({ taskId, input, run, agentName, startedAt: Date.now(), isNew: true });
+  const asked = { taskId, input, files, agentName };
+  const log = new RunLog({ ...asked, run, startedAt: Date.now(), isNew: true });
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
   setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });
   const turns = (open.id === undefined ? [] : getSessions().open.turns).filter(

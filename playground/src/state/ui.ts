@@ -1,3 +1,4 @@
+import type { Block } from "rivulet/protocol";
 import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
 
@@ -11,6 +12,12 @@ export interface Place {
   readonly blockIndex?: number;
   /** The words to mark within the block. */
   readonly quote?: string;
+}
+
+/** A file that goes with the next question. */
+export interface Attached {
+  readonly name: string;
+  readonly block: Block;
 }
 
 /** What the person has chosen; everything else is in the logs. */
@@ -40,6 +47,8 @@ export interface Ui {
     readonly text: string;
     readonly after: number;
   }[];
+  /** The files that go with the next question. */
+  readonly attached: readonly Attached[];
   /** The last sentence for screen readers. */
   readonly announcement: string;
   /** One sentence about the last action, such as a failed request. */
@@ -60,6 +69,7 @@ const initial: Ui = {
   file: undefined,
   steered: undefined,
   sent: [],
+  attached: [],
   announcement: "",
   notice: undefined,
 };
