@@ -1,4 +1,5 @@
 import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
+import { nearest } from "../protocol/options.ts";
 
 /** The status of each error code that a request can cause; any other code is an error of the server. */
 const statuses: Readonly<Record<string, number>> = {
@@ -70,4 +71,12 @@ export function shuttingDown(): RivuletError {
 /** The error for a request that does not fit. */
 export function badRequest(message: string, hint: string, code = "invalid_request"): RivuletError {
   return new RivuletError(code, message, { hint });
+}
+
+/** The error for an agent that the server does not have. */
+export function unknownAgent(name: string, agents: ReadonlyMap<string, unknown>): RivuletError {
+  const near = nearest(name, [...agents.keys()]).join(" or ");
+  return new RivuletError("not_found", `There is no agent ${JSON.stringify(name.slice(0, 128))}.`, {
+    hint: near === "" ? "List the agents with GET /v1/agents." : `Did you mean ${near}?`,
+  });
 }

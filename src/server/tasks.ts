@@ -16,10 +16,11 @@ import { snapshotOf } from "../protocol/snapshot.ts";
 import type { Store, TaskRecord } from "../protocol/store.ts";
 import { isTerminal } from "../protocol/task.ts";
 import { storeIdOf } from "../store/index.ts";
-import { badRequest } from "./errors.ts";
+import { badRequest, unknownAgent } from "./errors.ts";
 import type { Call, Route } from "./route.ts";
 import { beginRun } from "./runs.ts";
 import type { StreamOptions } from "./stream.ts";
+import { waitOf } from "./waits.ts";
 
 const input: is.Field = {
   fits: (value) => typeof value === "string" || (typeof value === "object" && value !== null),
@@ -313,8 +314,9 @@ export async function showTask(
   const at = { sequenceNumber: Math.max(0, through), createdAt: record.createdAt };
   const snapshot = taskOf(tree, record.taskId) && snapshotOf(tree, record.taskId, at);
   const task = snapshot?.task ?? { ...queuedTask(record), output: [] };
-  // The status is part of the tag because a queued task has no event yet.
-  const tag = `"${through}-${record.status}"`;
+  const wait = await waitOf(call, { record, root });
+  // A queued task has no event yet, so its state is part of the tag.
+  const tag = `"${through}-${record.status}${wait ? `-${wait.waits.reason}` : ""}"`;
   const tagged = { ...headers, etag: tag, "cache-control": "no-cache" };
   if (request.method === "GET" && request.headers.get("if-none-match") === tag)
     return new Response(null, { status: 304, headers: tagged });
@@ -322,7 +324,13 @@ export async function showTask(
   const tasks = pathname.slice(0, pathname.lastIndexOf("/v1/tasks"));
   const location: Record<string, string> =
     status === 201 ? { location: `${tasks}/v1/tasks/${record.taskId}` } : {};
-  const body = { ...task, root_task_id: root.taskId, last_sequence_number: through, ...more };
+  const body = {
+    ...task,
+    root_task_id: root.taskId,
+    last_sequence_number: through,
+    ...wait,
+    ...more,
+  };
   return Response.json(body, { status, headers: { ...tagged, ...location } });
 }
 
@@ -482,14 +490,6 @@ export function agentOf(
 /** The options that limit a call of an agent to the caller's own sessions. */
 export function ownedBy({ userId }: Call["caller"]): { readonly userId?: string } {
   return userId === undefined ? {} : { userId };
-}
-
-/** The error for an agent that the server does not have. */
-export function unknownAgent(name: string, agents: ReadonlyMap<string, Agent>): RivuletError {
-  const near = is.nearest(name, [...agents.keys()]).join(" or ");
-  return new RivuletError("not_found", `There is no agent ${JSON.stringify(name.slice(0, 128))}.`, {
-    hint: near === "" ? "List the agents with GET /v1/agents." : `Did you mean ${near}?`,
-  });
 }
 
 function taskEnded({ taskId, status }: TaskRecord): RivuletError {

@@ -142,6 +142,24 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
     expect(await page.locator(".top .btn .st.off").count()).toBe(1);
   });
 
+  it("says after a second what a question waits for", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const { page, gates, url, headers } = scene;
+    const start = async (input: string) => {
+      const body = JSON.stringify({ agent: "lead", input, session_id: "s" });
+      const json = { ...headers, "content-type": "application/json" };
+      await fetch(`${url}/v1/tasks`, { method: "POST", headers: json, body });
+    };
+    await start("The first question.");
+    await start("The second question.");
+    await page.goto(`${url}/#/s/s`);
+    const second = page.locator(".turn").nth(1);
+    await second.getByText("Waits for the run before it in this session.").waitFor();
+    gates.open("ann", "bob", "carl", "dora");
+    await second.getByText("The second answer.").waitFor();
+    expect(await second.getByText("Waits for the run before it").count()).toBe(0);
+  });
+
   it("steers the first agent of the list with Enter", async () => {
     await using scene = await openScene({ browser, team: nestedTeam });
     const { page, thread } = scene;

@@ -61,11 +61,21 @@ export interface SessionBody {
   }[];
 }
 
+/** A task; a queued one says what it waits for. */
+export interface TaskBody {
+  readonly status: string;
+  readonly waits?: {
+    readonly reason: "busy" | "owner_silent" | "unknown_agent";
+    readonly left_ms?: number;
+  };
+}
+
 const segment = encodeURIComponent;
 
 export const api = {
   agents: () => request<{ agents: readonly AgentOffer[] }>("GET", "v1/agents"),
   session: (id: string) => request<SessionBody>("GET", `v1/sessions/${segment(id)}?limit=1`),
+  task: (id: string) => request<TaskBody>("GET", `v1/tasks/${segment(id)}`),
   prompts: (taskId: string, iteration?: number) =>
     request<{ prompts: readonly Prompt[] }>(
       "GET",

@@ -257,7 +257,8 @@ export async function ask(text: string): Promise<void> {
   const { attached } = getUi();
   const sessionId = open.id ?? `page-${crypto.randomUUID()}`;
   const blocks = attached.map(({ block }) => block);
-  const input = blocks.length === 0 ? text : userMessage([{ type: "text", text }, ...blocks]);
+  // Files have a message of their own, because the first one is the title of its session.
+  const input = blocks.length === 0 ? text : [userMessage(text), userMessage(blocks)];
   const run = server.agent(agentName).run(input, { sessionId });
   await showRun(run, { input: text, agentName, files: attached.map(({ name }) => name) });
   setUi({ attached: [] });

@@ -1,7 +1,8 @@
-import { memo } from "react";
+import { memo, useEffect, useState } from "react";
 import { taskOf } from "rivulet/protocol";
 import { Status } from "../icons.tsx";
 import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
+import { api } from "../state/api.ts";
 import { clock } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { useSessions } from "../state/sessions.ts";
@@ -37,7 +38,7 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
               </span>
             </p>
           ) : (
-            <Skeleton />
+            <Waiting log={log} />
           )
         ) : (
           <AgentThread taskId={top} isTop />
@@ -46,6 +47,34 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
     </LogContext>
   );
 });
+
+/** A run without an event: after a second it says what it waits for. */
+function Waiting({ log }: { readonly log: RunLog }) {
+  const [text, setText] = useState("");
+  useEffect(() => {
+    if (log.run === undefined) return;
+    const timer = setInterval(() => {
+      api.task(log.taskId).then(
+        ({ waits }) => setText(waits ? waitTexts[waits.reason] : ""),
+        () => setText(""), // the bar below says that there is no connection
+      );
+    }, 1_000);
+    return () => clearInterval(timer);
+  }, [log]);
+  return (
+    <>
+      {text !== "" && <p className="note">{text}</p>}
+      <Skeleton />
+    </>
+  );
+}
+
+const waitTexts = {
+  busy: "Waits for the run before it in this session.",
+  owner_silent:
+    "Waits for the process that owns this session. Another one takes over if it is gone.",
+  unknown_agent: "Waits for a server that has the agent of this session.",
+} as const;
 
 /** The shape of a thread before its first event. */
 export function Skeleton() {

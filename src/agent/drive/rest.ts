@@ -179,8 +179,8 @@ async function ensureOwner(
 }
 
 /** Why the followed task does not move; undefined when a live owner runs it. */
-function waitReason(
-  { settings }: Following,
+export function waitReason(
+  { settings }: Pick<Following, "settings">,
   workload: Workload,
   { taskId, sessionId, status }: TaskRecord,
   leftMs: number | undefined,

@@ -1,8 +1,7 @@
 import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
-import { publicError, statusOf } from "../errors.ts";
+import { publicError, statusOf, unknownAgent } from "../errors.ts";
 import type { Call, Route } from "../route.ts";
-import { unknownAgent } from "../tasks.ts";
 
 const cardPath = "/.well-known/agent-card.json";
 const rpcFields = {

@@ -7,10 +7,10 @@ import { RivuletError } from "../../protocol/error.ts";
 import * as is from "../../protocol/options.ts";
 import { subtreeOf, taskOf, waitingIn } from "../../protocol/select.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { badRequest } from "../errors.ts";
+import { badRequest, unknownAgent } from "../errors.ts";
 import type { Call, Route } from "../route.ts";
 import { beginRun } from "../runs.ts";
-import { agentOf, type FoundTask, findTask, ownedBy, unknownAgent } from "../tasks.ts";
+import { agentOf, type FoundTask, findTask, ownedBy } from "../tasks.ts";
 import {
   AgentScopeEvents,
   type Detail,

@@ -1,0 +1,28 @@
+import { Workload } from "../agent/drive/plan.ts";
+import { waitReason } from "../agent/drive/rest.ts";
+import { settingsBehind } from "../agent/loop/settings.ts";
+import type { Call } from "./route.ts";
+import type { StreamTarget } from "./stream.ts";
+
+/** What a queued task waits for, as it is shown. */
+export interface ShownWait {
+  readonly waits: { readonly reason: string; readonly left_ms?: number };
+}
+
+/** What a queued task waits for: the reasons of `onWait`. A task that has just been queued may wait for a moment only. */
+export async function waitOf(
+  { services }: Pick<Call, "services">,
+  { record, root }: StreamTarget,
+): Promise<ShownWait | undefined> {
+  if (record.status !== "queued") return undefined;
+  const { store, agents } = services;
+  const agent = agents.get(root.agentName);
+  const settings = agent && settingsBehind(agent);
+  if (settings === undefined) return { waits: { reason: "unknown_agent" } };
+  const workload = await Workload.read(store, root.sessionId);
+  const owner = await store.owner(root.sessionId);
+  const found = waitReason({ settings }, workload, record, owner?.leftMs);
+  if (found === undefined) return undefined;
+  const { reason, leftMs } = found;
+  return { waits: { reason, ...(leftMs !== undefined && { left_ms: leftMs }) } };
+}
