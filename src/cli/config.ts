@@ -34,7 +34,7 @@ export async function loadProject(flags: Flags, environment: Environment): Promi
   const model = flags.model ?? (environment.RIVULET_MODEL || undefined);
   const from = flags.model ? "--model" : "RIVULET_MODEL";
   if (path === undefined) {
-    const named = (model ?? offlineModel) as `${string}:${string}`;
+    const named = model ?? offlineModel;
     await resolveModel(named);
     const { workspace = sampleWorkspace } = flags;
     const options = { agents: [sampleTeam({ model: named, workspace, store: defaultStore })] };

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, expectTypeOf, it, vi } from "vitest";
 import { fakeModel } from "../../../test/support/fake-model.ts";
 import type { RivuletError } from "../../protocol/error.ts";
 import {
@@ -17,6 +17,13 @@ describe("checkModel", () => {
     expect(() => checkModel("openai:gpt-5-mini")).not.toThrow();
     expect(() => checkModel("openai-compatible:llama3:8b")).not.toThrow();
     expect(() => checkModel(["openai:a", [fakeModel("v4", []), "anthropic:b"]])).not.toThrow();
+  });
+
+  it("takes an id of type string, such as a variable of the environment", () => {
+    expectTypeOf<string>().toExtend<Model>();
+    expectTypeOf<readonly string[]>().toExtend<Model>();
+    const model: Model = process.env.RIVULET_UNSET ?? "demo:analyst";
+    expect(() => checkModel(model)).not.toThrow();
   });
 
   it("rejects everything else with a hint", () => {

@@ -6,7 +6,7 @@ import { type Field, mismatch, nearest } from "../../protocol/options.ts";
 export type LanguageModel = LanguageModelV2 | LanguageModelV3 | LanguageModelV4;
 
 /** A model object, `"provider:id"`, or a list in which each model is the fallback of the previous one. */
-export type Model = LanguageModel | `${string}:${string}` | readonly Model[];
+export type Model = LanguageModel | string | readonly Model[];
 
 type SingleModel = Exclude<Model, readonly Model[]>;
 type CreateModel = (modelId: string) => LanguageModel | Promise<LanguageModel>;
