@@ -15,6 +15,7 @@ import type {
 } from "../protocol/agent.ts";
 import { agentEventsOf } from "../protocol/agent-events.ts";
 import { approvalsFields, attachFields, targetFields } from "../protocol/call-options.ts";
+import { withCallerStack } from "../protocol/error.ts";
 import type { Reply } from "../protocol/message.ts";
 import { type Fields, readOptions } from "../protocol/options.ts";
 import { checkBudget } from "./base/budget.ts";
@@ -45,7 +46,8 @@ export class ReActAgent implements Agent {
   readonly [settingsKey]: AgentSettings;
 
   constructor(options: ReActAgentOptions) {
-    const settings = changedSettings.get(options) ?? settingsOf(options);
+    const changed = changedSettings.get(options);
+    const settings = changed ?? withCallerStack(new.target, () => settingsOf(options));
     this[settingsKey] = settings;
     this.name = settings.name;
     if (settings.description !== undefined) this.description = settings.description;

@@ -1,4 +1,4 @@
-import { RivuletError } from "../protocol/error.ts";
+import { captureCaller, RivuletError } from "../protocol/error.ts";
 import type { Message } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
 import { readArgument, readOptions } from "../protocol/options.ts";
@@ -56,7 +56,8 @@ export function connect(url: string, options: ConnectOptions = {}): RemoteServer
     task(id) {
       readArgument("id", id, is.required(is.name, '"task_…"'));
       const followed = find(server, { taskId: id }, -1);
-      return new RemoteRun({ server, agentName: "", until: "root", followed });
+      const addCaller = captureCaller();
+      return new RemoteRun({ server, agentName: "", until: "root", addCaller, followed });
     },
     sessions: sessionsOn(server),
   };

@@ -20,7 +20,7 @@ import {
   targetFields,
   viewFields,
 } from "../protocol/call-options.ts";
-import { RivuletError } from "../protocol/error.ts";
+import { captureCaller, RivuletError } from "../protocol/error.ts";
 import { createIds } from "../protocol/id.ts";
 import type { Reply } from "../protocol/message.ts";
 import * as is from "../protocol/options.ts";
@@ -127,6 +127,7 @@ export class RemoteAgent implements Agent {
       server,
       agentName: this.name,
       until,
+      addCaller: captureCaller(),
       followed: find(server, to, after),
     });
   }
@@ -139,6 +140,7 @@ export class RemoteAgent implements Agent {
     const followed = this.#post(input, options);
     return new RemoteRun<OutputOf<S>>({
       ...{ server: this.#server, agentName: this.name, until, followed },
+      addCaller: captureCaller(),
       ...(output && { output }),
       ...(signal && { signal }),
     });

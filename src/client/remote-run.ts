@@ -68,6 +68,8 @@ export interface RemoteRunOptions {
   readonly agentName: string;
   readonly followed: Promise<Followed>;
   readonly until: "root" | "tree";
+  /** Adds the stack of the call to an error; see `captureCaller`. */
+  readonly addCaller: (error: unknown) => void;
   readonly output?: StandardSchema;
   /** Cancels the task when it aborts. */
   readonly signal?: AbortSignal;
@@ -85,8 +87,8 @@ export class RemoteRun<O = unknown> implements Run<O> {
     this.#options = options;
     this.task = options.followed.then(({ ref }) => ref);
     // A caller that only iterates, or only awaits the result, handles neither of these.
-    this.task.catch(() => {});
-    this.#ended.promise.catch(() => {});
+    this.task.catch(options.addCaller);
+    this.#ended.promise.catch(options.addCaller);
     if (options.signal) this.#cancelWith(options.signal);
   }
 

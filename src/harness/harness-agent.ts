@@ -15,6 +15,7 @@ import { enter } from "../agent/stream/door.ts";
 import { TaskHandle } from "../agent/stream/run.ts";
 import type { Agent, Awaitable, ObserveOptions } from "../protocol/agent.ts";
 import { userIdField } from "../protocol/call-options.ts";
+import { withCallerStack } from "../protocol/error.ts";
 import type { CompactionBlock } from "../protocol/message.ts";
 import {
   type Field,
@@ -115,7 +116,9 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
   readonly #harness: Harness;
 
   constructor(options: HarnessAgentOptions) {
-    const harness = openHarness(options, (child) => new HarnessAgent(child));
+    const harness = withCallerStack(new.target, () =>
+      openHarness(options, (child) => new HarnessAgent(child)),
+    );
     const pieces = piecesOf(harness);
     super(assemble(harness, pieces));
     this.#harness = harness;

@@ -67,6 +67,35 @@ export function rivuletErrorOf(thrown: unknown, code = "internal"): RivuletError
   return new RivuletError(code, message, { cause: thrown });
 }
 
+type Entry = (abstract new (...args: never[]) => unknown) | ((...args: never[]) => unknown);
+
+/** Runs `work`, which `entry` calls. The stack of a `RivuletError` that it throws begins at the caller of `entry`. */
+export function withCallerStack<T>(entry: Entry, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    // Ten frames of our own would hide the line to correct.
+    if (error instanceof RivuletError) Error.captureStackTrace?.(error, entry);
+    throw error;
+  }
+}
+
+const withCaller = new WeakSet<RivuletError>();
+
+/**
+ * Captures the stack of a call. The returned function adds it to an error of work that outlives the call, whose own stack
+ * ends in our code. An error of several calls gets the stack of one of them.
+ */
+export function captureCaller(): (error: unknown) => void {
+  const captured = { stack: "" };
+  Error.captureStackTrace?.(captured, captureCaller);
+  return (error) => {
+    if (!(error instanceof RivuletError) || withCaller.has(error)) return;
+    withCaller.add(error);
+    error.stack += captured.stack.replace(/.*/, ""); // without its first line, a message
+  };
+}
+
 /** The message of a thrown value of any type. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {

@@ -1,6 +1,6 @@
 import type { Run } from "../../protocol/agent.ts";
 import { eventsFields } from "../../protocol/call-options.ts";
-import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import { captureCaller, RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
 import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
 import { readArgument, readOptions, text } from "../../protocol/options.ts";
@@ -36,6 +36,7 @@ export class TaskHandle<O> implements Run<O> {
     options: CallOptions,
     enter: (call: Call) => Promise<Entered>,
   ) {
+    const addCaller = captureCaller();
     const process = processOf(settings.store);
     this.#settings = settings;
     this.#until = options.until ?? "root";
@@ -43,7 +44,7 @@ export class TaskHandle<O> implements Run<O> {
     this.task = this.#entered.then(({ record }) => refOf(record));
     this.startsAfter = this.#entered.then(({ after }) => after);
     // A caller that only iterates, or only awaits the result, handles none of these.
-    for (const promise of [this.task, this.startsAfter, this.#reply]) promise.catch(() => {});
+    for (const promise of [this.task, this.startsAfter, this.#reply]) promise.catch(addCaller);
   }
 
   async #run(call: Call, enter: (call: Call) => Promise<Entered>): Promise<Reply<unknown>> {
