@@ -268,17 +268,21 @@ function bodyOf(body: unknown): string {
 function baseOf(url: string): string {
   readArgument("url", url, is.required(is.text, '"http://localhost:8080"'));
   const page = (globalThis as { location?: { href?: string } }).location?.href;
-  const parsed = URL.canParse(url, page) ? new URL(url, page) : undefined;
-  const problem =
-    parsed === undefined || !/^https?:$/.test(parsed.protocol)
-      ? "must be an http or https address"
-      : parsed.username !== "" || parsed.password !== "" || parsed.search !== ""
-        ? "must not contain credentials or a query"
-        : undefined;
+  const parse = (address: string) =>
+    URL.canParse(address, page) ? new URL(address, page) : undefined;
+  const parsed = parse(url);
+  const problem = !/^https?:$/.test(parsed?.protocol ?? "")
+    ? "must be an http or https address"
+    : parsed?.username || parsed?.password || parsed?.search
+      ? "must not contain credentials or a query"
+      : undefined;
   if (parsed && problem === undefined)
     return `${parsed.origin}${parsed.pathname}`.replace(/\/+$/, "");
-  const shown = parsed ? `${parsed.origin}${parsed.pathname}` : url.slice(0, 100);
-  throw new RivuletError("invalid_argument", `\`url\` ${problem}, got ${JSON.stringify(shown)}.`, {
-    hint: 'Pass an address such as "http://localhost:8080", and a token as `token`.',
+  // "localhost:8080" has the scheme "localhost:" and no host.
+  const { protocol, host, pathname } = (parsed?.host ? parsed : parse(`http://${url}`)) ?? {};
+  const shown = host ? `${parsed?.host ? `${protocol}//` : ""}${host}${pathname}` : "…";
+  const guess = `http://${host || "localhost:8080"}`;
+  throw new RivuletError("invalid_argument", `\`url\` ${problem}, got "${shown}".`, {
+    hint: `Pass an address such as "${guess}", and a token as \`token\`.`,
   });
 }

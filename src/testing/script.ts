@@ -7,6 +7,7 @@ import type {
   LanguageModelV4Usage,
 } from "@ai-sdk/provider";
 import { RivuletError } from "../protocol/error.ts";
+import { unknownField } from "../protocol/options.ts";
 
 /** A part of a scripted turn. */
 export type ScriptedPart =
@@ -119,7 +120,23 @@ type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, 
 
 const charactersPerToken = 4;
 
-/** Prepares a turn; throws `invalid_script` for an unknown part. */
+/** The kinds of parts, by the key that each must have, and the keys that each may have besides. */
+const partKeys: Readonly<Record<string, readonly string[]>> = {
+  text: [],
+  thinking: [],
+  call: ["input", "id", "raw", "deltas"],
+  source: [],
+  file: [],
+  chunk: [],
+  usage: [],
+  finish: [],
+  error: [],
+  delayMs: [],
+  hang: [],
+};
+const usageKeys = ["inputTokens", "cachedInputTokens", "outputTokens", "reasoningTokens"];
+
+/** Prepares a turn; throws `invalid_script` for an unknown part, and for an unknown key of a part. */
 export function playOf(
   turn: ScriptedTurn,
   request: Pick<ScriptedRequest, "prompt" | "assistantCount">,
@@ -133,6 +150,7 @@ export function playOf(
   let finish: LanguageModelV4FinishReason["unified"] | undefined;
 
   for (const [index, part] of parts.entries()) {
+    checkPart(part, index);
     if (typeof part === "string" || has(part, "text")) {
       const deltas = listOf(typeof part === "string" ? part : part.text);
       const id = `text_${index}`;
@@ -166,8 +184,7 @@ export function playOf(
     else if (has(part, "finish")) finish = part.finish;
     else if (has(part, "error")) steps.push({ type: "error", error: part.error });
     else if (has(part, "delayMs")) steps.push({ type: "delay", ms: part.delayMs });
-    else if (has(part, "hang")) steps.push({ type: "hang" });
-    else throw unknownPart(part, index);
+    else steps.push({ type: "hang" });
   }
   const unified = finish ?? (calls > 0 ? "tool-calls" : "stop");
   return {
@@ -184,7 +201,29 @@ function has<Part extends object, Key extends PropertyKey>(
   part: Part,
   key: Key,
 ): part is Extract<Part, Record<Key, unknown>> {
-  return typeof part === "object" && part !== null && key in part;
+  return key in part;
+}
+
+/** Throws `invalid_script` unless a part is a string or has one kind and the keys of that kind. */
+function checkPart(part: unknown, index: number): void {
+  if (typeof part === "string") return;
+  const keys = typeof part === "object" && part !== null ? Object.keys(part) : [];
+  const kind = Object.keys(partKeys).find((key) => keys.includes(key));
+  if (kind === undefined) throw unknownPart(part, index);
+  const owner = `Part ${index} of a scripted turn`;
+  checkKeys(`${owner} (${kind})`, keys, [kind, ...(partKeys[kind] as readonly string[])]);
+  if (kind === "usage")
+    checkKeys(`${owner} (usage)`, Object.keys((part as ScriptedUsage).usage), usageKeys);
+}
+
+function checkKeys(owner: string, keys: readonly string[], names: readonly string[]): void {
+  const unknown = keys.find((key) => !names.includes(key));
+  if (unknown === undefined) return;
+  const { message, hint } = unknownField(owner, unknown, names);
+  const isKind = Object.hasOwn(partKeys, unknown);
+  throw new RivuletError("invalid_script", message, {
+    hint: isKind ? `Pass { ${unknown} } as a part of its own, in an array.` : `${hint}`,
+  });
 }
 
 function listOf(text: string | readonly string[]): readonly string[] {
@@ -249,7 +288,7 @@ function unknownPart(part: unknown, index: number): RivuletError<"invalid_script
     "invalid_script",
     `Part ${index} of a scripted turn must be a string or a known part, got ${shape}.`,
     {
-      hint: "Pass a string or an object with one of: text, thinking, call, source, file, chunk, usage, finish, error, delayMs, hang.",
+      hint: `Pass a string or an object with one of: ${Object.keys(partKeys).join(", ")}.`,
     },
   );
 }

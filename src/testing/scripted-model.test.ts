@@ -209,6 +209,24 @@ describe("parts of a turn", () => {
       code: "invalid_script",
     });
   });
+
+  it.each([
+    [{ call: "add", inputs: { a: 1 } }, "(call) has no option `inputs`.", "Did you mean input?"],
+    [{ call: "add", args: { a: 1 } }, "(call) has no option `args`.", "Use any of call, input,"],
+    [{ text: "Hi.", usage: { inputTokens: 1 } }, "(text) has no option `usage`.", "Pass { usage }"],
+    [{ usage: { inputToken: 1 } }, "(usage) has no option `inputToken`.", "mean inputTokens or"],
+    [{ hang: true, ms: 5 }, "(hang) has no option `ms`.", "Use any of hang."],
+  ])("rejects %j, which has an unknown key", async (part, message, hint) => {
+    const turn = part as unknown as ScriptedTurn;
+    const error = expect.objectContaining({
+      code: "invalid_script",
+      message: `Part 0 of a scripted turn ${message}`,
+      hint: expect.stringContaining(hint),
+    });
+    expect(() => scriptedModel([turn])).toThrow(error);
+    const later = scriptedModel(() => turn).doStream({ prompt: hello });
+    await expect(later).rejects.toThrow(error);
+  });
 });
 
 describe("choice of the turn", () => {

@@ -36,15 +36,27 @@ afterAll(() => served[Symbol.asyncDispose]());
 describe("connect", () => {
   it.each([
     ["localhost", "must be an http or https address"],
-    ["ftp://localhost", "must be an http or https address"],
+    ["ftp://localhost", 'an http or https address, got "ftp://localhost/"'],
+    ["localhost:8090", 'an http or https address, got "localhost:8090/"'],
+    ["127.0.0.1:8090/ai", 'an http or https address, got "127.0.0.1:8090/ai"'],
     ["http://ann:secret@localhost", "must not contain credentials"],
     ["http://localhost?token=secret", "must not contain credentials"],
+    ["ann:secret@localhost:8090", 'an http or https address, got "localhost:8090/"'],
   ])("rejects the address %s", (url, message) => {
     const error = expect.objectContaining({ code: "invalid_argument" });
     expect(() => connect(url)).toThrow(message);
     expect(() => connect(url)).toThrow(error);
     expect(() => connect(url)).not.toThrow("secret");
   });
+
+  it.each(["localhost:8090", "example.com", "127.0.0.1:8090/ai"])(
+    "suggests a scheme for %s",
+    (url) => {
+      const [host] = url.split("/");
+      const hint = expect.stringContaining(`"http://${host}"`);
+      expect(() => connect(url)).toThrow(expect.objectContaining({ hint }));
+    },
+  );
 
   it("rejects a misspelled option", () => {
     const misspelled = { tokn: "x" } as object;
