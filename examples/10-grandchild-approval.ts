@@ -41,7 +41,6 @@ function createHost(path: string) {
       {
         name: "cook",
         description: "Prepares meals.",
-        leaf: false, // may have subagents
         subagents: [
           {
             name: "buyer",

@@ -39,7 +39,6 @@ describe("checkDeclarations", () => {
         tools: ["read_*", tool({ name: "look", description: "Looks.", execute: () => "" })],
         skills: ["x"],
         workspaceMode: "shared",
-        leaf: false,
         subagents: [base],
         systemPrompt: "Do it.",
       },
@@ -102,7 +101,6 @@ describe("checkDeclarations", () => {
     [{ headers: {} }, "has headers without url"],
     [{ allowPrivateNetwork: true }, "has allowPrivateNetwork without url"],
     [{ systemPrompt: "x", workspace: "y" }, "has both systemPrompt and workspace"],
-    [{ subagents: [] }, "is a leaf and has subagents"],
     [{ leaf: true, subagents: [] }, "is a leaf and has subagents"],
     [{ instructions: "x" }, "has no option `instructions`"],
     [{ timeoutSeconds: 5 }, "has no option `timeoutSeconds`"],
@@ -137,7 +135,7 @@ describe("checkDeclarations", () => {
 
   it("checks nested declarations, and values that are not declarations", () => {
     const inner = { name: "inner", description: "I", maxIters: 0 };
-    expect(problemOf({ ...base, leaf: false, subagents: [inner] })).toContain(
+    expect(problemOf({ ...base, subagents: [inner] })).toContain(
       "Subagent inner: `maxIters` must be",
     );
     expect(problemOf("reviewer")).toBe('Subagent takes an object, got "reviewer".');
@@ -162,6 +160,8 @@ it("does not compile with keys that exclude each other", () => {
     { ...base, agent, url },
     // @ts-expect-error
     { ...base, create, maxIters: 3 },
+    // @ts-expect-error
+    { ...base, leaf: true, subagents: [] },
     // @ts-expect-error
     { name: "x" },
   ];

@@ -46,15 +46,18 @@ interface LocalBase extends SubagentBase, Without<RemoteKey | "agent" | "create"
   readonly eviction?: { readonly maxChars?: number } | false;
   /** Whether it works in its own files (default) or in its caller's. */
   readonly workspaceMode?: "isolated" | "shared";
-  /** Whether it can have no subagents; defaults to true. */
-  readonly leaf?: boolean;
   /** Whether it can run commands, and how; defaults to what its caller's files can do. */
   readonly filesystem?: SandboxChoice;
-  readonly subagents?: readonly SubagentDeclaration[];
 }
+
+/** Its own subagents; a leaf has none. `leaf` defaults to true without `subagents`, and to false with them. */
+type OwnSubagents =
+  | { readonly leaf?: boolean; readonly subagents?: never }
+  | { readonly leaf?: false; readonly subagents?: readonly SubagentDeclaration[] };
 
 /** A subagent that runs in this process. It gets a `systemPrompt`, or the AGENTS.md of the directory `workspace`. */
 export type LocalSubagent = LocalBase &
+  OwnSubagents &
   (
     | { readonly systemPrompt?: string; readonly workspace?: never }
     | { readonly workspace: string; readonly systemPrompt?: never }
@@ -240,8 +243,8 @@ function checkKeys(settings: Settings, refuse: Refuse): void {
     const hint = "Remove one of them: the AGENTS.md of its workspace is its system prompt.";
     refuse("has both systemPrompt and workspace", hint);
   }
-  if (settings.leaf !== false && present.includes("subagents")) {
-    refuse("is a leaf and has subagents", "Set leaf: false, or remove subagents.");
+  if (settings.leaf === true && present.includes("subagents")) {
+    refuse("is a leaf and has subagents", "Remove leaf: true, or subagents.");
   }
 }
 

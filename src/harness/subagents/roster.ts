@@ -271,7 +271,8 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
   const { options, workspace } = harness;
   const { tools, toolkit = new Toolkit(tools && { tools }), subagentRoots = [] } = options;
   const { name, displayName = name, description, maxIters, budget, permissions } = declaration;
-  const { workspace: definition = "", leaf = true, compaction } = declaration;
+  const { workspace: definition = "", subagents, leaf = subagents === undefined } = declaration;
+  const { compaction } = declaration;
   // A declaration in code may name any absolute path; the loader checks those in files.
   const roots = [...subagentRoots, ...(isAbsolute(definition) ? [definition] : [])];
   const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
@@ -309,7 +310,7 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     maxIters,
     budget,
     permissions,
-    subagents: leaf ? false : (declaration.subagents ?? []),
+    subagents: leaf ? false : (subagents ?? []),
     // The parent's model can write to its workspace and must not declare agents there.
     subagentFiles: false,
   });

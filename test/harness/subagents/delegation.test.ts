@@ -270,7 +270,6 @@ describe("agent_spawn", () => {
     const deeper = (name: string, inner: readonly SubagentDeclaration[]): SubagentDeclaration => ({
       name,
       description: "Delegates.",
-      leaf: false,
       subagents: inner,
       model: scriptedModel((request) => {
         const next = inner[0]?.name ?? "general-purpose";
