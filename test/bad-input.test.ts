@@ -333,6 +333,12 @@ const exports: Readonly<Record<string, Export>> = {
       execute: () => "seen",
     })),
   },
+  "main.isCallOf": {
+    entry: one(main.isCallOf, main.tool({ name: "look", description: "Looks." }), {
+      name: "look",
+      input: {},
+    }),
+  },
   "main.Toolkit": {
     entry: withOptions(
       (options) => new main.Toolkit(options),

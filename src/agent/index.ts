@@ -21,6 +21,6 @@ export { ContextStore } from "./tool/context.ts";
 export type { Permissions, Rule } from "./tool/permission.ts";
 export { jsonSchema } from "./tool/schema.ts";
 export type { Tool, ToolOptions } from "./tool/tool.ts";
-export { tool } from "./tool/tool.ts";
+export { isCallOf, tool } from "./tool/tool.ts";
 export type { ToolGroup, ToolGroups, ToolkitOptions, ToolSource } from "./tool/toolkit.ts";
 export { Toolkit } from "./tool/toolkit.ts";

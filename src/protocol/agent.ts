@@ -36,6 +36,8 @@ export interface StandardIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
+/** The type that a schema's validation takes. */
+export type InputOf<S> = S extends StandardSchema<infer I, infer _O> ? I : undefined;
 /** The type that a schema's validation yields. */
 export type OutputOf<S> = S extends StandardSchema<infer _I, infer O> ? O : undefined;
 

@@ -11,14 +11,16 @@ import type {
 import type { Source } from "./source.ts";
 import type { Progress, Usage } from "./task.ts";
 
-/** A function that a model can call, created with `tool`. */
-export interface Tool {
+/** A function that a model can call, created with `tool`; `Input` is what its schema takes. */
+export interface Tool<Input = unknown> {
   readonly name: string;
   readonly description: string;
   /** The JSON Schema of the input. */
   readonly inputSchema: object;
   /** Present when the tool changes nothing outside the conversation. */
   readonly readOnly?: true;
+  /** Never set: only the compiler reads it. */
+  readonly "~types"?: { readonly input: Input } | undefined;
 }
 
 /** A tool call as hooks see it. */

@@ -9,6 +9,7 @@ export type {
   ContextLookup,
   Input,
   InputMessage,
+  InputOf,
   ObserveOptions,
   Origin,
   OutputOf,

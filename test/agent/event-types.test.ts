@@ -1,7 +1,17 @@
 // The compiler checks these: `type` and `last` tell the fields of an agent event apart.
 import { expectTypeOf, it } from "vitest";
-import type { z } from "zod";
-import type { AgentEvent, ReActAgent, Reply, Source } from "../../src/index.ts";
+import { z } from "zod";
+import {
+  type AgentEvent,
+  type Approval,
+  isCallOf,
+  type ReActAgent,
+  type Reply,
+  type Source,
+  type Tool,
+  type ToolCall,
+  tool,
+} from "../../src/index.ts";
 import type { ErrorShape } from "../../src/protocol/error.ts";
 import type { GenerateReason, ToolResultState } from "../../src/protocol/message.ts";
 import type { SourceRef } from "../../src/protocol/source.ts";
@@ -49,6 +59,27 @@ it("narrows agent events", () => {
       default:
         expectTypeOf(event).toEqualTypeOf<never>();
     }
+  };
+  expectTypeOf(check).toBeFunction();
+});
+
+it("types the input of a tool's calls", () => {
+  const book = tool({
+    name: "book",
+    description: "Books.",
+    input: z.object({ people: z.number(), at: z.string().default("noon") }),
+  });
+  expectTypeOf(book).toEqualTypeOf<Tool<{ people: number; at?: string | undefined }>>();
+  expectTypeOf(book).toExtend<Tool>();
+  const check = (event: AgentEvent, call: ToolCall, approval: Approval) => {
+    if (isCallOf(book, event)) {
+      expectTypeOf(event.type).toEqualTypeOf<"tool_call">();
+      expectTypeOf(event.input.people).toEqualTypeOf<number>();
+      expectTypeOf(event.input.at).toEqualTypeOf<string | undefined>();
+    }
+    if (isCallOf(book, call)) expectTypeOf(call.input.people).toEqualTypeOf<number>();
+    const { call: asked } = approval;
+    if (isCallOf(book, asked)) expectTypeOf(asked.input.people).toEqualTypeOf<number>();
   };
   expectTypeOf(check).toBeFunction();
 });

@@ -22,6 +22,7 @@ import {
 import { isObject } from "../../protocol/shape.ts";
 import { copyPlain, isPlainObject, isSame } from "../base/plain.ts";
 import { isCancel, isThenable, patienceOf, untilCancelled } from "../base/time.ts";
+import { toolsField } from "../tool/tool.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
 
@@ -41,7 +42,7 @@ type HookedTask = Pick<TaskRun, "controller" | "cancelledAt"> & {
 const hookFields: Fields<Hook> = {
   name: is.text,
   priority: is.number("a number"),
-  tools: is.list,
+  tools: toolsField,
   preCall: is.callback,
   preTurn: is.callback,
   preReasoning: is.callback,

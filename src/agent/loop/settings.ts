@@ -30,7 +30,7 @@ import { providerTools } from "../model/request.ts";
 import { flattenModels, type Model, modelField } from "../model/resolve.ts";
 import { type ContextValues, contextField, ownValues } from "../tool/context.ts";
 import { type Permissions, permissionsField } from "../tool/permission.ts";
-import type { Tool } from "../tool/tool.ts";
+import { type Tool, toolsField } from "../tool/tool.ts";
 import { sourcesField, Toolkit, type ToolSource, toolkitField } from "../tool/toolkit.ts";
 import type { Hook } from "./hooks.ts";
 import { checkHook, inOrder } from "./hooks.ts";
@@ -115,7 +115,7 @@ export const agentFields: Fields<ReActAgentOptions> = {
   description: is.text,
   model: is.required(modelField),
   systemPrompt: is.text,
-  tools: { ...is.list, example: "[search]" },
+  tools: toolsField,
   toolkit: toolkitField,
   toolSources: { ...sourcesField, example: "[await connectMcp(server)]" },
   hooks: callFields.hooks,

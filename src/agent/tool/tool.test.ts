@@ -1,10 +1,13 @@
+import { tool as aiTool } from "ai";
 import { type } from "arktype";
 import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
+import { ReActAgent } from "../react-agent.ts";
 import type { ToolContext } from "./context.ts";
 import { jsonSchema } from "./schema.ts";
-import { definitionOf, type Tool, tool } from "./tool.ts";
+import { definitionOf, isCallOf, type Tool, tool } from "./tool.ts";
+import { Toolkit } from "./toolkit.ts";
 
 const weather = tool({
   name: "get_weather",
@@ -159,8 +162,32 @@ describe("tool() rejects", () => {
     }
   });
 
+  it("a tool of the AI SDK, and names the function that converts it", () => {
+    const foreign = aiTool({ description: "W.", inputSchema: z.object({ city: z.string() }) });
+    const hint = expect.stringContaining("fromAiTools({ weather })");
+    for (const tools of [[foreign], { weather: foreign }] as unknown as readonly Tool[][]) {
+      expect(() => new Toolkit({ tools })).toThrow(expect.objectContaining({ hint }));
+      const hook = { name: "h", tools };
+      const model = "demo:analyst";
+      for (const options of [{ tools }, { hooks: [hook] }])
+        expect(() => new ReActAgent({ name: "a", model, ...options })).toThrow(
+          expect.objectContaining({ hint }),
+        );
+    }
+  });
+
   it("but accepts the longest name", () => {
     expect(tool({ name: "a".repeat(64), description: "A." }).name).toHaveLength(64);
+  });
+});
+
+describe("isCallOf", () => {
+  it("accepts calls with the name of the tool, and neither their results nor other calls", () => {
+    expect(isCallOf(weather, { id: "1", name: "get_weather", input: { city: "Rome" } })).toBe(true);
+    expect(isCallOf(weather, { id: "1", name: "get_news", input: { city: "Rome" } })).toBe(false);
+    expect(isCallOf(weather, { type: "tool_call", last: false, name: "get_weather" })).toBe(false);
+    expect(isCallOf(weather, { type: "tool_result", last: true, name: "get_weather" })).toBe(false);
+    expect(isCallOf(weather, { type: "reasoning", text: "" })).toBe(false);
   });
 });
 
@@ -200,7 +227,8 @@ describe("types", () => {
 
   it("tools of different inputs fit in one array", () => {
     const other = tool({ name: "b", description: "B.", input: type({ n: "number" }) });
-    expectTypeOf([weather, other]).toEqualTypeOf<Tool[]>();
-    expectTypeOf(weather).toEqualTypeOf<Tool>();
+    expectTypeOf([weather, other]).toExtend<Tool[]>();
+    expectTypeOf(weather).toEqualTypeOf<Tool<{ city: string; days?: number | undefined }>>();
+    expectTypeOf(tool({ name: "c", description: "C." })).toExtend<Tool>();
   });
 });

@@ -1,14 +1,29 @@
-import type { Awaitable, OutputOf, StandardSchema } from "../../protocol/agent.ts";
+import type { Awaitable, InputOf, OutputOf, StandardSchema } from "../../protocol/agent.ts";
 import { RivuletError } from "../../protocol/error.ts";
 import type { Tool } from "../../protocol/hook.ts";
 import * as is from "../../protocol/options.ts";
-import { describe, type Fields, ownerOf, readOptions } from "../../protocol/options.ts";
+import {
+  describe,
+  type Field,
+  type Fields,
+  mismatch,
+  ownerOf,
+  passes,
+  readArgument,
+  readOptions,
+} from "../../protocol/options.ts";
+import { isObject } from "../../protocol/shape.ts";
 import { type Execution, executionField } from "../base/execution.ts";
 import { frozenCopy } from "../base/plain.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 
 export type { Tool } from "../../protocol/hook.ts";
+
+/** The input of a call as the model writes it: the input of the schema. */
+export type ToolCallInput<S> = S extends StandardSchema
+  ? InputOf<S>
+  : Readonly<Record<string, unknown>>;
 
 /** The input of `execute`: the output of the schema; without a schema, presets and extra input only. */
 export type ToolInput<S> = S extends StandardSchema
@@ -79,7 +94,7 @@ const definitions = new WeakMap<Tool, ToolDefinition>();
 /** Creates a tool; throws `invalid_tool` or `invalid_settings` for options that cannot work. */
 export function tool<S extends StandardSchema | undefined = undefined>(
   given: ToolOptions<S>,
-): Tool {
+): Tool<ToolCallInput<S>> {
   const owner = ownerOf("Tool", given);
   const options = readOptions<ToolOptions<S>>(owner, given, toolFields, `${owner}: `);
   const { name, description, input, preset = {}, paths = {} } = options;
@@ -97,7 +112,7 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
   }
   const mark = options.readOnly && ({ readOnly: true } as const);
-  const made: Tool = Object.freeze({ name, description, inputSchema, ...mark });
+  const made: Tool<ToolCallInput<S>> = Object.freeze({ name, description, inputSchema, ...mark });
   const execute = options.execute?.bind(given);
   definitions.set(made, {
     tool: made,
@@ -128,14 +143,54 @@ export function isToolFailure(error: unknown): boolean {
   }
 }
 
+/**
+ * Whether an event, a hook's call or the `call` of an approval calls this tool, by its name. Its input then has the type
+ * of the tool; the model wrote it, and the schema checks it when the call runs.
+ */
+export function isCallOf<Call extends object, Input>(
+  tool: Tool<Input>,
+  call: Call,
+): call is Extract<Call, { readonly input: unknown }> & { readonly input: Input } {
+  const { name } = definitionOf(tool);
+  const read = readArgument("call", call, is.required(is.record));
+  // The first event of a call, its progress and its result have the name and no input.
+  return passes(
+    () => "name" in read && read.name === name && "input" in read && read.input !== undefined,
+  );
+}
+
 /** The definition of a tool that `tool` has created. */
 export function definitionOf(made: Tool): ToolDefinition {
   const definition = definitions.get(made);
   if (definition) return definition;
-  const hint = "Pass the object that tool() returned, not a copy.";
-  throw new RivuletError("invalid_tool", `${ownerOf("Tool", made)} was not created with tool().`, {
-    hint,
-  });
+  const message = `${ownerOf("Tool", made)} was not created with tool().`;
+  const hint = isAiTool(made) ? aiToolHint : "Pass the object that tool() returned, not a copy.";
+  throw new RivuletError("invalid_tool", message, { hint });
+}
+
+/** The rule for an array of tools; the tools of the AI SDK are an object. */
+export const toolsField: Field = {
+  ...is.list,
+  fits(value) {
+    if (isObject(value) && Object.values(value).some(isAiTool)) {
+      const message = mismatch("tools", "an array of tools", value);
+      throw new RivuletError("invalid_settings", message, { hint: aiToolHint });
+    }
+    return is.list.fits(value);
+  },
+  example: "[search]",
+};
+
+const aiToolHint = "Convert tools of the AI SDK: `tools: fromAiTools({ weather })`.";
+
+/** Whether a value looks like a tool of the AI SDK, which has no name of its own. */
+function isAiTool(value: unknown): boolean {
+  return passes(
+    () =>
+      isObject(value) &&
+      value.name === undefined &&
+      (value.inputSchema ?? value.parameters) != null,
+  );
 }
 
 const noInput: JsonSchema = Object.freeze({

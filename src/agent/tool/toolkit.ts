@@ -17,7 +17,7 @@ import { allDone, isCancel, isThenable } from "../base/time.ts";
 import { type ContextValues, contextField, ownValues } from "./context.ts";
 import { type RanCall, ranCall } from "./result.ts";
 import { jsonSchema } from "./schema.ts";
-import { definitionOf, type Tool, tool } from "./tool.ts";
+import { definitionOf, type Tool, tool, toolsField } from "./tool.ts";
 
 /** Tools that are switched on and off together. */
 export interface ToolGroup {
@@ -60,13 +60,13 @@ const maxNames = 50;
 const noFields = Object.freeze({});
 const groupFields: Fields<ToolGroup> = {
   description: is.required(is.text),
-  tools: is.required(is.list),
+  tools: is.required(toolsField),
   active: is.flag,
 };
 /** The rule for tool sources. */
 export const sourcesField = is.listOf(is.withFunctions("refresh", "tools"));
 const toolkitFields: Fields<ToolkitOptions> = {
-  tools: { ...is.list, example: "[search]" },
+  tools: toolsField,
   groups: is.recordOf(is.options(groupFields)),
   sources: sourcesField,
   onChunk: is.callback,
