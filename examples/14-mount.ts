@@ -1,4 +1,4 @@
-// Mount the agents in an app that exists: Hono here; Next, Bun and Deno take the same `fetch`.
+// Mount the agents in an app that exists: Hono here.
 // Run it with: npm run example 14
 import assert from "node:assert/strict";
 import { Hono } from "hono";
@@ -18,10 +18,7 @@ const auth = { authenticate: () => ({ userId: "ann", scopes: ["read", "write"] a
 const agents = createApp({ agents: [assistant], auth, hosts: ["app.example"], log: false });
 app.mount("/ai", agents.fetch);
 
-// In Next, app/ai/[...path]/route.ts is:
-//   export const GET = (request: Request) => app.fetch(request);
-//   export const POST = GET;
-//   export const DELETE = GET;
+// docs/guide/12-serve.md has the same for Next, Express, Bun and Deno.
 
 // The client needs only `fetch`, so the example opens no port.
 const remote = connect("https://app.example/ai", {
