@@ -44,6 +44,14 @@ it("every export has documentation", () => {
   expect(undocumented).toEqual([]);
 });
 
+it("the API reference has every export", () => {
+  const { entryPoints } = JSON.parse(readFileSync("typedoc.json", "utf8"));
+  const sources = Object.values(exports)
+    .filter((file) => file.startsWith("./dist/"))
+    .map((file) => file.replace("./dist/", "src/").replace(/\.js$/, ".ts"));
+  expect(entryPoints.toSorted()).toEqual(sources.toSorted());
+});
+
 it("the lockfile lists the optional packages of every platform, which `npm ci` requires", () => {
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
     packages: Record<string, { optionalDependencies?: Record<string, string> }>;
