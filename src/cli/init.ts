@@ -25,15 +25,55 @@ export async function initProject({ operands }: Arguments, console: Console): Pr
 Next
   ${enter}npm install
   npm test                 the team with a scripted model: no API key, no network
+  npm run check            types
   npx rivulet              talk to your team; it uses the offline model until you set RIVULET_MODEL
   npx rivulet serve        the same in the browser, with an HTTP API`);
   if (!existsSync(join(packageRoot, "dist")))
     console.print(
       `\nRivulet runs from its sources. Build it first: cd ${packageRoot} && npm run build`,
     );
-  if (kept.includes("package.json"))
-    console.print('\nYour package.json needs "type": "module" and the packages rivulet and zod.');
+  const missing = kept.includes("package.json") ? missingIn(join(root, "package.json")) : [];
+  if (missing.length > 0)
+    console.print(`\nYour package.json was kept. Complete it first:\n  ${missing.join("\n  ")}`);
   return 0;
+}
+
+/** The commands that add to a project's package.json what the files of a new project need. */
+function missingIn(path: string): readonly string[] {
+  const manifest = readManifest(path);
+  const own = manifestOf("");
+  const installed = { ...manifest.devDependencies, ...manifest.dependencies };
+  const packages = (wanted: Readonly<Record<string, string>>) =>
+    Object.entries(wanted)
+      .filter(([name]) => !Object.hasOwn(installed, name))
+      .map(([name, range]) => (range.startsWith("file:") ? range.slice(5) : name));
+  const [needed, development] = [packages(own.dependencies), packages(own.devDependencies)];
+  return [
+    ...(manifest.type === "module" ? [] : ["npm pkg set type=module"]),
+    ...(needed.length > 0 ? [`npm install ${needed.join(" ")}`] : []),
+    ...(development.length > 0 ? [`npm install --save-dev ${development.join(" ")}`] : []),
+    ...Object.entries(own.scripts)
+      .filter(([name]) => !Object.hasOwn(manifest.scripts ?? {}, name))
+      .map(([name, command]) => `npm pkg set scripts.${name}="${command}"`),
+  ];
+}
+
+interface Manifest {
+  readonly type?: string;
+  readonly scripts?: Readonly<Record<string, string>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+}
+
+function readManifest(path: string): Manifest {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Manifest;
+  } catch (cause) {
+    throw new RivuletError("invalid_folder", `${path} is not JSON.`, {
+      hint: "Correct it, or pass another folder: rivulet init <folder>.",
+      cause,
+    });
+  }
 }
 
 function writeNew(path: string, text: string): void {
@@ -71,26 +111,27 @@ function projectFiles(name: string): Readonly<Record<string, string>> {
     path === "gitignore" ? ".gitignore" : path,
     readFileSync(join(template, path), "utf8"),
   ]);
-  return { "package.json": manifestOf(name), ...Object.fromEntries(copied) };
+  const manifest = `${JSON.stringify(manifestOf(name), null, 2)}\n`;
+  return { "package.json": manifest, ...Object.fromEntries(copied) };
 }
 
-function manifestOf(folder: string): string {
+function manifestOf(folder: string) {
   const name = folder
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-")
     .replace(/^[._-]+/, "");
   const version = packageVersion();
-  const manifest = {
+  return {
     name: name === "" ? "agents" : name,
     private: true,
     type: "module",
     engines: { node: ">=22.18" },
-    scripts: { start: "rivulet", serve: "rivulet serve", test: "node --test" },
+    scripts: { start: "rivulet", serve: "rivulet serve", test: "node --test", check: "tsc" },
     // An unpublished version is only in its own folder.
     dependencies: {
       rivulet: version === "0.0.0" ? `file:${packageRoot}` : `^${version}`,
       zod: "^4.0.0",
     },
-  };
-  return `${JSON.stringify(manifest, null, 2)}\n`;
+    devDependencies: { "@types/node": "^24.0.0", typescript: "^5.9.0" },
+  } as const;
 }

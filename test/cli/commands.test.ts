@@ -202,12 +202,44 @@ it("creates a project without changing files that exist", async () => {
   const second = await rivulet(["init", "mine"], { cwd });
   expect(second.output).toMatch(/kept +mine\/team\.ts/);
   expect(second.output).toMatch(/created +mine\/team\.test\.ts/);
+  for (const file of ["tsconfig.json", "README.md", ".gitignore"])
+    expect(first.output).toContain(`created   mine/${file}\n`);
+  expect(second.output).not.toContain("Complete it first");
   writeFileSync(join(cwd, "file"), "");
   const refused = await rivulet(["init", "file/inside"], { cwd });
   expect(refused.code).toBe(2);
   expect(refused.errors).toMatch(
     /^rivulet: .*cannot be written: a part of its path is a file\. .*\n$/,
   );
+});
+
+it("says what a package.json of another tool lacks, until it is complete", async () => {
+  const cwd = folder();
+  const manifest = join(cwd, "package.json");
+  const scripts = { start: "rivulet", serve: "x", test: "x", check: "x" };
+  writeFileSync(
+    manifest,
+    JSON.stringify({ type: "commonjs", scripts, dependencies: { zod: "4" } }),
+  );
+  const first = await rivulet(["init"], { cwd });
+  expect(first.code).toBe(0);
+  const commands = first.output.slice(first.output.indexOf("Complete it first:\n")).split("\n  ");
+  expect(commands.slice(1)).toEqual([
+    "npm pkg set type=module",
+    expect.stringMatching(/^npm install \S+$/),
+    "npm install --save-dev @types/node typescript\n",
+  ]);
+  const devDependencies = { rivulet: "0", "@types/node": "24", typescript: "5" };
+  writeFileSync(
+    manifest,
+    JSON.stringify({ type: "module", scripts, dependencies: { zod: "4" }, devDependencies }),
+  );
+  const second = await rivulet(["init"], { cwd });
+  expect(second.output).not.toContain("Complete it first");
+  writeFileSync(manifest, "{");
+  const broken = await rivulet(["init"], { cwd });
+  expect(broken.code).toBe(2);
+  expect(broken.errors).toMatch(/^rivulet: .*package\.json is not JSON\. .*\n$/);
 });
 
 describe.concurrent("bad input is one clear line, and exit code 2", () => {
