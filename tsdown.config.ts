@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import { build, defineConfig, type InlineConfig, type Rolldown } from "tsdown";
 
-const { exports, bin } = JSON.parse(readFileSync("package.json", "utf8")) as {
+const { exports, bin, engines } = JSON.parse(readFileSync("package.json", "utf8")) as {
   exports: Record<string, string>;
   bin: Record<string, string>;
+  engines: { node: string };
 };
 
 // The exports and programs of package.json are the one list of entries: dist/x/index.js is built from src/x/index.ts.
@@ -36,11 +37,42 @@ const builtins: Rolldown.Plugin = {
   generateBundle(_, bundle) {
     for (const file of Object.values(bundle)) {
       if (file.type !== "chunk" || !file.fileName.endsWith(".js")) continue;
-      file.code = file.code.replace(
+      const code = file.code.replace(
         /^import \{ ([^}]+) \} from ("node:[^"]+");$/gm,
         (_statement, names: string, module: string) =>
           `const { ${names.replaceAll(" as ", ": ")} } = process.getBuiltinModule(${module});`,
       );
+      if (code === file.code) continue;
+      const [, shebang = "", rest = ""] = /^(#!.*\n)?([\s\S]*)$/.exec(code) ?? [];
+      file.code = `${shebang}${versionCheck(shebang !== "")}\n${rest}`;
+    }
+  },
+};
+
+/** A statement that refuses a Node that is too old; without it, the first missing function would be the error. */
+function versionCheck(isProgram: boolean): string {
+  const [major, minor] = engines.node.replace(">=", "").split(".").map(Number);
+  const message = `"Rivulet needs Node ${major}.${minor} or newer, and this is Node " + process.versions.node + "."`;
+  const refuse = isProgram
+    ? `{ console.error(${message}); process.exit(1); }`
+    : `throw new Error(${message});`;
+  // Bun and Deno have versions of their own.
+  return `if (!process.versions.bun && !process.versions.deno && (([major, minor]) => major < ${major} || (major == ${major} && minor < ${minor}))(process.versions.node.split("."))) ${refuse}`;
+}
+
+/**
+ * The types of the AI SDK are part of our declarations, because its package lacks those of `json-schema`: a project that
+ * checks its libraries could not compile.
+ */
+const jsonSchemaType: Rolldown.Plugin = {
+  name: "json-schema-type",
+  generateBundle(_, bundle) {
+    for (const file of Object.values(bundle)) {
+      if (file.type === "chunk" && file.fileName.endsWith(".d.ts"))
+        file.code = file.code.replace(
+          /^import \{ JSONSchema7 \} from "json-schema";$/m,
+          "type JSONSchema7 = object;",
+        );
     }
   },
 };
@@ -94,7 +126,8 @@ export default defineConfig({
   // The page is built apart and stays when it has not changed.
   clean: ["dist/*", "!dist/playground"],
   dts: true,
-  plugins: [ascii, builtins],
+  deps: { alwaysBundle: ["@ai-sdk/provider"], onlyBundle: ["@ai-sdk/provider"] },
+  plugins: [ascii, builtins, jsonSchemaType],
   // `includeDependenciesRecursively: false` requires it.
   inputOptions: { preserveEntrySignatures: "allow-extension" },
   outputOptions: {

@@ -83,6 +83,10 @@ const special: readonly (readonly [part: string, first: string, last?: string])[
     'export("bills")',
     `await ${plainAgent.replace('"memory"', '"sqlite:rivulet.db"')}.call("Hi.", { sessionId: "bills" });`,
   ],
+  [
+    'exportConversations(from, ["bills"])',
+    `await ${plainAgent.replace('"memory"', '"sqlite:old.db"')}.call("Hi.", { sessionId: "bills" });`,
+  ],
   ["runner.start()", "", "process.kill(process.pid, 'SIGTERM');"],
   [
     "process.env.CI_TOKEN",
@@ -144,4 +148,27 @@ it.concurrent.each(blocks)("$document, line $line, runs as a program and exits",
     text(child.stdout),
   ]);
   expect(status, stderr).toBe(0);
+});
+
+it("the first program of the README runs as printed in the folder of `npm init -y`", async () => {
+  const readme = readFileSync("README.md", "utf8");
+  const [, file = ""] = /Save this as `([^`]+)`, and run it with `node \1`/.exec(readme) ?? [];
+  const [first] = codeBlocks("README.md", readme);
+  const cwd = mkdtempSync(join(directory, "fresh-"));
+  const run = async (command: string, args: readonly string[]) => {
+    const child = spawn(command, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+    const [stdout, stderr, [status]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, "close"),
+    ]);
+    expect(status, stderr).toBe(0);
+    return stdout;
+  };
+  expect(readme).toContain("```sh\nnpm init -y\n");
+  await run("npm", ["init", "-y"]);
+  // Older releases of npm leave it out, which means the same.
+  await run("npm", ["pkg", "set", "type=commonjs"]);
+  writeFileSync(join(cwd, file), first?.code ?? "");
+  expect(await run(process.execPath, ["--import", provider, file])).toContain("Ask me a question");
 });

@@ -198,12 +198,56 @@ it("`npx rivulet` runs from the package, and creates a project whose test passes
   expect(sample.stdout).toContain("[^1]: library/waterfalls.md:3");
   expect(sample.stderr).not.toContain("ripgrep"); // the few articles of the sample need none
   expect((await npx(["init", "app"])).stdout).toContain("created   app/rivulet.config.ts");
+  expect((await npx(["init", "app"])).stdout).toContain("kept      app/rivulet.config.ts");
   const app = join(project, "app");
   const { stdout } = await run("npm", ["test"], { cwd: app, env: environment });
   expect(stdout).toMatch(/pass 1\n[\s\S]*fail 0\n/);
   // The config imports the package by its name, and the program must be the same copy.
   const asked = await npx(["run", "--quiet", "Where do salmon return?"], app);
   expect(asked.stdout).toContain("[^1]: notes/rivers.md:3");
+});
+
+it("the types compile in a project that checks its libraries, and so does a new project", async () => {
+  const { exports } = JSON.parse(readFileSync("package.json", "utf8"));
+  const entries = Object.keys(exports).filter((key) => !key.endsWith(".json"));
+  const imports = entries.map(
+    (key, index) => `import * as e${index} from "rivulet${key.slice(1)}";`,
+  );
+  const used = `export const used = [${entries.map((_, index) => `e${index}`)}];`;
+  const types = join(project, "types");
+  mkdirSync(types);
+  writeFileSync(join(types, "entries.ts"), `${imports.join("\n")}\n${used}\n`);
+  const own = { compilerOptions: { strict: true, module: "nodenext", types: ["node"] } };
+  writeFileSync(join(types, "tsconfig.json"), JSON.stringify(own));
+  const tsc = resolve("node_modules/.bin/tsc");
+  const flags = [
+    "--noEmit",
+    "--skipLibCheck",
+    "false",
+    "--typeRoots",
+    resolve("node_modules/@types"),
+  ];
+  const compile = (folder: string) =>
+    run(tsc, ["-p", folder, ...flags]).catch(({ stdout }) => ({ stdout }));
+  expect((await compile(types)).stdout).toBe("");
+  const app = join(project, "app");
+  expect(readFileSync(join(app, "tsconfig.json"), "utf8")).toContain('"strict": true');
+  expect((await compile(app)).stdout).toBe("");
+});
+
+it("a Node that is too old gets one line", async () => {
+  const versions = "Object.defineProperty(process, 'versions', { value: { node: '20.20.2' } });";
+  const old = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
+  const line = "Rivulet needs Node 22.18 or newer, and this is Node 20.20.2.";
+  const options = { cwd: project };
+  const failed = (args: readonly string[]) =>
+    run(process.execPath, [...old, ...args], options).catch((error) => error);
+  const program = await failed(["node_modules/rivulet/dist/cli/main.js", "--version"]);
+  expect([program.code, program.stdout, program.stderr]).toEqual([1, "", `${line}\n`]);
+  for (const entry of ["rivulet", "rivulet/server"]) {
+    const { stderr } = await failed(["--input-type=module", "--eval", `import "${entry}";`]);
+    expect(stderr).toContain(`\nError: ${line}\n`);
+  }
 });
 
 it("the installed package passes its conformance kit with the adapter of the documentation", async () => {
