@@ -127,6 +127,27 @@ describe("general-purpose", () => {
     await lead.call("Go.");
     expect(JSON.stringify(model.calls[1]?.prompt[0])).not.toContain("The door is green.");
   });
+
+  it("general-purpose has the parent's compaction and eviction", async () => {
+    const long = tool({
+      name: "long",
+      description: "Returns a long text.",
+      execute: () => "word ".repeat(4_000),
+    });
+    const work = [[spawn("general-purpose")], [{ call: "long" }], "Worked.", "Done."];
+    const run = async (more: Partial<HarnessAgentOptions>) => {
+      const filesystem = storeFilesystem(memoryStore());
+      const { lead, model } = leadOf(work, { filesystem, tools: [long], ...more });
+      const { text } = await lead.call("Go.");
+      return { text, prompt: JSON.stringify(model.calls[2]?.prompt) };
+    };
+    const evicted = await run({ eviction: { maxChars: 1_000 } });
+    expect(evicted.text).toBe("Done.");
+    expect(evicted.prompt.length).toBeLessThan(10_000);
+    expect((await run({ eviction: false })).prompt.length).toBeGreaterThan(20_000);
+    const compacted = await run({ eviction: false, compaction: { window: 4_000 } });
+    expect(compacted.prompt.length).toBeLessThan(10_000);
+  });
 });
 
 it("a child has its parent's user", async () => {
@@ -228,6 +249,43 @@ describe("the task tools", () => {
     expect(said[0]).toContain("status: running");
     expect(said[1]).toContain("status: ok");
     expect(said[1]).toContain("At last.");
+  });
+
+  it("task_output waits 30 seconds by default and at most 600", async () => {
+    const clock = new ManualClock();
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    const slow = scriptedModel(async () => {
+      started.resolve();
+      await finish.promise;
+      return "At last.";
+    });
+    const asked: string[] = [];
+    const lead = new HarnessAgent({
+      name: "lead",
+      clock,
+      store: memoryStore(),
+      filesystem: false,
+      subagents: [{ name: "worker", description: "Works.", model: slow }],
+      model: scriptedModel(({ prompt, assistantCount }) => {
+        const task_id = /task_id: (call_\w+)/.exec(JSON.stringify(prompt))?.[1];
+        asked.push(JSON.stringify(prompt.at(-1)));
+        if (assistantCount === 0) return [spawn("worker", { timeout_seconds: 0 })];
+        if (assistantCount === 1)
+          return [{ call: "task_output", input: { task_id, timeout: 600_001 } }];
+        return assistantCount === 2 ? [{ call: "task_output", input: { task_id } }] : "Done.";
+      }),
+    });
+    const run = lead.run("Go.");
+    await started.promise;
+    await clock.advance(29_999);
+    expect(asked).toHaveLength(3);
+    expect(asked[2]).toContain("600000");
+    await clock.advance(1);
+    await run.result();
+    expect(asked[3]).toContain("status: running");
+    finish.resolve();
+    await run.settled();
   });
 
   it("task_list filters by status", async () => {

@@ -15,6 +15,16 @@ describe("the table of the seeds", () => {
     );
   });
 
+  it("has at most six rows that are deliberately different, each with its place in the guide", () => {
+    const different = rows.filter(({ behaviour }) => behaviour.includes("deliberately different"));
+    const explained = Array.from(
+      read("test/seeds/README.md").matchAll(/^\| (\d{3}):(\d+) \| .*\.md(?:#[\w-]+)?\) \|$/gm),
+      ([, seed, line]) => `${seed}:${line}`,
+    );
+    expect(different.map(({ seed, line }) => `${seed}:${line}`)).toEqual(explained);
+    expect(explained.length).toBeLessThanOrEqual(6);
+  });
+
   it("names tests that exist", () => {
     const missing = rows.filter(({ file, title }) => {
       const source = read(file);
