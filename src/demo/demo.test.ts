@@ -233,6 +233,39 @@ describe("a researcher", () => {
     expect(half.text).toBe("The library says nothing about Pisa.");
   });
 
+  it("corrects a misspelled title, and takes no other word for it", async () => {
+    const { text } = await work("How high is the towwer of the town?", researcher);
+    expect(text).toContain("40 metres high");
+    const trees = { ...files, "library/trees.md": "# Trees\n\nThe tower is a plant.\n" };
+    const other = await work("Which tower is a planet?", { ...researcher, files: trees });
+    expect(other.text).toBe("The library says nothing about planet.");
+  });
+
+  it("looks up synonyms in the file that its instructions name", async () => {
+    const desk: Desk = {
+      ...researcher,
+      system: `${researcher.system} Look up other words in \`synonyms.md\`.`,
+      tools: {
+        ...fileTools,
+        grep_files: (input, desk) =>
+          input.path === "synonyms.md"
+            ? "synonyms.md:3: - spire steeple tower"
+            : (fileTools.grep_files?.(input, desk) ?? ""),
+      },
+    };
+    const { text, calls } = await work("How high is the steeple of the town?", desk);
+    expect(calls[0]?.input.path).toBe("synonyms.md");
+    expect(text).toContain("40 metres high");
+    expect((await work("How high is the steeple?", researcher)).text).toContain("says nothing");
+  });
+
+  it("does not answer with a figure of something else", async () => {
+    const { text } = await work("How deep is the tower of the town?", researcher);
+    expect(text).toBe(
+      "The library says nothing about this question: How deep is the tower of the town?",
+    );
+  });
+
   it("does not claim that the files lack an answer when the search timed out", async () => {
     const slow = {
       ...researcher,

@@ -188,7 +188,10 @@ const cues: readonly (readonly [asks: RegExp, answers: RegExp])[] = [
     /\bbecause\b|\bsince\b|\bso\b|\bdo it to\b|\bas a result\b|\bcaus|\bdue to\b|\bfor this\b/i,
   ],
   [/\bstop|\bprevent|\bprotect/i, /\bh[eo]lds? \w+ back\b|\bprotect|\bprevent|\bkeeps?\b|\bsafe/i],
-  [/\bwhat (?:is|are|does)\b/i, /^(?:An?|The) [\w -]+ (?:is|are|means)\b|\bcalled\b/],
+  [
+    /\bwhat (?:is|are|does)\b/i,
+    /^(?:An?|The) [\w -]+ (?:is|are|means|forms|happens|begins)\b|\bcalled\b/,
+  ],
   [/\bwho\b/i, /\w \p{Lu}\p{Ll}+|\bpeople\b/u],
   [/\bwhen\b|\bhow (?:many|much|old)\b/i, /\d/],
 ];

@@ -1,5 +1,5 @@
 import type { FoundLine } from "./passages.ts";
-import { stemOf, type Term, wordsOf } from "./words.ts";
+import { type Term, wordsOf } from "./words.ts";
 
 const minLetters = 5;
 /** Short words differ by one letter and mean something else, as "planet" and "plant"; titles are what people ask for. */
@@ -49,11 +49,15 @@ function nearestWord(word: string, lines: readonly FoundLine[]): string | undefi
   for (const { found, isTitle } of candidates) {
     const lower = found.toLowerCase();
     if (lower[0] !== word[0] || (!isTitle && found.length < minUntitledLetters)) continue;
-    const distance = Math.min(distanceOf(word, lower), distanceOf(stemOf(word), stemOf(lower)));
+    const distance = distanceOf(singular(word), singular(lower));
     if (distance <= most && distance < (nearest?.distance ?? Number.POSITIVE_INFINITY))
       nearest = { found, distance };
   }
   return nearest?.found;
+}
+
+function singular(word: string): string {
+  return word.replace(/ies$/, "y").replace(/([^s])s$/, "$1");
 }
 
 /** How many letters differ, where two neighbours in the wrong order count once. */
