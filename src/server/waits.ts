@@ -21,7 +21,7 @@ export async function waitOf(
   if (settings === undefined) return { waits: { reason: "unknown_agent" } };
   const workload = await Workload.read(store, root.sessionId);
   const owner = await store.owner(root.sessionId);
-  const found = waitReason({ settings }, workload, record, owner?.leftMs);
+  const found = waitReason({ settings }, workload, record, owner ?? {});
   if (found === undefined) return undefined;
   const { reason, leftMs } = found;
   return { waits: { reason, ...(leftMs !== undefined && { left_ms: leftMs }) } };

@@ -467,7 +467,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     ...Object.fromEntries(
       [
         ...["agentTool", "assistantMessage", "childResult", "connectMcp", "ContextStore"],
-        ...["jsonSchema", "RivuletError", "skillsOf", "tool", "Toolkit", "userMessage"],
+        ...["isCallOf", "jsonSchema", "RivuletError", "skillsOf", "tool", "Toolkit", "userMessage"],
         ...["fromAiMessages", "fromAiTools", "toModelMessages", "toUiMessages"],
       ].map((name) => [name, noUser]),
     ),

@@ -79,7 +79,7 @@ export async function untilRest(process: Process, following: Following): Promise
       }
       entries = 0;
       const { leftMs } = owner;
-      const reason = waitReason(following, workload, record, leftMs);
+      const reason = waitReason(following, workload, record, owner);
       if (reason && clock.now() - startedAt >= pollMs) following.onWait?.(reason);
       // The timer is referenced: a process that only waits for another one must not exit.
       await clock.sleep(Math.min(pollMs, leftMs ?? pollMs), woken.signal).catch(() => {});
@@ -157,14 +157,21 @@ function treeRests(workload: Workload, { rootTaskId }: TaskRecord): boolean {
   return tree.every((record) => taskRests(workload, record));
 }
 
-/** The time that another process still has the lease; undefined if this process has just become the owner. */
+/** The owner of a conversation. */
+interface Owner {
+  /** The time that another process still has the lease. */
+  readonly leftMs?: number;
+  readonly isHere?: true;
+}
+
+/** The owner; undefined if this process has just become it. */
 async function ensureOwner(
   process: Process,
   { conversation, settings }: Following,
   workload: Workload,
-): Promise<{ readonly leftMs?: number } | undefined> {
+): Promise<Owner | undefined> {
   const { store } = process;
-  if (process.owned(conversation)) return {};
+  if (process.owned(conversation)) return { isHere: true };
   const owner = await store.owner(conversation);
   if (owner) return owner;
   const { tasks, stale } = plan(workload, conversation, {
@@ -183,12 +190,13 @@ export function waitReason(
   { settings }: Pick<Following, "settings">,
   workload: Workload,
   { taskId, sessionId, status }: TaskRecord,
-  leftMs: number | undefined,
+  { leftMs, isHere }: Owner,
 ): WaitReason | undefined {
   // A live owner renews its lease after a third of its time.
   if (leftMs !== undefined && leftMs < settings.leaseMs / 2)
     return { reason: "owner_silent", leftMs };
   if (status === "in_progress" && leftMs !== undefined) return undefined;
   const isHeldUp = status === "queued" && workload.first(sessionId)?.taskId !== taskId;
-  return { reason: isHeldUp ? "busy" : "unknown_agent" };
+  if (isHeldUp) return { reason: "busy" };
+  return isHere ? undefined : { reason: "unknown_agent" };
 }

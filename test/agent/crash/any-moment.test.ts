@@ -66,7 +66,8 @@ async function killOnAndOn(
 ): Promise<number> {
   let killed = 0;
   while (killed < mostInARow && (await wasKilled(own, startNext(own, cast)))) killed += 1;
-  if (killed === mostInARow) expect(await wasKilled(own, startAgent(own, undefined, cast))).toBe(false);
+  if (killed === mostInARow)
+    expect(await wasKilled(own, startAgent(own, undefined, cast))).toBe(false);
   const store = sqliteStore(join(own, "store.db"));
   const outcome = await outcomeIn(store);
   await store.close();
