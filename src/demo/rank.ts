@@ -14,6 +14,7 @@ const minMeasureShare = 0.8; // a figure of something else is wrong, not vague
 const minNameShare = 0.6; // of the weight of the names in the question
 const minWeight = 0.38; // of the terms in a file, relative to a term that no file has: common words alone say nothing
 
+const leadValue = 1.5; // of the first sentence of an article about a term: it says what the rest explains
 const continuedValue = 0.7; // of a sentence that continues the one before it, relative to that one
 const continuation = /^(?:They|It|This|These|Such|So|Then|Its|Their|There|For this|In this)\b/;
 const minorValue = 0.4; // of a term that says little about the subject, relative to the others
@@ -155,7 +156,8 @@ export function rankSentences(
     previous = score;
     const isFigure = !wantsFigures || /\d|\bsuch as\b|\bfor example\b/i.test(text);
     const isAnswer = isFigure && (measure === undefined || measure.isIn(text));
-    const factor = cueFactor(question, text) * subjectFactor(terms, own);
+    const isLead = index === 0 && terms.some((term) => countOf(term, title) > 0);
+    const factor = cueFactor(question, text) * subjectFactor(terms, own) * (isLead ? leadValue : 1);
     return { ...sentence, path: file.path, isAnswer, score: score * factor };
   });
 }
@@ -191,6 +193,10 @@ const cues: readonly (readonly [asks: RegExp, answers: RegExp])[] = [
   [
     /\bwhat (?:is|are|does)\b/i,
     /^(?:An?|The) [\w -]+ (?:is|are|means|forms|happens|begins)\b|\bcalled\b/,
+  ],
+  [
+    /\bhow (?:do|does|did|is|are|was|were)\b/i,
+    /\b(?:forms?|begins?|starts?|happens?) (?:where|when|as|with|by)\b/,
   ],
   [/\bwho\b/i, /\w \p{Lu}\p{Ll}+|\bpeople\b/u],
   [/\bwhen\b|\bhow (?:many|much|old)\b/i, /\d/],
