@@ -50,7 +50,7 @@ describe.skipIf(!requires("chromium"))("the page stays usable", () => {
     const { page, errors } = scene;
     const buffer = Buffer.from(longRun(items));
     const file = { name: "long.run.jsonl", mimeType: "application/x-ndjson", buffer };
-    await page.locator("input[type=file]").setInputFiles(file);
+    await page.getByLabel("Open a run file").setInputFiles(file);
     await scene.said(`Paragraph ${items - 1}.`).waitFor();
     const count = () => page.locator(".say").count();
     await expect.poll(count, { timeout: 10_000 }).toBeLessThan(400);
