@@ -16,9 +16,9 @@ export interface RemoteSessions {
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   /**
    * Returns the root tasks of a session with what they were asked, oldest first; rejects with `not_found`. Those of a fork
-   * begin with the turns that it continues, as long as their session exists.
+   * begin with the tasks that it continues, as long as their session exists.
    */
-  turns(sessionId: string): Promise<readonly SessionTurn[]>;
+  tasks(sessionId: string): Promise<readonly SessionTask[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { limit?: number }): Promise<readonly SearchMatch[]>;
   /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
@@ -28,9 +28,9 @@ export interface RemoteSessions {
 }
 
 /** A root task of a session. */
-export interface SessionTurn {
+export interface SessionTask {
   readonly taskId: string;
-  /** The session of the task: another one for the turns before a fork. */
+  /** The session of the task: another one for the tasks before a fork. */
   readonly sessionId: string;
   readonly agentName: string;
   readonly status: TaskStatus;
@@ -136,19 +136,19 @@ function sessionsOn(server: Server): RemoteSessions {
       const { body } = await server.send(`${pathOf(sessionId)}/export`);
       if (body) yield* linesOf(body.pipeThrough(new TextDecoderStream()).getReader());
     },
-    async turns(sessionId) {
+    async tasks(sessionId) {
       const path = `${pathOf(sessionId)}${queryOf({ limit: 1 })}`;
       const { session, tasks } = await server.json<SessionPage>("GET", path);
       const { session_id: id, forked_from: origin } = session;
       const [messages, before] = await Promise.all([
         sessions.read(sessionId),
-        origin ? turnsBefore(sessions, origin.session_id, origin.task_id) : [],
+        origin ? tasksBefore(sessions, origin.session_id, origin.task_id) : [],
       ]);
       const inputs = Map.groupBy(messages, ({ metadata }) =>
         metadata?.input === true ? metadata.taskId : undefined,
       );
       // The first task of a fork only holds the copied messages.
-      const own = tasks.slice(origin ? 1 : 0).map((task): SessionTurn => {
+      const own = tasks.slice(origin ? 1 : 0).map((task): SessionTask => {
         const { id: taskId, agent: agentName, status, created_at: createdAt } = task;
         const input = inputs.get(taskId) ?? [];
         return { taskId, sessionId: id, agentName, status, createdAt, input };
@@ -159,17 +159,17 @@ function sessionsOn(server: Server): RemoteSessions {
   return sessions;
 }
 
-/** The turns that a fork continues; none if their session was deleted. */
-async function turnsBefore(
+/** The tasks that a fork continues; none if their session was deleted. */
+async function tasksBefore(
   sessions: RemoteSessions,
   sessionId: string,
   taskId: string,
-): Promise<readonly SessionTurn[]> {
-  const turns = await sessions.turns(sessionId).catch((error: unknown) => {
+): Promise<readonly SessionTask[]> {
+  const tasks = await sessions.tasks(sessionId).catch((error: unknown) => {
     if (error instanceof RivuletError && error.code === "not_found") return [];
     throw error;
   });
-  return turns.slice(0, turns.findIndex((turn) => turn.taskId === taskId) + 1);
+  return tasks.slice(0, tasks.findIndex((task) => task.taskId === taskId) + 1);
 }
 
 function pathOf(sessionId: string): string {

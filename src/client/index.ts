@@ -1,4 +1,4 @@
-export { connect, type RemoteServer, type RemoteSessions, type SessionTurn } from "./connect.ts";
+export { connect, type RemoteServer, type RemoteSessions, type SessionTask } from "./connect.ts";
 export type { Connection } from "./reader.ts";
 export type { RemoteAgent } from "./remote-agent.ts";
 export type { RemoteEventsOptions, RemoteRun } from "./remote-run.ts";

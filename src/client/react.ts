@@ -149,11 +149,11 @@ export function useSession(
 }
 
 async function loadRuns(server: RemoteServer, sessionId: string): Promise<readonly SessionRun[]> {
-  const turns = await server.sessions.turns(sessionId).catch((error: unknown) => {
+  const tasks = await server.sessions.tasks(sessionId).catch((error: unknown) => {
     if (rivuletErrorOf(error).code === "not_found") return [];
     throw error;
   });
-  return turns.map(({ taskId, input }) => {
+  return tasks.map(({ taskId, input }) => {
     const run = server.task(taskId);
     // A snapshot shows an ended run as its events do, in fewer bytes.
     stores.set(run, createTaskStore(run, { from: "now" }));

@@ -177,14 +177,14 @@ describe("sessions", () => {
     await expect(collect(sessions.export(sessionId))).rejects.toMatchObject(gone);
   });
 
-  it("returns the turns of a session, and those that a fork continues", async () => {
+  it("returns the root tasks of a session, and those that a fork continues", async () => {
     const { sessions } = served.remote;
     const lead = served.remote.agent("lead");
     const sessionId = "turns";
     const { task } = await lead.call("One.", { sessionId });
     await lead.call("Two.", { sessionId });
     const asked = async (id: string) =>
-      (await sessions.turns(id)).map(({ input, ...turn }) => [
+      (await sessions.tasks(id)).map(({ input, ...turn }) => [
         ...[turn.sessionId, turn.agentName, turn.status],
         ...input.map(({ content }) => textOf(content)),
       ]);
@@ -204,7 +204,7 @@ describe("sessions", () => {
     expect(listed?.forkedFrom).toEqual(origin);
     await sessions.delete(sessionId);
     expect(await asked(fork.sessionId)).toEqual([[fork.sessionId, ...turn, "Three."]]);
-    await expect(sessions.turns(sessionId)).rejects.toMatchObject({ code: "not_found" });
+    await expect(sessions.tasks(sessionId)).rejects.toMatchObject({ code: "not_found" });
   });
 
   it("rejects a misspelled option", async () => {

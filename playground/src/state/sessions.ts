@@ -1,4 +1,4 @@
-import type { RemoteRun, SessionTurn } from "rivulet/client";
+import type { RemoteRun, SessionTask } from "rivulet/client";
 import {
   type ListedSession,
   type Message,
@@ -162,10 +162,10 @@ async function refreshList(): Promise<void> {
 async function addTurns(): Promise<void> {
   const { id } = getSessions().open;
   if (id === undefined) return;
-  const isNew = ({ taskId }: SessionTurn) =>
+  const isNew = ({ taskId }: SessionTask) =>
     logsOf(getSessions().open).every((turn) => turn.taskId !== taskId);
   try {
-    const found = (await server.sessions.turns(id)).filter(isNew);
+    const found = (await server.sessions.tasks(id)).filter(isNew);
     const { open } = getSessions();
     if (open.id === id && open.status === "ready" && found.length > 0)
       show({ ...open, turns: [...open.turns, ...found.filter(isNew).map((turn) => logOf(turn))] });
@@ -202,7 +202,7 @@ async function openSession(id: string): Promise<void> {
   try {
     const [{ session, tasks }, found] = await Promise.all([
       api.session(id),
-      server.sessions.turns(id),
+      server.sessions.tasks(id),
     ]);
     const own = found.filter(({ sessionId }) => sessionId === session.session_id);
     const earlier = found.slice(0, found.length - own.length);
@@ -221,7 +221,7 @@ async function openSession(id: string): Promise<void> {
   }
 }
 
-function logOf({ taskId, agentName, createdAt, input }: SessionTurn, isEarlier = false): RunLog {
+function logOf({ taskId, agentName, createdAt, input }: SessionTask, isEarlier = false): RunLog {
   const { text, files } = questionOf(input);
   const run = server.task(taskId);
   return new RunLog({
