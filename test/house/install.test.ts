@@ -170,7 +170,7 @@ it("importing the package loads little: four files, no other package, no slow pa
 });
 
 it.each([
-  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 11.8],
+  ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 12.1],
   ["the whole protocol", "*", 27.3],
 ])("a browser that uses %s loads at most so many kB", async (_, names, limit) => {
   const entry = join(project, "browser.mjs");
