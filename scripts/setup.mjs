@@ -1,12 +1,11 @@
 // Runs before `npm start`, `npm test` and the other scripts. It is plain JavaScript because it runs on the machine's
 // Node (20 or newer), before `npm ci` installs the repository's own Node.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { Worker } from "node:worker_threads";
 import { installSystemPackages } from "./system-packages.mjs";
 
 const repository = fileURLToPath(new URL("..", import.meta.url));
@@ -62,14 +61,14 @@ function atLeast(version, least) {
 
 /**
  * @param {string} file the repository's lockfile, or the one that npm writes into node_modules after an install
- * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean }> | undefined}
+ * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean, os?: string[], cpu?: string[] }> | undefined}
  */
 function lockedPackages(file) {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")).packages : undefined;
 }
 
 /** @param {string} root */
-function installDependencies(root) {
+async function installDependencies(root) {
   const reason = staleReason(root);
   if (reason === undefined) return;
   console.log(`rivulet: ${reason}; installing with npm ci (up to a minute)`);
@@ -78,21 +77,25 @@ function installDependencies(root) {
   const path = (process.env.PATH ?? "")
     .split(delimiter)
     .filter((folder) => !resolve(folder).startsWith(modules));
-  const stopClock = showSeconds();
-  const npm = spawnSync(
-    "npm",
-    ["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
-    {
-      cwd: root,
-      encoding: "utf8",
-      env: { ...process.env, PATH: path.join(delimiter) },
-      shell: process.platform === "win32",
-    },
-  );
-  stopClock();
-  const problem = npm.status === 0 ? staleReason(root) : "npm ci failed";
+  const npm = spawn("npm", ["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"], {
+    cwd: root,
+    env: { ...process.env, PATH: path.join(delimiter) },
+    shell: process.platform === "win32",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const stopProgress = showProgress(root);
+  /** @type {string[]} */
+  const printed = [];
+  for (const stream of [npm.stdout, npm.stderr])
+    stream.on("data", (chunk) => void printed.push(String(chunk)));
+  const code = await new Promise((resolve) => {
+    npm.on("error", (error) => resolve(void printed.push(error.message)));
+    npm.on("close", resolve);
+  });
+  stopProgress();
+  const problem = code === 0 ? staleReason(root) : "npm ci failed";
   if (problem === undefined) return;
-  console.error(`${npm.stdout ?? ""}${npm.stderr ?? ""}${npm.error?.message ?? ""}`);
+  console.error(printed.join(""));
   console.error(`rivulet: set-up failed: ${problem}.`);
   console.error(
     "Check that the npm registry is reachable and that install scripts are allowed for `node`.",
@@ -100,26 +103,65 @@ function installDependencies(root) {
   process.exit(1);
 }
 
-/** Counts seconds in a terminal, in a thread of its own because this one waits for npm. Returns a function that stops it. */
-function showSeconds() {
-  if (!process.stderr.isTTY) return () => {};
-  const code = `
-    const { writeSync } = require("node:fs");
-    let seconds = 0;
-    setInterval(() => writeSync(2, "\\r" + ++seconds + " s"), 1_000);`;
-  const clock = new Worker(code, { eval: true });
-  return () => {
-    void clock.terminate();
-    process.stderr.write("\r\x1b[K");
+/**
+ * Shows how many packages are there: each second in a terminal, else one line every few seconds. Returns a function that
+ * stops it.
+ * @param {string} root
+ */
+function showProgress(root) {
+  const started = Date.now();
+  const packages = packagesToInstall(root);
+  const show = () => {
+    const seconds = Math.round((Date.now() - started) / 1_000);
+    const text = `rivulet: ${progressOf(root, packages)}, ${seconds} s`;
+    process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`);
   };
+  const timer = setInterval(show, process.stderr.isTTY ? 1_000 : 3_000);
+  return () => {
+    clearInterval(timer);
+    if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
+  };
+}
+
+/**
+ * What an installation has done so far, in words.
+ * @param {string} root
+ * @param {readonly string[]} packages
+ */
+export function progressOf(root, packages) {
+  const isThere = (/** @type {string} */ path) => existsSync(join(root, path, "package.json"));
+  const missing = packages.filter((path) => !isThere(path));
+  if (missing.length === 0)
+    return `all ${packages.length} packages are there, running their scripts`;
+  const [next = ""] = missing;
+  const done = packages.length - missing.length;
+  return `${done} of ${packages.length} packages, next ${next.replace(/^.*node_modules\//, "")}`;
+}
+
+/**
+ * The folders of the lockfile that an installation fills on this platform.
+ * @param {string} root
+ * @returns {readonly string[]}
+ */
+export function packagesToInstall(root) {
+  const wanted = lockedPackages(join(root, "package-lock.json")) ?? {};
+  const fits = (/** @type {readonly string[] | undefined} */ list, /** @type {string} */ name) =>
+    list === undefined ||
+    list.includes(name) ||
+    list.every((entry) => /^!/.test(entry) && entry !== `!${name}`);
+  return Object.entries(wanted)
+    .filter(
+      ([path, { os, cpu }]) => path !== "" && fits(os, process.platform) && fits(cpu, process.arch),
+    )
+    .map(([path]) => path);
 }
 
 /**
  * Runs one set-up of a folder at a time. A second set-up waits, and then finds nothing to do.
  * @param {string} root
- * @param {() => void} work
+ * @param {() => Promise<void>} work
  */
-function runExclusively(root, work) {
+async function runExclusively(root, work) {
   const name = createHash("sha256").update(root).digest("hex").slice(0, 16);
   const lock = join(tmpdir(), `rivulet-setup-${name}.lock`);
   for (let waited = 0; !takeLock(lock); waited++) {
@@ -127,7 +169,7 @@ function runExclusively(root, work) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
   }
   process.once("exit", () => rmSync(lock, { force: true }));
-  work();
+  await work();
 }
 
 /** @param {string} lock */
@@ -155,8 +197,8 @@ function isAbandoned(lock) {
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  runExclusively(repository, () => {
-    installDependencies(repository);
+  await runExclusively(repository, async () => {
+    await installDependencies(repository);
     if (process.argv.includes("--for-tests")) installSystemPackages("test");
     if (process.argv.includes("--for-deep-tests")) installSystemPackages("deep");
   });

@@ -1,8 +1,9 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { staleReason } from "../../scripts/setup.mjs";
+import { packagesToInstall, progressOf, staleReason } from "../../scripts/setup.mjs";
 
 let root: string;
 beforeEach(() => {
@@ -63,3 +64,49 @@ it("requires the repository's own Node on a machine with an old one", () => {
   ownNode("v24.0.0");
   expect(staleReason(root, "v20.20.2")).toBeUndefined();
 });
+
+it("counts the packages of this platform while they arrive, and names the next one", () => {
+  const elsewhere = process.platform === "win32" ? "linux" : "win32";
+  write("package-lock.json", {
+    packages: {
+      "": {},
+      "node_modules/a": { version: "1.0.0" },
+      "node_modules/a/node_modules/@b/c": { version: "1.0.0", os: [process.platform] },
+      "node_modules/d": { version: "1.0.0", os: [elsewhere], optional: true },
+      "node_modules/e": { version: "1.0.0", os: [`!${process.platform}`], optional: true },
+    },
+  });
+  const packages = packagesToInstall(root);
+  expect(packages).toEqual(["node_modules/a", "node_modules/a/node_modules/@b/c"]);
+  expect(progressOf(root, packages)).toBe("0 of 2 packages, next a");
+  mkdirSync(join(root, "node_modules/a/node_modules/@b/c"), { recursive: true });
+  write("node_modules/a/package.json", {});
+  expect(progressOf(root, packages)).toBe("1 of 2 packages, next @b/c");
+  write("node_modules/a/node_modules/@b/c/package.json", {});
+  expect(progressOf(root, packages)).toBe("all 2 packages are there, running their scripts");
+});
+
+it("prints a line every few seconds without a terminal, and what npm says when it fails", async () => {
+  const repository = join(root, "repository");
+  mkdirSync(join(repository, "scripts"), { recursive: true });
+  for (const file of ["setup.mjs", "system-packages.mjs"])
+    cpSync(join("scripts", file), join(repository, "scripts", file));
+  write("repository/package.json", { engines: { node: ">=22.18" } });
+  write("repository/package-lock.json", { packages: { "node_modules/a": { version: "1.0.0" } } });
+  // In place of npm: an installation that takes two lines of progress, and fails.
+  const npm = join(root, "bin/npm");
+  mkdirSync(join(root, "bin"));
+  write("bin/npm", "#!/bin/sh\nuntil [ -e ready ]; do sleep 0.1; done\necho broken >&2\nexit 1\n");
+  chmodSync(npm, 0o755);
+  const child = spawn(process.execPath, [join(repository, "scripts/setup.mjs")], {
+    env: { ...process.env, PATH: `${join(root, "bin")}${delimiter}${process.env.PATH}` },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let errors = "";
+  for await (const chunk of child.stderr) {
+    errors += chunk;
+    if (errors.split("0 of 1 packages, next a").length >= 3) write("repository/ready", "");
+  }
+  expect(errors).toMatch(/^(rivulet: 0 of 1 packages, next a, \d+ s\n){2,}broken\n/);
+  expect(errors).toContain("rivulet: set-up failed: npm ci failed.");
+}, 60_000);
