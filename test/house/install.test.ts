@@ -112,7 +112,7 @@ it("`npm pack` builds the package first", () => {
   expect(
     files.filter(
       (path) =>
-        !/^((conformance|dist|sample\/project|sample\/workspace\/(library|subagents))\/.*|sample\/workspace\/AGENTS\.md|package\.json|README\.md|LICENSE)$/.test(
+        !/^((conformance|dist|sample\/project|sample\/workspace\/(library|subagents))\/.*|sample\/workspace\/(AGENTS|synonyms)\.md|package\.json|README\.md|LICENSE)$/.test(
           path,
         ),
     ),
