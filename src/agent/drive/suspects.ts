@@ -95,6 +95,6 @@ export async function poison(
   const names = [...new Set(calls.map(({ call }) => call.name))].join(", ");
   const doing = names === "" ? "before its next reply was stored" : `while it called ${names}`;
   return new RivuletError("poison", `The task took down ${losses} processes in a row ${doing}.`, {
-    hint: "Fix what this step runs, or give the process more memory. Then start the task again.",
+    hint: "Fix what this step runs, or give the process more memory. Then retry the task.",
   });
 }
