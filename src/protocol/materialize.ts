@@ -76,7 +76,7 @@ function itemOf(walk: Walk, task: Task, item: Item, index: number): DocumentItem
       view.content = item.content ?? contentOf(walk, item, children);
     else delete view.content;
   }
-  const fields = options.seed ? seedFields[item.type] : undefined;
+  const fields = options.seed ? seedFields.get(item.type) : undefined;
   if (fields === undefined) return view as DocumentItem;
   return Object.fromEntries(
     fields.flatMap((name) => (name in view ? [[name, view[name]]] : [])),
@@ -145,12 +145,12 @@ function plainBlock(block: WireBlock): unknown {
 }
 
 /** The fields of the first form of the protocol. */
-const seedFields: Readonly<Record<string, readonly string[]>> = {
-  reasoning: ["type", "id", "summary"],
-  tool_call: ["type", "id", "call_id", "name", "arguments"],
-  tool_result: ["type", "id", "call_id", "content", "block_list"],
-  message: ["type", "id", "role", "content", "block_list"],
-};
+const seedFields: ReadonlyMap<string, readonly string[]> = new Map([
+  ["reasoning", ["type", "id", "summary"]],
+  ["tool_call", ["type", "id", "call_id", "name", "arguments"]],
+  ["tool_result", ["type", "id", "call_id", "content", "block_list"]],
+  ["message", ["type", "id", "role", "content", "block_list"]],
+]);
 
 function seedBlock(block: WireBlock): WireBlock {
   const {

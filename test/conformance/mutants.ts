@@ -236,7 +236,7 @@ export const mutants: readonly Mutant[] = [
   document("nests without end", "above.size < maxDepth && ", ""),
   document(
     "ignores the first form",
-    "options.seed ? seedFields[item.type] : undefined",
+    "options.seed ? seedFields.get(item.type) : undefined",
     "undefined as readonly string[] | undefined",
   ),
   linter("does not check the end", "check.ts", "  checkEnd(check);\n", ""),
