@@ -174,6 +174,14 @@ describe("a compiled JSON Schema", () => {
     expect(isValid(schema, value)).toBe(expected);
   });
 
+  it("ignores keywords that it does not know, whatever their names", () => {
+    const names = ["x-note", "constructor", "toString", "__proto__", "hasOwnProperty"];
+    const schema = JSON.parse(`{${names.map((key) => `"${key}":[1]`).join()},"type":"string"}`);
+    expect(isValid(schema, "a")).toBe(true);
+    expect(isValid(schema, 1)).toBe(false);
+    expect(isValid({ format: "constructor" }, "a")).toBe(true);
+  });
+
   it("names the place of a problem behind a reference, wherever the value stands", () => {
     const schema = {
       items: { $ref: "#/$defs/entry" },

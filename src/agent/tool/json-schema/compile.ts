@@ -77,9 +77,9 @@ class Compiler implements Compile {
     if (refused) throw new Error(`"${refused}" cannot be checked in bounded time; use "$ref"`);
     const isOnlyRef = this.draft <= 7 && typeof schema.$ref === "string";
     for (const [name, argument] of Object.entries(isOnlyRef ? { $ref: schema.$ref } : schema)) {
-      const keyword = keywords[name];
+      const keyword = ownOf(keywords, name);
       if (keyword) node.rules.push(...(keyword(argument, schema, this) ?? []));
-      const last = lastKeywords[name];
+      const last = ownOf(lastKeywords, name);
       if (last) node.lastRules.push(...last(argument, schema, this));
     }
     return node;
@@ -115,6 +115,11 @@ class Compiler implements Compile {
     const absolute = URL.canParse(name, base) ? new URL(name, base).href : name;
     return this.#resources.get(name) ?? this.#resources.get(absolute);
   }
+}
+
+/** A schema may have keywords with the names of methods, such as "constructor". */
+function ownOf<Value>(record: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(record, name) ? record[name] : undefined;
 }
 
 function nameOf({ $id, id }: Json): string {
