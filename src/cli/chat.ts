@@ -53,7 +53,7 @@ export class Chat {
   /** Runs with a reply whose background tasks still work. */
   readonly #answered = new Set<Run>();
   #sending: Promise<number> | undefined;
-  /** What the run waits for. */
+  /** The reason why the run waits. */
   #wait: string | undefined;
   #isPainting = false;
   #lastInterrupt = 0;

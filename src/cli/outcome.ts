@@ -21,7 +21,7 @@ export function outcomeOf({ generateReason, approvals }: Reply, signal: AbortSig
     : exitCodes.incomplete;
 }
 
-/** What a run waits for, for people. */
+/** Describes the wait of a run for people. */
 export function waitText({ reason, leftMs = 0 }: WaitReason): string {
   if (reason === "busy") return "waiting for another task of this session";
   if (reason === "unknown_agent") return "waiting for a process that has the agent of this task";

@@ -46,7 +46,7 @@ export class Server {
   readonly #token: ConnectOptions["token"];
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof fetch;
-  /** What was sent that no answer may show, and the same in all spellings. */
+  /** The secrets that were sent, in all spellings; no answer may show them. */
   readonly #sent = new Set<string>();
   #secrets: readonly string[] | undefined;
 

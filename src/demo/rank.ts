@@ -21,7 +21,7 @@ const minorValue = 0.4; // of a term that says little about the subject, relativ
 const hintValue = 0.8; // of a term from the question before
 const minorStems = stemsOf("form formed create change live");
 
-/** What a question looks for. */
+/** The terms and the figure that a question looks for. */
 export interface Query {
   readonly text: string;
   readonly terms: readonly Term[];

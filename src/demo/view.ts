@@ -98,7 +98,7 @@ export function directoryOf(view: View): { readonly path?: string } {
 const taskNotice =
   /^(?:No task of this session is|Tasks of this session that are|A background task has ended)\b/;
 
-/** What the harness says when the model does not continue as expected. */
+/** The texts of the harness for a model that does not continue as expected. */
 const harnessPrompt =
   /^(?:You have failed to generate|Your last reply had no visible|Reason again)\b/;
 

@@ -1,6 +1,6 @@
 import { stemsOf, termsOf } from "./words.ts";
 
-/** What a person wants changed while the work goes on, or in a report that was denied. */
+/** The changes that a person asks for during the work, or in the denial of a report. */
 export interface Wishes {
   /** Whether the text is published; undefined if the message does not say. */
   readonly publishes?: boolean;

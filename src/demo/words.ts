@@ -68,7 +68,7 @@ export function synonymsIn(lines: readonly string[]): Synonyms {
   return found;
 }
 
-/** What the model knows about English. It matches words, not meanings; a workspace can add words of its subject. */
+/** The English that the model knows. It matches words, not meanings; a workspace can add words of its subject. */
 const commonSynonyms = synonymsIn([
   "stop prevent block protect reduce",
   "shrink decline disappear loss lost lose",

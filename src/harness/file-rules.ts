@@ -10,7 +10,7 @@ import type { Shell } from "./sandbox/jail.ts";
 /** The tool whose rules decide about the text of a file, whatever way it takes to a model. */
 const readTool = "read_file";
 
-/** What a model may see of files, by their path from the root of the workspace. */
+/** The files that a model may see, by their path from the root of the workspace. */
 export interface FileRules {
   /** Whether lists may name the path. */
   mayName(path: string): boolean;

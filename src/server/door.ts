@@ -32,7 +32,7 @@ export interface RequestLog {
   readonly cause?: string;
 }
 
-/** What the adapter for Node passes to the app; other runtimes do not. */
+/** The objects that the adapter for Node passes to the app; other runtimes do not. */
 interface NodeBindings {
   readonly incoming?: IncomingMessage;
   readonly outgoing?: ServerResponse;

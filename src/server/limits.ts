@@ -78,7 +78,7 @@ export class LimitError extends RivuletError {
   }
 }
 
-/** What may be taken at an average rate; empty at first means that all of `most` may be taken at once. */
+/** An amount that may be taken at an average rate; at first, all of `most` may be taken at once. */
 interface Allowance {
   left: number;
   at: number;

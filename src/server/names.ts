@@ -3,7 +3,7 @@ import { RivuletError } from "../protocol/error.ts";
 import { isObject } from "../protocol/shape.ts";
 import type { Store } from "../protocol/store.ts";
 
-/** What an id in a request names; the first segment of a `path` is a session. */
+/** The kind of thing that an id in a request names; the first segment of a `path` is a session. */
 export type IdKind = "task" | "session" | "path";
 
 /** The ids in a request by the names of their fields; those in an object, or in the entries of an array, by theirs. */

@@ -4,7 +4,7 @@ import type { Store } from "../protocol/store.ts";
 import { storeIdOf } from "../store/index.ts";
 import { type Caller, forbidden, isOwn } from "./auth.ts";
 
-/** What a cookie stands for, as it is stored. */
+/** The session behind a cookie, as it is stored. */
 export interface PageSession {
   readonly caller: Caller;
   readonly expiresAt: number;

@@ -6,7 +6,7 @@ import { isTerminal } from "../protocol/task.ts";
 export const pageBytes = 32 * 1024;
 /** How many bytes of batches are kept for readers that come to the same place later. */
 const keptBytes = 8 * 1024 * 1024;
-/** What a kept batch costs besides its bytes. */
+/** The cost of a kept batch besides its bytes. */
 const batchOverhead = 1_024;
 /** How many reads of the store one turn of the event loop takes. */
 const readsAtOnce = 4;

@@ -4,12 +4,12 @@ import { settingsBehind } from "../agent/loop/settings.ts";
 import type { Call } from "./route.ts";
 import type { StreamTarget } from "./stream.ts";
 
-/** What a queued task waits for, as it is shown. */
+/** The wait of a queued task, as it is shown. */
 export interface ShownWait {
   readonly waits: { readonly reason: string; readonly left_ms?: number };
 }
 
-/** What a queued task waits for: the reasons of `onWait`. A task that has just been queued may wait for a moment only. */
+/** The reason why a queued task waits, in the words of `onWait`. A task that has just been queued may wait for a moment only. */
 export async function waitOf(
   { services }: Pick<Call, "services">,
   { record, root }: StreamTarget,

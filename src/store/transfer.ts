@@ -29,7 +29,7 @@ type Line =
       readonly posts: readonly Post[];
     };
 
-/** What an import has written, and what the store already had. */
+/** The sessions that an import has written, and those that the store already had. */
 export interface Imported {
   /** The ids of the imported root sessions. */
   readonly sessions: readonly string[];

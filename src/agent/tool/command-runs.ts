@@ -1,6 +1,6 @@
 import { assignment, readScript, type SimpleCommand } from "./command-script.ts";
 
-/** What rules can know about everything that a script runs. */
+/** The commands that a script runs, as far as rules can know them. */
 export interface ScriptRuns {
   /** The commands of the script, and of the scripts among their arguments. */
   readonly commands: readonly SimpleCommand[];

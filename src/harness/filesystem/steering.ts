@@ -1,4 +1,4 @@
-/** What the harness reads as instructions and settings, by its name at the root of a workspace. */
+/** The files that the harness reads as instructions and settings, by their names at the root of a workspace. */
 export const steering = {
   /** Instructions; those of a directory and of a subagent's definition have the same name. */
   instructions: "AGENTS.md",

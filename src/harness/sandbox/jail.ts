@@ -26,7 +26,7 @@ export const commandLimits = {
   tmpBytes: 256 * 1024 * 1024,
   /** The size of one file. */
   fileBytes: 1024 * 1024 * 1024,
-  /** What a command writes to the workspace, all files together. */
+  /** The bytes that a command may write to the workspace, all files together. */
   workspaceBytes: 1024 * 1024 * 1024,
 };
 

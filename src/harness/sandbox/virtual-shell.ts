@@ -95,7 +95,7 @@ async function runInProcess(
   }
 }
 
-/** What a command has written. */
+/** The files that a command has written. */
 interface Ledger {
   readonly sizes: Map<string, number>;
   readonly created: Set<string>;

@@ -32,7 +32,7 @@ export interface Run {
   readonly known: Map<Node, Map<unknown, Outcome>>;
 }
 
-/** What a referenced schema found in a value, at a place of this depth. */
+/** The problems that a referenced schema found in a value, at a place of this depth. */
 export interface Outcome {
   readonly issues: readonly StandardIssue[];
   readonly seen: Seen;
