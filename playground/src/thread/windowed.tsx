@@ -49,7 +49,8 @@ function Chunk({ height, isShown, children }: ChunkProps) {
     const { current } = element;
     if (current === null) return;
     const observer = new IntersectionObserver(
-      ([entry]) => {
+      (entries) => {
+        const entry = entries.at(-1); // a chunk that came and went has several, the latest last
         if (entry === undefined) return;
         if (!entry.isIntersecting && entry.boundingClientRect.height > 0)
           measured.current = entry.boundingClientRect.height;
