@@ -7,7 +7,7 @@ const { exports, bin, engines } = JSON.parse(readFileSync("package.json", "utf8"
   engines: { node: string };
 };
 
-// The exports and programs of package.json are the one list of entries: dist/x/index.js is built from src/x/index.ts.
+// The exports and programs of package.json are the one list of entries: dist/x.js is built from src/x.ts.
 const sourcesOf = (files: Record<string, string>) =>
   Object.values(files)
     .filter((file) => file.startsWith("./dist/"))
@@ -86,36 +86,38 @@ const common: InlineConfig = {
 };
 
 /**
- * The file of each module that the main entry imports: one for those of `rivulet/protocol`, one for others of entries that
- * a browser loads, one for the rest. The bundler itself makes a file for each set of entries, and an import of the package
- * would load a dozen of them.
+ * The file of each module that the main entry needs: one for those that `rivulet/protocol` needs too, one for those of
+ * other entries that a browser loads, one for the rest. The bundler itself makes a file for each set of entries, and an
+ * import of the package would load a dozen of them.
  */
 async function mainFiles(): Promise<ReadonlyMap<string, string>> {
-  const imports = new Map<string, readonly string[]>();
-  const entries: string[] = [];
-  const graph: Rolldown.Plugin = {
-    name: "graph",
-    moduleParsed({ id, importedIds, isEntry }) {
-      imports.set(id, importedIds);
-      if (isEntry) entries.push(id);
-    },
-  };
-  await build({
-    ...{ ...common, config: false, entry: library, plugins: [graph] },
-    ...{ dts: false, clean: false, write: false, logLevel: "error" },
-  });
-  const importedFrom = (found: readonly string[]) => {
-    const modules = new Set(found);
-    for (const id of modules) for (const next of imports.get(id) ?? []) modules.add(next);
-    return modules;
-  };
-  const importedBy = (entry: RegExp) => importedFrom(entries.filter((id) => entry.test(id)));
-  const main = importedBy(/\/src\/index\.ts$/);
-  const protocol = importedBy(/\/src\/protocol\//);
-  const browser = importedBy(/\/src\/(client|schema)\//);
+  const main = await modulesOf("src/index.ts");
+  const protocol = await modulesOf("src/protocol.ts");
+  const browser = await modulesOf("src/client.ts", "src/react.ts", "src/schema.ts");
   const fileOf = (id: string) =>
     protocol.has(id) ? "protocol" : browser.has(id) ? "common" : "core";
   return new Map([...main].map((id) => [id, fileOf(id)]));
+}
+
+/** The modules of which something is left in the files that entries load at once. */
+async function modulesOf(...entry: string[]): Promise<ReadonlySet<string>> {
+  const modules = new Set<string>();
+  const collect: Rolldown.Plugin = {
+    name: "collect",
+    generateBundle(_, bundle) {
+      const chunks = Object.values(bundle).filter((file) => file.type === "chunk");
+      const loaded = new Set(chunks.filter(({ isEntry }) => isEntry));
+      for (const { imports, modules: parts } of loaded) {
+        for (const chunk of chunks) if (imports.includes(chunk.fileName)) loaded.add(chunk);
+        for (const [id, { code }] of Object.entries(parts)) if (code !== null) modules.add(id);
+      }
+    },
+  };
+  await build({
+    ...{ ...common, config: false, entry, plugins: [collect] },
+    ...{ dts: false, clean: false, write: false, logLevel: "error" },
+  });
+  return modules;
 }
 
 const files = await mainFiles();

@@ -13,7 +13,7 @@ export default defineConfig({
   // The browser tests use the page of an example, which imports the package by its name.
   resolve: { tsconfigPaths: true },
   test: {
-    include: ["{src,playground,test}/**/*.test.ts"],
+    include: ["{src,playground,sample,test}/**/*.test.ts"],
     reporters: ["default", new TestSummary()],
     setupFiles: ["test/support/seed-properties.ts"],
     testTimeout: deep ? 240 * minutes : 2 * minutes,

@@ -16,8 +16,7 @@ import {
   sqliteStore,
   tool,
 } from "../src/index.ts";
-import type { ScriptedTurn } from "../src/testing/index.ts";
-import { scriptedModel } from "../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../src/testing.ts";
 
 /** What is reached, with room for a busy machine; costs are in multiples of the model alone. */
 const limits = { growth: 1.5, turn: 2.6, whole: 3, iteration: 15 };

@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../src/base/clock.ts";
+import type { Store } from "../src/contract/store.ts";
 import { sqliteStore } from "../src/index.ts";
-import { systemClock } from "../src/protocol/clock.ts";
-import type { Store } from "../src/protocol/store.ts";
 import { isTerminal } from "../src/protocol/task.ts";
 import {
   cancelCast,

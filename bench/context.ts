@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { HarnessAgent, jsonSchema, sqliteStore, tool } from "../src/index.ts";
-import { scriptedModel } from "../src/testing/index.ts";
+import { scriptedModel } from "../src/testing.ts";
 
 const limits = { share: 0.95, mean: 0.9, cost: 1.5 };
 const window = 60_000;

@@ -5,9 +5,9 @@ import { chromium, type Page } from "playwright-core";
 import { buildPage } from "../scripts/build-page.ts";
 import { agentTool, memoryStore, ReActAgent, type Store } from "../src/index.ts";
 import type { LogEvent, TaskEvent } from "../src/protocol/event.ts";
-import { serve } from "../src/server/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../src/testing/index.ts";
+import { serve } from "../src/server.ts";
 import { acquire, record } from "../src/testing/store-contract/samples.ts";
+import { type ScriptedTurn, scriptedModel } from "../src/testing.ts";
 
 const agents = 20;
 const deltas = 10_000;

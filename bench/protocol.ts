@@ -1,7 +1,8 @@
 // Cost per event of the fold, beside JSON.parse of the same events. All figures of a row come from one run,
 // interleaved, and the claims are ratios: the largest log over the smallest.
-import type { LogEvent } from "../src/protocol/index.ts";
+
 import { emptyTree, reduce, TaskTree } from "../src/protocol/reduce.ts";
+import type { LogEvent } from "../src/protocol.ts";
 
 const sizes = [1_000, 10_000, 100_000] as const;
 const rounds = 7;

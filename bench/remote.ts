@@ -3,10 +3,10 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, connect as connectSocket, createServer } from "node:net";
-import { connect } from "../src/client/index.ts";
+import { connect } from "../src/client.ts";
 import { HarnessAgent, memoryStore, type SubagentDeclaration } from "../src/index.ts";
-import { serve } from "../src/server/index.ts";
-import { type Script, type ScriptedPart, scriptedModel } from "../src/testing/index.ts";
+import { serve } from "../src/server.ts";
+import { type Script, type ScriptedPart, scriptedModel } from "../src/testing.ts";
 
 const rounds = 5;
 const chunks = 20_000;

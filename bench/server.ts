@@ -9,9 +9,9 @@ import { type AddressInfo, connect } from "node:net";
 import { memoryStore, ReActAgent, type Store } from "../src/index.ts";
 import type { TaskEvent } from "../src/protocol/event.ts";
 import { encodeSse } from "../src/protocol/sse.ts";
-import { serve } from "../src/server/index.ts";
-import { scriptedModel } from "../src/testing/index.ts";
+import { serve } from "../src/server.ts";
 import { acquire, delta, record } from "../src/testing/store-contract/samples.ts";
+import { scriptedModel } from "../src/testing.ts";
 import { unlimited } from "../test/support/unlimited.ts";
 
 const rounds = 3;

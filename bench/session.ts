@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
+import type { Message } from "../src/contract/message.ts";
+import type { Commit, Store } from "../src/contract/store.ts";
 import { memoryStore, ReActAgent, sqliteStore } from "../src/index.ts";
-import type { Message } from "../src/protocol/message.ts";
-import type { Commit, Store } from "../src/protocol/store.ts";
-import { scriptedModel } from "../src/testing/index.ts";
 import { record } from "../src/testing/store-contract/samples.ts";
+import { scriptedModel } from "../src/testing.ts";
 
 const lengths = [100, 1_000, 5_000] as const;
 const waiting = 10_000;

@@ -6,10 +6,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { Commit, Lease, Store } from "../src/contract/store.ts";
 import { agentTool, memoryStore, ReActAgent, tool } from "../src/index.ts";
-import type { Commit, Lease, Store } from "../src/protocol/store.ts";
 import { sqliteStore } from "../src/store/sqlite.ts";
-import { type ScriptedPart, scriptedModel } from "../src/testing/index.ts";
 import {
   acquire,
   delta,
@@ -18,6 +17,7 @@ import {
   numberOf,
   record,
 } from "../src/testing/store-contract/samples.ts";
+import { type ScriptedPart, scriptedModel } from "../src/testing.ts";
 
 const rounds = 3;
 const roundMs = 500;

@@ -4,7 +4,11 @@ import { createHash } from "node:crypto";
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const inputs = ["playground/**/*.*", "src/{client,protocol}/**/*.ts", "package-lock.json"];
+const inputs = [
+  "playground/**/*.*",
+  "src/{*,{base,protocol,contract,client}/**/*}.ts",
+  "package-lock.json",
+];
 const stamp = "dist/playground/.inputs";
 
 /** Builds the page; resolves to false if there was nothing to do. */

@@ -15,7 +15,7 @@ const folder = new URL("../src/agent/", import.meta.url).href;
 
 async function sayHello(): Promise<void> {
   const { ReActAgent } = await import("../src/index.ts");
-  const { scriptedModel } = await import("../src/testing/index.ts");
+  const { scriptedModel } = await import("../src/testing.ts");
   const agent = new ReActAgent({ name: "hello", model: scriptedModel(["Hello."]) });
   const observer = new Worker(new URL(import.meta.url));
   await nextMessage(observer);

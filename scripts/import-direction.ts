@@ -6,20 +6,27 @@ import type { RepositoryFile } from "./repository-files.ts";
 /** Each layer and the layers it may import, lowest layer first. */
 export type LayerTable = Readonly<Record<string, readonly string[]>>;
 
-/** The folders of src, as drawn in ARCHITECTURE.md. */
+/** The folders of src, as drawn in ARCHITECTURE.md. Every layer may also import `base`. */
 export const layers: LayerTable = {
+  base: [],
   protocol: [],
-  schema: ["protocol"],
-  store: ["protocol"],
-  client: ["protocol"],
-  demo: ["protocol"],
-  agent: ["protocol", "store", "demo"],
-  mcp: ["protocol", "agent"],
-  ai: ["protocol", "agent"],
-  harness: ["protocol", "store", "client", "agent", "mcp"],
-  testing: ["protocol", "store", "demo", "agent", "harness"],
-  server: ["protocol", "schema", "store", "client", "agent", "harness"],
-  cli: ["protocol", "schema", "store", "client", "agent", "harness", "server"],
+  contract: ["protocol"],
+  schema: ["protocol", "contract"],
+  store: ["protocol", "contract"],
+  client: ["protocol", "contract"],
+  links: ["protocol", "contract", "client"],
+  agent: ["protocol", "contract", "store"],
+  mcp: ["protocol", "contract", "agent"],
+  ai: ["protocol", "contract", "agent"],
+  harness: ["protocol", "contract", "store", "client", "links", "agent", "mcp"],
+  testing: ["protocol", "contract", "store", "agent", "harness"],
+  server: ["protocol", "contract", "schema", "store", "client", "agent", "harness"],
+  adapters: ["protocol", "contract", "client", "links", "agent", "server"],
+  app: ["protocol", "contract", "store", "agent", "harness", "server", "adapters"],
+  cli: [
+    ...["protocol", "contract", "schema", "store", "client"],
+    ...["agent", "harness", "server", "app"],
+  ],
 };
 
 /** The folders and top-level files of src/agent. */
@@ -30,8 +37,9 @@ export const agentLayers: LayerTable = {
   events: ["base", "tool", "model"],
   loop: ["base", "tool", "model", "events"],
   drive: ["base", "tool", "model", "events", "loop"],
+  remote: ["base", "tool", "model", "events", "loop", "drive"],
   stream: ["base", "tool", "model", "events", "loop", "drive"],
-  "react-agent.ts": ["base", "tool", "model", "events", "loop", "drive", "stream"],
+  "react-agent.ts": ["base", "tool", "model", "events", "loop", "drive", "remote", "stream"],
   "agent-tool.ts": ["base", "tool", "model", "events", "loop", "drive", "stream", "react-agent.ts"],
   "index.ts": [
     ...["base", "tool", "model", "events", "loop", "drive", "stream"],
@@ -39,8 +47,25 @@ export const agentLayers: LayerTable = {
   ],
 };
 
-/** The layers that `src/index.ts` may import. */
-const rootMayImport = ["protocol", "store", "agent", "mcp", "ai", "harness"];
+/** The entries of the package, and the layers that each of them exports from. */
+const entries: LayerTable = {
+  "index.ts": ["protocol", "contract", "store", "agent", "mcp", "ai", "harness"],
+  "protocol.ts": ["protocol", "contract"],
+  "client.ts": ["client"],
+  "react.ts": ["protocol", "contract", "client"],
+  "schema.ts": ["schema"],
+  "testing.ts": ["testing"],
+  "server.ts": ["server", "app"],
+};
+
+/** The files of `adapters` that reach agents of another ecosystem; the others serve our agents to it. */
+const linkFile = /^src\/adapters\/(links|foreign-[^/]+|[^/]+\/link(-[^/]+)?)\.ts$/;
+
+/** The one file of a layer that other layers import; `base` is a toolbox, whose files are imported one by one. */
+function doorOf(layer: string): string | undefined {
+  if (layer === "base") return undefined;
+  return layer === "links" ? "src/adapters/links.ts" : `src/${layer}/index.ts`;
+}
 
 /** An import in a source file. */
 export interface Import {
@@ -123,24 +148,32 @@ export function pageImportProblems({ path, text }: RepositoryFile): readonly str
 
 function unlistedLayer(path: string): string | undefined {
   const layer = layerOf(path);
-  if (layer !== undefined && layers[layer] === undefined) return `src/${layer}`;
+  if (layer === undefined) return entries[path.slice("src/".length)] ? undefined : path;
+  if (layers[layer] === undefined) return `src/${layer}`;
   const agentLayer = agentLayerOf(path);
   if (agentLayer !== undefined && agentLayers[agentLayer] === undefined)
     return `src/agent/${agentLayer}`;
   return undefined;
 }
 
+/** The layers that run in a browser without any package. */
+const pure = ["base", "protocol", "contract"];
+/** Part of the package without being a layer: the offline model, which an entry and the command line add. */
+const demoProvider = "sample/demo/provider.ts";
+
 function importProblem(path: string, name: string | undefined): string | undefined {
   const layer = layerOf(path);
+  const isPure = layer !== undefined && pure.includes(layer);
   if (name === undefined)
-    return layer === "protocol" ? "protocol imports a module with a computed name" : undefined;
+    return isPure ? `${layer} imports a module with a computed name` : undefined;
   if (name === "rivulet" || name.startsWith("rivulet/"))
     return `${name} is this package. Import the file instead.`;
   const target = resolveImport(path, name);
   if (target === undefined) {
-    if (layer !== "protocol") return undefined;
-    return `protocol imports ${isBuiltin(name) ? "the Node built-in" : "the package"} ${name}`;
+    if (!isPure) return undefined;
+    return `${layer} imports ${isBuiltin(name) ? "the Node built-in" : "the package"} ${name}`;
   }
+  if (target === demoProvider && (path === "src/index.ts" || layer === "cli")) return undefined;
   if (!target.startsWith("src/")) return `${name} is outside src`;
   return layerProblem(path, target) ?? agentLayerProblem(path, target);
 }
@@ -148,10 +181,14 @@ function importProblem(path: string, name: string | undefined): string | undefin
 function layerProblem(path: string, target: string): string | undefined {
   const layer = layerOf(path);
   const targetLayer = layerOf(target);
-  const mayImport = layer === undefined ? rootMayImport : (layers[layer] ?? []);
-  if (targetLayer === layer || (targetLayer !== undefined && mayImport.includes(targetLayer)))
-    return undefined;
-  return `${layer ?? "src"} must not import ${targetLayer ?? target}`;
+  if (targetLayer === layer && layer !== undefined) return undefined;
+  const mayImport = (layer === undefined ? entries[path.slice(4)] : layers[layer]) ?? [];
+  if (targetLayer === undefined || ![...mayImport, "base"].includes(targetLayer))
+    return `${layer ?? path} must not import ${targetLayer ?? target}`;
+  const door = doorOf(targetLayer);
+  return door === undefined || target === door
+    ? undefined
+    : `${target} is inside ${targetLayer}. Import ${door}.`;
 }
 
 function agentLayerProblem(path: string, target: string): string | undefined {
@@ -162,8 +199,9 @@ function agentLayerProblem(path: string, target: string): string | undefined {
   return `agent/${layer} must not import agent/${targetLayer} (${target})`;
 }
 
-/** Returns the folder of src that contains a file, or undefined for files directly in src. */
+/** Returns the layer of a file, or undefined for files directly in src. */
 function layerOf(path: string): string | undefined {
+  if (linkFile.test(path)) return "links";
   const parts = path.split("/");
   return parts.length > 2 ? parts[1] : undefined;
 }

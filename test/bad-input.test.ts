@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import * as client from "../src/client/index.ts";
+import * as client from "../src/client.ts";
 import type {
   HarnessAgentOptions,
   ReActAgentOptions,
@@ -11,10 +11,10 @@ import type {
   StreamOptions,
 } from "../src/index.ts";
 import * as main from "../src/index.ts";
-import * as protocol from "../src/protocol/index.ts";
-import * as schema from "../src/schema/index.ts";
-import * as server from "../src/server/index.ts";
-import * as testing from "../src/testing/index.ts";
+import * as protocol from "../src/protocol.ts";
+import * as schema from "../src/schema.ts";
+import * as server from "../src/server.ts";
+import * as testing from "../src/testing.ts";
 import { collect } from "./agent/support/collect.ts";
 import { badCalls, type Entry, methodsOf, problemOf } from "./support/bad-input.ts";
 

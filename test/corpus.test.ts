@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { checkStream } from "../src/protocol/check.ts";
+import { checkStream } from "../src/protocol/check/check.ts";
 import type { LogEvent, StreamFrame } from "../src/protocol/event.ts";
 import { taskEventTypes } from "../src/protocol/grammar.ts";
 import { materialize } from "../src/protocol/materialize.ts";

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { runTurn } from "../src/agent/model/model.ts";
 import type { Turn, TurnSink } from "../src/agent/model/turn.ts";
-import { systemClock } from "../src/protocol/clock.ts";
-import { createIds } from "../src/protocol/id.ts";
-import type { Block, Message } from "../src/protocol/message.ts";
+import { systemClock } from "../src/base/clock.ts";
+import { createIds } from "../src/base/id.ts";
+import type { Block, Message } from "../src/contract/message.ts";
 import { emptyRequest } from "./support/fake-model.ts";
 import { cutsOf } from "./support/provider-cuts.ts";
 import type { ProviderKind, ProviderTurn } from "./support/provider-frames.ts";

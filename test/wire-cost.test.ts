@@ -1,8 +1,14 @@
 // Law 8: the wire is linear. What an event costs does not depend on what came before it, at any depth.
 import { describe, it } from "vitest";
-import type { Agent, SubagentDeclaration } from "../src/index.ts";
-import { agentTool, HarnessAgent, memoryStore, ReActAgent } from "../src/index.ts";
-import { scriptedModel } from "../src/testing/index.ts";
+import {
+  type Agent,
+  agentTool,
+  HarnessAgent,
+  memoryStore,
+  ReActAgent,
+  type SubagentDeclaration,
+} from "../src/index.ts";
+import { scriptedModel } from "../src/testing.ts";
 import { collect } from "./agent/support/collect.ts";
 import { chunksOf, expectLinear } from "./support/wire-cost.ts";
 

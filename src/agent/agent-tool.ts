@@ -1,8 +1,6 @@
-import type { Agent } from "../protocol/agent.ts";
-import { agentField } from "../protocol/call-options.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Block } from "../protocol/message.ts";
-import { type Field, readArgument, readOptions, required, text } from "../protocol/options.ts";
+import { RivuletError } from "../base/error.ts";
+import { type Field, readArgument, readOptions, required, text } from "../base/options.ts";
+import { type Agent, agentField, type Block } from "../contract/index.ts";
 import { incompleteReason } from "./loop/child-outcome.ts";
 import type { ChildOutcome } from "./tool/context.ts";
 import { jsonSchema } from "./tool/schema.ts";

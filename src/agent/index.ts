@@ -1,26 +1,68 @@
 export { agentTool, childResult } from "./agent-tool.ts";
 export type { Money } from "./base/budget.ts";
-export type { Execution } from "./base/execution.ts";
-export type {
-  ActingVerdict,
-  Hook,
-  HookContext,
-  ModelCall,
-  ReasoningChunk,
-  ReasoningVerdict,
-  ToolCall,
-  ToolChunk,
-  ToolResult,
-} from "./loop/hooks.ts";
+export { backoffMs, type Execution, executionField } from "./base/execution.ts";
+export { placeholders, toolErrors } from "./base/prompts.ts";
+export { answerRows } from "./drive/answers.ts";
+export { postCancel, unfinished, Workload } from "./drive/plan.ts";
+export { processOf } from "./drive/process.ts";
+export { cancelTask, taskReached, waitReason } from "./drive/rest.ts";
+export { foldTask } from "./events/fold-log.ts";
+export { childReport, describeChild, outcomeOf, standing } from "./loop/child-outcome.ts";
+export { tellAnyway } from "./loop/hooks.ts";
 export type { PrepareInput } from "./loop/input.ts";
-export type { ReActAgentOptions } from "./loop/settings.ts";
-export type { LanguageModel, Model } from "./model/resolve.ts";
-export { ReActAgent } from "./react-agent.ts";
-export type { ChildOptions, ChildOutcome, ContextValues, ToolContext } from "./tool/context.ts";
-export { ContextStore } from "./tool/context.ts";
-export type { Permissions, Rule } from "./tool/permission.ts";
+export {
+  type AgentSettings,
+  agentFields,
+  observeFields,
+  type ReActAgentOptions,
+  runFields,
+  settingsBehind,
+  settingsKey,
+} from "./loop/settings.ts";
+export type { OnModelCall, TaskRun } from "./loop/task-run.ts";
+export { taskBehind, taskKey } from "./loop/tool-context.ts";
+export { iterationOf, wholeTranscript } from "./loop/transcript.ts";
+export { waitingTasks } from "./loop/waiting.ts";
+export { runTurn } from "./model/model.ts";
+export { toPrompt } from "./model/request.ts";
+export {
+  addProvider,
+  type CreateModel,
+  checkModel,
+  flattenModels,
+  type LanguageModel,
+  type Model,
+  modelField,
+  resolveModel,
+} from "./model/resolve.ts";
+export type { Turn, TurnRequest, TurnSink, TurnTool } from "./model/turn.ts";
+export { agentWith, ReActAgent } from "./react-agent.ts";
+export { enter } from "./stream/door.ts";
+export { TaskHandle } from "./stream/run.ts";
+export { isCommandPattern } from "./tool/command.ts";
+export {
+  type ChildOptions,
+  type ChildOutcome,
+  ContextStore,
+  type ContextValues,
+  type ToolContext,
+} from "./tool/context.ts";
+export {
+  decide,
+  isAlwaysAllowed,
+  joinPermissions,
+  type Permissions,
+  permissionsHint,
+  permissionsProblem,
+  type Rule,
+} from "./tool/permission.ts";
+export { cutText, jsonOf, maxResultCharacters } from "./tool/result.ts";
 export { jsonSchema } from "./tool/schema.ts";
-export type { Tool, ToolOptions } from "./tool/tool.ts";
-export { isCallOf, tool } from "./tool/tool.ts";
-export type { ToolGroup, ToolGroups, ToolkitOptions, ToolSource } from "./tool/toolkit.ts";
-export { Toolkit } from "./tool/toolkit.ts";
+export { definitionOf, isCallOf, ToolFailure, type ToolOptions, tool } from "./tool/tool.ts";
+export {
+  type ToolGroup,
+  type ToolGroups,
+  Toolkit,
+  type ToolkitOptions,
+  type ToolSource,
+} from "./tool/toolkit.ts";

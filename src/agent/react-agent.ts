@@ -1,24 +1,27 @@
-import type {
-  Agent,
-  AgentEvent,
-  Approval,
-  AttachOptions,
-  AttachTarget,
-  Input,
-  InputMessage,
-  ObserveOptions,
-  OutputOf,
-  Run,
-  RunOptions,
-  StandardSchema,
-  StreamOptions,
-} from "../protocol/agent.ts";
-import { agentEventsOf } from "../protocol/agent-events.ts";
-import { approvalsFields, attachFields, targetFields } from "../protocol/call-options.ts";
-import { withCallerStack } from "../protocol/error.ts";
-import type { Reply } from "../protocol/message.ts";
-import { type Fields, readOptions } from "../protocol/options.ts";
+import { withCallerStack } from "../base/error.ts";
+import { type Fields, readOptions } from "../base/options.ts";
+import {
+  type Agent,
+  type AgentEvent,
+  type Approval,
+  type AttachOptions,
+  type AttachTarget,
+  agentEventsOf,
+  approvalsFields,
+  attachFields,
+  type Input,
+  type InputMessage,
+  type ObserveOptions,
+  type OutputOf,
+  type Reply,
+  type Run,
+  type RunOptions,
+  type StandardSchema,
+  type StreamOptions,
+  targetFields,
+} from "../contract/index.ts";
 import { checkBudget } from "./base/budget.ts";
+import { remoteExecutor } from "./drive/drive.ts";
 import {
   type AgentSettings,
   observeFields,
@@ -31,6 +34,8 @@ import {
 } from "./loop/settings.ts";
 import { enter, findTask, openApprovals } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
+
+remoteExecutor.load = () => import("./remote/remote.ts");
 
 /** The settings of agents that `agentWith` makes, by the options that stand for them. */
 const changedSettings = new WeakMap<ReActAgentOptions, AgentSettings>();

@@ -1,4 +1,9 @@
-export type { AiMessage, AiModelMessage, AiUiMessage } from "./messages.ts";
-export { fromAiMessages, toModelMessages, toUiMessages } from "./messages.ts";
-export type { AiTool, AiToolOptions } from "./tools.ts";
-export { fromAiTools } from "./tools.ts";
+export {
+  type AiMessage,
+  type AiModelMessage,
+  type AiUiMessage,
+  fromAiMessages,
+  toModelMessages,
+  toUiMessages,
+} from "./messages.ts";
+export { type AiTool, type AiToolOptions, fromAiTools } from "./tools.ts";

@@ -8,9 +8,9 @@ import {
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ReActAgent } from "../agent/react-agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Block, Message, ToolResultBlock } from "../protocol/message.ts";
-import { scriptedModel } from "../testing/index.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Block, Message, ToolResultBlock } from "../contract/message.ts";
+import { scriptedModel } from "../testing.ts";
 import { fromAiMessages, toModelMessages, toUiMessages } from "./messages.ts";
 
 const text = fc.string({ minLength: 1 });

@@ -1,8 +1,13 @@
-import { createIds } from "../protocol/id.ts";
-import type { Block, Message, ToolResultBlock, ToolUseBlock } from "../protocol/message.ts";
-import { isMessage } from "../protocol/message-rules.ts";
-import { listOf, readArgument, record, required } from "../protocol/options.ts";
-import { isObject } from "../protocol/shape.ts";
+import { createIds } from "../base/id.ts";
+import { listOf, readArgument, record, required } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import {
+  type Block,
+  isMessage,
+  type Message,
+  type ToolResultBlock,
+  type ToolUseBlock,
+} from "../contract/index.ts";
 import {
   type AiContent,
   type AiFile,

@@ -1,14 +1,13 @@
-import { placeholders } from "../agent/base/prompts.ts";
-import { jsonOf } from "../agent/tool/result.ts";
-import { RivuletError } from "../protocol/error.ts";
+import { jsonOf, placeholders } from "../agent/index.ts";
+import { RivuletError } from "../base/error.ts";
+import { isObject } from "../base/plain.ts";
 import type {
   Block,
   MediaBlock,
   MediaSource,
   ToolResultBlock,
   ToolResultState,
-} from "../protocol/message.ts";
-import { isObject } from "../protocol/shape.ts";
+} from "../contract/index.ts";
 
 /** A value that JSON can express. */
 export type AiJson = null | string | number | boolean | AiJson[] | { [key: string]: AiJson };

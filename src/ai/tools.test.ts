@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { ReActAgentOptions } from "../agent/loop/settings.ts";
 import { ReActAgent } from "../agent/react-agent.ts";
-import { type ScriptedTurn, scriptedModel } from "../testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../testing.ts";
 import { fromAiTools } from "./tools.ts";
 
 const weather = tool({

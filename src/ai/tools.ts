@@ -1,12 +1,9 @@
-import type { ToolContext } from "../agent/tool/context.ts";
-import { jsonOf } from "../agent/tool/result.ts";
-import { jsonSchema } from "../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../agent/tool/tool.ts";
-import type { Awaitable, StandardSchema } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import { type Block, textOf } from "../protocol/message.ts";
-import { anything, readArgument, readOptions, recordOf, required } from "../protocol/options.ts";
-import { isObject } from "../protocol/shape.ts";
+import { jsonOf, jsonSchema, type ToolContext, ToolFailure, tool } from "../agent/index.ts";
+import { RivuletError } from "../base/error.ts";
+import { anything, readArgument, readOptions, recordOf, required } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import type { Awaitable } from "../base/time.ts";
+import { type Block, type StandardSchema, type Tool, textOf } from "../contract/index.ts";
 import { toModelMessages } from "./messages.ts";
 import { readOutput } from "./parts.ts";
 

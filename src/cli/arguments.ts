@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
-import { RivuletError } from "../protocol/error.ts";
-import { nearest } from "../protocol/options.ts";
+import { RivuletError } from "../base/error.ts";
+import { nearest } from "../base/options.ts";
 import { column, wrap } from "./text.ts";
 
 /** The commands of the program. */

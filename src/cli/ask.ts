@@ -1,8 +1,5 @@
-import type { Agent, Answer, Approval, Input, Run, WaitReason } from "../protocol/agent.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import type { Reply } from "../protocol/message.ts";
-import { taskOf } from "../protocol/select.ts";
-import { isTerminal, type Tree } from "../protocol/task.ts";
+import type { Agent, Answer, Approval, Input, Reply, Run, WaitReason } from "../contract/index.ts";
+import { isTerminal, type TaskEvent, type Tree, taskOf } from "../protocol/index.ts";
 
 /** How a question is asked. */
 export interface AskOptions {

@@ -1,8 +1,6 @@
 import { connect } from "../client/index.ts";
+import type { Agent, Message, SessionInfo } from "../contract/index.ts";
 import { HarnessAgent, sessionsOf } from "../harness/index.ts";
-import type { Agent } from "../protocol/agent.ts";
-import type { Message } from "../protocol/message.ts";
-import type { SessionInfo } from "../protocol/store.ts";
 import { type Project, withModel } from "./config.ts";
 import type { Supervisor } from "./supervisor.ts";
 

@@ -1,6 +1,5 @@
-import { textOf } from "../protocol/message.ts";
-import { nearest } from "../protocol/options.ts";
-import type { SessionInfo } from "../protocol/store.ts";
+import { nearest } from "../base/options.ts";
+import { type SessionInfo, textOf } from "../contract/index.ts";
 import { twoColumns } from "./arguments.ts";
 import type { Chat } from "./chat.ts";
 import { newSessionId } from "./outcome.ts";

@@ -1,9 +1,8 @@
 import { createInterface } from "node:readline";
 import type { ReadStream, WriteStream } from "node:tty";
-import type { Run } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Reply } from "../protocol/message.ts";
-import { isTerminal as hasEnded, type Tree } from "../protocol/task.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Reply, Run } from "../contract/index.ts";
+import { isTerminal as hasEnded, type Tree } from "../protocol/index.ts";
 import { ask } from "./ask.ts";
 import type { Backend } from "./backend.ts";
 import { runCommand } from "./chat-commands.ts";

@@ -1,5 +1,11 @@
-import { taskOf } from "../protocol/select.ts";
-import type { Annotation, MessageItem, Task, Tree, WireBlock } from "../protocol/task.ts";
+import {
+  type Annotation,
+  type MessageItem,
+  type Task,
+  type Tree,
+  taskOf,
+  type WireBlock,
+} from "../protocol/index.ts";
 
 /** A source line of a message, by the marker that cites it. */
 export interface Citation {

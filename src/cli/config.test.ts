@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { HarnessAgent } from "../harness/index.ts";
 import { ReActAgent } from "../index.ts";
-import { scriptedModel } from "../testing/index.ts";
+import { scriptedModel } from "../testing.ts";
 import { withModel } from "./config.ts";
 
 /** Asks a team for research, and returns the last text of each agent. */

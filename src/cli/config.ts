@@ -1,16 +1,12 @@
 import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { flattenModels, type Model, resolveModel } from "../agent/model/resolve.ts";
-import { agentWith } from "../agent/react-agent.ts";
-import { configFiles } from "../harness/filesystem/steering.ts";
-import { harnessAgentWith } from "../harness/harness-agent.ts";
-import type { Agent } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import { readOptions } from "../protocol/options.ts";
-import type { Store } from "../protocol/store.ts";
-import { bindAgents } from "../server/app.ts";
-import { type ServeOptions, serveFields } from "../server/serve.ts";
+import { agentWith, flattenModels, type Model, resolveModel } from "../agent/index.ts";
+import { bindAgents, type ServeOptions, serveFields } from "../app/index.ts";
+import { RivuletError } from "../base/error.ts";
+import { readOptions } from "../base/options.ts";
+import type { Agent, Store } from "../contract/index.ts";
+import { configFiles, harnessAgentWith } from "../harness/index.ts";
 import { type Flags, usageError } from "./arguments.ts";
 import { defaultStore, offlineModel, sampleTeam, sampleWorkspace } from "./sample-team.ts";
 

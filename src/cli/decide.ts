@@ -1,4 +1,4 @@
-import type { Answer, Approval } from "../protocol/agent.ts";
+import type { Answer, Approval } from "../contract/index.ts";
 import type { Interactive } from "./interactive.ts";
 import { printable } from "./text.ts";
 

@@ -1,5 +1,11 @@
-import { rootTask, subtreeUsage } from "../protocol/select.ts";
-import { isTerminal, type MessageItem, type Task, type Tree } from "../protocol/task.ts";
+import {
+  isTerminal,
+  type MessageItem,
+  rootTask,
+  subtreeUsage,
+  type Task,
+  type Tree,
+} from "../protocol/index.ts";
 import { citedText } from "./citations.ts";
 import { type Canvas, renderUsage } from "./render.ts";
 import { renderRoster, shortTime } from "./roster.ts";

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 import type { Arguments } from "./arguments.ts";
 import type { Console } from "./console.ts";
 import { packageRoot, packageVersion } from "./package-root.ts";

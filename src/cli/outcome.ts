@@ -1,5 +1,4 @@
-import type { WaitReason } from "../protocol/agent.ts";
-import type { Reply } from "../protocol/message.ts";
+import type { Reply, WaitReason } from "../contract/index.ts";
 import type { Flags } from "./arguments.ts";
 import type { Console } from "./console.ts";
 

@@ -1,7 +1,11 @@
-import type { TaskEvent } from "../protocol/event.ts";
-import { TaskTree } from "../protocol/reduce.ts";
-import { taskOf } from "../protocol/select.ts";
-import { isTerminal, type Task, type Tree } from "../protocol/task.ts";
+import {
+  isTerminal,
+  type Task,
+  type TaskEvent,
+  TaskTree,
+  type Tree,
+  taskOf,
+} from "../protocol/index.ts";
 import { approvalEntry, type Entry, entriesOf, placesOf } from "./render.ts";
 import { printable } from "./text.ts";
 

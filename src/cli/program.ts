@@ -1,4 +1,4 @@
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
 import { type Console, openConsole } from "./console.ts";
 import { initProject } from "./init.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import type { Clock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { LogEvent, TaskEvent } from "../protocol/event.ts";
+import type { Clock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import type { LogEvent, TaskEvent } from "../protocol/index.ts";
 
 const maxPauseMs = 2_000;
 

@@ -1,5 +1,4 @@
-import { childrenOf, taskOf } from "../protocol/select.ts";
-import type { Item, Task, Tree } from "../protocol/task.ts";
+import { childrenOf, type Item, type Task, type Tree, taskOf } from "../protocol/index.ts";
 import { citedText, textOf } from "./citations.ts";
 import { cutTo, printable, widthOf, wrap } from "./text.ts";
 

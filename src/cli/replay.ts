@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
-import { systemClock } from "../protocol/clock.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { systemClock } from "../base/clock.ts";
+import { isTerminal, type TaskEvent } from "../protocol/index.ts";
 import { readFrames } from "../store/index.ts";
 import { type Arguments, usageError } from "./arguments.ts";
 import type { Console } from "./console.ts";

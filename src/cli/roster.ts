@@ -1,5 +1,11 @@
-import { taskOf, waitingIn } from "../protocol/select.ts";
-import { type Item, isTerminal, type Task, type Tree } from "../protocol/task.ts";
+import {
+  type Item,
+  isTerminal,
+  type Task,
+  type Tree,
+  taskOf,
+  waitingIn,
+} from "../protocol/index.ts";
 import { textOf } from "./citations.ts";
 import { type Canvas, type Look, placesOf } from "./render.ts";
 import { column, cutTo, printable, widthOf, wrap } from "./text.ts";

@@ -1,8 +1,12 @@
-import type { TaskEvent } from "../protocol/event.ts";
-import type { Decision } from "../protocol/message.ts";
-import { TaskTree } from "../protocol/reduce.ts";
-import { rootTask, taskOf } from "../protocol/select.ts";
-import type { ApprovalState, Tree } from "../protocol/task.ts";
+import type { Decision } from "../protocol/index.ts";
+import {
+  type ApprovalState,
+  rootTask,
+  type TaskEvent,
+  TaskTree,
+  type Tree,
+  taskOf,
+} from "../protocol/index.ts";
 import { textOf } from "./citations.ts";
 import { answerOf } from "./ending.ts";
 import type { Canvas } from "./render.ts";

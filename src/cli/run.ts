@@ -1,7 +1,7 @@
-import type { Agent } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import { nearest } from "../protocol/options.ts";
-import { rootTask } from "../protocol/select.ts";
+import { RivuletError } from "../base/error.ts";
+import { nearest } from "../base/options.ts";
+import type { Agent } from "../contract/index.ts";
+import { rootTask } from "../protocol/index.ts";
 import { type Arguments, usageError } from "./arguments.ts";
 import { ask } from "./ask.ts";
 import { localBackend } from "./backend.ts";

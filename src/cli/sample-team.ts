@@ -1,14 +1,16 @@
 import { accessSync, constants, cpSync, existsSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { z } from "zod";
-import type { Model } from "../agent/model/resolve.ts";
-import { type Tool, tool } from "../agent/tool/tool.ts";
-import type { Filesystem } from "../harness/filesystem/filesystem.ts";
-import { localFilesystem } from "../harness/filesystem/local.ts";
-import { HarnessAgent } from "../harness/harness-agent.ts";
-import type { SubagentDeclaration } from "../harness/subagents/declaration.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Store } from "../protocol/store.ts";
+import { demoProvider } from "../../sample/demo/provider.ts";
+import { addProvider, type Model, tool } from "../agent/index.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Store, Tool } from "../contract/index.ts";
+import {
+  type Filesystem,
+  HarnessAgent,
+  localFilesystem,
+  type SubagentDeclaration,
+} from "../harness/index.ts";
 import { packageRoot } from "./package-root.ts";
 
 const packagedWorkspace = join(packageRoot, "sample", "workspace");
@@ -21,6 +23,7 @@ export const defaultStore = "sqlite:.rivulet/rivulet.db";
 
 /** The model that needs no API key and no network. */
 export const offlineModel = "demo:analyst";
+addProvider("demo", demoProvider);
 
 /** The question of the demo. */
 export const sampleQuestion =

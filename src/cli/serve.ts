@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { RivuletError } from "../protocol/error.ts";
-import { type ServeOptions, type Serving, serve } from "../server/index.ts";
+import { type ServeOptions, type Serving, serve } from "../app/index.ts";
+import { RivuletError } from "../base/error.ts";
 import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";

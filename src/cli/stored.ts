@@ -1,10 +1,7 @@
 import { existsSync } from "node:fs";
-import { RivuletError } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import { textOf } from "../protocol/message.ts";
-import { TaskTree } from "../protocol/reduce.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { RivuletError } from "../base/error.ts";
+import { type Store, type TaskRecord, textOf } from "../contract/index.ts";
+import { isTerminal, type TaskEvent, TaskTree } from "../protocol/index.ts";
 import { openStore, readFrames } from "../store/index.ts";
 import { type Arguments, type Flags, numberFlag } from "./arguments.ts";
 import { findConfig, loadProject } from "./config.ts";

@@ -1,7 +1,7 @@
 import { createReadStream, existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pipeline } from "node:stream/promises";
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 import { exportConversations, importConversations } from "../store/index.ts";
 import type { Arguments } from "./arguments.ts";
 import { loadProject } from "./config.ts";

@@ -1,9 +1,8 @@
-import { captureCaller, RivuletError } from "../protocol/error.ts";
-import type { Message } from "../protocol/message.ts";
-import * as is from "../protocol/options.ts";
-import { readArgument, readOptions } from "../protocol/options.ts";
-import type { ListedSession, SearchMatch } from "../protocol/store.ts";
-import type { TaskStatus } from "../protocol/task.ts";
+import { captureCaller, RivuletError } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { readArgument, readOptions } from "../base/options.ts";
+import type { ListedSession, Message, SearchMatch } from "../contract/index.ts";
+import type { TaskStatus } from "../protocol/index.ts";
 import { find, RemoteAgent } from "./remote-agent.ts";
 import { RemoteRun } from "./remote-run.ts";
 import { type ConnectOptions, queryOf, Server } from "./request.ts";

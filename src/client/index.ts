@@ -1,8 +1,10 @@
 export { connect, type RemoteServer, type RemoteSessions, type SessionTask } from "./connect.ts";
-export type { Connection } from "./reader.ts";
-export type { RemoteAgent } from "./remote-agent.ts";
-export type { RemoteEventsOptions, RemoteRun } from "./remote-run.ts";
-export type { ConnectOptions } from "./request.ts";
+export { type Connection, passingError } from "./reader.ts";
+export { RemoteAgent } from "./remote-agent.ts";
+export { type RemoteEventsOptions, RemoteRun } from "./remote-run.ts";
+export { replyIn } from "./reply.ts";
+export { type ConnectOptions, Server } from "./request.ts";
+export { withoutSecrets } from "./safe-link.ts";
 export {
   createTaskStore,
   type TaskStore,

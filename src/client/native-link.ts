@@ -1,16 +1,16 @@
-import { onAbort } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import type { Message } from "../protocol/message.ts";
+import { onAbort } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import { mapStrings } from "../base/secrets.ts";
 import type {
+  Message,
   RemoteAnswer,
   RemoteLimits,
   RemoteLink,
   RemoteReading,
   RemoteStart,
   RemoteTask,
-} from "../protocol/remote-link.ts";
-import { mapStrings } from "../protocol/secrets.ts";
+} from "../contract/index.ts";
+import type { TaskEvent } from "../protocol/index.ts";
 import { passingError, readLog } from "./reader.ts";
 import type { StartedBody } from "./remote-run.ts";
 import { isNamed, type Server } from "./request.ts";

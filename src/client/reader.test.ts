@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { log } from "../../test/support/hand-log.ts";
 import type { LogEvent, StreamFrame, TaskEvent } from "../protocol/event.ts";
 import { encodeComment, encodeRetry, encodeSse } from "../protocol/sse.ts";
-import { ManualClock } from "../testing/index.ts";
+import { ManualClock } from "../testing.ts";
 import { type Connection, type Reading, readLog } from "./reader.ts";
 import { Server } from "./request.ts";
 

@@ -1,7 +1,6 @@
-import { type BufferedIterator, inTurn, type Supply } from "../protocol/async-queue.ts";
-import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
-import type { StreamFrame, TaskEvent } from "../protocol/event.ts";
-import { SseDecoder } from "../protocol/sse.ts";
+import { type BufferedIterator, inTurn, type Supply } from "../base/async-queue.ts";
+import { RivuletError, rivuletErrorOf } from "../base/error.ts";
+import { SseDecoder, type StreamFrame, type TaskEvent } from "../protocol/index.ts";
 import { backoffMs, mayHeal, queryOf, retryAfterOf, type Server } from "./request.ts";
 
 /** How a reader stands to its server. `error` says why the last connection failed, or why there is no further one. */

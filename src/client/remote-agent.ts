@@ -1,32 +1,31 @@
-import type {
-  Agent,
-  AgentEvent,
-  Answer,
-  Approval,
-  AttachOptions,
-  AttachTarget,
-  Input,
-  OutputOf,
-  RunOptions,
-  StandardSchema,
-  StreamOptions,
-} from "../protocol/agent.ts";
-import { agentEventsOf } from "../protocol/agent-events.ts";
-import { approvalOf } from "../protocol/approval.ts";
+import { captureCaller, RivuletError } from "../base/error.ts";
+import { createIds } from "../base/id.ts";
+import * as is from "../base/options.ts";
+import { type Field, type Fields, readArgument, readOptions } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
 import {
+  type Agent,
+  type AgentEvent,
+  type Answer,
+  type Approval,
+  type AttachOptions,
+  type AttachTarget,
+  agentEventsOf,
+  approvalOf,
   approvalsFields,
   attachFields,
   callFields,
+  type Input,
+  type OutputOf,
+  type RemoteLink,
+  type Reply,
+  type RunOptions,
+  remoteLink,
+  type StandardSchema,
+  type StreamOptions,
   targetFields,
   viewFields,
-} from "../protocol/call-options.ts";
-import { captureCaller, RivuletError } from "../protocol/error.ts";
-import { createIds } from "../protocol/id.ts";
-import type { Reply } from "../protocol/message.ts";
-import * as is from "../protocol/options.ts";
-import { type Field, type Fields, readArgument, readOptions } from "../protocol/options.ts";
-import { type RemoteLink, remoteLink } from "../protocol/remote-link.ts";
-import { isObject } from "../protocol/shape.ts";
+} from "../contract/index.ts";
 import { NativeLink } from "./native-link.ts";
 import { type Followed, RemoteRun, refOf, type StartedBody, type TaskBody } from "./remote-run.ts";
 import { isNamed, type Server } from "./request.ts";

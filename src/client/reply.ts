@@ -1,12 +1,27 @@
-import { editedReply } from "../protocol/agent-events.ts";
-import { approvalIn } from "../protocol/approval.ts";
-import { sumOf } from "../protocol/cost.ts";
-import { RivuletError } from "../protocol/error.ts";
-import { blockOf, contentOf, isOfTurn, stateOf } from "../protocol/item-content.ts";
-import type { Block, Message, Reply, TaskRef } from "../protocol/message.ts";
-import { replyWith } from "../protocol/message.ts";
-import { noUsage, subtreeOf, taskOf, waitingIn } from "../protocol/select.ts";
-import type { Item, Task, Tree } from "../protocol/task.ts";
+import { RivuletError } from "../base/error.ts";
+import {
+  approvalIn,
+  type Block,
+  blockOf,
+  contentOf,
+  editedReply,
+  isOfTurn,
+  type Message,
+  type Reply,
+  replyWith,
+  stateOf,
+  type TaskRef,
+} from "../contract/index.ts";
+import {
+  type Item,
+  noUsage,
+  subtreeOf,
+  sumOf,
+  type Task,
+  type Tree,
+  taskOf,
+  waitingIn,
+} from "../protocol/index.ts";
 
 /** The reply of a task that has ended or is suspended, from the tree. */
 export function replyIn(tree: Tree, ref: TaskRef, agentName: string): Reply<unknown> {

@@ -1,10 +1,10 @@
-import type { Awaitable } from "../protocol/agent.ts";
-import { type Clock, systemClock } from "../protocol/clock.ts";
-import { type ErrorShape, RivuletError, rivuletErrorOf } from "../protocol/error.ts";
-import * as is from "../protocol/options.ts";
-import { readArgument, readOptions } from "../protocol/options.ts";
-import { headerSecrets, hideSecrets, secretsIn, urlSecrets } from "../protocol/secrets.ts";
-import { isObject } from "../protocol/shape.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import { type ErrorShape, RivuletError, rivuletErrorOf } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { readArgument, readOptions } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import { headerSecrets, hideSecrets, secretsIn, urlSecrets } from "../base/secrets.ts";
+import type { Awaitable } from "../base/time.ts";
 
 /** How to reach a server. */
 export interface ConnectOptions {

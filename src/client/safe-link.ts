@@ -1,7 +1,6 @@
-import type { LogEvent, TaskEvent } from "../protocol/event.ts";
-import { invalidEvent } from "../protocol/remote-error.ts";
-import type { RemoteLink } from "../protocol/remote-link.ts";
-import { errorWithoutSecrets, hideSecrets, mapStrings, secretTail } from "../protocol/secrets.ts";
+import { errorWithoutSecrets, hideSecrets, mapStrings, secretTail } from "../base/secrets.ts";
+import { invalidEvent, type RemoteLink } from "../contract/index.ts";
+import type { LogEvent, TaskEvent } from "../protocol/index.ts";
 
 /** How many events wait for the rest of a text; a server that sends more ends its own child. */
 const maxHeld = 10_000;

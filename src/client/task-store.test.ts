@@ -2,9 +2,9 @@ import { createElement } from "react";
 import { renderToString } from "react-dom/server";
 import { expect, it, vi } from "vitest";
 import { begin, log, withChild } from "../../test/support/hand-log.ts";
-import type { Run } from "../protocol/agent.ts";
+import type { Run } from "../contract/agent.ts";
 import type { LogEvent, TaskEvent } from "../protocol/event.ts";
-import { useApprovals, useConnection, useTask } from "./react.ts";
+import { useApprovals, useConnection, useTask } from "../react.ts";
 import { createTaskStore } from "./task-store.ts";
 
 const events = log(...begin, ...withChild("call_1")) as unknown as readonly LogEvent[];

@@ -1,10 +1,8 @@
-import type { Run } from "../protocol/agent.ts";
-import { rivuletErrorOf } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import * as is from "../protocol/options.ts";
-import { readArgument, readOptions } from "../protocol/options.ts";
-import { emptyTree, TaskTree } from "../protocol/reduce.ts";
-import type { Tree } from "../protocol/task.ts";
+import { rivuletErrorOf } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { readArgument, readOptions } from "../base/options.ts";
+import type { Run } from "../contract/index.ts";
+import { emptyTree, type TaskEvent, TaskTree, type Tree } from "../protocol/index.ts";
 import type { Connection } from "./reader.ts";
 import { RemoteRun } from "./remote-run.ts";
 

@@ -1,9 +1,7 @@
-import { notFound, RivuletError } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import { agentKeyOf, createIds } from "../protocol/id.ts";
-import type { Block, Message } from "../protocol/message.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { notFound, RivuletError } from "../base/error.ts";
+import { agentKeyOf, createIds } from "../base/id.ts";
+import type { Block, Message, Store, TaskRecord } from "../contract/index.ts";
+import { isTerminal, type TaskEvent } from "../protocol/index.ts";
 import { withChildSessions } from "./subagents/children.ts";
 
 /** The place that a session was forked from. */

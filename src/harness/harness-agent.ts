@@ -1,40 +1,40 @@
 import { basename, resolve } from "node:path";
-import { whenDone } from "../agent/base/time.ts";
-import { unfinished } from "../agent/drive/plan.ts";
-import type { Hook, HookContext, ModelCall } from "../agent/loop/hooks.ts";
-import type { PrepareInput } from "../agent/loop/input.ts";
 import {
+  enter,
+  type Model,
   observeFields,
+  type PrepareInput,
+  ReActAgent,
   type ReActAgentOptions,
   settingsBehind,
   settingsKey,
-} from "../agent/loop/settings.ts";
-import type { Model } from "../agent/model/resolve.ts";
-import { ReActAgent } from "../agent/react-agent.ts";
-import { enter } from "../agent/stream/door.ts";
-import { TaskHandle } from "../agent/stream/run.ts";
-import type { Agent, Awaitable, ObserveOptions } from "../protocol/agent.ts";
-import { userIdField } from "../protocol/call-options.ts";
-import { withCallerStack } from "../protocol/error.ts";
-import type { CompactionBlock } from "../protocol/message.ts";
+  TaskHandle,
+  unfinished,
+} from "../agent/index.ts";
+import { withCallerStack } from "../base/error.ts";
+import { type Field, readArgument, readOptions, required, withFunctions } from "../base/options.ts";
+import type { Awaitable } from "../base/time.ts";
+import { whenDone } from "../base/time.ts";
 import {
-  type Field,
-  readArgument,
-  readOptions,
-  required,
-  withFunctions,
-} from "../protocol/options.ts";
-import { attachments } from "./attachments.ts";
-import { compaction, compactionOf } from "./compaction.ts";
-import { contextHook } from "./context.ts";
-import { contextFiles, defaultContextFiles } from "./context-files.ts";
-import { eviction } from "./eviction.ts";
+  type Agent,
+  type CompactionBlock,
+  type Hook,
+  type HookContext,
+  type ModelCall,
+  type ObserveOptions,
+  userIdField,
+} from "../contract/index.ts";
+import { attachments } from "./context/attachments.ts";
+import { compaction, compactionOf } from "./context/compaction.ts";
+import { contextHook } from "./context/context.ts";
+import { contextFiles, defaultContextFiles } from "./context/context-files.ts";
+import { eviction } from "./context/eviction.ts";
+import { nestedFiles } from "./context/nested-files.ts";
+import type { Note, NoteSource } from "./context/notes.ts";
 import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
 import { childrenStarted, levelsAbove } from "./hook-task.ts";
 import { findLeftovers } from "./leftovers.ts";
 import { registerMemory } from "./memory/memory-of.ts";
-import { nestedFiles } from "./nested-files.ts";
-import type { Note, NoteSource } from "./notes.ts";
 import { planInput, planMode } from "./plan-mode.ts";
 import { delegationPrompt, tasksNote } from "./prompts.ts";
 import { sessionsOf } from "./session.ts";

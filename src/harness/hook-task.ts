@@ -1,6 +1,5 @@
-import type { HookContext } from "../agent/loop/hooks.ts";
-import { taskBehind, taskKey } from "../agent/loop/tool-context.ts";
-import type { Message } from "../protocol/message.ts";
+import { taskBehind, taskKey } from "../agent/index.ts";
+import type { HookContext, Message } from "../contract/index.ts";
 
 /** The messages of a hook's context, without the copy that hooks of users get; the array grows with the transcript. */
 export function transcriptBehind(context: HookContext): readonly Message[] {

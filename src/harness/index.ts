@@ -1,16 +1,19 @@
-export type { CompactionOptions, OnCompact } from "./compaction.ts";
-export type { Filesystem } from "./filesystem/filesystem.ts";
+export type { CompactionOptions, OnCompact } from "./context/compaction.ts";
+export type { Filesystem, FilesystemOptions } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
-export type { IsolationScope } from "./filesystem/path.ts";
+export type { IsolationScope, Namespace } from "./filesystem/path.ts";
 export {
   type SandboxChoice,
   type SandboxFilesystem,
   type SandboxFilesystemOptions,
   sandboxFilesystem,
 } from "./filesystem/sandbox.ts";
+export { configFiles } from "./filesystem/steering.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
+export { type ForkOrigin, forkOriginOf } from "./fork.ts";
 export type { HarnessAgentOptions } from "./harness.ts";
-export { HarnessAgent, skillsOf } from "./harness-agent.ts";
+export { HarnessAgent, harnessAgentWith, offerOf, skillsOf } from "./harness-agent.ts";
+export { findLeftovers } from "./leftovers.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
 export type { Forgotten } from "./memory/forget.ts";
 export type { MemoryOptions } from "./memory/memory.ts";
@@ -18,6 +21,7 @@ export { type Memory, type MemoryFile, type MemoryScope, memoryOf } from "./memo
 export type { Passage } from "./memory/search.ts";
 export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export {
+  messageWithoutRepeat,
   type SessionExportHeader,
   type SessionScope,
   type Sessions,
@@ -30,3 +34,4 @@ export type { SubagentLimits } from "./subagents/spawn.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";
 export { fileTools } from "./tools/files.ts";
 export { shellTools } from "./tools/shell.ts";
+export { workspaceOf } from "./workspace.ts";

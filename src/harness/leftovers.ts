@@ -1,7 +1,6 @@
-import { settingsBehind } from "../agent/loop/settings.ts";
-import type { Agent } from "../protocol/agent.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
-import { resultsDirectory } from "./eviction.ts";
+import { settingsBehind } from "../agent/index.ts";
+import type { Agent, Store, TaskRecord } from "../contract/index.ts";
+import { resultsDirectory } from "./context/eviction.ts";
 import { valueOnCodes } from "./filesystem/file-error.ts";
 import { tasksBelow } from "./session.ts";
 import { workspaceOf } from "./workspace.ts";

@@ -1,8 +1,10 @@
-import { whenDone } from "../agent/base/time.ts";
-import type { Hook } from "../agent/loop/hooks.ts";
-import { matchesGlob } from "../agent/tool/glob.ts";
-import type { Tool } from "../agent/tool/tool.ts";
-import type { ToolSource } from "../agent/tool/toolkit.ts";
+import type { ToolSource } from "../agent/index.ts";
+import { type Clock, onAbort } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import { matchesGlob } from "../base/glob.ts";
+import type { Awaitable } from "../base/time.ts";
+import { whenDone } from "../base/time.ts";
+import type { Hook, Tool } from "../contract/index.ts";
 import {
   connectMcp,
   type McpAddress,
@@ -10,9 +12,6 @@ import {
   type McpOptions,
   type McpProgram,
 } from "../mcp/index.ts";
-import type { Awaitable } from "../protocol/agent.ts";
-import { type Clock, onAbort } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
 import type { FileContent } from "./filesystem/filesystem.ts";
 import { steering } from "./filesystem/steering.ts";
 import { notes } from "./prompts.ts";

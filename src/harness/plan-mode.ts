@@ -1,11 +1,13 @@
-import type { Hook, HookContext } from "../agent/loop/hooks.ts";
-import { taskBehind } from "../agent/loop/tool-context.ts";
-import { isAlwaysAllowed } from "../agent/tool/permission.ts";
-import { jsonSchema } from "../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../agent/tool/tool.ts";
-import type { InputMessage } from "../protocol/agent.ts";
-import { type Message, textOf } from "../protocol/message.ts";
-import type { Note } from "./notes.ts";
+import { isAlwaysAllowed, jsonSchema, ToolFailure, taskBehind, tool } from "../agent/index.ts";
+import {
+  type Hook,
+  type HookContext,
+  type InputMessage,
+  type Message,
+  type Tool,
+  textOf,
+} from "../contract/index.ts";
+import type { Note } from "./context/notes.ts";
 import { planTexts } from "./prompts.ts";
 import { isLocal } from "./subagents/declaration.ts";
 import type { RosterEntry } from "./subagents/roster.ts";

@@ -1,4 +1,4 @@
-import { sha256 } from "../agent/base/plain.ts";
+import { sha256 } from "../base/plain.ts";
 
 /** An unfinished task, or one whose result the model has not seen. */
 export interface OpenTask {

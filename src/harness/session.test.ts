@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { agentTool, ReActAgent, tool } from "../agent/index.ts";
-import type { Message } from "../protocol/message.ts";
-import type { Store } from "../protocol/store.ts";
+import type { Message } from "../contract/message.ts";
+import type { Store } from "../contract/store.ts";
 import { memoryStore } from "../store/memory.ts";
-import { scriptedModel } from "../testing/index.ts";
 import {
   acquire,
   childRecord,
@@ -12,6 +11,7 @@ import {
   range,
   record,
 } from "../testing/store-contract/samples.ts";
+import { scriptedModel } from "../testing.ts";
 import { messageWithoutRepeat, type SessionExportHeader, sessionsOf } from "./session.ts";
 
 async function begin(

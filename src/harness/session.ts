@@ -1,6 +1,4 @@
-import { userIdField } from "../protocol/call-options.ts";
-import { notFound } from "../protocol/error.ts";
-import type { Block, Message } from "../protocol/message.ts";
+import { notFound } from "../base/error.ts";
 import {
   flag,
   integer,
@@ -9,14 +7,17 @@ import {
   readArgument,
   readOptions,
   required,
-} from "../protocol/options.ts";
-import type {
-  ListedSession,
-  SearchMatch,
-  SessionInfo,
-  Store,
-  TaskRecord,
-} from "../protocol/store.ts";
+} from "../base/options.ts";
+import {
+  type Block,
+  type ListedSession,
+  type Message,
+  type SearchMatch,
+  type SessionInfo,
+  type Store,
+  type TaskRecord,
+  userIdField,
+} from "../contract/index.ts";
 import { openStoreField } from "../store/index.ts";
 import { forkOriginOf, forkSession } from "./fork.ts";
 import { copyCursor, deleteCursor } from "./memory/cursor.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 import { ManualClock } from "../testing/clock.ts";
 import type { FileStat, Filesystem } from "./filesystem/filesystem.ts";
 import { FileCache } from "./workspace.ts";

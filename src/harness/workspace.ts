@@ -1,9 +1,9 @@
-import type { HookContext } from "../agent/loop/hooks.ts";
-import type { Permissions } from "../agent/tool/permission.ts";
-import type { Agent, Awaitable } from "../protocol/agent.ts";
-import type { Clock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import { guardFiles, rulesBehind, rulesOnPaths } from "./file-rules.ts";
+import type { Permissions } from "../agent/index.ts";
+import type { Clock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Awaitable } from "../base/time.ts";
+import type { Agent, HookContext } from "../contract/index.ts";
+import { guardFiles, rulesBehind, rulesOnPaths } from "./filesystem/file-rules.ts";
 import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
 import { type IsolationScope, namespaceOf, type TaskOwner } from "./filesystem/path.ts";
 

@@ -9,8 +9,8 @@ import { toolExecution } from "../agent/base/execution.ts";
 import type { ToolContext } from "../agent/tool/context.ts";
 import { executeTool, type ToolOutcome } from "../agent/tool/execute.ts";
 import { definitionOf } from "../agent/tool/tool.ts";
-import { systemClock } from "../protocol/clock.ts";
-import { textOf } from "../protocol/message.ts";
+import { systemClock } from "../base/clock.ts";
+import { textOf } from "../contract/message.ts";
 import type { Progress } from "../protocol/task.ts";
 import { connectMcp, type McpConnection, type McpOptions, type McpServer } from "./index.ts";
 

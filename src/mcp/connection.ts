@@ -1,11 +1,9 @@
 import type { Tool as ServerTool } from "@modelcontextprotocol/client";
-import { backoffMs } from "../agent/base/execution.ts";
-import type { ToolContext } from "../agent/tool/context.ts";
-import { type Tool, tool } from "../agent/tool/tool.ts";
-import { type Clock, onAbort, systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Block } from "../protocol/message.ts";
-import type { McpConnection, McpOptions, McpServer } from "./index.ts";
+import { backoffMs, type ToolContext, tool } from "../agent/index.ts";
+import { type Clock, onAbort, systemClock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Block, Tool } from "../contract/index.ts";
+import type { McpConnection, McpOptions, McpServer } from "./connect.ts";
 import { isUnknownSession, type Link, openLink } from "./link.ts";
 import { blocksOf, changesOf, inputOf, type ListedTool, readTools, safeText } from "./untrusted.ts";
 

@@ -17,11 +17,11 @@ import {
   type VersionNegotiationMode,
 } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { longestTimer } from "../agent/base/time.ts";
-import type { ToolContext } from "../agent/tool/context.ts";
-import { systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { McpAddress, McpProgram, McpServer } from "./index.ts";
+import type { ToolContext } from "../agent/index.ts";
+import { systemClock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import { longestTimer } from "../base/time.ts";
+import type { McpAddress, McpProgram, McpServer } from "./connect.ts";
 import { progressOf, safeText } from "./untrusted.ts";
 
 /** One connection to a server. */

@@ -1,12 +1,10 @@
 import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client";
-import { placeholders, toolErrors } from "../agent/base/prompts.ts";
-import { jsonSchema } from "../agent/tool/schema.ts";
-import type { StandardSchema } from "../protocol/agent.ts";
-import { RivuletError, reasonOf } from "../protocol/error.ts";
-import { type Block, textOf } from "../protocol/message.ts";
-import { hideSecrets, secretsIn, urlSecrets } from "../protocol/secrets.ts";
-import { isObject } from "../protocol/shape.ts";
-import type { McpServer } from "./index.ts";
+import { jsonSchema, placeholders, toolErrors } from "../agent/index.ts";
+import { RivuletError, reasonOf } from "../base/error.ts";
+import { isObject } from "../base/plain.ts";
+import { hideSecrets, secretsIn, urlSecrets } from "../base/secrets.ts";
+import { type Block, type StandardSchema, textOf } from "../contract/index.ts";
+import type { McpServer } from "./connect.ts";
 
 // A server is not trusted: everything that it sends is bounded here, before a model, a person or a log gets it.
 const maxTools = 500;

@@ -17,6 +17,11 @@ export function sumOf(parts: readonly { readonly usage?: Usage; readonly cost?: 
   };
 }
 
+/** The amount of a cost as a number; 0 without one. */
+export function amountOf(cost: Cost | undefined): number {
+  return Number(cost?.amount ?? 0) || 0;
+}
+
 interface Decimal {
   readonly units: bigint;
   readonly scale: number;

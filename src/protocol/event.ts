@@ -1,10 +1,11 @@
-import type { Decision, GenerateReason } from "./message.ts";
 import type { SourceRef } from "./source.ts";
 import type {
   Annotation,
   ApprovalQuestion,
   Cost,
+  Decision,
   DiscardReason,
+  GenerateReason,
   Hint,
   Item,
   ItemChange,

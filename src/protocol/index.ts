@@ -1,117 +1,170 @@
+export { checkStream, StreamCheck } from "./check/check.ts";
+export type { CheckOptions, Problem, Rule } from "./check/state.ts";
+export { addAmounts, amountOf, sumOf } from "./cost.ts";
 export type {
-  Agent,
-  AgentEvent,
-  Answer,
-  Approval,
-  Awaitable,
-  Budget,
-  Class,
-  ContextLookup,
-  Input,
-  InputMessage,
-  InputOf,
-  ObserveOptions,
-  Origin,
-  OutputOf,
-  Retry,
-  Run,
-  RunOptions,
-  StandardIssue,
-  StandardResult,
-  StandardSchema,
-  StreamOptions,
-  Via,
-} from "./agent.ts";
-export type { CheckOptions, Problem, Rule } from "./check.ts";
-export { checkStream } from "./check.ts";
-export type { Clock } from "./clock.ts";
-export { systemClock } from "./clock.ts";
-export type { ErrorPlace, ErrorShape, RivuletErrorOptions } from "./error.ts";
-export { RivuletError } from "./error.ts";
-export type * from "./event.ts";
-export type { FoldOptions } from "./fold.ts";
-export { protocolVersion, taskEventTypes } from "./grammar.ts";
-export type * from "./hook.ts";
-export type { IdPrefix, IdSource, RandomBytes } from "./id.ts";
-export { createIds } from "./id.ts";
-export type { DocumentItem, MaterializeOptions, TaskDocument } from "./materialize.ts";
-export { materialize } from "./materialize.ts";
-export type {
-  AnswerBlock,
-  Block,
-  CompactionBlock,
-  Decision,
-  GenerateReason,
-  HintBlock,
-  MediaBlock,
-  MediaSource,
-  Message,
-  MessageMetadata,
-  Reply,
-  ReplyMessage,
-  SuspensionBlock,
-  TaskRef,
-  TextBlock,
-  ThinkingBlock,
-  ToolResultBlock,
-  ToolResultState,
-  ToolUseBlock,
-} from "./message.ts";
-export { assistantMessage, textOf, userMessage } from "./message.ts";
+  ApprovalRequested,
+  ApprovalResolved,
+  BlockDone,
+  ChildFinished,
+  ChildPromoted,
+  ChildStarted,
+  ControlFrame,
+  Envelope,
+  HintAdded,
+  ImageAdded,
+  ImageDelta,
+  ImageDone,
+  LogEvent,
+  OutputItemAdded,
+  OutputItemDiscarded,
+  OutputItemDone,
+  ReasoningSummaryItemAdded,
+  ReasoningSummaryItemDone,
+  ReasoningSummaryTextDelta,
+  ReasoningTextDelta,
+  ReasoningTextDone,
+  ReferenceAdded,
+  StreamClosed,
+  StreamError,
+  StreamFilter,
+  StreamFrame,
+  StreamHeartbeat,
+  StreamOpened,
+  TaskCancelled,
+  TaskCancelling,
+  TaskChange,
+  TaskCompleted,
+  TaskCreated,
+  TaskCustom,
+  TaskEvent,
+  TaskFailed,
+  TaskIncomplete,
+  TaskInProgress,
+  TaskResumed,
+  TaskSnapshot,
+  TaskSuspended,
+  TaskUsage,
+  TextAdded,
+  TextAnnotationAdded,
+  TextDelta,
+  TextDone,
+  ToolCallArgumentsDelta,
+  ToolCallArgumentsDone,
+  ToolResultProgress,
+} from "./event.ts";
+export type { Mutable } from "./fold/draft.ts";
+export type { FoldOptions } from "./fold/fold.ts";
+export { closedItem } from "./fold/item.ts";
+export * as grammar from "./grammar.ts";
+export {
+  controlFrames,
+  logEvents,
+  origin,
+  position,
+  protocolVersion,
+  snapshot,
+  source,
+  streamError,
+  taskEventTypes,
+  taskObject,
+  words,
+} from "./grammar.ts";
+export {
+  type DocumentItem,
+  type MaterializeOptions,
+  materialize,
+  type TaskDocument,
+} from "./materialize.ts";
 export { emptyTree, reduce, TaskTree } from "./reduce.ts";
-export type { Citation, ParsedText, ReferenceLookup } from "./reference-parser.ts";
-export { ReferenceParser } from "./reference-parser.ts";
-export type {
-  CitableResult,
-  EmbeddedResult,
-  NumberedResult,
-  ReferenceEntry,
-  ReferencePoolRecord,
-} from "./references.ts";
-export { ReferencePool } from "./references.ts";
-export type {
-  RemoteAnswer,
-  RemoteLimits,
-  RemoteLink,
-  RemoteReading,
-  RemoteStart,
-  RemoteTask,
-} from "./remote-link.ts";
-export type { PlacedItem, WaitingApproval } from "./select.ts";
+export {
+  type Citation,
+  type ParsedText,
+  type ReferenceLookup,
+  ReferenceParser,
+} from "./reference-parser.ts";
 export {
   addUsage,
   childrenOf,
+  noUsage,
   openItems,
+  type PlacedItem,
   rootTask,
+  subtreeOf,
   subtreeUsage,
   taskOf,
+  type WaitingApproval,
   waitingApprovals,
+  waitingIn,
 } from "./select.ts";
+export * as shape from "./shape.ts";
+export {
+  type Fields,
+  isCursor,
+  isId,
+  isIndex,
+  isJson,
+  isList,
+  isOffset,
+  isText,
+  isTime,
+  nests,
+  type Shape,
+  type TypeOf,
+  Variants,
+} from "./shape.ts";
 export { snapshotOf } from "./snapshot.ts";
-export type { Source, SourceRef } from "./source.ts";
-export { prependSource, sourceRef } from "./source.ts";
-export type { SseDecodeOptions, SseEncodeOptions, SseErrorCode, SseMessage } from "./sse.ts";
-export { decodeSse, encodeComment, encodeRetry, encodeSse, SseDecoder } from "./sse.ts";
-export type {
-  Commit,
-  FileInfo,
-  Files,
-  Lease,
-  ListedSession,
-  LogSnapshot,
-  Post,
-  PostQuery,
-  SearchMatch,
-  SearchQuery,
-  SessionAppend,
-  SessionInfo,
-  SessionQuery,
-  Store,
-  StoredFile,
-  StoreMemory,
-  TaskQuery,
-  TaskRecord,
-  WatchKey,
-} from "./store.ts";
-export type * from "./task.ts";
-export { isTerminal } from "./task.ts";
+export { asSent, prependSource, type Source, type SourceRef, sourceRef } from "./source.ts";
+export {
+  decodeSse,
+  encodeComment,
+  encodeRetry,
+  encodeSse,
+  type SseDecodeOptions,
+  SseDecoder,
+  type SseEncodeOptions,
+  type SseErrorCode,
+  type SseMessage,
+} from "./sse.ts";
+export type { Decision, GenerateReason } from "./task.ts";
+export {
+  type Annotation,
+  type ApprovalKind,
+  type ApprovalQuestion,
+  type ApprovalState,
+  type BlockAddress,
+  type Cost,
+  type DiscardedItem,
+  type DiscardReason,
+  type Gap,
+  type Hint,
+  type IncompleteReason,
+  type Item,
+  type ItemChange,
+  type ItemStatus,
+  isTerminal,
+  type MessageItem,
+  type ModelUsage,
+  type OmittedBlock,
+  type OmittedItem,
+  type Progress,
+  type ReasoningItem,
+  type ReasoningText,
+  type Reference,
+  type SnapshotTask,
+  type SummaryEntry,
+  type Suspension,
+  type Task,
+  type TaskMode,
+  type TaskObject,
+  type TaskStatus,
+  type TerminalStatus,
+  type ToolCallItem,
+  type ToolResultItem,
+  type Tree,
+  type Usage,
+  type WireBlock,
+  type WireFileBlock,
+  type WireImageBlock,
+  type WireTaskBlock,
+  type WireTextBlock,
+} from "./task.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RivuletError } from "./error.ts";
+import { RivuletError } from "../base/error.ts";
 import type { TaskEvent } from "./event.ts";
 import { materialize } from "./materialize.ts";
 import { emptyTree, reduce } from "./reduce.ts";

@@ -1,7 +1,7 @@
-import { readTyped } from "./argument.ts";
-import { RivuletError } from "./error.ts";
+import { readTyped } from "../base/argument.ts";
+import { RivuletError } from "../base/error.ts";
+import { isObject } from "../base/plain.ts";
 import { childrenOf, readTree, taskOf } from "./select.ts";
-import { isObject } from "./shape.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
 
 /** The end state of a task: its items, with the items of its children inside the tool results. */

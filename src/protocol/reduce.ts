@@ -1,9 +1,7 @@
-import { readInput, readText, readTyped } from "./argument.ts";
-import type { Draft } from "./draft.ts";
-import { draftOf, taskFrom, treeOf } from "./draft.ts";
+import { readInput, readText, readTyped } from "../base/argument.ts";
 import type { StreamFrame } from "./event.ts";
-import type { FoldOptions } from "./fold.ts";
-import { fold } from "./fold.ts";
+import { type Draft, draftOf, taskFrom, treeOf } from "./fold/draft.ts";
+import { type FoldOptions, fold } from "./fold/fold.ts";
 import type { Task, Tree } from "./task.ts";
 
 /** The tree before the first event. */

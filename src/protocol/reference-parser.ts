@@ -1,4 +1,4 @@
-import { readInput, readText } from "./argument.ts";
+import { readInput, readText } from "../base/argument.ts";
 import { CodeSpans } from "./code-spans.ts";
 import type { Annotation, BlockAddress } from "./task.ts";
 

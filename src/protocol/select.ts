@@ -1,6 +1,6 @@
-import { readInput, readText } from "./argument.ts";
-import { search } from "./pages.ts";
-import { isObject } from "./shape.ts";
+import { readInput, readText } from "../base/argument.ts";
+import { isObject } from "../base/plain.ts";
+import { search } from "./fold/pages.ts";
 import type { ApprovalState, Item, Task, Tree, Usage } from "./task.ts";
 
 /** Returns a task by its id; ids like `toString` do not find inherited properties. */

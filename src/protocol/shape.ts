@@ -1,3 +1,4 @@
+import { isObject } from "../base/plain.ts";
 import type { words } from "./grammar.ts";
 
 /** How strictly a value is read. */
@@ -115,10 +116,6 @@ export function isCursor(value: unknown): value is number {
 export const isFlag: Scalar<boolean> = (value) => typeof value === "boolean";
 /** Whether a value is true. */
 export const isTrue: Scalar<true> = (value) => value === true;
-/** Whether a value is an object, and not a list. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 /** Whether a value is a JSON object; it may nest one level more, because `state` holds the values of `task.custom`. */
 export function isJson(value: unknown): value is Readonly<Record<string, unknown>> {
   return isObject(value) && nests(value, maxNesting + 1);

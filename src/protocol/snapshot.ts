@@ -1,6 +1,6 @@
-import { readInput, readText } from "./argument.ts";
+import { readInput, readText } from "../base/argument.ts";
 import type { TaskSnapshot } from "./event.ts";
-import { snapshotFields } from "./fold-task.ts";
+import { snapshotFields } from "./fold/task.ts";
 import { readTree, taskOf } from "./select.ts";
 import { isCursor, isIndex } from "./shape.ts";
 import type { SnapshotTask, Task, Tree } from "./task.ts";

@@ -1,4 +1,4 @@
-import { readInput } from "./argument.ts";
+import { readInput } from "../base/argument.ts";
 import type { LogEvent } from "./event.ts";
 import { isText } from "./shape.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RivuletError } from "./error.ts";
+import { RivuletError } from "../base/error.ts";
 import type { StreamFrame, TaskCreated, TaskSnapshot, TextDelta } from "./event.ts";
 import type { Source } from "./source.ts";
 import { decodeSse, encodeComment, encodeRetry, encodeSse, SseDecoder } from "./sse.ts";

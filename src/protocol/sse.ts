@@ -1,5 +1,5 @@
-import { readInput, readText, readTyped } from "./argument.ts";
-import { RivuletError } from "./error.ts";
+import { readInput, readText, readTyped } from "../base/argument.ts";
+import { RivuletError } from "../base/error.ts";
 import type { StreamFrame } from "./event.ts";
 import { isIndex } from "./shape.ts";
 import { type SourceRef, shortSource } from "./source.ts";

@@ -1,6 +1,5 @@
-import type { ErrorShape } from "./error.ts";
+import type { ErrorShape } from "../base/error.ts";
 import type { TaskEvent } from "./event.ts";
-import type { Decision, GenerateReason } from "./message.ts";
 import type { SourceRef } from "./source.ts";
 
 /** The final statuses of a task. */
@@ -20,6 +19,25 @@ export type IncompleteReason =
   | "timeout"
   | "budget"
   | "no_progress";
+
+/** A decision about an approval; a timeout makes it `expire`, a cancel `cancel`. */
+export type Decision = "approve" | "deny" | "edit" | "answer" | "expire" | "cancel";
+
+/** Why a run returned its reply. */
+export type GenerateReason =
+  | "model_stop"
+  | "tool_suspended"
+  | "approval_required"
+  | "reasoning_stop_requested"
+  | "acting_stop_requested"
+  | "interrupted"
+  | "max_iterations"
+  | "structured_output"
+  | "budget"
+  | "no_progress"
+  | "max_output_tokens"
+  | "content_filter"
+  | "failed";
 
 /** The tokens that a task has used so far, without its children. */
 export interface Usage {

@@ -1,11 +1,11 @@
 import { expect, expectTypeOf, it } from "vitest";
 import type { z } from "zod";
-import type { Answer } from "../protocol/agent.ts";
-import type { ErrorShape } from "../protocol/error.ts";
+import type { ErrorShape } from "../base/error.ts";
+import type { Answer } from "../contract/agent.ts";
+import type { Block } from "../contract/message.ts";
 import type { ControlFrame, TaskEvent } from "../protocol/event.ts";
 import type * as grammar from "../protocol/grammar.ts";
 import { taskEventTypes } from "../protocol/grammar.ts";
-import type { Block } from "../protocol/message.ts";
 import type { TypeOf } from "../protocol/shape.ts";
 import type { Source, SourceRef } from "../protocol/source.ts";
 import type {

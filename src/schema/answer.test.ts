@@ -1,7 +1,7 @@
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
-import type { Answer } from "../protocol/agent.ts";
-import type { Block } from "../protocol/message.ts";
+import type { Answer } from "../contract/agent.ts";
+import type { Block } from "../contract/message.ts";
 import { boundedAnswer } from "./answer.ts";
 import { jsonSchema } from "./json-schema.ts";
 

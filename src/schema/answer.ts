@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { words } from "../protocol/grammar.ts";
-import type { Block } from "../protocol/message.ts";
-import { isId, isIndex, isJson, isTime } from "../protocol/shape.ts";
+import type { Block } from "../contract/index.ts";
+import { isId, isIndex, isJson, isTime, words } from "../protocol/index.ts";
 import { define, optional, schemaOf } from "./convert.ts";
 
 const id = schemaOf(isId);

@@ -1,4 +1,4 @@
-import { controlFrames, protocolVersion } from "../protocol/grammar.ts";
+import { controlFrames, protocolVersion } from "../protocol/index.ts";
 import { events } from "./frames.ts";
 import { type JsonSchema, jsonSchema, streamDefinitions } from "./json-schema.ts";
 

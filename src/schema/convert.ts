@@ -1,8 +1,13 @@
 import { z } from "zod";
-import { words } from "../protocol/grammar.ts";
-import type { Fields, Shape, TypeOf } from "../protocol/shape.ts";
-import * as scalar from "../protocol/shape.ts";
-import { isList, Variants } from "../protocol/shape.ts";
+import {
+  type Fields,
+  isList,
+  type Shape,
+  shape as scalar,
+  type TypeOf,
+  Variants,
+  words,
+} from "../protocol/index.ts";
 import { definitions } from "./definitions.ts";
 
 /** The title and description of a schema in the generated documents. */

@@ -1,7 +1,14 @@
-import type { ControlFrame, TaskEvent } from "../protocol/event.ts";
-import * as grammar from "../protocol/grammar.ts";
-import type { Shape } from "../protocol/shape.ts";
-import { isCursor, isId, isIndex, isOffset, isTime } from "../protocol/shape.ts";
+import {
+  type ControlFrame,
+  grammar,
+  isCursor,
+  isId,
+  isIndex,
+  isOffset,
+  isTime,
+  type Shape,
+  type TaskEvent,
+} from "../protocol/index.ts";
 
 /** The name and the sentence of every shape that has a definition of its own in the generated documents. */
 export const definitions: readonly (readonly [Shape, name: string, description: string])[] = [

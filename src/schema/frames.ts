@@ -1,14 +1,16 @@
 import { z } from "zod";
-import type { ControlFrame, StreamFrame, TaskEvent } from "../protocol/event.ts";
 import {
+  type ControlFrame,
   controlFrames,
+  type Fields,
   logEvents,
   origin,
   position,
+  type StreamFrame,
   snapshot,
   streamError,
-} from "../protocol/grammar.ts";
-import type { Fields } from "../protocol/shape.ts";
+  type TaskEvent,
+} from "../protocol/index.ts";
 import { define, schemaOf } from "./convert.ts";
 import { sentences } from "./definitions.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { protocolVersion, source, taskObject } from "../protocol/grammar.ts";
+import { protocolVersion, source, taskObject } from "../protocol/index.ts";
 import { answer } from "./answer.ts";
 import { registry, schemaOf } from "./convert.ts";
 import { streamFrame } from "./frames.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Example, examples } from "../../test/support/examples.ts";
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 import { parseEvent } from "./parse-event.ts";
 
 function problemOf(value: unknown): RivuletError {

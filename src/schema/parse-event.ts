@@ -1,8 +1,8 @@
 import type { z } from "zod";
-import { RivuletError } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import { passes } from "../protocol/options.ts";
-import { isObject } from "../protocol/shape.ts";
+import { RivuletError } from "../base/error.ts";
+import { passes } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import type { TaskEvent } from "../protocol/index.ts";
 import { events } from "./frames.ts";
 
 /** Validates a value as an event of the catalogue and keeps unknown fields; throws `invalid_event`. */

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { JSONWebKeySet, JWTPayload, JWTVerifyGetKey } from "jose";
-import type { Awaitable } from "../protocol/agent.ts";
-import { userIdField } from "../protocol/call-options.ts";
-import { RivuletError } from "../protocol/error.ts";
-import * as is from "../protocol/options.ts";
-import { type Field, type Fields, invalid, readOptions } from "../protocol/options.ts";
+import { RivuletError } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { type Field, type Fields, invalid, readOptions } from "../base/options.ts";
+import type { Awaitable } from "../base/time.ts";
+import { userIdField } from "../contract/index.ts";
 import { badRequest } from "./errors.ts";
 
 /** A permission of a credential: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import { notFound, RivuletError } from "../protocol/error.ts";
-import { taskOf } from "../protocol/select.ts";
-import { isObject } from "../protocol/shape.ts";
+import { notFound, RivuletError } from "../base/error.ts";
+import { isObject } from "../base/plain.ts";
+import { taskOf } from "../protocol/index.ts";
+import { findTask } from "./found-task.ts";
 import type { Call, Route } from "./route.ts";
-import { findTask } from "./tasks.ts";
 
 /** The route of blobs: bytes that events name as `task://<task id>/blobs/<name>`. */
 export const blobRoutes: readonly Route[] = [

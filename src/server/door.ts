@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "hono";
-import type { Clock } from "../protocol/clock.ts";
-import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
+import type { Clock } from "../base/clock.ts";
+import { RivuletError, rivuletErrorOf } from "../base/error.ts";
 import {
   type Addresses,
   type Authenticator,

@@ -1,5 +1,5 @@
-import { RivuletError, rivuletErrorOf } from "../protocol/error.ts";
-import { nearest } from "../protocol/options.ts";
+import { RivuletError, rivuletErrorOf } from "../base/error.ts";
+import { nearest } from "../base/options.ts";
 
 /** The status of each error code that a request can cause; any other code is an error of the server. */
 const statuses: Readonly<Record<string, number>> = {

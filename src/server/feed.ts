@@ -1,5 +1,5 @@
-import { RivuletError } from "../protocol/error.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Store, TaskRecord } from "../contract/index.ts";
 import { readFrames, unfinishedStatuses } from "../store/index.ts";
 import { type Batch, batchesOf, Pages, pageBytes } from "./pages.ts";
 

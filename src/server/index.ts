@@ -1,5 +1,31 @@
-export { type AdapterName, type AppOptions, createApp } from "./app.ts";
-export type { AuthOptions, Identity, JwtOptions, Scope } from "./auth.ts";
-export type { RequestLog } from "./door.ts";
-export type { ServerLimits } from "./limits.ts";
-export { type ServeOptions, type Serving, serve } from "./serve.ts";
+export {
+  type Addresses,
+  type AuthOptions,
+  authenticator,
+  authField,
+  credentialOf,
+  type Identity,
+  type JwtOptions,
+  loopback,
+  type Scope,
+  tokenField,
+} from "./auth.ts";
+export { blobRoutes } from "./blobs.ts";
+export { commonHeaders, Door, type RequestLog } from "./door.ts";
+export { badRequest, errorResponse, publicError, statusOf, unknownAgent } from "./errors.ts";
+export { Feeds } from "./feed.ts";
+export { agentOf, type FoundTask, findTask, ownedBy } from "./found-task.ts";
+export { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
+export { openApi } from "./openapi.ts";
+export { pageRoutes } from "./page.ts";
+export { PageSessions } from "./page-sessions.ts";
+export { keepPrompts, promptRoutes } from "./prompts.ts";
+export { retryRoute } from "./retry.ts";
+export type { Call, Route, Services } from "./route.ts";
+export { beginRun } from "./runs.ts";
+export { sessionRoutes } from "./sessions.ts";
+export { openSink, untilDrained } from "./sink.ts";
+export { type Sink, UnsentBytes } from "./sink-queue.ts";
+export { type OpenStream, Streams } from "./stream.ts";
+export { taskRoutes } from "./tasks.ts";
+export { Trees } from "./trees.ts";

@@ -1,6 +1,5 @@
-import type { LogEvent, TaskEvent, TaskSnapshot } from "../protocol/event.ts";
-import type { TaskRecord } from "../protocol/store.ts";
-import type { Item } from "../protocol/task.ts";
+import type { TaskRecord } from "../contract/index.ts";
+import type { Item, LogEvent, TaskEvent, TaskSnapshot } from "../protocol/index.ts";
 
 /** The part of a log that a reader selects. */
 export interface Selection {

@@ -1,9 +1,8 @@
-import type { Clock } from "../protocol/clock.ts";
-import { onAbort } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Fields } from "../protocol/options.ts";
-import * as is from "../protocol/options.ts";
-import type { Store } from "../protocol/store.ts";
+import { type Clock, onAbort } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Fields } from "../base/options.ts";
+import * as is from "../base/options.ts";
+import type { Store } from "../contract/index.ts";
 import { shuttingDown } from "./errors.ts";
 
 /** The limits of a server. */

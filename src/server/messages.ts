@@ -1,5 +1,5 @@
-import { messageWithoutRepeat } from "../harness/session.ts";
-import type { Block, Message } from "../protocol/message.ts";
+import type { Block, Message } from "../contract/index.ts";
+import { messageWithoutRepeat } from "../harness/index.ts";
 
 /** A message as it leaves the server: without the signatures of the provider and the counts of the loop. */
 export function publicMessage(message: Message): Message {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { RivuletError } from "../protocol/error.ts";
-import { isObject } from "../protocol/shape.ts";
-import type { Store } from "../protocol/store.ts";
+import { RivuletError } from "../base/error.ts";
+import { isObject } from "../base/plain.ts";
+import type { Store } from "../contract/index.ts";
 
 /** The kind of thing that an id in a request names; the first segment of a `path` is a session. */
 export type IdKind = "task" | "session" | "path";

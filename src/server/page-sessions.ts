@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { Clock } from "../protocol/clock.ts";
-import type { Store } from "../protocol/store.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Store } from "../contract/index.ts";
 import { storeIdOf } from "../store/index.ts";
 import { type Caller, forbidden, isOwn } from "./auth.ts";
 

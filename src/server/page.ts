@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { invalid } from "../protocol/options.ts";
+import { invalid } from "../base/options.ts";
 import type { Call, Route } from "./route.ts";
 
 /** A file of the page, as it is sent. */

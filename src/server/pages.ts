@@ -1,6 +1,4 @@
-import type { TaskEvent } from "../protocol/event.ts";
-import { encodeSse } from "../protocol/sse.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { encodeSse, isTerminal, type TaskEvent } from "../protocol/index.ts";
 
 /** About how many bytes a batch has, unless one event has more. */
 export const pageBytes = 32 * 1024;

@@ -1,15 +1,18 @@
-import { processOf } from "../agent/drive/process.ts";
-import type { OnModelCall, TaskRun } from "../agent/loop/task-run.ts";
-import { iterationOf } from "../agent/loop/transcript.ts";
-import { toPrompt } from "../agent/model/request.ts";
-import type { TurnRequest, TurnTool } from "../agent/model/turn.ts";
-import { notFound } from "../protocol/error.ts";
-import type { Message } from "../protocol/message.ts";
-import * as is from "../protocol/options.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
+import {
+  iterationOf,
+  type OnModelCall,
+  processOf,
+  type TaskRun,
+  type TurnRequest,
+  type TurnTool,
+  toPrompt,
+} from "../agent/index.ts";
+import { notFound } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import type { Message, Store, TaskRecord } from "../contract/index.ts";
+import { findTask } from "./found-task.ts";
 import { publicMessage } from "./messages.ts";
 import type { Call, Route } from "./route.ts";
-import { findTask } from "./tasks.ts";
 
 /** What the transcript does not hold of a model call; it also applies to later calls, up to the next stored one. */
 interface KeptPrompt {

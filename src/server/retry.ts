@@ -1,12 +1,10 @@
-import { jsonSchema } from "../agent/index.ts";
-import { runFields } from "../agent/loop/settings.ts";
-import type { Input } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Message } from "../protocol/message.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
+import { jsonSchema, runFields } from "../agent/index.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Input, Message, Store, TaskRecord } from "../contract/index.ts";
+import { agentOf, findTask } from "./found-task.ts";
 import type { Call, Route } from "./route.ts";
 import { beginRun } from "./runs.ts";
-import { agentOf, findTask, idField, showTask } from "./tasks.ts";
+import { idField, showTask } from "./tasks.ts";
 
 /** The route with which a person repeats a task that has not completed. */
 export const retryRoute: Route = {

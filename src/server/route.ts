@@ -1,10 +1,9 @@
 import type { ServerResponse } from "node:http";
-import type { Agent } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { IdSource } from "../protocol/id.ts";
-import { type Field, type Fields, readOptions, type Shape } from "../protocol/options.ts";
-import { isObject } from "../protocol/shape.ts";
-import type { Store } from "../protocol/store.ts";
+import { RivuletError } from "../base/error.ts";
+import type { IdSource } from "../base/id.ts";
+import { type Field, type Fields, readOptions, type Shape } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import type { Agent, Store } from "../contract/index.ts";
 import type { Caller, Scope } from "./auth.ts";
 import { badRequest } from "./errors.ts";
 import type { UserLimits } from "./limits.ts";

@@ -1,5 +1,5 @@
-import type { TaskHandle } from "../agent/stream/run.ts";
-import type { Agent, Input, RunOptions, StandardSchema } from "../protocol/agent.ts";
+import type { TaskHandle } from "../agent/index.ts";
+import type { Agent, Input, RunOptions, StandardSchema } from "../contract/index.ts";
 import type { Call } from "./route.ts";
 
 /** The options of a run, without what the server sets itself. */

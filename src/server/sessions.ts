@@ -1,16 +1,19 @@
-import { type ForkOrigin, forkOriginOf } from "../harness/fork.ts";
-import { offerOf } from "../harness/harness-agent.ts";
-import { type SessionExportHeader, sessionsOf } from "../harness/index.ts";
-import { findLeftovers } from "../harness/leftovers.ts";
-import { workspaceOf } from "../harness/workspace.ts";
-import type { Approval } from "../protocol/agent.ts";
-import { notFound } from "../protocol/error.ts";
-import * as is from "../protocol/options.ts";
-import type { SessionInfo, TaskRecord } from "../protocol/store.ts";
+import { notFound } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import type { Approval, SessionInfo, TaskRecord } from "../contract/index.ts";
+import {
+  type ForkOrigin,
+  findLeftovers,
+  forkOriginOf,
+  offerOf,
+  type SessionExportHeader,
+  sessionsOf,
+  workspaceOf,
+} from "../harness/index.ts";
 import { bytesResponse } from "./blobs.ts";
+import { agentOf, ownedBy } from "./found-task.ts";
 import { publicMessage } from "./messages.ts";
 import type { Call, Route } from "./route.ts";
-import { agentOf, ownedBy } from "./tasks.ts";
 
 const limit = is.integer(1, 1_000);
 

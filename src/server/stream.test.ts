@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { systemClock } from "../protocol/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { memoryStore } from "../store/memory.ts";
 import { acquire, delta, record } from "../testing/store-contract/samples.ts";
 import { Feeds } from "./feed.ts";

@@ -1,13 +1,21 @@
 import type { ServerResponse } from "node:http";
-import type { Clock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { StreamClosed, StreamFrame, TaskEvent, TaskSnapshot } from "../protocol/event.ts";
-import { protocolVersion } from "../protocol/grammar.ts";
-import { snapshotOf } from "../protocol/snapshot.ts";
-import { encodeComment, encodeRetry, encodeSse } from "../protocol/sse.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import type { Clock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Store, TaskRecord } from "../contract/index.ts";
+import {
+  encodeComment,
+  encodeRetry,
+  encodeSse,
+  isTerminal,
+  protocolVersion,
+  type StreamClosed,
+  type StreamFrame,
+  snapshotOf,
+  type TaskEvent,
+  type TaskSnapshot,
+} from "../protocol/index.ts";
 import { cursorAhead, type Feeds, type LiveReader, type LogFeed } from "./feed.ts";
+import type { FoundTask } from "./found-task.ts";
 import { Lens, type Selection } from "./lens.ts";
 import { Batch } from "./pages.ts";
 import { openSink, untilDrained } from "./sink.ts";
@@ -36,12 +44,6 @@ export interface StreamSettings {
   readonly maxBufferBytes: number;
   readonly unsent: UnsentBytes;
   readonly maxStreamMs: number;
-}
-
-/** The task to follow, and the root of its log. */
-export interface StreamTarget {
-  readonly record: TaskRecord;
-  readonly root: TaskRecord;
 }
 
 type CloseReason = StreamClosed["reason"];
@@ -73,7 +75,7 @@ export class Streams {
       readonly outgoing: ServerResponse | undefined;
       readonly headers: Readonly<Record<string, string>>;
     },
-    target: StreamTarget,
+    target: FoundTask,
     options: StreamOptions,
     onClose: (isFinal: boolean) => void,
   ): Promise<Response> {
@@ -141,7 +143,7 @@ class Follower implements LiveReader, OpenStream {
   readonly done: Promise<void>;
   readonly #settings: StreamSettings;
   readonly #feed: LogFeed;
-  readonly #target: StreamTarget;
+  readonly #target: FoundTask;
   readonly #options: StreamOptions;
   /** Absent when the reader gets the whole log. */
   readonly #lens: Lens | undefined;
@@ -159,12 +161,7 @@ class Follower implements LiveReader, OpenStream {
   #openedAt = 0;
   #writtenAt = 0;
 
-  constructor(
-    settings: StreamSettings,
-    feed: LogFeed,
-    target: StreamTarget,
-    options: StreamOptions,
-  ) {
+  constructor(settings: StreamSettings, feed: LogFeed, target: FoundTask, options: StreamOptions) {
     this.#settings = settings;
     this.#feed = feed;
     this.#target = target;

@@ -1,22 +1,26 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { postCancel } from "../agent/drive/plan.ts";
-import { jsonSchema } from "../agent/index.ts";
-import { runFields } from "../agent/loop/settings.ts";
-import type { Agent, Answer, Input, RunOptions, Via } from "../protocol/agent.ts";
-import { budgetField, originFields } from "../protocol/call-options.ts";
-import { notFound, RivuletError } from "../protocol/error.ts";
-import { materialize } from "../protocol/materialize.ts";
-import type { AnswerBlock, Message } from "../protocol/message.ts";
-import { resultState } from "../protocol/message-rules.ts";
-import * as is from "../protocol/options.ts";
-import { taskOf } from "../protocol/select.ts";
-import { isObject } from "../protocol/shape.ts";
-import { snapshotOf } from "../protocol/snapshot.ts";
-import type { Store, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { jsonSchema, postCancel, runFields } from "../agent/index.ts";
+import { RivuletError } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import {
+  type Answer,
+  type AnswerBlock,
+  budgetField,
+  type Input,
+  type Message,
+  originFields,
+  type RunOptions,
+  resultState,
+  type Store,
+  type TaskRecord,
+  type Via,
+} from "../contract/index.ts";
+import { isTerminal, materialize, snapshotOf, taskOf } from "../protocol/index.ts";
 import { storeIdOf } from "../store/index.ts";
 import { badRequest, unknownAgent } from "./errors.ts";
+import { agentOf, type FoundTask, findTask, ownedBy } from "./found-task.ts";
 import type { Call, Route } from "./route.ts";
 import { beginRun } from "./runs.ts";
 import type { StreamOptions } from "./stream.ts";
@@ -180,27 +184,6 @@ export const taskRoutes: readonly Route[] = [
     handle: answer,
   },
 ];
-
-/** A task that the caller may see, with its root; every other task does not exist for the caller. */
-export async function findTask({
-  services,
-  caller,
-  params,
-}: Pick<Call, "services" | "caller" | "params">): Promise<FoundTask> {
-  const { store } = services;
-  const { id: taskId = "" } = params;
-  const record = await store.task(taskId);
-  const root = record && (await store.task(record.rootTaskId));
-  if (record === undefined || root === undefined || root.userId !== caller.userId)
-    throw notFound("task", taskId.slice(0, 128));
-  return { record, root };
-}
-
-/** A task and the root of its log. */
-export interface FoundTask {
-  readonly record: TaskRecord;
-  readonly root: TaskRecord;
-}
 
 async function start(call: Call): Promise<Response> {
   const { services, caller } = call;
@@ -475,21 +458,6 @@ async function checkAnswered(
     `Approval ${approvalId} was answered before with ${first.decision}.`,
     { hint: "List the open approvals of the session." },
   );
-}
-
-/** The agent of a task: the one that its root was started with. */
-export function agentOf(
-  { services }: Pick<Call, "services">,
-  { root }: Pick<FoundTask, "root">,
-): Agent {
-  const agent = services.agents.get(root.agentName);
-  if (agent) return agent;
-  throw unknownAgent(root.agentName, services.agents);
-}
-
-/** The options that limit a call of an agent to the caller's own sessions. */
-export function ownedBy({ userId }: Call["caller"]): { readonly userId?: string } {
-  return userId === undefined ? {} : { userId };
 }
 
 function taskEnded({ taskId, status }: TaskRecord): RivuletError {

@@ -1,6 +1,5 @@
-import { TaskTree } from "../protocol/reduce.ts";
-import type { Store } from "../protocol/store.ts";
-import type { Tree } from "../protocol/task.ts";
+import type { Store } from "../contract/index.ts";
+import { TaskTree, type Tree } from "../protocol/index.ts";
 import { readFrames } from "../store/index.ts";
 
 const pageSize = 1_000;

@@ -1,8 +1,6 @@
-import { Workload } from "../agent/drive/plan.ts";
-import { waitReason } from "../agent/drive/rest.ts";
-import { settingsBehind } from "../agent/loop/settings.ts";
+import { settingsBehind, Workload, waitReason } from "../agent/index.ts";
+import type { FoundTask } from "./found-task.ts";
 import type { Call } from "./route.ts";
-import type { StreamTarget } from "./stream.ts";
 
 /** The wait of a queued task, as it is shown. */
 export interface ShownWait {
@@ -12,7 +10,7 @@ export interface ShownWait {
 /** The reason why a queued task waits, in the words of `onWait`. A task that has just been queued may wait for a moment only. */
 export async function waitOf(
   { services }: Pick<Call, "services">,
-  { record, root }: StreamTarget,
+  { record, root }: FoundTask,
 ): Promise<ShownWait | undefined> {
   if (record.status !== "queued") return undefined;
   const { store, agents } = services;

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Store } from "../protocol/store.ts";
+import type { Store } from "../contract/store.ts";
 import { withoutChecks } from "./arguments.ts";
 import { memoryStore } from "./memory.ts";
 

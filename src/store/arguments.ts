@@ -1,7 +1,7 @@
-import type { LogEvent } from "../protocol/event.ts";
-import * as is from "../protocol/options.ts";
-import { checkArguments, type Field, type Shape } from "../protocol/options.ts";
-import type { Commit, Files, Store } from "../protocol/store.ts";
+import * as is from "../base/options.ts";
+import { checkArguments, type Field, type Shape } from "../base/options.ts";
+import type { Commit, Files, Store } from "../contract/index.ts";
+import type { LogEvent } from "../protocol/index.ts";
 
 /** The rules for the arguments of every method, by name and in order. */
 type Rules<Target> = { readonly [Method in keyof Target]: Shape };

@@ -1,5 +1,5 @@
-import type { TaskEvent, TaskSnapshot } from "../protocol/event.ts";
-import type { LogSnapshot } from "../protocol/store.ts";
+import type { LogSnapshot } from "../contract/index.ts";
+import type { TaskEvent, TaskSnapshot } from "../protocol/index.ts";
 import { sizeOfEvent } from "./event-size.ts";
 import { type Group, type PackedSnapshots, unpack } from "./packed-snapshots.ts";
 

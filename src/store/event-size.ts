@@ -1,4 +1,4 @@
-import type { TaskEvent } from "../protocol/event.ts";
+import type { TaskEvent } from "../protocol/index.ts";
 
 /** The size of an event without its text: its fields, its time and its place in the log. */
 const eventBytes = 144;

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { systemClock } from "../protocol/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { LeaseJudge, leaseClock, type TimedLease } from "./lease-clock.ts";
 
 function lease(changes: Partial<TimedLease> = {}): TimedLease {

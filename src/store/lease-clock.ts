@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../protocol/clock.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
 
 /** The time by which leases end. Only times of the same epoch can be compared. */
 export interface LeaseClock {

@@ -1,5 +1,5 @@
-import type { Clock } from "../protocol/clock.ts";
-import type { FileInfo, Files, StoredFile } from "../protocol/store.ts";
+import type { Clock } from "../base/clock.ts";
+import type { FileInfo, Files, StoredFile } from "../contract/index.ts";
 import { conflict } from "./store-error.ts";
 
 /** Files in memory. */

@@ -1,4 +1,4 @@
-import type { Post, PostQuery, TaskRecord } from "../protocol/store.ts";
+import type { Post, PostQuery, TaskRecord } from "../contract/index.ts";
 import { createRows } from "./rows.ts";
 
 /** An inbox row with the root session whose owner reads it. */

@@ -1,5 +1,5 @@
-import type { Clock } from "../protocol/clock.ts";
-import type { Lease } from "../protocol/store.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Lease } from "../contract/index.ts";
 import { LeaseJudge, leaseClock, type TimedLease } from "./lease-clock.ts";
 
 /** The last lease of a conversation. */

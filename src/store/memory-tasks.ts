@@ -1,5 +1,5 @@
-import type { TaskQuery, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import type { TaskQuery, TaskRecord } from "../contract/index.ts";
+import { isTerminal } from "../protocol/index.ts";
 import { createRows } from "./rows.ts";
 
 /** One object per task, in both tables: most updates only replace its record. */

@@ -1,10 +1,8 @@
-import type { Awaitable } from "../protocol/agent.ts";
-import type { Clock } from "../protocol/clock.ts";
-import { systemClock } from "../protocol/clock.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import { type Fields, readOptions, wallClock } from "../protocol/options.ts";
-import type { Commit, LogSnapshot, Post, Store, TaskRecord } from "../protocol/store.ts";
-import { isTerminal } from "../protocol/task.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import { type Fields, readOptions, wallClock } from "../base/options.ts";
+import type { Awaitable } from "../base/time.ts";
+import type { Commit, LogSnapshot, Post, Store, TaskRecord } from "../contract/index.ts";
+import { isTerminal, type TaskEvent } from "../protocol/index.ts";
 import { amount, withCheckedArguments } from "./arguments.ts";
 import {
   appendEvents,

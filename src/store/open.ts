@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { RivuletError } from "../protocol/error.ts";
-import type { Store } from "../protocol/store.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Store } from "../contract/index.ts";
 import { memoryStore } from "./memory.ts";
 import { sqliteStore } from "./sqlite.ts";
 

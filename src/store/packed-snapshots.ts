@@ -1,4 +1,4 @@
-import type { TaskSnapshot } from "../protocol/event.ts";
+import type { TaskSnapshot } from "../protocol/index.ts";
 
 /** Loaded when logs have ended: an import of the package takes 2 ms less. */
 const zlib = () => process.getBuiltinModule("node:zlib");

@@ -1,6 +1,6 @@
-import { RivuletError } from "../protocol/error.ts";
-import type { TaskEvent } from "../protocol/event.ts";
-import type { Store } from "../protocol/store.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Store } from "../contract/index.ts";
+import type { TaskEvent } from "../protocol/index.ts";
 
 /** The next frames of a log. */
 export interface Frames {

@@ -1,5 +1,5 @@
-import type { Awaitable } from "../protocol/agent.ts";
-import { type Fields, options } from "../protocol/options.ts";
+import { type Fields, options } from "../base/options.ts";
+import type { Awaitable } from "../base/time.ts";
 import { amount } from "./arguments.ts";
 
 /** How long a store keeps the events of ended tasks. Transcripts, records and results stay until `deleteSession`. */

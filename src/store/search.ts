@@ -1,5 +1,4 @@
-import type { Block, Message } from "../protocol/message.ts";
-import type { SearchMatch } from "../protocol/store.ts";
+import type { Block, Message, SearchMatch } from "../contract/index.ts";
 
 /** A message with its place. */
 export interface SearchCandidate {

@@ -1,5 +1,4 @@
-import type { Block, CompactionBlock, Message } from "../protocol/message.ts";
-import { textOf } from "../protocol/message.ts";
+import { type Block, type CompactionBlock, type Message, textOf } from "../contract/index.ts";
 
 const maxTitleLength = 80;
 

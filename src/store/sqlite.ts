@@ -1,6 +1,5 @@
-import type { Clock } from "../protocol/clock.ts";
-import { systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
 import {
   type Fields,
   readArgument,
@@ -8,8 +7,8 @@ import {
   required,
   text,
   wallClock,
-} from "../protocol/options.ts";
-import type { LogSnapshot, Store } from "../protocol/store.ts";
+} from "../base/options.ts";
+import type { LogSnapshot, Store } from "../contract/index.ts";
 import { withCheckedArguments } from "./arguments.ts";
 import { leaseClock } from "./lease-clock.ts";
 import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";

@@ -1,4 +1,4 @@
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 
 /** The lease is no longer the newest one of its conversation. */
 export function fenced(sessionId: string): RivuletError<"fenced"> {

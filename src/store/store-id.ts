@@ -1,6 +1,5 @@
-import type { Via } from "../protocol/agent.ts";
-import { RivuletError } from "../protocol/error.ts";
-import type { Store } from "../protocol/store.ts";
+import { RivuletError } from "../base/error.ts";
+import type { Store, Via } from "../contract/index.ts";
 
 /** No filesystem on a store has a prefix that begins with `~`. */
 const path = "~/store-id";

@@ -1,6 +1,6 @@
-import { notFound, RivuletError } from "../protocol/error.ts";
-import type { Post, TaskRecord } from "../protocol/store.ts";
-import { isTerminal, type TaskStatus } from "../protocol/task.ts";
+import { notFound, RivuletError } from "../base/error.ts";
+import type { Post, TaskRecord } from "../contract/index.ts";
+import { isTerminal, type TaskStatus } from "../protocol/index.ts";
 import { conflict } from "./store-error.ts";
 
 /** The statuses of a task that has not ended. */

@@ -1,9 +1,8 @@
-import { notFound, RivuletError } from "../protocol/error.ts";
-import type { LogEvent, TaskEvent } from "../protocol/event.ts";
-import type { Message } from "../protocol/message.ts";
-import { type Field, listOf, name, readArgument, required } from "../protocol/options.ts";
-import { isObject } from "../protocol/shape.ts";
-import type { LogSnapshot, Post, Store, TaskRecord } from "../protocol/store.ts";
+import { notFound, RivuletError } from "../base/error.ts";
+import { type Field, listOf, name, readArgument, required } from "../base/options.ts";
+import { isObject } from "../base/plain.ts";
+import type { LogSnapshot, Message, Post, Store, TaskRecord } from "../contract/index.ts";
+import type { LogEvent, TaskEvent } from "../protocol/index.ts";
 import { openStoreField } from "./arguments.ts";
 import { conflict } from "./store-error.ts";
 

@@ -1,7 +1,5 @@
-import type { LogEvent, TaskEvent } from "../protocol/event.ts";
-import { TaskTree } from "../protocol/reduce.ts";
-import { snapshotOf } from "../protocol/snapshot.ts";
-import type { LogSnapshot, Store, StoreMemory } from "../protocol/store.ts";
+import type { LogSnapshot, Store, StoreMemory } from "../contract/index.ts";
+import { type LogEvent, snapshotOf, type TaskEvent, TaskTree } from "../protocol/index.ts";
 import { readPages } from "./read-frames.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { WatchKey } from "../protocol/store.ts";
+import type { WatchKey } from "../contract/index.ts";
 import { withoutKey } from "./rows.ts";
 
 type KeyOf<Key> = Key extends Key ? keyof Key : never;

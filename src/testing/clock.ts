@@ -1,4 +1,4 @@
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import {
   type Field,
   type Fields,
@@ -7,7 +7,7 @@ import {
   readOptions,
   required,
   signal as signalField,
-} from "../protocol/options.ts";
+} from "../base/options.ts";
 
 interface Sleeper {
   readonly ms: number;

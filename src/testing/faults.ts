@@ -1,6 +1,6 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import * as is from "../protocol/options.ts";
-import { type Fields, readArgument, readOptions } from "../protocol/options.ts";
+import * as is from "../base/options.ts";
+import { type Fields, readArgument, readOptions } from "../base/options.ts";
 import { untilAborted } from "./play.ts";
 
 /** Faults of any call; calls are counted from 0. */

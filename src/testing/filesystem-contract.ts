@@ -1,4 +1,4 @@
-import { callback, readArgument, required } from "../protocol/options.ts";
+import { callback, readArgument, required } from "../base/options.ts";
 import { type ContractCase, collectCases } from "./contract.ts";
 import { directoryCases } from "./filesystem-contract/directory.ts";
 import { fenceCases } from "./filesystem-contract/fence.ts";

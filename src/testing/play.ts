@@ -4,7 +4,7 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4Text,
 } from "@ai-sdk/provider";
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { DeltaStep, Play } from "./script.ts";
 
 /** Plays the steps as a stream: one chunk per pull, without extra promises. */

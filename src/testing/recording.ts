@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { RivuletError } from "../protocol/error.ts";
+import { RivuletError } from "../base/error.ts";
 
 /** Where recordings are stored: one file per request in a directory, or all in one file. */
 export type RecordingPlace =

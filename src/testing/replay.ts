@@ -1,10 +1,14 @@
-import { RivuletError } from "../protocol/error.ts";
-import * as is from "../protocol/options.ts";
-import { type Fields, readOptions } from "../protocol/options.ts";
-import type { RecordedRequest, RecordedResponse, RecordingPlace } from "./recording.ts";
-import { keyOf, openRecording } from "./recording.ts";
-import type { Redactor } from "./secrets.ts";
-import { createRedactor, safePath, secretsIn, secretsOf } from "./secrets.ts";
+import { RivuletError } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { type Fields, readOptions } from "../base/options.ts";
+import {
+  keyOf,
+  openRecording,
+  type RecordedRequest,
+  type RecordedResponse,
+  type RecordingPlace,
+} from "./recording.ts";
+import { createRedactor, type Redactor, safePath, secretsIn, secretsOf } from "./secrets.ts";
 
 /** The options of `recordReplay`. */
 export type RecordReplayOptions = RecordingPlace & {

@@ -6,8 +6,8 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
 } from "@ai-sdk/provider";
-import { RivuletError } from "../protocol/error.ts";
-import { unknownField } from "../protocol/options.ts";
+import { RivuletError } from "../base/error.ts";
+import { unknownField } from "../base/options.ts";
 
 /** A part of a scripted turn. */
 export type ScriptedPart =

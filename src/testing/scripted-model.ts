@@ -1,12 +1,10 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import type { Clock } from "../protocol/clock.ts";
-import { systemClock } from "../protocol/clock.ts";
-import { RivuletError } from "../protocol/error.ts";
-import * as is from "../protocol/options.ts";
-import { type Field, type Fields, readArgument, readOptions } from "../protocol/options.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import { RivuletError } from "../base/error.ts";
+import * as is from "../base/options.ts";
+import { type Field, type Fields, readArgument, readOptions } from "../base/options.ts";
 import { generatePlay, streamPlay } from "./play.ts";
-import type { Play, ScriptedRequest, ScriptedTurn } from "./script.ts";
-import { playOf } from "./script.ts";
+import { type Play, playOf, type ScriptedRequest, type ScriptedTurn } from "./script.ts";
 
 /** Creates the turn that answers a request. */
 export type TurnFunction = (request: ScriptedRequest) => ScriptedTurn | PromiseLike<ScriptedTurn>;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Store } from "../protocol/store.ts";
-import { memoryStore } from "../store/index.ts";
+import type { Store } from "../contract/store.ts";
+import { memoryStore } from "../store/memory.ts";
 import type { ContractCase } from "./contract.ts";
 import { storeContract } from "./store-contract.ts";
 

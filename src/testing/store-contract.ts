@@ -1,4 +1,4 @@
-import { callback, readArgument, required } from "../protocol/options.ts";
+import { callback, readArgument, required } from "../base/options.ts";
 import { type ContractCase, collectCases } from "./contract.ts";
 import { closeCases } from "./store-contract/close.ts";
 import { commitCases } from "./store-contract/commit.ts";

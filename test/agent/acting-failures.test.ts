@@ -1,8 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Input, ReActAgentOptions, Store } from "../../src/index.ts";
-import { memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import {
+  type Hook,
+  type Input,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Store,
+  tool,
+  userMessage,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";
 

@@ -1,18 +1,22 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type {
-  Answer,
-  Approval,
-  Hook,
-  Input,
-  ReActAgentOptions,
-  Store,
-  ToolContext,
+import type { Message } from "../../src/contract/message.ts";
+import {
+  type Answer,
+  type Approval,
+  agentTool,
+  type Hook,
+  type Input,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Store,
+  type ToolContext,
+  tool,
+  userMessage,
 } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
-import { checkStream } from "../../src/protocol/check.ts";
-import type { Message } from "../../src/protocol/message.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { readLog } from "./support/laws.ts";
 import { inShort, whatIsLeft } from "./support/run-script.ts";

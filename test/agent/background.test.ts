@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { textOf } from "../../src/contract/message.ts";
 import {
   type Agent,
   type ChildOptions,
@@ -11,9 +12,8 @@ import {
   taskRunner,
   tool,
 } from "../../src/index.ts";
-import { checkStream } from "../../src/protocol/check.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { law12 } from "../support/law-12.ts";
 
 /** A tool that runs an agent as its call says. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Budget } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { agentTool, type Budget, memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { inShort, whatIsLeft } from "./support/run-script.ts";
 
 const session = { sessionId: "s" };

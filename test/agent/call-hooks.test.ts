@@ -1,18 +1,21 @@
 // `preCall` and `postCall`, the hooks of one call, and what chunk hooks see.
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Message, ReActAgentOptions, Store } from "../../src/index.ts";
+import { textOf } from "../../src/contract/message.ts";
 import {
   agentTool,
   assistantMessage,
+  type Hook,
+  type Message,
   memoryStore,
   ReActAgent,
+  type ReActAgentOptions,
+  type Store,
   Toolkit,
   tool,
   userMessage,
 } from "../../src/index.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { runScript, whatIsLeft } from "./support/run-script.ts";

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Reply, Store } from "../../src/index.ts";
-import { memoryStore, ReActAgent } from "../../src/index.ts";
+import { memoryStore, ReActAgent, type Reply, type Store } from "../../src/index.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { answerTo, callToEnd, castOf } from "./support/cast.ts";
 import { deep } from "./support/deep.ts";
 import { expectLawful, readLog } from "./support/laws.ts";

@@ -1,9 +1,16 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
-import type { ReActAgentOptions, Reply, Tool } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { textOf } from "../../src/contract/message.ts";
+import {
+  agentTool,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Reply,
+  type Tool,
+  tool,
+} from "../../src/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { expectLawful } from "./support/laws.ts";
 import { turns } from "./support/tools.ts";
 

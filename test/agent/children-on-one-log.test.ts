@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { agentTool, memoryStore, ReActAgent, type Store, sqliteStore } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { expectLawful } from "./support/laws.ts";
 

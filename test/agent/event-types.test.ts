@@ -1,6 +1,8 @@
 // The compiler checks these: `type` and `last` tell the fields of an agent event apart.
 import { expectTypeOf, it } from "vitest";
 import { z } from "zod";
+import type { ErrorShape } from "../../src/base/error.ts";
+import type { ToolResultState } from "../../src/contract/message.ts";
 import {
   type AgentEvent,
   type Approval,
@@ -12,10 +14,8 @@ import {
   type ToolCall,
   tool,
 } from "../../src/index.ts";
-import type { ErrorShape } from "../../src/protocol/error.ts";
-import type { GenerateReason, ToolResultState } from "../../src/protocol/message.ts";
 import type { SourceRef } from "../../src/protocol/source.ts";
-import type { Progress, TaskMode } from "../../src/protocol/task.ts";
+import type { GenerateReason, Progress, TaskMode } from "../../src/protocol/task.ts";
 
 it("narrows agent events", () => {
   const check = (event: AgentEvent) => {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ReActAgent, tool } from "../../src/index.ts";
-import { ManualClock, scriptedModel } from "../../src/testing/index.ts";
+import { ManualClock, scriptedModel } from "../../src/testing.ts";
 
 /** An agent whose one tool asks, and whose questions wait for a minute. */
 function asking() {

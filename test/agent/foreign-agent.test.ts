@@ -1,8 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { Agent } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, RivuletError, tool } from "../../src/index.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { textOf } from "../../src/contract/message.ts";
+import {
+  type Agent,
+  agentTool,
+  memoryStore,
+  ReActAgent,
+  RivuletError,
+  tool,
+} from "../../src/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import {
   fakeAgent,
   gate,

@@ -1,7 +1,13 @@
 import { expect, it } from "vitest";
-import type { Hook, ReActAgentOptions } from "../../src/index.ts";
-import { memoryStore, ReActAgent, Toolkit, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import {
+  type Hook,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  Toolkit,
+  tool,
+} from "../../src/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 
 /** An agent whose model chooses a group of tools and then wants to use it; what it was offered, and what has run. */
 function world(options: Partial<ReActAgentOptions> = {}) {

@@ -1,9 +1,17 @@
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Hook, ReActAgentOptions, Run, StandardSchema } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import {
+  agentTool,
+  type Hook,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Run,
+  type StandardSchema,
+  tool,
+} from "../../src/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { whatIsLeft } from "./support/run-script.ts";
 import { turns } from "./support/tools.ts";

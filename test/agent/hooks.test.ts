@@ -1,17 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Message, ReActAgentOptions } from "../../src/index.ts";
+import type { ToolResultBlock } from "../../src/contract/message.ts";
 import {
   agentTool,
   assistantMessage,
+  type Hook,
+  type Message,
   memoryStore,
   ReActAgent,
+  type ReActAgentOptions,
   Toolkit,
   tool,
   userMessage,
 } from "../../src/index.ts";
-import type { ToolResultBlock } from "../../src/protocol/message.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";
 import { turns } from "./support/tools.ts";

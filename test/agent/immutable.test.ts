@@ -1,9 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Message, ReActAgentOptions } from "../../src/index.ts";
-import { jsonSchema, memoryStore, ReActAgent, Toolkit, tool } from "../../src/index.ts";
-import { userMessage } from "../../src/protocol/message.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { userMessage } from "../../src/contract/message.ts";
+import {
+  type Hook,
+  jsonSchema,
+  type Message,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  Toolkit,
+  tool,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { inShort, whatIsLeft } from "./support/run-script.ts";
 
 const session = { sessionId: "s" };

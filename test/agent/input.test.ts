@@ -1,9 +1,16 @@
 import { describe, expect, it } from "vitest";
-import type { Input, Message, ReActAgentOptions } from "../../src/index.ts";
-import { agentTool, assistantMessage, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import type { Block } from "../../src/protocol/message.ts";
-import { userMessage } from "../../src/protocol/message.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { type Block, userMessage } from "../../src/contract/message.ts";
+import {
+  agentTool,
+  assistantMessage,
+  type Input,
+  type Message,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  tool,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { inShort, whatIsLeft } from "./support/run-script.ts";
 
 const session = { sessionId: "s" };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";
 

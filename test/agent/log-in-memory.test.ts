@@ -1,12 +1,22 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { AgentEvent, Run, Store, TaskEvent, Tool } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, sqliteStore, tool } from "../../src/index.ts";
-import { checkStream } from "../../src/protocol/check.ts";
+import {
+  type AgentEvent,
+  agentTool,
+  memoryStore,
+  ReActAgent,
+  type Run,
+  type Store,
+  sqliteStore,
+  type TaskEvent,
+  type Tool,
+  tool,
+} from "../../src/index.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
 import { TaskTree } from "../../src/protocol/reduce.ts";
 import { trimLog } from "../../src/store/trim-log.ts";
-import { ManualClock, type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { ManualClock, type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { law12 } from "../support/law-12.ts";
 import { collect } from "./support/collect.ts";

@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Message } from "../../src/contract/message.ts";
+import type { Store } from "../../src/contract/store.ts";
 import {
   HarnessAgent,
   jsonSchema,
@@ -10,9 +12,7 @@ import {
   sqliteStore,
   tool,
 } from "../../src/index.ts";
-import type { Message } from "../../src/protocol/message.ts";
-import type { Store } from "../../src/protocol/store.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "rivulet-long-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -3,9 +3,8 @@ import { once } from "node:events";
 import { text as streamText } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
-import type { McpConnection } from "../../src/index.ts";
-import { connectMcp, HarnessAgent } from "../../src/index.ts";
-import { type ScriptedRequest, scriptedModel } from "../../src/testing/index.ts";
+import { connectMcp, HarnessAgent, type McpConnection } from "../../src/index.ts";
+import { type ScriptedRequest, scriptedModel } from "../../src/testing.ts";
 import { inShort, runScript } from "./support/run-script.ts";
 
 const script = fileURLToPath(new URL("../support/mcp-server.ts", import.meta.url));

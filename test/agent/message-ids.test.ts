@@ -1,10 +1,17 @@
 // One id per message: what the chunks of a message say, its `last` event and the transcript agree.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AgentEvent, Hook, ReActAgentOptions } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { type ScriptedPart, type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { textOf } from "../../src/contract/message.ts";
+import {
+  type AgentEvent,
+  agentTool,
+  type Hook,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  tool,
+} from "../../src/index.ts";
+import { type ScriptedPart, type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 
 const unavailable = Object.assign(new Error("busy"), { statusCode: 503, isRetryable: true });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { TaskEvent } from "../../src/index.ts";
-import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { type Script, scriptedModel, withFaults } from "../../src/testing/index.ts";
+import { memoryStore, ReActAgent, type TaskEvent, tool } from "../../src/index.ts";
+import { type Script, scriptedModel, withFaults } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";
 

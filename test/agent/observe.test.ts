@@ -1,8 +1,16 @@
 import { describe, expect, it } from "vitest";
-import type { Message, ReActAgentOptions, Store } from "../../src/index.ts";
-import { assistantMessage, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { textOf } from "../../src/contract/message.ts";
+import {
+  assistantMessage,
+  type Message,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Store,
+  tool,
+  userMessage,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { expectLawful } from "./support/laws.ts";
 
 const session = { sessionId: "s" };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentTool, memoryStore, ReActAgent, RivuletError, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { type FakeReply, fakeModel } from "../support/fake-model.ts";
 import { readLog } from "./support/laws.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ReActAgentOptions } from "../../src/index.ts";
-import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { memoryStore, ReActAgent, type ReActAgentOptions, tool } from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { whatIsLeft } from "./support/run-script.ts";
 
 type Price = NonNullable<ReActAgentOptions["price"]>;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { type ToolResultBlock, textOf } from "../../src/contract/message.ts";
 import { agentTool, ReActAgent, tool } from "../../src/index.ts";
-import { type ToolResultBlock, textOf } from "../../src/protocol/message.ts";
 import type { Annotation, MessageItem, ToolResultItem } from "../../src/protocol/task.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { expiringStore } from "./support/losing-store.ts";
 import { runScript, whatIsLeft } from "./support/run-script.ts";
 

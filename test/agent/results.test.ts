@@ -1,17 +1,21 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Block, Hook, ReActAgentOptions, Tool, ToolContext } from "../../src/index.ts";
 import {
   agentTool,
+  type Block,
   ContextStore,
+  type Hook,
   memoryStore,
   ReActAgent,
+  type ReActAgentOptions,
+  type Tool,
+  type ToolContext,
   Toolkit,
   tool,
 } from "../../src/index.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import type { ToolResultItem, WireImageBlock } from "../../src/protocol/task.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { inShort, runScript } from "./support/run-script.ts";
 import { turns } from "./support/tools.ts";

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Hook, Message, Store } from "../../src/index.ts";
-import { memoryStore } from "../../src/index.ts";
-import type { TaskRecord } from "../../src/protocol/store.ts";
+import type { TaskRecord } from "../../src/contract/store.ts";
+import { type Hook, type Message, memoryStore, type Store } from "../../src/index.ts";
 import { isTerminal } from "../../src/protocol/task.ts";
 import { callToEnd, castOf, type Story, storyOf } from "./support/cast.ts";
 import { deep } from "./support/deep.ts";

@@ -1,10 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Reply, TaskEvent } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, Toolkit, tool } from "../../src/index.ts";
-import type { Message } from "../../src/protocol/message.ts";
-import { textOf } from "../../src/protocol/message.ts";
-import { type ScriptedRequest, scriptedModel } from "../../src/testing/index.ts";
+import { type Message, textOf } from "../../src/contract/message.ts";
+import {
+  agentTool,
+  type Hook,
+  memoryStore,
+  ReActAgent,
+  type Reply,
+  type TaskEvent,
+  Toolkit,
+  tool,
+} from "../../src/index.ts";
+import { type ScriptedRequest, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { deep } from "./support/deep.ts";
 import { expectLawful } from "./support/laws.ts";

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { Hook, ReActAgentOptions } from "../../src/index.ts";
-import { HarnessAgent, ReActAgent, Toolkit, taskRunner, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import {
+  HarnessAgent,
+  type Hook,
+  ReActAgent,
+  type ReActAgentOptions,
+  Toolkit,
+  taskRunner,
+  tool,
+} from "../../src/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 
 const model = scriptedModel(["done"]);
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Store } from "../../src/index.ts";
-import { memoryStore, ReActAgent } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { memoryStore, ReActAgent, type Store } from "../../src/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 
 const chunks = 100_000;

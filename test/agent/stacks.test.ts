@@ -1,8 +1,8 @@
 // An error shows the line that made the call, also when the work failed long after the call returned.
 import { describe, expect, it } from "vitest";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import { HarnessAgent, ReActAgent, type SubagentDeclaration } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { hastyClock } from "../client/support/serving.ts";
 import { collect } from "./support/collect.ts";
 

@@ -3,19 +3,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import type {
-  Agent,
-  AgentEvent,
-  Answer,
-  Approval,
-  Hook,
-  Input,
-  ReActAgentOptions,
-  Reply,
-  Store,
+import {
+  type Agent,
+  type AgentEvent,
+  type Answer,
+  type Approval,
+  agentTool,
+  type Hook,
+  type Input,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Reply,
+  type Store,
+  sqliteStore,
+  tool,
 } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, sqliteStore, tool } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { inShort, whatIsLeft } from "./support/run-script.ts";

@@ -7,9 +7,16 @@ import {
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
-import type { AgentEvent, ReActAgentOptions, StreamOptions } from "../../src/index.ts";
-import { HarnessAgent, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import {
+  type AgentEvent,
+  HarnessAgent,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type StreamOptions,
+  tool,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 
 const unavailable = () => Object.assign(new Error("busy"), { statusCode: 503, isRetryable: true });

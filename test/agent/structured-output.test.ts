@@ -2,10 +2,19 @@ import { type } from "arktype";
 import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import type { Hook, Input, Message, ReActAgentOptions, StandardSchema } from "../../src/index.ts";
-import { jsonSchema, memoryStore, ReActAgent, tool, userMessage } from "../../src/index.ts";
-import type { ScriptedPart } from "../../src/testing/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import {
+  type Hook,
+  type Input,
+  jsonSchema,
+  type Message,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type StandardSchema,
+  tool,
+  userMessage,
+} from "../../src/index.ts";
+import { type Script, type ScriptedPart, scriptedModel } from "../../src/testing.ts";
 import { Part } from "../support/part-schema.ts";
 import { whatIsLeft } from "./support/run-script.ts";
 

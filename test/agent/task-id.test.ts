@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { memoryStore, ReActAgent } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 
 function world() {

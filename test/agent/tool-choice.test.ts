@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { ReActAgentOptions } from "../../src/index.ts";
-import { ReActAgent, tool } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { ReActAgent, type ReActAgentOptions, tool } from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 
 const look = tool({ name: "look", description: "Looks.", execute: () => "seen" });
 const search = { type: "provider", id: "openai.web_search", name: "web_search", args: {} };

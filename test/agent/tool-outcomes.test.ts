@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { ReActAgentOptions, Tool } from "../../src/index.ts";
-import { jsonSchema, Toolkit, tool } from "../../src/index.ts";
-import type { ScriptedPart } from "../../src/testing/index.ts";
+import { jsonSchema, type ReActAgentOptions, type Tool, Toolkit, tool } from "../../src/index.ts";
+import type { ScriptedPart } from "../../src/testing.ts";
 import { inShort, runScript } from "./support/run-script.ts";
 
 const anything = jsonSchema<Record<string, unknown>>({ type: "object" });

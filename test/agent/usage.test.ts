@@ -1,7 +1,13 @@
 import { describe, expect, it } from "vitest";
-import type { Reply, Store } from "../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import {
+  agentTool,
+  memoryStore,
+  ReActAgent,
+  type Reply,
+  type Store,
+  tool,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { fakeAgent } from "./support/foreign-agent.ts";
 

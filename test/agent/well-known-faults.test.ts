@@ -1,10 +1,19 @@
 // The places at which loops of this kind break, and what happens there instead: one group for each.
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Approval, Hook, ReActAgentOptions, Store, Tool } from "../../src/index.ts";
-import { memoryStore, ReActAgent, Toolkit, tool } from "../../src/index.ts";
-import type { Message } from "../../src/protocol/message.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import type { Message } from "../../src/contract/message.ts";
+import {
+  type Approval,
+  type Hook,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Store,
+  type Tool,
+  Toolkit,
+  tool,
+} from "../../src/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { readLog } from "./support/laws.ts";
 import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";

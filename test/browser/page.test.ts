@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundlePage, listen, pageApp } from "../../examples/react-page/serve-page.ts";
 import { agentTool, ReActAgent, tool } from "../../src/agent/index.ts";
 import { sqliteStore } from "../../src/store/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { requires } from "../support/requires.ts";
 
 const flags = [

@@ -5,7 +5,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentTool, HarnessAgent, ReActAgent, type Store, tool } from "../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { requires } from "../support/requires.ts";
 import { type Gates, launch, openScene } from "./support/playground-scene.ts";
 import { askingTeam, citingTeam } from "./support/playground-team.ts";

@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentTool, ReActAgent, type Store } from "../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { requires } from "../support/requires.ts";
 import { launch, openScene } from "./support/playground-scene.ts";
 import { askingTeam, nestedTeam } from "./support/playground-team.ts";

@@ -6,8 +6,8 @@ import { Hono } from "hono";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { createApp } from "../../src/server/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { createApp } from "../../src/server.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { requires } from "../support/requires.ts";
 import { launch } from "./support/playground-scene.ts";
 

@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentTool, ReActAgent, type Store, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { requires } from "../support/requires.ts";
 import { type Gates, launch, openScene } from "./support/playground-scene.ts";
 

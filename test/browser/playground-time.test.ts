@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import {
   emptyTree,
   type LogEvent,
   materialize,
   reduce,
   type TaskDocument,
-} from "../../src/protocol/index.ts";
+} from "../../src/protocol.ts";
 import { requires } from "../support/requires.ts";
 import { launch, openScene, type Scene } from "./support/playground-scene.ts";
 import { citingTeam, nestedTeam } from "./support/playground-team.ts";

@@ -1,8 +1,8 @@
 // Counts the renders of one component per task.
 import { memo, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { connect, type RemoteRun } from "../../src/client/index.ts";
-import { useConnection, useTask } from "../../src/client/react.ts";
+import { connect, type RemoteRun } from "../../src/client.ts";
+import { useConnection, useTask } from "../../src/react.ts";
 
 const renders: Record<string, number> = {};
 const statuses: (string | undefined)[] = [];

@@ -2,10 +2,10 @@ import { expect, it, vi } from "vitest";
 import { ask } from "../../src/cli/ask.ts";
 import { noteWaits, waitText } from "../../src/cli/outcome.ts";
 import { createPlainView } from "../../src/cli/plain-view.ts";
+import type { Answer, Approval } from "../../src/contract/agent.ts";
 import { HarnessAgent, ReActAgent, tool } from "../../src/index.ts";
-import type { Answer, Approval } from "../../src/protocol/agent.ts";
 import { rootTask, subtreeUsage } from "../../src/protocol/select.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 
 /** Asks an agent that makes two calls with approval, and returns the outcome. */
 async function askWith(decide: (approval: Approval, cancel: AbortController) => Promise<Answer>) {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { buildPage } from "../../scripts/build-page.ts";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import { serving } from "./support/program.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-poison-"));

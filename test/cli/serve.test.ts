@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { buildPage } from "../../scripts/build-page.ts";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import type { TaskEvent } from "../../src/protocol/event.ts";
-import { checkStream, emptyTree, reduce } from "../../src/protocol/index.ts";
 import { rootTask } from "../../src/protocol/select.ts";
+import { checkStream, emptyTree, reduce } from "../../src/protocol.ts";
 import { collect } from "../agent/support/collect.ts";
 import { scriptedTeam, serving } from "./support/program.ts";
 

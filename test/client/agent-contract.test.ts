@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentTool, ReActAgent, type ReActAgentOptions, tool } from "../../src/agent/index.ts";
+import { RivuletError } from "../../src/base/error.ts";
+import type { Agent, AgentEvent, Run } from "../../src/contract/agent.ts";
 import { HarnessAgent } from "../../src/harness/index.ts";
-import type { Agent, AgentEvent, Run } from "../../src/protocol/agent.ts";
-import { RivuletError } from "../../src/protocol/error.ts";
 import type { TaskEvent } from "../../src/protocol/event.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { comparable, serveAgents } from "./support/serving.ts";
 

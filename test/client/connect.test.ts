@@ -2,11 +2,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ReActAgent, tool } from "../../src/agent/index.ts";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
+import { textOf } from "../../src/contract/message.ts";
 import { sessionsOf } from "../../src/harness/index.ts";
-import { textOf } from "../../src/protocol/message.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { hastyClock, type Served, serveAgents } from "./support/serving.ts";
 

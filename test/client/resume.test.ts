@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentTool, ReActAgent, tool } from "../../src/agent/index.ts";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { type Cut, type CutProxy, cutProxy, type Fault } from "./support/cut-proxy.ts";
 import { hastyClock, type Served, serveAgents } from "./support/serving.ts";

@@ -2,7 +2,7 @@
 import { createInterface } from "node:readline";
 import { answer, type Protocol } from "./answer.ts";
 
-const file = process.argv[2] ?? "../../src/protocol/index.ts";
+const file = process.argv[2] ?? "../../src/protocol.ts";
 const rivulet = (await import(file)) as Protocol;
 for await (const line of createInterface({ input: process.stdin })) {
   const vector = JSON.parse(line);

@@ -1,5 +1,5 @@
 import type { Expected, Vector } from "../../conformance/vectors.js";
-import type * as protocol from "../../src/protocol/index.ts";
+import type * as protocol from "../../src/protocol.ts";
 
 /** The functions of `rivulet/protocol` that answer a vector. */
 export type Protocol = Pick<

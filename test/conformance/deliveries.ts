@@ -1,6 +1,11 @@
 import { readFileSync } from "node:fs";
-import type { LogEvent, StreamFrame } from "../../src/protocol/index.ts";
-import { emptyTree, reduce, snapshotOf } from "../../src/protocol/index.ts";
+import {
+  emptyTree,
+  type LogEvent,
+  reduce,
+  type StreamFrame,
+  snapshotOf,
+} from "../../src/protocol.ts";
 import { damageSome } from "../support/damage.ts";
 import { legalInterleaving, reconnects, withDuplicates } from "../support/deliveries.ts";
 import { generateTree } from "../support/generate-tree.ts";

@@ -150,10 +150,10 @@ describe.runIf(requires("python3"))("the Python implementation, written from doc
 
 describe("the kit rejects an implementation that", () => {
   const require = createRequire(import.meta.url);
-  const files = globSync("**/*.ts", { cwd: "src/protocol" }).filter(
-    (name) => !/\.test\./.test(name),
-  );
-  const sourceOf = (file: string) => readFileSync(join("src/protocol", file), "utf8");
+  const files = globSync(["protocol.ts", "{base,protocol,contract}/**/*.ts"], {
+    cwd: "src",
+  }).filter((name) => !/\.test\./.test(name));
+  const sourceOf = (file: string) => readFileSync(join("src", file), "utf8");
   /** Compiled once, because every mutant needs modules of its own. */
   const compiled = new Map<string, string>();
   let folder = "";
@@ -170,7 +170,7 @@ describe("the kit rejects an implementation that", () => {
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
     }
-    return require(join(folder, name, "index.js")) as Protocol;
+    return require(join(folder, name, "protocol.js")) as Protocol;
   }
 
   /** Whether a vector fails at a level. */

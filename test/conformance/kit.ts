@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Options, StoredVector } from "../../conformance/vectors.js";
-import * as rivulet from "../../src/protocol/index.ts";
+import * as rivulet from "../../src/protocol.ts";
 import { answer } from "./answer.ts";
 
 /** A vector without its results. */

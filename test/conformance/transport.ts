@@ -1,9 +1,4 @@
-import {
-  encodeComment,
-  encodeRetry,
-  encodeSse,
-  type StreamFrame,
-} from "../../src/protocol/index.ts";
+import { encodeComment, encodeRetry, encodeSse, type StreamFrame } from "../../src/protocol.ts";
 import { added, begin, delta, end, message, numbered, withChild } from "./events.ts";
 import { type Kit, options } from "./kit.ts";
 

@@ -1,20 +1,22 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { TaskHandle } from "../../src/agent/stream/run.ts";
-import type { Approval, RunOptions, Store } from "../../src/index.ts";
+import type { TaskRecord } from "../../src/contract/store.ts";
 import * as rivulet from "../../src/index.ts";
 import {
+  type Approval,
   HarnessAgent,
   jsonSchema,
   memoryOf,
   memoryStore,
+  type RunOptions,
+  type Store,
   sessionsOf,
   sqliteStore,
   taskRunner,
   tool,
 } from "../../src/index.ts";
-import type { TaskRecord } from "../../src/protocol/store.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { keepEvents } from "../support/keep-events.ts";

@@ -76,7 +76,12 @@ const text = 'import "./text.ts"';
 
 describe("rejects an import", () => {
   const rejected = [
-    ["of a higher layer", "src/store/memory.ts", "../agent/loop.ts", "store must not import agent"],
+    [
+      "of a higher layer",
+      "src/store/memory.ts",
+      "../agent/index.ts",
+      "store must not import agent",
+    ],
     [
       "of a higher layer's type",
       "src/protocol/a.ts",
@@ -117,7 +122,42 @@ describe("rejects an import", () => {
     ["of a package in protocol", "src/protocol/a.ts", "zod", "protocol imports the package zod"],
     ["of a Node built-in in protocol", "src/protocol/a.ts", "node:fs", "the Node built-in node:fs"],
     ["of a built-in without its prefix", "src/protocol/a.ts", "crypto", "the Node built-in crypto"],
-    ["of cli from src/index.ts", "src/index.ts", "./cli/main.ts", "src must not import cli"],
+    [
+      "of cli from src/index.ts",
+      "src/index.ts",
+      "./cli/main.ts",
+      "src/index.ts must not import cli",
+    ],
+    [
+      "past the door of a layer",
+      "src/harness/a.ts",
+      "../agent/loop/settings.ts",
+      "src/agent/loop/settings.ts is inside agent. Import src/agent/index.ts.",
+    ],
+    [
+      "past the door of a layer from an entry",
+      "src/index.ts",
+      "./agent/react-agent.ts",
+      "src/agent/react-agent.ts is inside agent",
+    ],
+    [
+      "past the door of the links",
+      "src/harness/a.ts",
+      "../adapters/a2a/link.ts",
+      "src/adapters/a2a/link.ts is inside links. Import src/adapters/links.ts.",
+    ],
+    [
+      "of the server from a link",
+      "src/adapters/a2a/link.ts",
+      "../../server/index.ts",
+      "links must not import server",
+    ],
+    [
+      "of the offline model",
+      "src/agent/model/resolve.ts",
+      "../../../sample/demo/provider.ts",
+      "is outside src",
+    ],
     [
       "of the drivers from the loop",
       "src/agent/loop/loop.ts",
@@ -159,6 +199,7 @@ describe("rejects an import", () => {
 
   it.each([
     ["src/utils/a.ts", "src/utils is not a layer"],
+    ["src/utils.ts", "src/utils.ts is not a layer"],
     ["src/agent/utils/a.ts", "src/agent/utils is not a layer"],
     ["src/agent/utils.ts", "src/agent/utils.ts is not a layer"],
   ])("from %s, which no table lists", (path, problem) => {
@@ -168,13 +209,16 @@ describe("rejects an import", () => {
 
 it.each([
   ["src/protocol/reduce.ts", "./task.ts"],
-  ["src/harness/subagents/remote.ts", "../../client/remote-agent.ts"],
+  ["src/harness/subagents/remote.ts", "../../client/index.ts"],
+  ["src/harness/subagents/open-link.ts", "../../adapters/links.ts"],
+  ["src/store/memory.ts", "../base/error.ts"],
+  ["src/cli/sample-team.ts", "../../sample/demo/provider.ts"],
   ["src/agent/tool/tool.ts", "../../protocol/index.ts"],
   ["src/agent/model/prompt.ts", "../tool/arguments.ts"],
   ["src/agent/drive/drive.ts", "../loop/loop.ts"],
   ["src/agent/index.ts", "./react-agent.ts"],
-  ["src/harness/a.ts", "../agent/loop/settings.ts"],
-  ["src/index.ts", "./agent/react-agent.ts"],
+  ["src/harness/a.ts", "../agent/index.ts"],
+  ["src/index.ts", "./agent/index.ts"],
   ["src/store/sqlite.ts", "node:sqlite"],
   ["src/schema/event.ts", "zod"],
 ])("%s may import %s", (path, name) => {

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import type { InlineConfig } from "tsdown";
 import { build } from "tsdown";
 import { expect, it } from "vitest";
-import type * as protocol from "../../src/protocol/index.ts";
+import type * as protocol from "../../src/protocol.ts";
 
 const browser: InlineConfig = {
   config: false,
@@ -27,7 +27,7 @@ async function bundle(entry: string, more: InlineConfig = {}) {
 }
 
 it("protocol bundles into one browser script without imports", async () => {
-  const { code, imports } = await bundle("src/protocol/index.ts");
+  const { code, imports } = await bundle("src/protocol.ts");
   expect(imports).toEqual([]);
   // The language itself, and the few globals that browsers share with Node.
   const globals = { crypto, TextEncoder, TextDecoder, setTimeout, clearTimeout };
@@ -48,8 +48,8 @@ it("detects an import", async () => {
 });
 
 it.each([
-  ["src/client/index.ts", 29_000, []],
-  ["src/client/react.ts", 20_600, ["react"]],
+  ["src/client.ts", 29_000, []],
+  ["src/react.ts", 20_600, ["react"]],
 ])("%s bundles for browsers within %i bytes, gzipped", async (entry, most, external) => {
   const format = external.length > 0 ? "esm" : "iife";
   const { code, imports } = await bundle(entry, { minify: true, format });

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { eventTables } from "../../scripts/event-tables.ts";
-import { RivuletError } from "../../src/protocol/error.ts";
+import { routes } from "../../src/app/app.ts";
+import { RivuletError } from "../../src/base/error.ts";
 import { asyncApi } from "../../src/schema/async-api.ts";
-import { routes } from "../../src/server/app.ts";
 import { statusOf } from "../../src/server/errors.ts";
 
 const page = (name: string) => readFileSync(`docs/protocol/${name}`, "utf8");

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { expect, it } from "vitest";
 import { readRecording } from "../../src/cli/recording.ts";
-import { checkStream, emptyTree, reduce } from "../../src/protocol/index.ts";
+import { checkStream, emptyTree, reduce } from "../../src/protocol.ts";
 
 const events = readRecording("examples/recorded-run.jsonl");
 

@@ -2,9 +2,9 @@
 // finds is legal, with a reason, or the test fails.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { checkStream } from "../../src/protocol/check.ts";
-import type { Change } from "../support/mutations/edit-log.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
 import {
+  type Change,
   canonical,
   lateJoin,
   rejoined,

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkStream } from "../../src/protocol/check.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
-import type { FoldOptions } from "../../src/protocol/fold.ts";
+import type { FoldOptions } from "../../src/protocol/fold/fold.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { snapshotOf } from "../../src/protocol/snapshot.ts";
 import { isTerminal } from "../../src/protocol/task.ts";

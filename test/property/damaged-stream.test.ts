@@ -3,26 +3,28 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { FoldOptions, LogEvent, StreamFrame, Task, Tree } from "../../src/protocol/index.ts";
 import {
   childrenOf,
   emptyTree,
+  type FoldOptions,
+  type LogEvent,
   materialize,
   openItems,
   RivuletError,
   reduce,
   rootTask,
+  type StreamFrame,
   snapshotOf,
   subtreeUsage,
+  type Task,
   TaskTree,
+  type Tree,
   waitingApprovals,
-} from "../../src/protocol/index.ts";
+} from "../../src/protocol.ts";
 import { damageSome, freeze } from "../support/damage.ts";
-import type { SeededTree } from "../support/generate-tree.ts";
-import { treeArbitrary } from "../support/generate-tree.ts";
+import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 import { lens } from "../support/lens.ts";
-import type { Random } from "../support/random.ts";
-import { seededRandom } from "../support/random.ts";
+import { type Random, seededRandom } from "../support/random.ts";
 
 const isDeep = process.env.RIVULET_DEEP === "1";
 const numRuns = isDeep ? 100_000 : 2_000;

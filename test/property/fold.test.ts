@@ -3,21 +3,22 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { LogEvent, SourceRef, TaskSnapshot, Tree } from "../../src/protocol/index.ts";
 import {
   emptyTree,
+  type LogEvent,
   materialize,
   prependSource,
   reduce,
+  type SourceRef,
   snapshotOf,
+  type TaskSnapshot,
   TaskTree,
-} from "../../src/protocol/index.ts";
+  type Tree,
+} from "../../src/protocol.ts";
 import { legalInterleaving, reconnects, withDuplicates } from "../support/deliveries.ts";
 import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
-import type { Lens } from "../support/lens.ts";
-import { lens } from "../support/lens.ts";
-import type { Random } from "../support/random.ts";
-import { seededRandom } from "../support/random.ts";
+import { type Lens, lens } from "../support/lens.ts";
+import { type Random, seededRandom } from "../support/random.ts";
 
 const isDeep = process.env.RIVULET_DEEP === "1";
 const numRuns = isDeep ? 100_000 : 1_000;

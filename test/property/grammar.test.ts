@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
-import { checkStream } from "../../src/protocol/check.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import type { Tree } from "../../src/protocol/task.ts";

@@ -2,18 +2,20 @@
 // absent field folds to the same tree.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { isObject } from "../../src/base/plain.ts";
 import { logEvents, origin, position, snapshot } from "../../src/protocol/grammar.ts";
-import type { LogEvent, TaskSnapshot, Tree } from "../../src/protocol/index.ts";
+import { isList, type Shape, Variants } from "../../src/protocol/shape.ts";
 import {
   checkStream,
   emptyTree,
+  type LogEvent,
   materialize,
   reduce,
   snapshotOf,
-} from "../../src/protocol/index.ts";
-import type { Shape } from "../../src/protocol/shape.ts";
-import { isList, isObject, Variants } from "../../src/protocol/shape.ts";
-import { parseEvent } from "../../src/schema/index.ts";
+  type TaskSnapshot,
+  type Tree,
+} from "../../src/protocol.ts";
+import { parseEvent } from "../../src/schema.ts";
 import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 
 const numRuns = process.env.RIVULET_DEEP === "1" ? 20_000 : 200;

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Block } from "../../src/protocol/message.ts";
+import type { Block } from "../../src/contract/message.ts";
+import { ReferencePool } from "../../src/contract/references.ts";
 import { type Citation, ReferenceParser } from "../../src/protocol/reference-parser.ts";
-import { ReferencePool } from "../../src/protocol/references.ts";
 import type { BlockAddress } from "../../src/protocol/task.ts";
 
 const deep = process.env.RIVULET_DEEP === "1";

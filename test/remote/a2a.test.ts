@@ -5,7 +5,7 @@ import { TaskState } from "@a2a-js/sdk";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { HarnessAgent, memoryStore, sqliteStore, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { serveAgents } from "../client/support/serving.ts";
 import { type Agent, a2aServer } from "./support/a2a-server.ts";

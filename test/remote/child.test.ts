@@ -3,7 +3,7 @@ import { z } from "zod";
 import { HarnessAgent, memoryStore, RivuletError, storeFilesystem, tool } from "../../src/index.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { storeIdOf } from "../../src/store/store-id.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { serveAgents } from "../client/support/serving.ts";
 import { stored } from "../server/support/server.ts";

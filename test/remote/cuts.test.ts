@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { emptyTree, materialize, reduce } from "../../src/protocol/index.ts";
+import { emptyTree, materialize, reduce } from "../../src/protocol.ts";
 import { deep } from "../agent/support/deep.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { type Cut, type CutProxy, cutProxy, type Fault } from "../client/support/cut-proxy.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import type { SubagentDeclaration } from "../../src/index.ts";
-import { type ScriptedModel, scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedModel, scriptedModel } from "../../src/testing.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { a2aAnswer, agentScopeAnswer } from "./support/foreign-behaviours.ts";
 import { type Behaviour, hostileServer, numbered, type Story } from "./support/hostile-server.ts";

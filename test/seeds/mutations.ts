@@ -11,13 +11,13 @@ export interface Mutation {
 export const mutations: readonly Mutation[] = [
   {
     test: "test/harness/subagents/seed-001.test.ts: matches the seed for agent_spawn",
-    file: "src/protocol/agent-events.ts",
+    file: "src/contract/agent-events.ts",
     from: '        if (item?.type === "tool_result") this.#addToolResult(task, item, out);',
     to: '        if (item?.type === "tool_result" && !task.source) this.#addToolResult(task, item, out);',
   },
   {
     test: "test/harness/subagents/seed-001.test.ts: is absent on the parent's events and complete on the child's",
-    file: "src/protocol/agent-events.ts",
+    file: "src/contract/agent-events.ts",
     from: "    if (task?.source !== undefined) (event as { source?: Source }).source = task.source as Source;",
     to: "    void task;",
   },
@@ -35,13 +35,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     test: "test/seeds/streaming.test.ts: a consumer awaits one child's final reply",
-    file: "src/protocol/agent-events.ts",
+    file: "src/contract/agent-events.ts",
     from: "    if (types !== undefined && !types.includes(event.type)) return;",
     to: "    if (types?.includes(event.type)) return;",
   },
   {
     test: "src/agent/stream/agent-events.test.ts: yields chunks that join to the message, or with incremental: false the text so far",
-    file: "src/protocol/agent-events.ts",
+    file: "src/contract/agent-events.ts",
     from: "    if (this.#options.incremental !== false) this.#push",
     to: '    if (delta !== "") this.#push',
   },
@@ -155,7 +155,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     test: "test/seeds/react-agent.test.ts: an error without a message names its class",
-    file: "src/protocol/error.ts",
+    file: "src/base/error.ts",
     from: '      if (name === "Error") return thrown.constructor.name;',
     to: "",
   },
@@ -316,26 +316,26 @@ export const mutations: readonly Mutation[] = [
     to: "  return [spawn, send];",
   },
   {
-    test: "src/protocol/references.test.ts: wraps a result for the model and numbers its blocks for people, one number for all",
-    file: "src/protocol/references.ts",
+    test: "src/contract/references.test.ts: wraps a result for the model and numbers its blocks for people, one number for all",
+    file: "src/contract/references.ts",
     from: 'const tags = ["added_by_reference_manager"] as const;',
     to: 'const tags = ["reference"] as const;',
   },
   {
     test: "test/agent/references.test.ts: has a number, in markers for the model and on blocks for people",
-    file: "src/protocol/references.ts",
+    file: "src/contract/references.ts",
     from: "<referencable-item>\\nID: ",
     to: "<referencable-item>\\nID ",
   },
   {
     test: "test/agent/references.test.ts: comes first in the parent's result, renumbered and citable",
-    file: "src/protocol/references.ts",
+    file: "src/contract/references.ts",
     from: "          pool.push(...marked(number, entry.content));",
     to: "",
   },
   {
-    test: "src/protocol/references.test.ts: adds the results that the child cites, in order and once each, and renumbers its message",
-    file: "src/protocol/references.ts",
+    test: "src/contract/references.test.ts: adds the results that the child cites, in order and once each, and renumbers its message",
+    file: "src/contract/references.ts",
     from: " : `[^$",
     to: " : `[$",
   },

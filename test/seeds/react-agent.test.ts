@@ -1,7 +1,7 @@
 // Behaviour of the agent (seed 002) that no other test states by itself.
 import { describe, expect, it } from "vitest";
 import { memoryStore, ReActAgent, type Tool, tool } from "../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 
 function agentWith(turns: readonly ScriptedTurn[], tools: readonly Tool[], more: object = {}) {
   const model = scriptedModel(turns);

@@ -6,7 +6,7 @@ import {
   memoryStore,
   type SubagentDeclaration,
 } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 
 const spawn = (agent_id: string) => ({ call: "agent_spawn", input: { agent_id, task: "Do it." } });

@@ -9,7 +9,7 @@ import {
   storeFilesystem,
   tool,
 } from "../../src/index.ts";
-import { ManualClock, type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { ManualClock, type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 
 const spawn = (agent_id: string, more: object = {}) => ({
   call: "agent_spawn",

@@ -18,7 +18,7 @@ import {
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { agentTool, memoryStore, ReActAgent, sqliteStore, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { scripted, startServer, stored, tokens } from "./support/server.ts";
 

@@ -1,8 +1,8 @@
 import { request as rawRequest } from "node:http";
 import { describe, expect, it } from "vitest";
+import { openApp, routes } from "../../src/app/app.ts";
 import { memoryStore } from "../../src/index.ts";
-import { openApp, routes } from "../../src/server/app.ts";
-import { createApp, type Identity, serve } from "../../src/server/index.ts";
+import { createApp, type Identity, serve } from "../../src/server.ts";
 import { collect } from "../agent/support/collect.ts";
 import { client, nested, scripted, startServer, stored, tokens, treeOf } from "./support/server.ts";
 

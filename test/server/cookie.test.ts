@@ -1,8 +1,8 @@
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
-import { openApp } from "../../src/server/app.ts";
-import type { ServeOptions } from "../../src/server/index.ts";
-import { ManualClock } from "../../src/testing/index.ts";
+import { openApp } from "../../src/app/app.ts";
+import type { ServeOptions } from "../../src/server.ts";
+import { ManualClock } from "../../src/testing.ts";
 import { client, scripted, startServer, tokens } from "./support/server.ts";
 
 const same = { "sec-fetch-site": "same-origin" };

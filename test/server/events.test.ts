@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
 import { describe, expect, it, vi } from "vitest";
 import { memoryStore, type Store } from "../../src/index.ts";
-import { checkStream } from "../../src/protocol/check.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent, StreamFrame, TaskEvent } from "../../src/protocol/event.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
 import { decodeSse } from "../../src/protocol/sse.ts";

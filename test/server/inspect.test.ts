@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { HarnessAgent, memoryStore, ReActAgent, sqliteStore, tool } from "../../src/index.ts";
-import { createApp } from "../../src/server/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { createApp } from "../../src/server.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { eventsOf, nested, scripted, startServer, stored, tokens } from "./support/server.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-inspect-"));

@@ -1,8 +1,8 @@
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
 import { HarnessAgent, memoryOf, memoryStore } from "../../src/index.ts";
-import type { JwtOptions } from "../../src/server/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import type { JwtOptions } from "../../src/server.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { scripted, startServer } from "./support/server.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
+import { openApp } from "../../src/app/app.ts";
 import { memoryStore, ReActAgent, sqliteStore } from "../../src/index.ts";
-import { openApp } from "../../src/server/app.ts";
-import type { ServerLimits } from "../../src/server/index.ts";
 import { limitsOf, UserLimits } from "../../src/server/limits.ts";
-import { ManualClock, type Script, scriptedModel } from "../../src/testing/index.ts";
+import type { ServerLimits } from "../../src/server.ts";
+import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { agentScopeClient } from "./support/agentscope-client.ts";
 import { client, scripted, startServer, stored, tokens } from "./support/server.ts";

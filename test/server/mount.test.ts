@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 import { memoryStore } from "../../src/index.ts";
 import { decodeSse } from "../../src/protocol/sse.ts";
-import { createApp, serve } from "../../src/server/index.ts";
+import { createApp, serve } from "../../src/server.ts";
 import { collect } from "../agent/support/collect.ts";
 import { eventsOf, nested, scripted, tokens, treeOf } from "./support/server.ts";
 
@@ -68,14 +68,14 @@ it("a reader that leaves a web stream frees it, and one that does not read is cl
   }
 });
 
-it("only src/server imports the packages of the server", () => {
+it("only src/server and src/app import the packages of the server", () => {
   const importing = globSync("src/**/*.ts").filter((path) =>
     /from "(hono|jose|@hono\/[\w/-]+)"|import\("(hono|jose|@hono\/[\w/-]+)"\)/.test(
       readFileSync(path, "utf8"),
     ),
   );
   expect(importing.length).toBeGreaterThan(0);
-  expect(importing.filter((path) => !path.includes("src/server/"))).toEqual([]);
+  expect(importing.filter((path) => !/^src.(server|app)./.test(path))).toEqual([]);
 });
 
 it("says which port is in use, and what to do", async () => {

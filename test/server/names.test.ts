@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import { memoryStore, sqliteStore } from "../../src/index.ts";
 import { storeIdOf } from "../../src/store/store-id.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";

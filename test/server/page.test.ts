@@ -3,8 +3,8 @@ import { Hono } from "hono";
 import { beforeAll, describe, expect, it } from "vitest";
 import { buildPage } from "../../scripts/build-page.ts";
 import { ReActAgent } from "../../src/agent/index.ts";
-import { createApp, serve } from "../../src/server/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { createApp, serve } from "../../src/server.ts";
+import { scriptedModel } from "../../src/testing.ts";
 
 const token = "a-token-of-the-page-tests";
 const agent = () => new ReActAgent({ name: "lead", model: scriptedModel([["Hello."]]) });

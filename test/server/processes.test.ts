@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { sqliteStore } from "../../src/index.ts";
-import { checkStream } from "../../src/protocol/check.ts";
+import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent, TaskEvent } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { SseDecoder } from "../../src/protocol/sse.ts";

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
+import { routes } from "../../src/app/app.ts";
 import { memoryStore, ReActAgent, sessionsOf, tool } from "../../src/index.ts";
-import { routes } from "../../src/server/app.ts";
-import { type ScriptedTurn, scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { startServer, tokens } from "./support/server.ts";
 

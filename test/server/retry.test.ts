@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { rootRecord } from "../../src/agent/drive/lifecycle.ts";
 import { settingsBehind } from "../../src/agent/loop/settings.ts";
-import { connect } from "../../src/client/index.ts";
+import { connect } from "../../src/client.ts";
 import { HarnessAgent, memoryStore, tool, userMessage } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { nested, scripted, startServer, tokens } from "./support/server.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore, ReActAgent, tool } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import {
   eventsOf,
   nested,

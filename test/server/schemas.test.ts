@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ReActAgent } from "../../src/index.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { startServer, tokens } from "./support/server.ts";
 
 const long = `${"a".repeat(40)}!`;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { ReActAgent, type Store, sqliteStore, tool } from "../../src/index.ts";
-import { type Script, scriptedModel } from "../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Store } from "../../src/protocol/store.ts";
+import type { Store } from "../../src/contract/store.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 import { nodeCommand } from "./support/run-writer.ts";

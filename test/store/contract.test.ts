@@ -1,4 +1,4 @@
-import { storeContract } from "../../src/testing/index.ts";
+import { storeContract } from "../../src/testing.ts";
 import { registerContract } from "../support/contract.ts";
 import { createMemoryStore, createSqliteStore } from "./support/create-store.ts";
 

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { RivuletError } from "../../src/protocol/error.ts";
-import type { Store } from "../../src/protocol/store.ts";
+import { RivuletError } from "../../src/base/error.ts";
+import type { Store } from "../../src/contract/store.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import {
   acquire,

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { memoryStore, ReActAgent, sqliteStore } from "../../src/index.ts";
-import { scriptedModel } from "../../src/testing/index.ts";
 import { acquire, deltas, range } from "../../src/testing/store-contract/samples.ts";
+import { scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 
 let folder: string;

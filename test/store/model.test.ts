@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Commit, Lease, Post, Store, TaskRecord } from "../../src/protocol/store.ts";
+import type { Commit, Lease, Post, Store, TaskRecord } from "../../src/contract/store.ts";
 import type { TaskStatus } from "../../src/protocol/task.ts";
 import { type StillClock, stillClock } from "../../src/testing/store-contract/fixture.ts";
 import {

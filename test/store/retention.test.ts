@@ -20,7 +20,7 @@ import {
 } from "../../src/index.ts";
 import { TaskTree } from "../../src/protocol/reduce.ts";
 import { readFrames } from "../../src/store/index.ts";
-import { ManualClock, scriptedModel } from "../../src/testing/index.ts";
+import { ManualClock, scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 import { nodeCommand } from "./support/run-writer.ts";
 

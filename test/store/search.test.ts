@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import type { Store } from "../../src/protocol/store.ts";
+import type { Store } from "../../src/contract/store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import { commitOnce, deep, message, record } from "../../src/testing/store-contract/samples.ts";

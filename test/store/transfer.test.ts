@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Store } from "../../src/protocol/store.ts";
+import type { Store } from "../../src/contract/store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import { exportConversations, importConversations } from "../../src/store/transfer.ts";

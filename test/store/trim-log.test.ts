@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Store } from "../../src/contract/store.ts";
 import { TaskTree } from "../../src/protocol/reduce.ts";
-import type { Store } from "../../src/protocol/store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { readFrames } from "../../src/store/read-frames.ts";
 import { trimLog } from "../../src/store/trim-log.ts";

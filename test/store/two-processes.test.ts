@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { textOf } from "../../src/protocol/message.ts";
+import { textOf } from "../../src/contract/message.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
 import {
   acquire,

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../src/protocol/index.ts";
+import { RivuletError } from "../../src/protocol.ts";
 
 /** Values that a type would refuse somewhere; each call creates them anew. */
 function badValues(): Readonly<Record<string, unknown>> {

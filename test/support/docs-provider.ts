@@ -1,7 +1,7 @@
 // Replaces the provider packages in programs of the documentation: `node --import test/support/docs-provider.ts`.
 import "../../examples/from-source.ts";
 import { registerHooks } from "node:module";
-import { type ScriptedRequest, scriptedModel } from "../../src/testing/index.ts";
+import { type ScriptedRequest, scriptedModel } from "../../src/testing.ts";
 
 registerHooks({
   resolve: (specifier, context, next) =>

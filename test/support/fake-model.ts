@@ -3,7 +3,7 @@ import type { StreamPart } from "../../src/agent/model/collect.ts";
 import type { TurnDependencies } from "../../src/agent/model/model.ts";
 import type { LanguageModel } from "../../src/agent/model/resolve.ts";
 import type { TurnRequest, TurnSink } from "../../src/agent/model/turn.ts";
-import { createIds } from "../../src/protocol/id.ts";
+import { createIds } from "../../src/base/id.ts";
 import { ManualClock } from "../../src/testing/clock.ts";
 
 /** Parts to stream. An `Error` breaks the stream, "hang" ends all output even on an abort, a function is called. */

@@ -1,5 +1,4 @@
-import type { CheckOptions } from "../../src/protocol/check.ts";
-import { checkStream } from "../../src/protocol/check.ts";
+import { type CheckOptions, checkStream } from "../../src/protocol/check/check.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 

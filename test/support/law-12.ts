@@ -1,6 +1,6 @@
-import type { Block, Message } from "../../src/protocol/message.ts";
+import type { Block, Message } from "../../src/contract/message.ts";
+import type { Store, TaskRecord } from "../../src/contract/store.ts";
 import { TaskTree } from "../../src/protocol/reduce.ts";
-import type { Store, TaskRecord } from "../../src/protocol/store.ts";
 import type { Item, Task, WireBlock } from "../../src/protocol/task.ts";
 
 /** A part of a model's reply in a comparable form. */

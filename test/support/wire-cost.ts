@@ -1,6 +1,11 @@
 import { expect } from "vitest";
-import type { LogEvent, StreamFrame, TaskEvent } from "../../src/protocol/index.ts";
-import { decodeSse, encodeSse } from "../../src/protocol/index.ts";
+import {
+  decodeSse,
+  encodeSse,
+  type LogEvent,
+  type StreamFrame,
+  type TaskEvent,
+} from "../../src/protocol.ts";
 
 /** The bytes of a text on the wire. */
 const bytes = (text: string) => new TextEncoder().encode(text).length;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { mentionsIn } from "../../../src/harness/attachments.ts";
+import { mentionsIn } from "../../../src/harness/context/attachments.ts";
 import { questionOf, readAttached } from "./attachments.ts";
 
 const file = (name: string, content: string | Uint8Array<ArrayBuffer>, type = "") =>

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { emptyTree } from "../../protocol/reduce.ts";
 import type { Cost, Task, Tree } from "../../protocol/task.ts";
-import { ManualClock } from "../../testing/index.ts";
+import { ManualClock } from "../../testing.ts";
 import { addCost, BudgetMeter, priceOf, rounded, usedBy } from "./budget.ts";
 
 const usage = (total_tokens: number) => ({

@@ -1,12 +1,16 @@
-import type { Budget } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { addAmounts } from "../../protocol/cost.ts";
-import type { Mutable } from "../../protocol/draft.ts";
-import { RivuletError, reasonOf } from "../../protocol/error.ts";
-import { invalid } from "../../protocol/options.ts";
-import { subtreeOf } from "../../protocol/select.ts";
-import { isObject } from "../../protocol/shape.ts";
-import type { Cost, Tree, Usage } from "../../protocol/task.ts";
+import type { Clock } from "../../base/clock.ts";
+import { RivuletError, reasonOf } from "../../base/error.ts";
+import { invalid } from "../../base/options.ts";
+import { isObject } from "../../base/plain.ts";
+import type { Budget } from "../../contract/index.ts";
+import {
+  addAmounts,
+  type Cost,
+  type Mutable,
+  subtreeOf,
+  type Tree,
+  type Usage,
+} from "../../protocol/index.ts";
 
 /** An amount in one currency. */
 export interface Money {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { backoffMs, isRetryable, mergeExecution, toolExecution } from "./execution.ts";
 
 describe("backoffMs", () => {

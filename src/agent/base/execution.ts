@@ -1,6 +1,6 @@
-import { RivuletError } from "../../protocol/error.ts";
-import type { Field, Fields } from "../../protocol/options.ts";
-import * as is from "../../protocol/options.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Field, Fields } from "../../base/options.ts";
+import * as is from "../../base/options.ts";
 
 /** Time limit, attempts and backoff for calls of a tool or a model. */
 export interface Execution {

@@ -1,9 +1,16 @@
-import type { Answer, Approval, Budget, StandardSchema } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { IdSource } from "../../protocol/id.ts";
-import type { AnswerBlock, Message } from "../../protocol/message.ts";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { isSame } from "../base/plain.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { IdSource } from "../../base/id.ts";
+import { isSame } from "../../base/plain.ts";
+import type {
+  Answer,
+  AnswerBlock,
+  Approval,
+  Budget,
+  Message,
+  Post,
+  StandardSchema,
+  TaskRecord,
+} from "../../contract/index.ts";
 import { refOf } from "../loop/ending.ts";
 import { duplicate, type ReadInput } from "../loop/input.ts";
 import { stopCallId } from "../loop/next.ts";

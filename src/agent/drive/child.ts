@@ -1,11 +1,14 @@
-import type { Agent, Input } from "../../protocol/agent.ts";
-import { after, onAbort } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { agentKeyOf } from "../../protocol/id.ts";
-import type { Message } from "../../protocol/message.ts";
-import { linkBehind } from "../../protocol/remote-link.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import { after, onAbort } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import { agentKeyOf } from "../../base/id.ts";
+import {
+  type Agent,
+  type Input,
+  linkBehind,
+  type Message,
+  type TaskRecord,
+} from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import { TaskEmitter } from "../events/emit.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
 import { readInput, storedInput } from "../loop/input.ts";

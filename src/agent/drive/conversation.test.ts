@@ -1,10 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
+import { userMessage } from "../../contract/message.ts";
+import type { Store, TaskRecord } from "../../contract/store.ts";
 import type { LogEvent } from "../../protocol/event.ts";
-import { userMessage } from "../../protocol/message.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
 import { isTerminal } from "../../protocol/task.ts";
-import { memoryStore } from "../../store/index.ts";
-import { type Script, scriptedModel } from "../../testing/index.ts";
+import { memoryStore } from "../../store/memory.ts";
+import { type Script, scriptedModel } from "../../testing.ts";
 import { settingsOf } from "../loop/settings.ts";
 import { tool } from "../tool/tool.ts";
 import type { Conversation } from "./conversation.ts";

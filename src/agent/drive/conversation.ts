@@ -1,7 +1,7 @@
-import type { Agent, Awaitable } from "../../protocol/agent.ts";
-import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
-import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import { RivuletError, rivuletErrorOf } from "../../base/error.ts";
+import type { Awaitable } from "../../base/time.ts";
+import type { Agent, Commit, Lease, Post, Store, TaskRecord } from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import { LogWriter, type Step } from "../events/log-writer.ts";
 import { executorLost } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";

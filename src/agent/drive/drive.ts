@@ -1,9 +1,16 @@
-import type { Agent, Budget, RunOptions, StandardSchema } from "../../protocol/agent.ts";
-import { onAbort } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { Message } from "../../protocol/message.ts";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import { onAbort } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import type {
+  Agent,
+  Budget,
+  Message,
+  Post,
+  RemoteLink,
+  RunOptions,
+  StandardSchema,
+  TaskRecord,
+} from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import { type Ending, executorLost, failed } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
@@ -246,8 +253,7 @@ export class Drive {
     const conversation = this.#conversation;
     const record = this.#record;
     const { agent, fail: failure, caller } = this.#start;
-    // Few processes have such a child, and this loads the checks of all that a server sends.
-    const { openRemote } = await import("./remote.ts");
+    const { openRemote } = await remoteExecutor.load();
     const starter = { parent, agent, failure, output: caller?.output };
     const child = await openRemote(conversation, record, starter);
     const task = child.log.runs.get(record.taskId);
@@ -356,6 +362,46 @@ export function childrenAhead(
     const isSibling = record.parentSessionId === parentSessionId && record.taskId !== taskId;
     return isSibling && (queue === undefined || (queue === "place" && isAhead));
   });
+}
+
+/** Loads the executor of agents behind links, which is above this folder and which few processes need. */
+export const remoteExecutor: { load: () => Promise<RemoteExecutor> } = {
+  load: () => Promise.reject(new Error("No executor for agents behind links is set.")),
+};
+
+/** Opens the child of a link that a task belongs to. */
+export interface RemoteExecutor {
+  openRemote(
+    conversation: Conversation,
+    record: TaskRecord,
+    starter: RemoteStarter,
+  ): Promise<RemoteChild>;
+}
+
+/** What is known about the child of a link when one of its tasks is taken up. */
+export interface RemoteStarter {
+  readonly parent: TaskRun;
+  /** The agent of the child, if the task is the child. */
+  readonly agent?: Agent | undefined;
+  /** The schema of its result, if the caller has it. */
+  readonly output?: StandardSchema | undefined;
+  /** Why the agent must not run. */
+  readonly failure?: RivuletError | undefined;
+}
+
+/** A child behind a link, with its descendants. */
+export interface RemoteChild {
+  readonly link: RemoteLink;
+  readonly log: {
+    /** The unfinished tasks of the child that are open here, by id. */
+    readonly runs: ReadonlyMap<string, TaskRun>;
+    /** Resolves when all that has arrived is stored. */
+    settled(): Promise<void>;
+  };
+  /** Whether a record is that of the child itself. */
+  isTop(record: TaskRecord): boolean;
+  /** Drives a task until it has ended or is suspended; the log has its end then. */
+  drive(run: TaskRun): Promise<undefined>;
 }
 
 /** Runs the agent behind a record: the loop for our agents, a link for agents on other servers and any other object. */

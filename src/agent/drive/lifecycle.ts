@@ -1,19 +1,28 @@
-import type { RunOptions, StandardSchema } from "../../protocol/agent.ts";
-import { editedReply } from "../../protocol/agent-events.ts";
-import { onAbort } from "../../protocol/clock.ts";
-import type { RivuletError } from "../../protocol/error.ts";
-import type { ChildStarted, LogEvent } from "../../protocol/event.ts";
-import type { HookContext } from "../../protocol/hook.ts";
-import { agentKeyOf } from "../../protocol/id.ts";
-import type { Message } from "../../protocol/message.ts";
-import { ReferencePool } from "../../protocol/references.ts";
-import type { RemoteLink } from "../../protocol/remote-link.ts";
-import { noUsage } from "../../protocol/select.ts";
-import type { Source } from "../../protocol/source.ts";
-import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
-import type { TaskObject, TerminalStatus } from "../../protocol/task.ts";
+import { onAbort } from "../../base/clock.ts";
+import type { RivuletError } from "../../base/error.ts";
+import { agentKeyOf } from "../../base/id.ts";
+import { freezePlain, frozenCopy } from "../../base/plain.ts";
+import {
+  editedReply,
+  type HookContext,
+  type Message,
+  type Post,
+  ReferencePool,
+  type RemoteLink,
+  type RunOptions,
+  type StandardSchema,
+  type Store,
+  type TaskRecord,
+} from "../../contract/index.ts";
+import {
+  type ChildStarted,
+  type LogEvent,
+  noUsage,
+  type Source,
+  type TaskObject,
+  type TerminalStatus,
+} from "../../protocol/index.ts";
 import { BudgetMeter } from "../base/budget.ts";
-import { freezePlain, frozenCopy } from "../base/plain.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
 import { type EventBody, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
+import type { Post, TaskRecord } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
 import { type Capacity, plan, unfinishedBelow, Workload } from "./plan.ts";
 
 const conversation = "s";

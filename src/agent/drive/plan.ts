@@ -1,7 +1,6 @@
-import { notFound } from "../../protocol/error.ts";
-import { userMessage } from "../../protocol/message.ts";
-import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import { notFound } from "../../base/error.ts";
+import { type Post, type Store, type TaskRecord, userMessage } from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import { refOf } from "../loop/ending.ts";
 import { isControl, isFor } from "../loop/inbox.ts";
 

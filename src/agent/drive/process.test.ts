@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
-import type { Store } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
-import { ManualClock, scriptedModel } from "../../testing/index.ts";
+import type { Store } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
+import { ManualClock, scriptedModel } from "../../testing.ts";
 import { settingsOf } from "../loop/settings.ts";
 import { processOf } from "./process.ts";
 

@@ -1,6 +1,5 @@
-import type { Agent, RunOptions, StandardSchema } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { Store } from "../../protocol/store.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Agent, RunOptions, StandardSchema, Store } from "../../contract/index.ts";
 import { withoutChecks } from "../../store/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";

@@ -1,11 +1,11 @@
 import { describe, expect, it, vi } from "vitest";
-import type { WaitReason } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { userMessage } from "../../protocol/message.ts";
-import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
-import { ManualClock, type Script, scriptedModel } from "../../testing/index.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { WaitReason } from "../../contract/agent.ts";
+import { userMessage } from "../../contract/message.ts";
+import type { Commit, Lease, Post, Store, TaskRecord } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
 import { commitOnce, record } from "../../testing/store-contract/samples.ts";
+import { ManualClock, type Script, scriptedModel } from "../../testing.ts";
 import { settingsOf } from "../loop/settings.ts";
 import { rootRecord } from "./lifecycle.ts";
 import { processOf } from "./process.ts";

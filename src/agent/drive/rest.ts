@@ -1,8 +1,7 @@
-import type { WaitReason } from "../../protocol/agent.ts";
-import { onAbort } from "../../protocol/clock.ts";
-import { notFound, RivuletError } from "../../protocol/error.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import { onAbort } from "../../base/clock.ts";
+import { notFound, RivuletError } from "../../base/error.ts";
+import type { Store, TaskRecord, WaitReason } from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
 import { plan, postCancel, Workload } from "./plan.ts";

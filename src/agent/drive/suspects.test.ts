@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
-import { userMessage } from "../../protocol/message.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
-import { ManualClock, scriptedModel } from "../../testing/index.ts";
+import { userMessage } from "../../contract/message.ts";
+import type { Store, TaskRecord } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
+import { ManualClock, scriptedModel } from "../../testing.ts";
 import { type AgentSettings, settingsOf } from "../loop/settings.ts";
 import type { Conversation } from "./conversation.ts";
 import { rootRecord } from "./lifecycle.ts";

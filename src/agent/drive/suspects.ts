@@ -1,6 +1,6 @@
-import { after, type Clock, onAbort } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { Lease, Store, TaskRecord } from "../../protocol/store.ts";
+import { after, type Clock, onAbort } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Lease, Store, TaskRecord } from "../../contract/index.ts";
 import { nextStep } from "../loop/next.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { readTranscript } from "../loop/transcript.ts";

@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkStream } from "../../protocol/check.ts";
+import { checkStream } from "../../protocol/check/check.ts";
 import type { LogEvent } from "../../protocol/event.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import type { ToolResultItem, WireBlock } from "../../protocol/task.ts";
-import { ManualClock } from "../../testing/index.ts";
-import type { ItemPlace } from "./emit.ts";
-import { maxEventBytes, TaskEmitter } from "./emit.ts";
+import { ManualClock } from "../../testing.ts";
+import { type ItemPlace, maxEventBytes, TaskEmitter } from "./emit.ts";
 import { maxStreamedCharacters, RepeatedOutput, ResultEmitter } from "./emit-result.ts";
 import { LogWriter } from "./log-writer.ts";
 

@@ -1,8 +1,7 @@
-import type { ErrorShape } from "../../protocol/error.ts";
-import { toWireBlock } from "../../protocol/item-content.ts";
-import type { Block } from "../../protocol/message.ts";
-import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/task.ts";
-import { isSame } from "../base/plain.ts";
+import type { ErrorShape } from "../../base/error.ts";
+import { isSame } from "../../base/plain.ts";
+import { type Block, toWireBlock } from "../../contract/index.ts";
+import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/index.ts";
 import { placeholders } from "../base/prompts.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { createIds } from "../../base/id.ts";
 import type { LogEvent } from "../../protocol/event.ts";
-import { createIds } from "../../protocol/id.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import type { Item } from "../../protocol/task.ts";
-import { ManualClock } from "../../testing/index.ts";
+import { ManualClock } from "../../testing.ts";
 import type { TurnPart } from "../model/turn.ts";
 import { TaskEmitter } from "./emit.ts";
 import { TurnEmitter, type TurnEmitterOptions } from "./emit-turn.ts";

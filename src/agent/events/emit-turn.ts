@@ -1,15 +1,19 @@
-import type { ReasoningChunk } from "../../protocol/hook.ts";
-import type { IdSource } from "../../protocol/id.ts";
-import { toWireBlock } from "../../protocol/item-content.ts";
-import type { Block, MediaBlock } from "../../protocol/message.ts";
-import { type ReferenceLookup, ReferenceParser } from "../../protocol/reference-parser.ts";
-import type {
-  Annotation,
-  DiscardReason,
-  ItemStatus,
-  SummaryEntry,
-  WireBlock,
-} from "../../protocol/task.ts";
+import type { IdSource } from "../../base/id.ts";
+import {
+  type Block,
+  type MediaBlock,
+  type ReasoningChunk,
+  toWireBlock,
+} from "../../contract/index.ts";
+import {
+  type Annotation,
+  type DiscardReason,
+  type ItemStatus,
+  type ReferenceLookup,
+  ReferenceParser,
+  type SummaryEntry,
+  type WireBlock,
+} from "../../protocol/index.ts";
 import type { TurnPart, TurnSink, TurnSource } from "../model/turn.ts";
 import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
 

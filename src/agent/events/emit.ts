@@ -1,10 +1,16 @@
-import type { Clock } from "../../protocol/clock.ts";
-import type { Mutable } from "../../protocol/draft.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { LogEvent, TextDelta } from "../../protocol/event.ts";
-import type { Source } from "../../protocol/source.ts";
-import type { DiscardReason, Item, ItemChange, WireBlock } from "../../protocol/task.ts";
-import { coarseNow } from "../base/time.ts";
+import type { Clock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import { coarseNow } from "../../base/time.ts";
+import type {
+  DiscardReason,
+  Item,
+  ItemChange,
+  LogEvent,
+  Mutable,
+  Source,
+  TextDelta,
+  WireBlock,
+} from "../../protocol/index.ts";
 import type { LogWriter } from "./log-writer.ts";
 
 /** The largest event in bytes, except for the events of a whole text, arguments or item. */

@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
-import type { Lease, Store } from "../../protocol/store.ts";
-import { memoryStore, trimLog } from "../../store/index.ts";
-import { ManualClock } from "../../testing/index.ts";
+import type { Lease, Store } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
+import { trimLog } from "../../store/trim-log.ts";
+import { ManualClock } from "../../testing.ts";
 import { TaskEmitter } from "./emit.ts";
 import { foldTask } from "./fold-log.ts";
 import { LogWriter } from "./log-writer.ts";

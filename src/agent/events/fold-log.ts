@@ -1,7 +1,5 @@
-import { TaskTree } from "../../protocol/reduce.ts";
-import { taskOf } from "../../protocol/select.ts";
-import type { Store } from "../../protocol/store.ts";
-import type { Task } from "../../protocol/task.ts";
+import type { Store } from "../../contract/index.ts";
+import { type Task, TaskTree, taskOf } from "../../protocol/index.ts";
 import { readPages } from "../../store/index.ts";
 import { type Used, usedBy } from "../base/budget.ts";
 

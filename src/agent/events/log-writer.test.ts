@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
+import type { Commit, Store } from "../../contract/store.ts";
 import type { LogEvent } from "../../protocol/event.ts";
-import type { Commit, Store } from "../../protocol/store.ts";
 import { LogWriter } from "./log-writer.ts";
 
 const customEvent = (name: string) => ({ type: "task.custom", name }) as unknown as LogEvent;

@@ -1,8 +1,8 @@
-import type { LogEvent } from "../../protocol/event.ts";
-import type { Commit, Lease, Store } from "../../protocol/store.ts";
+import { sha256 } from "../../base/plain.ts";
+import { nextTurn } from "../../base/time.ts";
+import type { Commit, Lease, Store } from "../../contract/index.ts";
+import type { LogEvent } from "../../protocol/index.ts";
 import { makeRoom } from "../../store/index.ts";
-import { sha256 } from "../base/plain.ts";
-import { nextTurn } from "../base/time.ts";
 
 /** The loop yields beyond this many events that are not durable, so that a fast model does not starve the writer. */
 const maxPending = 512;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Commit } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../testing/index.ts";
+import type { Commit } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
+import { type ScriptedTurn, scriptedModel } from "../../testing.ts";
 import { ReActAgent } from "../react-agent.ts";
 import { tool } from "../tool/tool.ts";
 

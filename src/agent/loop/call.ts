@@ -1,23 +1,26 @@
-import type { Awaitable } from "../../protocol/agent.ts";
-import { type ErrorShape, reasonOf } from "../../protocol/error.ts";
-import type { Block, SuspensionBlock, ToolResultState } from "../../protocol/message.ts";
-import { asBlocks } from "../../protocol/message.ts";
-import type { WireBlock } from "../../protocol/task.ts";
-import { copyPlain, isSame } from "../base/plain.ts";
+import { type ErrorShape, reasonOf } from "../../base/error.ts";
+import { copyPlain, isSame } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { isCancel, patienceOf, untilCancelled } from "../../base/time.ts";
+import type { ToolCall, ToolChunk } from "../../contract/index.ts";
+import {
+  asBlocks,
+  type Block,
+  type SuspensionBlock,
+  type ToolResultState,
+} from "../../contract/index.ts";
+import type { WireBlock } from "../../protocol/index.ts";
 import { externalReason, interruptedResult } from "../base/prompts.ts";
-import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
 import { readArguments } from "../tool/arguments.ts";
 import { executeTool, executionOf } from "../tool/execute.ts";
 import { decide, isAlwaysAllowed } from "../tool/permission.ts";
 import type { ToolDefinition } from "../tool/tool.ts";
-import type { ToolCall, ToolChunk } from "./hooks.ts";
 import { callHooks, hooksAt, readActingVerdict, tellAnyway, tellHooks } from "./hooks.ts";
 import type { PendingCall } from "./next.ts";
 import { finishCall, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
-import type { TaskRun } from "./task-run.ts";
-import { addResultItem, commitStep, findTool } from "./task-run.ts";
+import { addResultItem, commitStep, findTool, type TaskRun } from "./task-run.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
 import { loadReferences, wholeTranscript } from "./transcript.ts";

@@ -1,7 +1,12 @@
-import { type Block, type Message, textOf } from "../../protocol/message.ts";
-import { ReferencePool } from "../../protocol/references.ts";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal, type TaskStatus, type TerminalStatus } from "../../protocol/task.ts";
+import {
+  type Block,
+  type Message,
+  type Post,
+  ReferencePool,
+  type TaskRecord,
+  textOf,
+} from "../../contract/index.ts";
+import { isTerminal, type TaskStatus, type TerminalStatus } from "../../protocol/index.ts";
 import { backgroundEnded, incompleteReasons } from "../base/prompts.ts";
 import type { ChildOutcome } from "../tool/context.ts";
 import type { TaskRun } from "./task-run.ts";

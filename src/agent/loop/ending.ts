@@ -1,15 +1,15 @@
-import { RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
+import { RivuletError, rivuletErrorOf } from "../../base/error.ts";
+import { copyPlain, freezePlain } from "../../base/plain.ts";
 import {
-  type GenerateReason,
   type Message,
   type Reply,
   replyWith,
+  type Store,
+  type TaskRecord,
   type TaskRef,
-} from "../../protocol/message.ts";
-import { noUsage } from "../../protocol/select.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
-import type { IncompleteReason, Suspension } from "../../protocol/task.ts";
-import { copyPlain, freezePlain } from "../base/plain.ts";
+} from "../../contract/index.ts";
+import type { GenerateReason } from "../../protocol/index.ts";
+import { type IncompleteReason, noUsage, type Suspension } from "../../protocol/index.ts";
 import { callHooks, hooksAt, readReplyVerdict } from "./hooks.ts";
 import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";

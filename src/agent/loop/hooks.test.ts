@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { systemClock } from "../../protocol/clock.ts";
-import { callHooks, type Hook, inOrder, tellAnyway } from "./hooks.ts";
+import { systemClock } from "../../base/clock.ts";
+import type { Hook } from "../../contract/hook.ts";
+import { callHooks, inOrder, tellAnyway } from "./hooks.ts";
 
 const hook = (name: string, preCall: () => unknown, priority?: number): Hook => ({
   name,

@@ -1,32 +1,28 @@
-import type { Awaitable } from "../../protocol/agent.ts";
-import { RivuletError, reasonOf } from "../../protocol/error.ts";
-import type {
-  ActingVerdict,
-  Hook,
-  ModelCall,
-  ReasoningVerdict,
-  ToolCall,
-  ToolResult,
-} from "../../protocol/hook.ts";
-import type { Block, Message, Reply, ToolResultState } from "../../protocol/message.ts";
-import { textOf } from "../../protocol/message.ts";
-import { isBlocks, isMessage, resultState } from "../../protocol/message-rules.ts";
-import * as is from "../../protocol/options.ts";
+import { RivuletError, reasonOf } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Fields, invalid, nearest, readOptions, unknownField } from "../../base/options.ts";
+import { copyPlain, isObject, isPlainObject, isSame } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { isCancel, isThenable, patienceOf, untilCancelled } from "../../base/time.ts";
 import {
-  type Fields,
-  invalid,
-  nearest,
-  readOptions,
-  unknownField,
-} from "../../protocol/options.ts";
-import { isObject } from "../../protocol/shape.ts";
-import { copyPlain, isPlainObject, isSame } from "../base/plain.ts";
-import { isCancel, isThenable, patienceOf, untilCancelled } from "../base/time.ts";
+  type ActingVerdict,
+  type Block,
+  type Hook,
+  isBlocks,
+  isMessage,
+  type Message,
+  type ModelCall,
+  type ReasoningVerdict,
+  type Reply,
+  resultState,
+  type ToolCall,
+  type ToolResult,
+  type ToolResultState,
+  textOf,
+} from "../../contract/index.ts";
 import { toolsField } from "../tool/tool.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
-
-export type * from "../../protocol/hook.ts";
 
 type AwaitedPoint = Exclude<
   keyof Hook,

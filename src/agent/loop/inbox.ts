@@ -1,13 +1,16 @@
-import type { AnswerBlock, Message } from "../../protocol/message.ts";
-import { answerProblem } from "../../protocol/message-rules.ts";
-import type { Post, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import {
+  type AnswerBlock,
+  answerProblem,
+  type Message,
+  type Post,
+  type TaskRecord,
+} from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import { stopDenied } from "../base/prompts.ts";
 import { delivered } from "./child-outcome.ts";
 import { steeringProblem } from "./input.ts";
 import { stopCallId } from "./next.ts";
-import type { StepWrite, TaskRun } from "./task-run.ts";
-import { commitStep, untilItEnds } from "./task-run.ts";
+import { commitStep, type StepWrite, type TaskRun, untilItEnds } from "./task-run.ts";
 import { messagesOf } from "./transcript.ts";
 
 /** The most characters of a hint that its event shows; the model reads all of it. */

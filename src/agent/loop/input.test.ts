@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Answer, Input } from "../../protocol/agent.ts";
-import { createIds } from "../../protocol/id.ts";
-import { userMessage } from "../../protocol/message.ts";
+import { createIds } from "../../base/id.ts";
+import type { Answer, Input } from "../../contract/agent.ts";
+import { userMessage } from "../../contract/message.ts";
 import { readInput } from "./input.ts";
 
 const read = (input: unknown) => readInput(input as Input, createIds());

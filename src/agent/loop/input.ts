@@ -1,14 +1,22 @@
-import type { Answer, Awaitable, Input } from "../../protocol/agent.ts";
-import { RivuletError, reasonOf } from "../../protocol/error.ts";
-import type { IdSource } from "../../protocol/id.ts";
-import type { Block, Message, ToolResultBlock } from "../../protocol/message.ts";
-import { asBlocks, userMessage } from "../../protocol/message.ts";
-import { answerProblem, fieldsProblem, messageProblem } from "../../protocol/message-rules.ts";
-import { required, text } from "../../protocol/options.ts";
-import { isObject } from "../../protocol/shape.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
-import { copyJson, freezePlain } from "../base/plain.ts";
-import { isCancel, untilCancelled } from "../base/time.ts";
+import { RivuletError, reasonOf } from "../../base/error.ts";
+import type { IdSource } from "../../base/id.ts";
+import { required, text } from "../../base/options.ts";
+import { copyJson, freezePlain, isObject } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { isCancel, untilCancelled } from "../../base/time.ts";
+import {
+  type Answer,
+  answerProblem,
+  asBlocks,
+  type Block,
+  fieldsProblem,
+  type Input,
+  type Message,
+  messageProblem,
+  type TaskRecord,
+  type ToolResultBlock,
+  userMessage,
+} from "../../contract/index.ts";
 import { callHooks, unexpected } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
 import { commitStep, type TaskRun } from "./task-run.ts";

@@ -1,20 +1,26 @@
-import { after } from "../../protocol/clock.ts";
-import type { Message } from "../../protocol/message.ts";
-import type { Post } from "../../protocol/store.ts";
+import { after } from "../../base/clock.ts";
+import { isCancel, longestTimer } from "../../base/time.ts";
+import type { Message, Post } from "../../contract/index.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import { interruptedResult, tooLateResult } from "../base/prompts.ts";
-import { isCancel, longestTimer } from "../base/time.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
-import type { Ending, RestingEnding } from "./ending.ts";
-import { cancelled, completed, editReply, failed, incomplete, suspend } from "./ending.ts";
+import {
+  cancelled,
+  completed,
+  type Ending,
+  editReply,
+  failed,
+  incomplete,
+  type RestingEnding,
+  suspend,
+} from "./ending.ts";
 import { takeInbox } from "./inbox.ts";
 import { takeInput } from "./input.ts";
 import { askAgain, prepareTurn, reason } from "./reason.ts";
 import { settlePending } from "./settle.ts";
 import { refuseTooManyTries, structuredState } from "./structured-output.ts";
-import type { TaskRun } from "./task-run.ts";
-import { refreshTools } from "./task-run.ts";
+import { refreshTools, type TaskRun } from "./task-run.ts";
 import { iterationOf, lastRepeat } from "./transcript.ts";
 
 /**

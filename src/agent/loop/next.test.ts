@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Block, Message } from "../../protocol/message.ts";
+import type { Block, Message } from "../../contract/message.ts";
 import { isRunnable, nextStep, StepState, stopCallId } from "./next.ts";
 
 let count = 0;

@@ -4,7 +4,7 @@ import type {
   Message,
   SuspensionBlock,
   ToolUseBlock,
-} from "../../protocol/message.ts";
+} from "../../contract/index.ts";
 
 /** A tool call that has no result yet. */
 export interface PendingCall extends Wait {

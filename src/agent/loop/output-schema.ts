@@ -1,4 +1,4 @@
-import { isObject } from "../../protocol/shape.ts";
+import { isObject } from "../../base/plain.ts";
 import type { JsonSchema } from "../tool/schema.ts";
 
 /** A schema for OpenAI's strict mode; undefined if it uses anything that the mode rejects. */

@@ -1,17 +1,22 @@
-import type { Awaitable } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { Block, Message } from "../../protocol/message.ts";
-import { addUsage, noUsage } from "../../protocol/select.ts";
-import type { Usage } from "../../protocol/task.ts";
+import { RivuletError } from "../../base/error.ts";
+import { copyPlain, freezePlain } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { isCancel } from "../../base/time.ts";
+import type {
+  Block,
+  Message,
+  ModelCall,
+  TurnAddition,
+  UpcomingTurn,
+} from "../../contract/index.ts";
+import { addUsage, noUsage, type Usage } from "../../protocol/index.ts";
 import { addCost, priceOf } from "../base/budget.ts";
-import { copyPlain, freezePlain } from "../base/plain.ts";
 import {
   blankReplyPrompt,
   citationPrompt,
   reasonAgainPrompt,
   summaryPrompt,
 } from "../base/prompts.ts";
-import { isCancel } from "../base/time.ts";
 import { TurnEmitter } from "../events/emit-turn.ts";
 import { runTurn } from "../model/model.ts";
 import { forbidsTools } from "../model/request.ts";
@@ -21,12 +26,9 @@ import {
   callHooks,
   editModelCall,
   hooksAt,
-  type ModelCall,
   readReasoningVerdict,
   readReply,
-  type TurnAddition,
   tellHooks,
-  type UpcomingTurn,
 } from "./hooks.ts";
 import { isVisible } from "./next.ts";
 import { askAboutStop, showResult } from "./settle.ts";

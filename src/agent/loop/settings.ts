@@ -1,38 +1,35 @@
 import type { Tracer } from "@opentelemetry/api";
-import type {
-  Agent,
-  Awaitable,
-  Budget,
-  ObserveOptions,
-  RunOptions,
-  StreamOptions,
-} from "../../protocol/agent.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
+import { createIds, type IdSource } from "../../base/id.ts";
+import * as is from "../../base/options.ts";
+import { type Fields, invalid, readArgument, readOptions } from "../../base/options.ts";
+import { frozenCopy } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import type { Hook } from "../../contract/index.ts";
 import {
+  type Agent,
   agentIdField,
+  type Budget,
   budgetField,
   callFields,
+  type ObserveOptions,
+  type RunOptions,
+  type Store,
+  type StreamOptions,
   sessionIdField,
+  type TaskRecord,
   viewFields,
-} from "../../protocol/call-options.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { systemClock } from "../../protocol/clock.ts";
-import type { IdSource } from "../../protocol/id.ts";
-import { createIds } from "../../protocol/id.ts";
-import * as is from "../../protocol/options.ts";
-import { type Fields, invalid, readArgument, readOptions } from "../../protocol/options.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
-import type { Usage } from "../../protocol/task.ts";
+} from "../../contract/index.ts";
+import type { Usage } from "../../protocol/index.ts";
 import { openStore, storeField } from "../../store/index.ts";
 import { checkBudget, type Money } from "../base/budget.ts";
 import { type Execution, executionField, modelExecutionField } from "../base/execution.ts";
-import { frozenCopy } from "../base/plain.ts";
 import { providerTools } from "../model/request.ts";
 import { flattenModels, type Model, modelField } from "../model/resolve.ts";
 import { type ContextValues, contextField, ownValues } from "../tool/context.ts";
 import { type Permissions, permissionsField } from "../tool/permission.ts";
 import { type Tool, toolsField } from "../tool/tool.ts";
 import { sourcesField, Toolkit, type ToolSource, toolkitField } from "../tool/toolkit.ts";
-import type { Hook } from "./hooks.ts";
 import { checkHook, inOrder } from "./hooks.ts";
 import type { PrepareInput } from "./input.ts";
 

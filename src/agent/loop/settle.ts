@@ -1,24 +1,30 @@
-import { kindOf } from "../../protocol/approval.ts";
-import { toWireBlock } from "../../protocol/item-content.ts";
-import type {
-  Block,
-  Message,
-  SuspensionBlock,
-  ToolResultState,
-  ToolUseBlock,
-} from "../../protocol/message.ts";
-import { textOf } from "../../protocol/message.ts";
-import type { ItemStatus, WireBlock } from "../../protocol/task.ts";
-import { copyPlain, freezePlain, isSame } from "../base/plain.ts";
+import { copyPlain, freezePlain, isSame } from "../../base/plain.ts";
+import type { ToolCall, ToolResult } from "../../contract/index.ts";
+import {
+  type Block,
+  kindOf,
+  type Message,
+  type SuspensionBlock,
+  type ToolResultState,
+  type ToolUseBlock,
+  textOf,
+  toWireBlock,
+} from "../../contract/index.ts";
+import type { ItemStatus, WireBlock } from "../../protocol/index.ts";
 import { repeatedResult } from "../base/prompts.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
 import { cutText, ranMark } from "../tool/result.ts";
 import type { Batch, CallResult, CallSuspension } from "./call.ts";
-import type { ToolCall, ToolResult } from "./hooks.ts";
 import { callHooks, readResultVerdict } from "./hooks.ts";
 import { stopCallId } from "./next.ts";
-import type { TaskRun } from "./task-run.ts";
-import { addResultItem, claimedBy, commitStep, controlMessage, writeStep } from "./task-run.ts";
+import {
+  addResultItem,
+  claimedBy,
+  commitStep,
+  controlMessage,
+  type TaskRun,
+  writeStep,
+} from "./task-run.ts";
 import { newReferences, repeatOf } from "./transcript.ts";
 
 const itemStatus = {

@@ -1,9 +1,13 @@
-import type { StandardIssue, StandardResult, StandardSchema } from "../../protocol/agent.ts";
-import { RivuletError, reasonOf } from "../../protocol/error.ts";
-import type { Message } from "../../protocol/message.ts";
-import { textOf } from "../../protocol/message.ts";
+import { RivuletError, reasonOf } from "../../base/error.ts";
+import { isCancel, patienceOf, untilCancelled } from "../../base/time.ts";
+import {
+  type Message,
+  type StandardIssue,
+  type StandardResult,
+  type StandardSchema,
+  textOf,
+} from "../../contract/index.ts";
 import { answerTexts } from "../base/prompts.ts";
-import { isCancel, patienceOf, untilCancelled } from "../base/time.ts";
 import { supportsResponseFormat } from "../model/resolve.ts";
 import { describeIssue, readArguments, type SentArguments } from "../tool/arguments.ts";
 import { jsonOf, ranCall } from "../tool/result.ts";

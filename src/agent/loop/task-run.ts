@@ -1,21 +1,27 @@
-import type { Agent, Input, RunOptions, StandardSchema } from "../../protocol/agent.ts";
-import { sumOf } from "../../protocol/cost.ts";
-import type { Mutable } from "../../protocol/draft.ts";
-import type { Block, Message, TaskRef } from "../../protocol/message.ts";
-import type { ReferencePool } from "../../protocol/references.ts";
-import type { Source } from "../../protocol/source.ts";
-import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
-import type { Cost, Usage } from "../../protocol/task.ts";
+import { freezePlain } from "../../base/plain.ts";
+import { isThenable, patienceOf, untilCancelled } from "../../base/time.ts";
+import type {
+  Agent,
+  Block,
+  HookContext,
+  Input,
+  Message,
+  Post,
+  ReferencePool,
+  RunOptions,
+  StandardSchema,
+  Store,
+  TaskRecord,
+  TaskRef,
+} from "../../contract/index.ts";
+import { type Cost, type Mutable, type Source, sumOf, type Usage } from "../../protocol/index.ts";
 import type { BudgetMeter } from "../base/budget.ts";
-import { freezePlain } from "../base/plain.ts";
-import { isThenable, patienceOf, untilCancelled } from "../base/time.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
 import type { LogWriter, StepChange } from "../events/log-writer.ts";
 import type { TurnRequest } from "../model/turn.ts";
 import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
 import type { Permissions } from "../tool/permission.ts";
 import { definitionOf, type Tool, type ToolDefinition } from "../tool/tool.ts";
-import type { HookContext } from "./hooks.ts";
 import type { StepState } from "./next.ts";
 import type { AgentSettings } from "./settings.ts";
 import { structuredTool } from "./structured-output.ts";

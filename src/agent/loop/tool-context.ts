@@ -1,10 +1,9 @@
-import { agentField, agentIdField, labelField } from "../../protocol/call-options.ts";
-import type { ToolChunk } from "../../protocol/hook.ts";
-import * as is from "../../protocol/options.ts";
-import { type Fields, passes, readArgument, readOptions } from "../../protocol/options.ts";
+import * as is from "../../base/options.ts";
+import { type Fields, passes, readArgument, readOptions } from "../../base/options.ts";
+import type { HookContext, ToolCall } from "../../contract/index.ts";
+import { agentField, agentIdField, labelField, type ToolChunk } from "../../contract/index.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
 import type { ChildOptions, ToolContext } from "../tool/context.ts";
-import type { HookContext, ToolCall } from "./hooks.ts";
 import { type TaskRun, withMessages } from "./task-run.ts";
 
 /** The parts that differ between the contexts of one call. */

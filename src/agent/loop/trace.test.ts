@@ -18,9 +18,9 @@ import {
 } from "@opentelemetry/sdk-trace-base";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
+import { createIds } from "../../base/id.ts";
 import type { TaskEvent } from "../../protocol/event.ts";
-import { createIds } from "../../protocol/id.ts";
-import { ManualClock, scriptedModel } from "../../testing/index.ts";
+import { ManualClock, scriptedModel } from "../../testing.ts";
 import { agentTool } from "../agent-tool.ts";
 import { ReActAgent } from "../react-agent.ts";
 import { tool } from "../tool/tool.ts";

@@ -1,12 +1,10 @@
 import { debuglog } from "node:util";
 import type { Attributes, Context, Span, SpanOptions, Tracer } from "@opentelemetry/api";
-import type { Retry } from "../../protocol/agent.ts";
-import { type ErrorShape, rivuletErrorOf } from "../../protocol/error.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
+import { type ErrorShape, rivuletErrorOf } from "../../base/error.ts";
+import type { Retry, TaskRecord, ToolCall } from "../../contract/index.ts";
 import { type LanguageModel, providerOf } from "../model/resolve.ts";
 import { type Turn, TurnInterrupted } from "../model/turn.ts";
 import type { ToolOutcome } from "../tool/execute.ts";
-import type { ToolCall } from "./hooks.ts";
 import type { AgentSettings } from "./settings.ts";
 import type { TaskRun } from "./task-run.ts";
 

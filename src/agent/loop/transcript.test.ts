@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Message } from "../../protocol/message.ts";
-import { memoryStore } from "../../store/index.ts";
+import type { Message } from "../../contract/message.ts";
+import { memoryStore } from "../../store/memory.ts";
 import { commitOnce, message, record } from "../../testing/store-contract/samples.ts";
 import { lastRepeat, type Repeat, readTranscript, repeatOf } from "./transcript.ts";
 

@@ -1,9 +1,14 @@
-import type { Block, Message } from "../../protocol/message.ts";
-import { type ReferenceEntry, ReferencePool } from "../../protocol/references.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
-import { isPlainObject, sha256 } from "../base/plain.ts";
-import { nextTurn } from "../base/time.ts";
-import type { ToolCall } from "./hooks.ts";
+import { isPlainObject, sha256 } from "../../base/plain.ts";
+import { nextTurn } from "../../base/time.ts";
+import type { ToolCall } from "../../contract/index.ts";
+import {
+  type Block,
+  type Message,
+  type ReferenceEntry,
+  ReferencePool,
+  type Store,
+  type TaskRecord,
+} from "../../contract/index.ts";
 import type { TaskRun } from "./task-run.ts";
 
 /** The end of a session's messages. */

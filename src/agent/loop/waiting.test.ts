@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Block, Message } from "../../protocol/message.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
+import type { Block, Message } from "../../contract/message.ts";
+import type { TaskRecord } from "../../contract/store.ts";
+import { memoryStore } from "../../store/memory.ts";
 import { stopCallId } from "./next.ts";
 import { waitingTasks } from "./waiting.ts";
 

@@ -1,7 +1,10 @@
-import type { Approval } from "../../protocol/agent.ts";
-import { approvalOf } from "../../protocol/approval.ts";
-import type { Message } from "../../protocol/message.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
+import {
+  type Approval,
+  approvalOf,
+  type Message,
+  type Store,
+  type TaskRecord,
+} from "../../contract/index.ts";
 import { nextStep, stopCallId } from "./next.ts";
 import { readTranscript } from "./transcript.ts";
 

@@ -4,11 +4,9 @@ import type {
   LanguageModelV3StreamPart,
   LanguageModelV4StreamPart,
 } from "@ai-sdk/provider";
-import type { IdSource } from "../../protocol/id.ts";
-import type { Block, MediaBlock } from "../../protocol/message.ts";
-import { noUsage } from "../../protocol/select.ts";
-import { nests } from "../../protocol/shape.ts";
-import type { Usage } from "../../protocol/task.ts";
+import type { IdSource } from "../../base/id.ts";
+import type { Block, MediaBlock } from "../../contract/index.ts";
+import { nests, noUsage, type Usage } from "../../protocol/index.ts";
 import type { FinishReason, Turn, TurnPart, TurnSink, TurnSource } from "./turn.ts";
 
 /** A part of a model's stream, in any version of the interface. */

@@ -7,7 +7,7 @@ import {
   recordingSink,
   stillDependencies,
 } from "../../../test/support/fake-model.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import type { StreamPart } from "./collect.ts";
 import { runTurn } from "./model.ts";
 import { TurnInterrupted } from "./turn.ts";

@@ -1,6 +1,6 @@
 import { APICallError, JSONParseError, LoadAPIKeyError, NoSuchModelError } from "@ai-sdk/provider";
 import { describe, expect, it } from "vitest";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { modelError } from "./model-error.ts";
 
 function api(statusCode: number | undefined, message: string, body?: unknown): Error {

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { isBrokenConnection, isRetryable, isRetryableStatus } from "../base/execution.ts";
 
 /** A kind of failure; the first kind that fits applies. */

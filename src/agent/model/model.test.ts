@@ -7,7 +7,7 @@ import {
   recordingSink,
   stillDependencies,
 } from "../../../test/support/fake-model.ts";
-import type { Message } from "../../protocol/message.ts";
+import type { Message } from "../../contract/message.ts";
 import type { StreamPart } from "./collect.ts";
 import { runTurn } from "./model.ts";
 import type { LanguageModel } from "./resolve.ts";

@@ -1,10 +1,10 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import type { Retry } from "../../protocol/agent.ts";
-import { after, type Clock, onAbort } from "../../protocol/clock.ts";
-import type { RivuletError } from "../../protocol/error.ts";
-import type { IdSource } from "../../protocol/id.ts";
+import { after, type Clock, onAbort } from "../../base/clock.ts";
+import type { RivuletError } from "../../base/error.ts";
+import type { IdSource } from "../../base/id.ts";
+import { coarseNow, longestTimer } from "../../base/time.ts";
+import type { Retry } from "../../contract/index.ts";
 import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
-import { coarseNow, longestTimer } from "../base/time.ts";
 import { Collector, type StreamPart } from "./collect.ts";
 import {
   modelError,

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { emptyRequest, fakeModel } from "../../../test/support/fake-model.ts";
-import type { Block, Message } from "../../protocol/message.ts";
+import type { Block, Message } from "../../contract/message.ts";
 import { callOptions, toPrompt } from "./request.ts";
 import type { TurnRequest } from "./turn.ts";
 

@@ -6,6 +6,9 @@ import type {
   LanguageModelV4Prompt,
   LanguageModelV4ToolResultPart,
 } from "@ai-sdk/provider";
+import { invalid } from "../../base/options.ts";
+import { isObject } from "../../base/plain.ts";
+import { RecentMap } from "../../base/recent-map.ts";
 import type {
   CompactionBlock,
   MediaBlock,
@@ -14,10 +17,7 @@ import type {
   ThinkingBlock,
   ToolResultBlock,
   ToolUseBlock,
-} from "../../protocol/message.ts";
-import { invalid } from "../../protocol/options.ts";
-import { RecentMap } from "../../protocol/recent-map.ts";
-import { isObject } from "../../protocol/shape.ts";
+} from "../../contract/index.ts";
 import { agentSays, placeholders, userSays } from "../base/prompts.ts";
 import { maxArgumentBytes } from "../tool/arguments.ts";
 import { type LanguageModel, supportsResponseFormat } from "./resolve.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it, vi } from "vitest";
 import { fakeModel } from "../../../test/support/fake-model.ts";
-import type { RivuletError } from "../../protocol/error.ts";
+import type { RivuletError } from "../../base/error.ts";
 import {
   checkModel,
   flattenModels,
@@ -22,7 +22,7 @@ describe("checkModel", () => {
   it("takes an id of type string, such as a variable of the environment", () => {
     expectTypeOf<string>().toExtend<Model>();
     expectTypeOf<readonly string[]>().toExtend<Model>();
-    const model: Model = process.env.RIVULET_UNSET ?? "demo:analyst";
+    const model: Model = process.env.RIVULET_UNSET ?? "openai:gpt-5-mini";
     expect(() => checkModel(model)).not.toThrow();
   });
 

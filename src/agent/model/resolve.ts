@@ -1,6 +1,6 @@
 import type { LanguageModelV2, LanguageModelV3, LanguageModelV4 } from "@ai-sdk/provider";
-import { RivuletError } from "../../protocol/error.ts";
-import { type Field, mismatch, nearest } from "../../protocol/options.ts";
+import { RivuletError } from "../../base/error.ts";
+import { type Field, mismatch, nearest } from "../../base/options.ts";
 
 /** A language model object of the AI SDK, in version 2, 3 or 4 of its interface. */
 export type LanguageModel = LanguageModelV2 | LanguageModelV3 | LanguageModelV4;
@@ -9,7 +9,8 @@ export type LanguageModel = LanguageModelV2 | LanguageModelV3 | LanguageModelV4;
 export type Model = LanguageModel | string | readonly Model[];
 
 type SingleModel = Exclude<Model, readonly Model[]>;
-type CreateModel = (modelId: string) => LanguageModel | Promise<LanguageModel>;
+/** Creates the model of an id without its provider. */
+export type CreateModel = (modelId: string) => LanguageModel | Promise<LanguageModel>;
 
 /** Providers whose package exports a function from model id to model, and the name of that function. */
 const packages: Readonly<Record<string, string>> = {
@@ -40,10 +41,12 @@ const openaiServers: Readonly<Record<string, string>> = {
   vllm: "http://localhost:8000/v1",
 };
 
-const builtIn: Readonly<Record<string, CreateModel>> = {
-  demo: async (modelId) => (await import("../../demo/demo.ts")).demoModel(modelId),
-  "openai-compatible": openaiCompatible,
-};
+const builtIn = new Map<string, CreateModel>([["openai-compatible", openaiCompatible]]);
+
+/** Adds a provider that is part of the package: ids that start with its name and a colon get their model from `create`. */
+export function addProvider(name: string, create: CreateModel): void {
+  builtIn.set(name, create);
+}
 
 const specificationVersions: readonly unknown[] = ["v2", "v3", "v4"];
 
@@ -100,7 +103,7 @@ function hasResponseFormat(model: LanguageModel | string, tools: boolean): boole
 export async function resolveModel(model: LanguageModel | string): Promise<LanguageModel> {
   if (typeof model !== "string") return model;
   const { provider, modelId } = providerOf(model);
-  const create = builtIn[provider];
+  const create = builtIn.get(provider);
   if (create !== undefined) return create(modelId);
   const name = packages[provider] as string;
   const exported = (await load(`@ai-sdk/${provider}`))[name];
@@ -124,14 +127,14 @@ export function providerOf(id: string): { readonly provider: string; readonly mo
   if (provider === "" || modelId === "") {
     throw invalidModel(`The model id ${JSON.stringify(id)} must have the form "provider:model".`);
   }
-  if (!Object.hasOwn(packages, provider) && !Object.hasOwn(builtIn, provider)) {
+  if (!Object.hasOwn(packages, provider) && !builtIn.has(provider)) {
     throw unknownProvider(provider);
   }
   return { provider, modelId };
 }
 
 function unknownProvider(provider: string): RivuletError<"unknown_provider"> {
-  const providers = [...Object.keys(packages), ...Object.keys(builtIn)].sort();
+  const providers = [...Object.keys(packages), ...builtIn.keys()].sort();
   const near = nearest(provider, providers);
   const url = Object.hasOwn(openaiServers, provider) ? openaiServers[provider] : undefined;
   const name = otherPackages.split(" ").includes(provider) ? `@ai-sdk/${provider}` : "";

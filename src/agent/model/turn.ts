@@ -1,5 +1,5 @@
-import type { Block, MediaBlock, Message } from "../../protocol/message.ts";
-import type { Usage } from "../../protocol/task.ts";
+import type { Block, MediaBlock, Message } from "../../contract/index.ts";
+import type { Usage } from "../../protocol/index.ts";
 
 /** The request for one turn: one reply of a model. */
 export interface TurnRequest {

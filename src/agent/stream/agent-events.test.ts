@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { collect } from "../../../test/agent/support/collect.ts";
 import { expectLawful, readLog } from "../../../test/agent/support/laws.ts";
-import type { AgentEvent, StreamOptions } from "../../protocol/agent.ts";
-import { AgentEventView } from "../../protocol/agent-events.ts";
+import type { AgentEvent, StreamOptions } from "../../contract/agent.ts";
+import { AgentEventView } from "../../contract/agent-events.ts";
 import type { LogEvent, TaskEvent, TaskSnapshot } from "../../protocol/event.ts";
 import { emptyTree, reduce } from "../../protocol/reduce.ts";
 import { rootTask } from "../../protocol/select.ts";
 import type { Item, SnapshotTask } from "../../protocol/task.ts";
 import { memoryStore } from "../../store/memory.ts";
-import { scriptedModel } from "../../testing/index.ts";
+import { scriptedModel } from "../../testing.ts";
 import { agentTool } from "../agent-tool.ts";
 import { ReActAgent } from "../react-agent.ts";
 import { tool } from "../tool/tool.ts";

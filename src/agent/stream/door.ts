@@ -1,14 +1,16 @@
+import { notFound, RivuletError } from "../../base/error.ts";
 import type {
   Approval,
   AttachOptions,
   AttachTarget,
   Input,
+  Post,
+  Reply,
   RunOptions,
   StandardSchema,
-} from "../../protocol/agent.ts";
-import { notFound, RivuletError } from "../../protocol/error.ts";
-import type { Reply } from "../../protocol/message.ts";
-import type { Post, Store, TaskRecord } from "../../protocol/store.ts";
+  Store,
+  TaskRecord,
+} from "../../contract/index.ts";
 import { checkBudget } from "../base/budget.ts";
 import {
   answerRows,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { Lease, LogSnapshot, Store } from "../../contract/store.ts";
 import type { TaskEvent, TaskSnapshot } from "../../protocol/event.ts";
-import type { Lease, LogSnapshot, Store } from "../../protocol/store.ts";
-import { memoryStore } from "../../store/index.ts";
+import { memoryStore } from "../../store/memory.ts";
 import { followLog } from "./follow.ts";
 
 /** A log to write to, and a reader of it. */

@@ -1,7 +1,6 @@
-import { inTurn } from "../../protocol/async-queue.ts";
-import type { TaskEvent } from "../../protocol/event.ts";
-import type { Store } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import { inTurn } from "../../base/async-queue.ts";
+import type { Store } from "../../contract/index.ts";
+import { isTerminal, type TaskEvent } from "../../protocol/index.ts";
 import { addLogReader, type Frames, type LogReader, snapshotFrames } from "../../store/index.ts";
 
 const batchSize = 1_000;

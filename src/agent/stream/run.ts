@@ -1,9 +1,13 @@
-import type { Run } from "../../protocol/agent.ts";
-import { eventsFields } from "../../protocol/call-options.ts";
-import { captureCaller, RivuletError, rivuletErrorOf } from "../../protocol/error.ts";
-import type { TaskEvent } from "../../protocol/event.ts";
-import type { Message, Reply, TaskRef } from "../../protocol/message.ts";
-import { readArgument, readOptions, text } from "../../protocol/options.ts";
+import { captureCaller, RivuletError, rivuletErrorOf } from "../../base/error.ts";
+import { readArgument, readOptions, text } from "../../base/options.ts";
+import {
+  eventsFields,
+  type Message,
+  type Reply,
+  type Run,
+  type TaskRef,
+} from "../../contract/index.ts";
+import type { TaskEvent } from "../../protocol/index.ts";
 import { readPages } from "../../store/index.ts";
 import { processOf } from "../drive/process.ts";
 import { cancelTask, untilRest } from "../drive/rest.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { StandardSchema } from "../../protocol/agent.ts";
+import type { StandardSchema } from "../../contract/agent.ts";
 import { readArguments } from "./arguments.ts";
 import type { ToolContext } from "./context.ts";
 import { jsonSchema } from "./schema.ts";

@@ -1,14 +1,9 @@
-import type {
-  Awaitable,
-  StandardIssue,
-  StandardResult,
-  StandardSchema,
-} from "../../protocol/agent.ts";
-import { reasonOf } from "../../protocol/error.ts";
-import { isObject } from "../../protocol/shape.ts";
-import { copyPlain } from "../base/plain.ts";
+import { reasonOf } from "../../base/error.ts";
+import { copyPlain, isObject } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { isThenable, whenDone } from "../../base/time.ts";
+import type { StandardIssue, StandardResult, StandardSchema } from "../../contract/index.ts";
 import { argumentErrors } from "../base/prompts.ts";
-import { isThenable, whenDone } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import type { ToolDefinition } from "./tool.ts";
 

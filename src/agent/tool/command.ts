@@ -1,6 +1,6 @@
+import { matchesGlob } from "../../base/glob.ts";
 import { nameOf, readRuns, startsIn } from "./command-runs.ts";
 import { readScript, type SimpleCommand } from "./command-script.ts";
-import { matchesGlob } from "./glob.ts";
 
 /** The pattern of a rule, as words. */
 function patternWords(pattern: string): readonly string[] {

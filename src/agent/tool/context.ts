@@ -1,9 +1,22 @@
-import type { Agent, Class, ContextLookup, Input, StandardSchema } from "../../protocol/agent.ts";
-import type { ErrorShape } from "../../protocol/error.ts";
-import type { Block, GenerateReason, Message } from "../../protocol/message.ts";
-import * as is from "../../protocol/options.ts";
-import { type Field, readArgument } from "../../protocol/options.ts";
-import type { Progress, TaskMode, TaskStatus, Usage } from "../../protocol/task.ts";
+import type { ErrorShape } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Field, readArgument } from "../../base/options.ts";
+import type {
+  Agent,
+  Block,
+  Class,
+  ContextLookup,
+  Input,
+  Message,
+  StandardSchema,
+} from "../../contract/index.ts";
+import type {
+  GenerateReason,
+  Progress,
+  TaskMode,
+  TaskStatus,
+  Usage,
+} from "../../protocol/index.ts";
 
 /** Values of all layers, found in their order. */
 export interface LayeredContext extends ContextLookup {

@@ -1,10 +1,9 @@
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { RivuletError } from "../../protocol/error.ts";
-import { textOf } from "../../protocol/message.ts";
+import { RivuletError } from "../../base/error.ts";
+import { textOf } from "../../contract/message.ts";
 import { ManualClock } from "../../testing/clock.ts";
-import type { Execution } from "../base/execution.ts";
-import { isRetryable, toolExecution } from "../base/execution.ts";
+import { type Execution, isRetryable, toolExecution } from "../base/execution.ts";
 import type { ToolContext } from "./context.ts";
 import { executeTool, executionOf, type ToolOutcome } from "./execute.ts";
 import { definitionOf, type ToolOptions, tool } from "./tool.ts";

@@ -1,10 +1,11 @@
-import type { Awaitable, Retry } from "../../protocol/agent.ts";
-import { after, type Clock, onAbort } from "../../protocol/clock.ts";
-import { type ErrorShape, RivuletError, reasonOf } from "../../protocol/error.ts";
-import { readArgument, text } from "../../protocol/options.ts";
+import { after, type Clock, onAbort } from "../../base/clock.ts";
+import { type ErrorShape, RivuletError, reasonOf } from "../../base/error.ts";
+import { readArgument, text } from "../../base/options.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { cancelGraceMs, isThenable, longestTimer, whenDone } from "../../base/time.ts";
+import type { Retry } from "../../contract/index.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
-import { cancelGraceMs, isThenable, longestTimer, whenDone } from "../base/time.ts";
 import type { ToolContext } from "./context.ts";
 import { readResult, type ShownResult, textResult } from "./result.ts";
 import { isToolFailure, type ToolDefinition } from "./tool.ts";

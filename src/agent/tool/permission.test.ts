@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { scriptedModel } from "../../testing/index.ts";
+import { scriptedModel } from "../../testing.ts";
 import { ReActAgent } from "../react-agent.ts";
 import {
   decide,

@@ -1,8 +1,8 @@
-import type { Message, ToolUseBlock } from "../../protocol/message.ts";
-import { type Field, invalid } from "../../protocol/options.ts";
-import { isObject } from "../../protocol/shape.ts";
+import { matchesGlob } from "../../base/glob.ts";
+import { type Field, invalid } from "../../base/options.ts";
+import { isObject } from "../../base/plain.ts";
+import type { Message, ToolUseBlock } from "../../contract/index.ts";
 import { areAllowed, isCommandPattern, restricts } from "./command.ts";
-import { matchesGlob } from "./glob.ts";
 
 /** Matches calls by a glob for the tool's name and, optionally, globs for fields of its input and for shell commands. */
 export type Rule =

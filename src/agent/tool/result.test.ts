@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RivuletError, reasonOf } from "../../protocol/error.ts";
-import { toWireBlock } from "../../protocol/item-content.ts";
-import type { ToolResultBlock, ToolUseBlock } from "../../protocol/message.ts";
-import { textOf } from "../../protocol/message.ts";
+import { RivuletError, reasonOf } from "../../base/error.ts";
+import { toWireBlock } from "../../contract/item-content.ts";
+import { type ToolResultBlock, type ToolUseBlock, textOf } from "../../contract/message.ts";
 import { type RanCall, ranCall, ranMark, readResult, textResult } from "./result.ts";
 
 const png = { data: "aW1hZ2U=", mimeType: "image/png" };

@@ -1,15 +1,15 @@
-import { reasonOf } from "../../protocol/error.ts";
-import { toWireBlock } from "../../protocol/item-content.ts";
-import type {
-  Block,
-  MediaBlock,
-  MediaSource,
-  TextBlock,
-  ToolResultBlock,
-  ToolUseBlock,
-} from "../../protocol/message.ts";
-import { isObject } from "../../protocol/shape.ts";
-import type { WireBlock } from "../../protocol/task.ts";
+import { reasonOf } from "../../base/error.ts";
+import { isObject } from "../../base/plain.ts";
+import {
+  type Block,
+  type MediaBlock,
+  type MediaSource,
+  type TextBlock,
+  type ToolResultBlock,
+  type ToolUseBlock,
+  toWireBlock,
+} from "../../contract/index.ts";
+import type { WireBlock } from "../../protocol/index.ts";
 import { placeholders, toolErrors } from "../base/prompts.ts";
 
 /** A result for the model and for people. */

@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod/v3";
-import type { StandardSchema } from "../../protocol/agent.ts";
+import type { StandardSchema } from "../../contract/agent.ts";
 import { jsonSchema, toJsonSchema } from "./schema.ts";
 
 const issues = async (schema: StandardSchema, value: unknown) => {

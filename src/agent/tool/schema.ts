@@ -1,8 +1,9 @@
 import { createRequire } from "node:module";
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
-import type { Awaitable, StandardResult, StandardSchema } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { isObject } from "../../protocol/shape.ts";
+import { RivuletError } from "../../base/error.ts";
+import { isObject } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import type { StandardResult, StandardSchema } from "../../contract/index.ts";
 import { compileJsonSchema } from "./json-schema/compile.ts";
 
 /** A JSON Schema document. */

@@ -168,7 +168,7 @@ describe("tool() rejects", () => {
     for (const tools of [[foreign], { weather: foreign }] as unknown as readonly Tool[][]) {
       expect(() => new Toolkit({ tools })).toThrow(expect.objectContaining({ hint }));
       const hook = { name: "h", tools };
-      const model = "demo:analyst";
+      const model = "openai:gpt-5-mini";
       for (const options of [{ tools }, { hooks: [hook] }])
         expect(() => new ReActAgent({ name: "a", model, ...options })).toThrow(
           expect.objectContaining({ hint }),

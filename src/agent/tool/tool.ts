@@ -1,7 +1,5 @@
-import type { Awaitable, InputOf, OutputOf, StandardSchema } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { Tool } from "../../protocol/hook.ts";
-import * as is from "../../protocol/options.ts";
+import { RivuletError } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
 import {
   describe,
   type Field,
@@ -11,14 +9,15 @@ import {
   passes,
   readArgument,
   readOptions,
-} from "../../protocol/options.ts";
-import { isObject } from "../../protocol/shape.ts";
+} from "../../base/options.ts";
+import { frozenCopy, isObject } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import type { InputOf, OutputOf, StandardSchema, Tool } from "../../contract/index.ts";
 import { type Execution, executionField } from "../base/execution.ts";
-import { frozenCopy } from "../base/plain.ts";
 import type { ToolContext } from "./context.ts";
 import { type JsonSchema, toJsonSchema } from "./schema.ts";
 
-export type { Tool } from "../../protocol/hook.ts";
+export type { Tool } from "../../contract/index.ts";
 
 /** The input of a call as the model writes it: the input of the schema. */
 export type ToolCallInput<S> = S extends StandardSchema

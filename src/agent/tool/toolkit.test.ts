@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Block, Message, ToolResultState } from "../../protocol/message.ts";
+import type { Block, Message, ToolResultState } from "../../contract/message.ts";
 import { readArguments } from "./arguments.ts";
 import type { ToolContext } from "./context.ts";
 import { definitionOf, type Tool, tool } from "./tool.ts";

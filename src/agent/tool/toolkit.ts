@@ -1,19 +1,12 @@
-import type { Awaitable } from "../../protocol/agent.ts";
-import { RivuletError, reasonOf } from "../../protocol/error.ts";
-import type { ToolCall, ToolChunk } from "../../protocol/hook.ts";
-import type { Message, ToolUseBlock } from "../../protocol/message.ts";
-import * as is from "../../protocol/options.ts";
-import {
-  type Field,
-  type Fields,
-  nearest,
-  readArgument,
-  readOptions,
-} from "../../protocol/options.ts";
+import { RivuletError, reasonOf } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Field, type Fields, nearest, readArgument, readOptions } from "../../base/options.ts";
+import { frozenCopy } from "../../base/plain.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { allDone, isCancel, isThenable } from "../../base/time.ts";
+import type { Message, ToolCall, ToolChunk, ToolUseBlock } from "../../contract/index.ts";
 import { type Execution, executionField } from "../base/execution.ts";
-import { frozenCopy } from "../base/plain.ts";
 import { groupTexts, toolErrors } from "../base/prompts.ts";
-import { allDone, isCancel, isThenable } from "../base/time.ts";
 import { type ContextValues, contextField, ownValues } from "./context.ts";
 import { type RanCall, ranCall } from "./result.ts";
 import { jsonSchema } from "./schema.ts";

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 
 /** The codes of file errors. */
 export type FileErrorCode =

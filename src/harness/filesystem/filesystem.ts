@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
-import { RivuletError } from "../../protocol/error.ts";
-import * as is from "../../protocol/options.ts";
-import { type Field, type Fields, readArgument, readOptions } from "../../protocol/options.ts";
+import { RivuletError } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Field, type Fields, readArgument, readOptions } from "../../base/options.ts";
 import type { Shell, ShellRunner } from "../sandbox/jail.ts";
 import {
   fileError,

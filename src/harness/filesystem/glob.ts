@@ -1,4 +1,4 @@
-import { readArgument, required, text } from "../../protocol/options.ts";
+import { readArgument, required, text } from "../../base/options.ts";
 import { fileError, quotePath } from "./file-error.ts";
 
 /** A pattern for a list; "any" matches any number of its values. */

@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { Worker } from "node:worker_threads";
-import { onAbort } from "../../protocol/clock.ts";
+import { onAbort } from "../../base/clock.ts";
 import { fileError } from "./file-error.ts";
 import type { FileLimits, FoundFile, GrepMatch, GrepQuery, GrepResult } from "./filesystem.ts";
 import { byPath } from "./path.ts";

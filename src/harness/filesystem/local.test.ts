@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import type { RivuletError } from "../../protocol/error.ts";
+import type { RivuletError } from "../../base/error.ts";
 import { localFilesystem } from "./local.ts";
 
 describe("localFilesystem", () => {

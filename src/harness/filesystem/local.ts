@@ -1,8 +1,7 @@
 import { type BigIntStats, type Dir, type Dirent, lstatSync } from "node:fs";
 import { lstat, mkdir, opendir, readdir, realpath, rename, rmdir, unlink } from "node:fs/promises";
 import { join, posix, resolve, sep } from "node:path";
-import { sha256 } from "../../agent/base/plain.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import {
   type Fields,
   flag,
@@ -10,7 +9,8 @@ import {
   readArgument,
   readOptions,
   required,
-} from "../../protocol/options.ts";
+} from "../../base/options.ts";
+import { sha256 } from "../../base/plain.ts";
 import {
   canHold,
   createFile,

@@ -1,6 +1,6 @@
 import { closeSync, lstatSync, openSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { systemClock } from "../../protocol/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import { ignoreCode, openDirectory, type Root } from "./directory.ts";
 import { fileError, notRegular } from "./file-error.ts";
 import { reservedPrefix } from "./path.ts";

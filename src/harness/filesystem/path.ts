@@ -1,5 +1,5 @@
-import { sha256 } from "../../agent/base/plain.ts";
-import { oneOf, readArgument, required, text } from "../../protocol/options.ts";
+import { oneOf, readArgument, required, text } from "../../base/options.ts";
+import { sha256 } from "../../base/plain.ts";
 import { fileError, quotePath } from "./file-error.ts";
 import { controlFiles, steering } from "./steering.ts";
 

@@ -1,8 +1,7 @@
 import { resolve } from "node:path";
-import { RivuletError } from "../../protocol/error.ts";
-import * as is from "../../protocol/options.ts";
-import { type Fields, readArgument, readOptions } from "../../protocol/options.ts";
-import { guardFiles } from "../file-rules.ts";
+import { RivuletError } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Fields, readArgument, readOptions } from "../../base/options.ts";
 import { bubblewrapJail } from "../sandbox/bubblewrap.ts";
 import {
   type Command,
@@ -19,6 +18,7 @@ import {
 import { noJail } from "../sandbox/unsafe.ts";
 import { viewHolder } from "../sandbox/view.ts";
 import { isVirtualShellInstalled, virtualShell } from "../sandbox/virtual-shell.ts";
+import { guardFiles } from "./file-rules.ts";
 import {
   type Filesystem,
   type FilesystemOptions,

@@ -1,6 +1,6 @@
-import { RivuletError } from "../../protocol/error.ts";
-import { type Fields, name, readArgument, readOptions, required } from "../../protocol/options.ts";
-import type { Files } from "../../protocol/store.ts";
+import { RivuletError } from "../../base/error.ts";
+import { type Fields, name, readArgument, readOptions, required } from "../../base/options.ts";
+import type { Files } from "../../contract/index.ts";
 import { withFilesField } from "../../store/index.ts";
 import { changed, fileError, notADirectory, notAFile, notFound, tooLarge } from "./file-error.ts";
 import {

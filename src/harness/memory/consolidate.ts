@@ -1,6 +1,5 @@
-import { sha256 } from "../../agent/base/plain.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { isObject } from "../../protocol/shape.ts";
+import type { Clock } from "../../base/clock.ts";
+import { isObject, sha256 } from "../../base/plain.ts";
 import { valueOnCodes } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { memoryPrompts } from "../prompts.ts";

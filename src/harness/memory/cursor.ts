@@ -1,5 +1,5 @@
-import { isObject } from "../../protocol/shape.ts";
-import type { SessionInfo, Store } from "../../protocol/store.ts";
+import { isObject } from "../../base/plain.ts";
+import type { SessionInfo, Store } from "../../contract/index.ts";
 import type { Entry } from "./facts.ts";
 import { isConflict } from "./memory-files.ts";
 

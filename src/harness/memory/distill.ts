@@ -1,9 +1,8 @@
-import { sha256 } from "../../agent/base/plain.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import type { Message } from "../../protocol/message.ts";
-import type { SessionInfo, Store } from "../../protocol/store.ts";
+import type { Clock } from "../../base/clock.ts";
+import { sha256 } from "../../base/plain.ts";
+import type { Message, SessionInfo, Store } from "../../contract/index.ts";
+import { messageText } from "../context/message-text.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
-import { messageText } from "../message-text.ts";
 import { memoryPrompts } from "../prompts.ts";
 import { type Cursor, readCursor, type StoredCursor, writeCursor } from "./cursor.ts";
 import { entryOf, hasFacts, readFacts, withEntry } from "./facts.ts";

@@ -1,5 +1,4 @@
-import type { Message } from "../../protocol/message.ts";
-import type { SessionInfo, Store } from "../../protocol/store.ts";
+import type { Message, SessionInfo, Store } from "../../contract/index.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { withdrawPending } from "./consolidate.ts";
 import { readCursor, writeCursor } from "./cursor.ts";

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { changed, fileError, quotePath, valueOnCodes } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { isBinary } from "../filesystem/text.ts";

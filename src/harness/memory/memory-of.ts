@@ -1,9 +1,8 @@
-import { settingsBehind } from "../../agent/loop/settings.ts";
-import type { Agent } from "../../protocol/agent.ts";
-import { userIdField } from "../../protocol/call-options.ts";
-import { notFound, RivuletError } from "../../protocol/error.ts";
-import * as is from "../../protocol/options.ts";
-import { type Fields, readArgument, readOptions } from "../../protocol/options.ts";
+import { settingsBehind } from "../../agent/index.ts";
+import { notFound, RivuletError } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Fields, readArgument, readOptions } from "../../base/options.ts";
+import { type Agent, userIdField } from "../../contract/index.ts";
 import { notFound as fileNotFound } from "../filesystem/file-error.ts";
 import type { TaskOwner } from "../filesystem/path.ts";
 import type { Forgotten } from "./forget.ts";

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { Clock } from "../../protocol/clock.ts";
-import { isBeginning, type Phrase, phrasesOf, plainWords } from "../../store/search.ts";
+import type { Clock } from "../../base/clock.ts";
+import { isBeginning, type Phrase, phrasesOf, plainWords } from "../../store/index.ts";
 import { FileCache, type FileView } from "../workspace.ts";
 import { blocksOf } from "./facts.ts";
 import { dailyFiles, memoryFile } from "./memory-files.ts";

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
 import { copyFile, lchown, lstat, rmdir, unlink, utimes } from "node:fs/promises";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import {
   type Directory,
   errnoOf,

@@ -1,6 +1,6 @@
-import { RivuletError } from "../../protocol/error.ts";
-import type { Fields } from "../../protocol/options.ts";
-import * as is from "../../protocol/options.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Fields } from "../../base/options.ts";
+import * as is from "../../base/options.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 
 /** The kinds of jails; `unsafe` is none. */

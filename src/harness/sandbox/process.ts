@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { constants, setPriority } from "node:os";
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
-import { onAbort, systemClock } from "../../protocol/clock.ts";
+import { onAbort, systemClock } from "../../base/clock.ts";
 import type { CommandResult, Owner, StopReason } from "./jail.ts";
 
 /** A program to run for a command. */

@@ -1,5 +1,5 @@
 import { lstat, readdir, readFile, rmdir, unlink, writeFile } from "node:fs/promises";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { type Directory, ignoreCode } from "../filesystem/directory.ts";
 import { foldName, isInstructions, maxDepth, pathIn, reservedPrefix } from "../filesystem/path.ts";
 import { configFiles } from "../filesystem/steering.ts";

@@ -9,7 +9,7 @@ import {
   rmdir,
   unlink,
 } from "node:fs/promises";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { type Directory, errnoOf, ignoreCode, openDirectory } from "../filesystem/directory.ts";
 import { valueOnCodes } from "../filesystem/file-error.ts";
 import type { LocalVolume } from "../filesystem/local.ts";

@@ -1,10 +1,17 @@
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
-import { onAbort } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
+import { onAbort } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
-import type { Command, CommandLimits, CommandResult, Jail, SandboxOptions } from "./jail.ts";
-import { jailFailed, jailRoot } from "./jail.ts";
+import {
+  type Command,
+  type CommandLimits,
+  type CommandResult,
+  type Jail,
+  jailFailed,
+  jailRoot,
+  type SandboxOptions,
+} from "./jail.ts";
 import { capOutput, childProcess } from "./process.ts";
 import type { FileRequest, FileResponse, ShellEnd, ShellStart } from "./shell-process.ts";
 

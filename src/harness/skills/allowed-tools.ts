@@ -1,5 +1,4 @@
-import { isCommandPattern } from "../../agent/tool/command.ts";
-import { decide } from "../../agent/tool/permission.ts";
+import { decide, isCommandPattern } from "../../agent/index.ts";
 
 /** A tool that a skill allows: an allow rule. */
 export interface AllowedTool {

@@ -1,9 +1,9 @@
-import type { Permissions } from "../../agent/tool/permission.ts";
-import type { Awaitable } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
-import { rulesOnPaths } from "../file-rules.ts";
+import type { Permissions } from "../../agent/index.ts";
+import type { Clock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { fileLoader, type LoadProblem, problemReason } from "../filesystem/file-loader.ts";
+import { rulesOnPaths } from "../filesystem/file-rules.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { steering } from "../filesystem/steering.ts";
 import { readSkill, type Skill, skillFile } from "./skill.ts";

@@ -1,8 +1,7 @@
-import type { HookContext } from "../../agent/loop/hooks.ts";
-import type { Block } from "../../protocol/message.ts";
-import { isObject } from "../../protocol/shape.ts";
+import { isObject } from "../../base/plain.ts";
+import type { Block, HookContext } from "../../contract/index.ts";
+import type { NoteSource } from "../context/notes.ts";
 import { transcriptBehind } from "../hook-task.ts";
-import type { NoteSource } from "../notes.ts";
 import { skillsNote } from "../prompts.ts";
 import { loadSkillName } from "../tools/skills.ts";
 import { skillPathName } from "./load.ts";

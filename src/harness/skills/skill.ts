@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { exactText } from "../filesystem/text.ts";
 import { readFrontMatter, unknownKeys } from "../front-matter.ts";

@@ -1,14 +1,14 @@
-import { whenDone } from "../../agent/base/time.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { whenDone } from "../../base/time.ts";
 import type {
   ActingVerdict,
   Hook,
   HookContext,
   ModelCall,
   ToolCall,
-} from "../../agent/loop/hooks.ts";
-import type { Awaitable } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { rulesBehind } from "../file-rules.ts";
+} from "../../contract/index.ts";
+import { rulesBehind } from "../filesystem/file-rules.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { oneLine, skillErrors, skillsPrompt } from "../prompts.ts";
 import { loadSkillName, loadSkillTool } from "../tools/skills.ts";

@@ -1,7 +1,5 @@
-import type { TaskRun } from "../../agent/loop/task-run.ts";
-import { wholeTranscript } from "../../agent/loop/transcript.ts";
-import type { Block, Message } from "../../protocol/message.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
+import { type TaskRun, wholeTranscript } from "../../agent/index.ts";
+import type { Block, Message, TaskRecord } from "../../contract/index.ts";
 
 /** A child of a session. */
 export interface Child {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { tool } from "../../agent/tool/tool.ts";
-import type { Agent, StandardSchema } from "../../protocol/agent.ts";
+import type { Agent, StandardSchema } from "../../contract/agent.ts";
 import { checkDeclarations, isLocal, type SubagentDeclaration } from "./declaration.ts";
 
 const base = { name: "reviewer", description: "Reviews code." };

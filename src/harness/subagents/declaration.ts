@@ -1,19 +1,26 @@
-import { checkModel, type Model } from "../../agent/model/resolve.ts";
 import {
+  checkModel,
+  definitionOf,
+  type Model,
   type Permissions,
   permissionsHint,
   permissionsProblem,
-} from "../../agent/tool/permission.ts";
-import { definitionOf, type Tool } from "../../agent/tool/tool.ts";
-import type { Agent, Awaitable, Budget, StandardSchema } from "../../protocol/agent.ts";
-import { budgetField } from "../../protocol/call-options.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { TaskRef } from "../../protocol/message.ts";
-import * as is from "../../protocol/options.ts";
-import { describe, type Field, invalid, ownerOf, readOptions } from "../../protocol/options.ts";
-import type { RemoteLimits } from "../../protocol/remote-link.ts";
-import { type CompactionOptions, compactionFields } from "../compaction.ts";
-import { evictionField } from "../eviction.ts";
+} from "../../agent/index.ts";
+import { RivuletError } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { describe, type Field, invalid, ownerOf, readOptions } from "../../base/options.ts";
+import type { Awaitable } from "../../base/time.ts";
+import {
+  type Agent,
+  type Budget,
+  budgetField,
+  type RemoteLimits,
+  type StandardSchema,
+  type TaskRef,
+  type Tool,
+} from "../../contract/index.ts";
+import { type CompactionOptions, compactionFields } from "../context/compaction.ts";
+import { evictionField } from "../context/eviction.ts";
 import { nameProblem } from "../filesystem/path.ts";
 import { isSandboxChoice, type SandboxChoice } from "../filesystem/sandbox.ts";
 

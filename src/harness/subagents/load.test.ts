@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Clock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { memoryStore } from "../../store/index.ts";
+import type { Clock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import { memoryStore } from "../../store/memory.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { localFilesystem } from "../filesystem/local.ts";
 import { storeFilesystem } from "../filesystem/store.ts";

@@ -1,7 +1,7 @@
-import type { Awaitable } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { fileLoader, type LoadProblem, problemReason } from "../file-loader.ts";
+import type { Clock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { fileLoader, type LoadProblem, problemReason } from "../filesystem/file-loader.ts";
 import type { FileStat, Filesystem } from "../filesystem/filesystem.ts";
 import { steering } from "../filesystem/steering.ts";
 import { exactText } from "../filesystem/text.ts";

@@ -1,11 +1,25 @@
-import { a2aLink, agentScopeLink } from "../../client/foreign-link.ts";
-import { connect } from "../../client/index.ts";
-import { type RemoteLink, remoteLink } from "../../protocol/remote-link.ts";
+import { a2aLink, agentScopeLink } from "../../adapters/links.ts";
+import { connect, withoutSecrets } from "../../client/index.ts";
+import { type RemoteLink, remoteLink } from "../../contract/index.ts";
 import type { RemoteSubagent } from "./declaration.ts";
 import type { AgentAddress } from "./remote.ts";
 
-/** Opens the link to an agent with the protocol of its server; `fetch` reaches only that server and sends the headers. */
+/** How a link reaches its server: `fetch` sends the headers, and only there; nothing that comes back has its secrets. */
+export interface LinkAccess {
+  readonly fetch: typeof globalThis.fetch;
+  readonly secrets: () => readonly string[];
+}
+
+/** Opens the link to an agent with the protocol of its server. */
 export function openLink(
+  declaration: RemoteSubagent,
+  address: AgentAddress,
+  { fetch, secrets }: LinkAccess,
+): RemoteLink {
+  return withoutSecrets(linkTo(declaration, address, fetch), secrets);
+}
+
+function linkTo(
   { a2a, protocol = "rivulet", output }: RemoteSubagent,
   { base, agent }: AgentAddress,
   fetch: typeof globalThis.fetch,

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { memoryStore } from "../../store/index.ts";
+import { memoryStore } from "../../store/memory.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { localFilesystem } from "../filesystem/local.ts";
 import { storeFilesystem } from "../filesystem/store.ts";

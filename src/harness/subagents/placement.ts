@@ -1,5 +1,5 @@
 import { isAbsolute, relative, resolve } from "node:path";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { fileError } from "../filesystem/file-error.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { localFilesystem } from "../filesystem/local.ts";

@@ -3,8 +3,8 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
 import { constants, createGunzip } from "node:zlib";
-import { RivuletError } from "../../protocol/error.ts";
-import { headerSecrets } from "../../protocol/secrets.ts";
+import { RivuletError } from "../../base/error.ts";
+import { headerSecrets } from "../../base/secrets.ts";
 import type { RemoteSubagent, RemoteUser } from "./declaration.ts";
 
 /** The most bytes of a response that is not a stream of events, and how long such a response may take. */

@@ -1,8 +1,7 @@
-import type { Agent } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { invalid } from "../../protocol/options.ts";
-import { type RemoteLink, remoteLink } from "../../protocol/remote-link.ts";
-import { secretsIn, urlSecrets } from "../../protocol/secrets.ts";
+import { RivuletError } from "../../base/error.ts";
+import { invalid } from "../../base/options.ts";
+import { secretsIn, urlSecrets } from "../../base/secrets.ts";
+import { type Agent, type RemoteLink, remoteLink } from "../../contract/index.ts";
 import type { RemoteSubagent, RemoteUser } from "./declaration.ts";
 
 /** The parts of an address that ends in `/agents/<name>`. */
@@ -17,10 +16,9 @@ export function remoteAgents(declaration: RemoteSubagent): (user: RemoteUser) =>
   const address = addressOf(declaration);
   return async ({ userId }) => {
     // Few agents have a subagent elsewhere, and what reaches it takes long to load.
-    const [{ openLink }, { remoteFetch }, { withoutSecrets }] = await Promise.all([
+    const [{ openLink }, { remoteFetch }] = await Promise.all([
       import("./open-link.ts"),
       import("./remote-fetch.ts"),
-      import("../../client/safe-link.ts"),
     ]);
     const user = userId === undefined ? {} : { userId };
     const sent = new Set(urlSecrets(address.base));
@@ -31,7 +29,7 @@ export function remoteAgents(declaration: RemoteSubagent): (user: RemoteUser) =>
       secrets = secretsIn(sent);
     };
     const fetch = remoteFetch(declaration, user, undefined, onSecrets);
-    const link = withoutSecrets(openLink(declaration, address, fetch), () => secrets);
+    const link = openLink(declaration, address, { fetch, secrets: () => secrets });
     return linkedAgent(displayName, Object.assign(link, { limits, ...(budget && { budget }) }));
   };
 }

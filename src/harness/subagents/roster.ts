@@ -1,18 +1,19 @@
 import { isAbsolute } from "node:path";
-import { whenDone } from "../../agent/base/time.ts";
-import { settingsBehind } from "../../agent/loop/settings.ts";
-import { agentWith } from "../../agent/react-agent.ts";
-import { matchesGlob } from "../../agent/tool/glob.ts";
-import { joinPermissions } from "../../agent/tool/permission.ts";
-import type { Tool } from "../../agent/tool/tool.ts";
-import { Toolkit, type ToolSource } from "../../agent/tool/toolkit.ts";
-import type { Agent, Awaitable } from "../../protocol/agent.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { TaskRef } from "../../protocol/message.ts";
-import { describe, invalid } from "../../protocol/options.ts";
-import { linkBehind } from "../../protocol/remote-link.ts";
-import { childContextFiles } from "../context-files.ts";
+import {
+  agentWith,
+  joinPermissions,
+  settingsBehind,
+  Toolkit,
+  type ToolSource,
+} from "../../agent/index.ts";
+import type { Clock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import { matchesGlob } from "../../base/glob.ts";
+import { describe, invalid } from "../../base/options.ts";
+import type { Awaitable } from "../../base/time.ts";
+import { whenDone } from "../../base/time.ts";
+import { type Agent, linkBehind, type TaskRef, type Tool } from "../../contract/index.ts";
+import { childContextFiles } from "../context/context-files.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { withSandbox } from "../filesystem/sandbox.ts";
 import { steering } from "../filesystem/steering.ts";

@@ -1,12 +1,13 @@
-import { childReport } from "../../agent/loop/child-outcome.ts";
-import type { TaskRun } from "../../agent/loop/task-run.ts";
-import { taskBehind } from "../../agent/loop/tool-context.ts";
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { ToolFailure } from "../../agent/tool/tool.ts";
-import type { Input } from "../../protocol/agent.ts";
-import { agentKeyOf } from "../../protocol/id.ts";
-import type { Block, Message, ToolUseBlock } from "../../protocol/message.ts";
-import { isObject } from "../../protocol/shape.ts";
+import {
+  childReport,
+  type TaskRun,
+  type ToolContext,
+  ToolFailure,
+  taskBehind,
+} from "../../agent/index.ts";
+import { agentKeyOf } from "../../base/id.ts";
+import { isObject } from "../../base/plain.ts";
+import type { Block, Input, Message, ToolUseBlock } from "../../contract/index.ts";
 import { subagentErrors } from "../prompts.ts";
 import { type Child, childIndexOf, labelOf } from "./children.ts";
 import type { Roster, RosterEntry } from "./roster.ts";

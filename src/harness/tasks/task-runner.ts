@@ -1,22 +1,16 @@
-import { answerRows } from "../../agent/drive/answers.ts";
-import { processOf } from "../../agent/drive/process.ts";
-import { cancelTask } from "../../agent/drive/rest.ts";
-import { type AgentSettings, settingsBehind } from "../../agent/loop/settings.ts";
-import { waitingTasks } from "../../agent/loop/waiting.ts";
-import type { Agent } from "../../protocol/agent.ts";
-import { agentField } from "../../protocol/call-options.ts";
-import type { Clock } from "../../protocol/clock.ts";
-import { systemClock } from "../../protocol/clock.ts";
-import { notFound, RivuletError } from "../../protocol/error.ts";
-import * as is from "../../protocol/options.ts";
 import {
-  type Fields,
-  invalid,
-  ownerOf,
-  readArgument,
-  readOptions,
-} from "../../protocol/options.ts";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
+  type AgentSettings,
+  answerRows,
+  cancelTask,
+  processOf,
+  settingsBehind,
+  waitingTasks,
+} from "../../agent/index.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
+import { notFound, RivuletError } from "../../base/error.ts";
+import * as is from "../../base/options.ts";
+import { type Fields, invalid, ownerOf, readArgument, readOptions } from "../../base/options.ts";
+import { type Agent, agentField, type Store, type TaskRecord } from "../../contract/index.ts";
 
 /** How many conversations one sweep takes up. */
 const batchSize = 100;

@@ -1,9 +1,5 @@
-import { describeChild } from "../../agent/loop/child-outcome.ts";
-import { taskBehind } from "../../agent/loop/tool-context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, tool } from "../../agent/tool/tool.ts";
-import type { Input } from "../../protocol/agent.ts";
-import type { Message } from "../../protocol/message.ts";
+import { describeChild, jsonSchema, taskBehind, tool } from "../../agent/index.ts";
+import type { Input, Message, Tool } from "../../contract/index.ts";
 import { oneLine } from "../prompts.ts";
 import { childrenOf, labelOf } from "../subagents/children.ts";
 import type { Roster, RosterEntry } from "../subagents/roster.ts";

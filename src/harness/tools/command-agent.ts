@@ -1,9 +1,6 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
-import { ReActAgent } from "../../agent/react-agent.ts";
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { tool } from "../../agent/tool/tool.ts";
-import type { Agent } from "../../protocol/agent.ts";
+import { jsonSchema, ReActAgent, type ToolContext, tool } from "../../agent/index.ts";
+import type { Agent } from "../../contract/index.ts";
 import { memoryStore } from "../../store/index.ts";
 
 const maxReply = 4_000;

@@ -1,12 +1,10 @@
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, tool } from "../../agent/tool/tool.ts";
-import type { StandardSchema } from "../../protocol/agent.ts";
-import { systemClock } from "../../protocol/clock.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { readArgument, readOptions, required } from "../../protocol/options.ts";
-import { guardFiles, rulesBehind, rulesOnCall } from "../file-rules.ts";
+import { jsonSchema, type ToolContext, tool } from "../../agent/index.ts";
+import { systemClock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
+import { readArgument, readOptions, required } from "../../base/options.ts";
+import type { StandardSchema, Tool } from "../../contract/index.ts";
 import { changed, fileError, quotePath } from "../filesystem/file-error.ts";
+import { guardFiles, rulesBehind, rulesOnCall } from "../filesystem/file-rules.ts";
 import {
   type CutBy,
   type FileStat,

@@ -1,9 +1,8 @@
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { problemReason } from "../file-loader.ts";
-import { rulesBehind } from "../file-rules.ts";
+import { jsonSchema, type ToolContext, ToolFailure, tool } from "../../agent/index.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Tool } from "../../contract/index.ts";
+import { problemReason } from "../filesystem/file-loader.ts";
+import { rulesBehind } from "../filesystem/file-rules.ts";
 import { linesOf } from "../filesystem/text.ts";
 import type { AgentMemory } from "../memory/memory.ts";
 import { memoryFile, memoryPath } from "../memory/memory-files.ts";

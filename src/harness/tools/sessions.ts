@@ -1,12 +1,10 @@
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import type { SessionInfo, Store } from "../../protocol/store.ts";
+import { jsonSchema, type ToolContext, ToolFailure, tool } from "../../agent/index.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { SessionInfo, Store, Tool } from "../../contract/index.ts";
+import { messageText } from "../context/message-text.ts";
 import type { IsolationScope } from "../filesystem/path.ts";
 import { readCursor } from "../memory/cursor.ts";
 import { withoutContent } from "../memory/forget.ts";
-import { messageText } from "../message-text.ts";
 import { frameFile, memoryTexts, oneLine } from "../prompts.ts";
 import { sessionsOf } from "../session.ts";
 

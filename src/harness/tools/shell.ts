@@ -1,10 +1,7 @@
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
-import type { Message } from "../../protocol/message.ts";
-import { textOf } from "../../protocol/message.ts";
-import { readArgument, readOptions, required } from "../../protocol/options.ts";
-import { guardFiles, rulesBehind, rulesOnPaths } from "../file-rules.ts";
+import { jsonSchema, type ToolContext, ToolFailure, tool } from "../../agent/index.ts";
+import { readArgument, readOptions, required } from "../../base/options.ts";
+import { type Message, type Tool, textOf } from "../../contract/index.ts";
+import { guardFiles, rulesBehind, rulesOnPaths } from "../filesystem/file-rules.ts";
 import { type Filesystem, filesystemField } from "../filesystem/filesystem.ts";
 import { type IsolationScope, namespaceOf, scopeField } from "../filesystem/path.ts";
 import { type CommandResult, jailRoot, type Shell, type StopReason } from "../sandbox/jail.ts";

@@ -1,10 +1,10 @@
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
-import type { Awaitable } from "../../protocol/agent.ts";
-import { RivuletError } from "../../protocol/error.ts";
-import { nearest } from "../../protocol/options.ts";
-import { problemReason } from "../file-loader.ts";
-import { guardFiles, rulesBehind, rulesOnPaths } from "../file-rules.ts";
+import { jsonSchema, ToolFailure, tool } from "../../agent/index.ts";
+import { RivuletError } from "../../base/error.ts";
+import { nearest } from "../../base/options.ts";
+import type { Awaitable } from "../../base/time.ts";
+import type { Tool } from "../../contract/index.ts";
+import { problemReason } from "../filesystem/file-loader.ts";
+import { guardFiles, rulesBehind, rulesOnPaths } from "../filesystem/file-rules.ts";
 import type { Filesystem } from "../filesystem/filesystem.ts";
 import { linesOf } from "../filesystem/text.ts";
 import { frameFile } from "../prompts.ts";

@@ -1,14 +1,18 @@
-import { taskReached } from "../../agent/drive/rest.ts";
-import { foldTask } from "../../agent/events/fold-log.ts";
-import { childReport, outcomeOf, standing } from "../../agent/loop/child-outcome.ts";
-import type { TaskRun } from "../../agent/loop/task-run.ts";
-import { taskBehind } from "../../agent/loop/tool-context.ts";
-import type { ToolContext } from "../../agent/tool/context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
-import type { Block } from "../../protocol/message.ts";
-import type { TaskRecord } from "../../protocol/store.ts";
-import { isTerminal, type TaskStatus } from "../../protocol/task.ts";
+import {
+  childReport,
+  foldTask,
+  jsonSchema,
+  outcomeOf,
+  standing,
+  type TaskRun,
+  type ToolContext,
+  ToolFailure,
+  taskBehind,
+  taskReached,
+  tool,
+} from "../../agent/index.ts";
+import type { Block, TaskRecord, Tool } from "../../contract/index.ts";
+import { isTerminal, type TaskStatus } from "../../protocol/index.ts";
 import { executeName } from "./shell.ts";
 
 const maxWaitMs = 600_000;

@@ -1,10 +1,7 @@
-import type { HookContext } from "../../agent/loop/hooks.ts";
-import { taskBehind } from "../../agent/loop/tool-context.ts";
-import { jsonSchema } from "../../agent/tool/schema.ts";
-import { type Tool, ToolFailure, tool } from "../../agent/tool/tool.ts";
-import type { Message, ToolUseBlock } from "../../protocol/message.ts";
+import { jsonSchema, ToolFailure, taskBehind, tool } from "../../agent/index.ts";
+import type { HookContext, Message, Tool, ToolUseBlock } from "../../contract/index.ts";
+import type { ModelView, Note } from "../context/notes.ts";
 import { transcriptBehind } from "../hook-task.ts";
-import type { ModelView, Note } from "../notes.ts";
 import { oneLine, todoTexts } from "../prompts.ts";
 
 /** An entry of a todo list. */

@@ -1,3 +1,4 @@
+import { isObject } from "../../base/plain.ts";
 import { words } from "../grammar.ts";
 import type { ReadMode, Shape } from "../shape.ts";
 import {
@@ -11,7 +12,6 @@ import {
   isList,
   isName,
   isNumber,
-  isObject,
   isOffset,
   isText,
   isTime,

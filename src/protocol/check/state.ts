@@ -1,7 +1,7 @@
-import { pick } from "../draft.ts";
+import { isObject } from "../../base/plain.ts";
 import type { ChildStarted, StreamFrame } from "../event.ts";
+import { pick } from "../fold/draft.ts";
 import { TaskTree } from "../reduce.ts";
-import { isObject } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
 import type { Annotation, TaskMode, TaskObject, TaskStatus, Usage } from "../task.ts";
 

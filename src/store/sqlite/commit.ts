@@ -1,5 +1,5 @@
-import type { Commit, Lease, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal } from "../../protocol/task.ts";
+import type { Commit, Lease, TaskRecord } from "../../contract/index.ts";
+import { isTerminal } from "../../protocol/index.ts";
 import { conflict, fenced } from "../store-error.ts";
 import { assertCanBegin, assertIdle, assertSameUser, isProgress } from "../task-queue.ts";
 import { onlyIntact } from "./damage.ts";

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import type { Database, Value } from "./database.ts";
 
 /** Loads the module with the first row, because it delays the start of every program. */

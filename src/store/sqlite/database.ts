@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { StatementSync } from "node:sqlite";
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 
 /** A parameter of a statement. */
 export type Value = string | number | null | Uint8Array;

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../protocol/error.ts";
+import { RivuletError } from "../../base/error.ts";
 import { isDamage, storeCorrupt } from "./damage.ts";
 
 /** An error of `node:sqlite`; `errcode` is the extended result code. */

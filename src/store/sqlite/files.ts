@@ -1,4 +1,4 @@
-import type { FileInfo, StoredFile } from "../../protocol/store.ts";
+import type { FileInfo, StoredFile } from "../../contract/index.ts";
 import { conflict } from "../store-error.ts";
 import { assertIntact, type Checked, checksumOf, onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";

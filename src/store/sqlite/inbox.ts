@@ -1,4 +1,4 @@
-import type { Post, PostQuery, TaskRecord } from "../../protocol/store.ts";
+import type { Post, PostQuery, TaskRecord } from "../../contract/index.ts";
 import { conflict } from "../store-error.ts";
 import { targetOf } from "../task-queue.ts";
 import { assertIntact, type Checked, checksumOf, onlyIntact, parseRow } from "./damage.ts";

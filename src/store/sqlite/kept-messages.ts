@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Message } from "../../protocol/message.ts";
+import type { Message } from "../../contract/index.ts";
 import type { EncodedAppend } from "./sessions.ts";
 
 /** How many characters the JSON of all kept messages may have. */

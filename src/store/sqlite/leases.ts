@@ -1,4 +1,4 @@
-import type { Lease } from "../../protocol/store.ts";
+import type { Lease } from "../../contract/index.ts";
 import { type LeaseClock, LeaseJudge } from "../lease-clock.ts";
 import { assertIntact, type Checked, checksumOf, onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";

@@ -1,5 +1,5 @@
-import type { TaskEvent } from "../../protocol/event.ts";
-import type { LogSnapshot } from "../../protocol/store.ts";
+import type { LogSnapshot } from "../../contract/index.ts";
+import type { TaskEvent } from "../../protocol/index.ts";
 import type { EndedLog } from "../retention.ts";
 import { conflict, cursorExpired } from "../store-error.ts";
 import { unfinishedStatuses } from "../task-queue.ts";

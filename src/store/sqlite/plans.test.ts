@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import type { PostQuery, TaskQuery } from "../../protocol/store.ts";
+import type { PostQuery, TaskQuery } from "../../contract/store.ts";
 import { unfinishedStatuses } from "../task-queue.ts";
 import { openDatabase, type Query } from "./database.ts";
 import { postsQuery } from "./inbox.ts";

@@ -1,5 +1,5 @@
-import { RivuletError } from "../../protocol/error.ts";
-import type { Message } from "../../protocol/message.ts";
+import { RivuletError } from "../../base/error.ts";
+import type { Message } from "../../contract/index.ts";
 import { visibleFrom } from "../session-facts.ts";
 import { checksumOf, checksumOfRow, onlyIntact, parseRow } from "./damage.ts";
 import { type Database, inTransaction, type Value } from "./database.ts";

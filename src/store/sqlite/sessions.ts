@@ -1,11 +1,11 @@
-import type { Message } from "../../protocol/message.ts";
 import type {
+  Message,
   SearchMatch,
   SearchQuery,
   SessionInfo,
   SessionQuery,
   TaskRecord,
-} from "../../protocol/store.ts";
+} from "../../contract/index.ts";
 import {
   bestMatches,
   isBeginning,

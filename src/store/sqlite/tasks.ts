@@ -1,5 +1,5 @@
-import type { TaskQuery, TaskRecord } from "../../protocol/store.ts";
-import { isTerminal, type TaskStatus } from "../../protocol/task.ts";
+import type { TaskQuery, TaskRecord } from "../../contract/index.ts";
+import { isTerminal, type TaskStatus } from "../../protocol/index.ts";
 import { conflict } from "../store-error.ts";
 import { type TaskState, type TaskStates, unfinishedStatuses } from "../task-queue.ts";
 import { assertIntact, type Checked, checksumOf, onlyIntact, parseRow } from "./damage.ts";

@@ -1,4 +1,4 @@
-import type { Filesystem, FilesystemOptions } from "../../harness/filesystem/filesystem.ts";
+import type { Filesystem, FilesystemOptions } from "../../harness/index.ts";
 import type { Suite, WithFixture } from "../contract.ts";
 
 /** An empty filesystem to test. */

@@ -1,6 +1,5 @@
 import { deepEqual, equal, notEqual, ok } from "node:assert/strict";
-import type { Filesystem } from "../../harness/filesystem/filesystem.ts";
-import type { Namespace } from "../../harness/filesystem/path.ts";
+import type { Filesystem, Namespace } from "../../harness/index.ts";
 import { assertMatches } from "../contract.ts";
 import { type FilesystemSuite, pathsOf, patient, refusal, textOf, writeAll } from "./fixture.ts";
 

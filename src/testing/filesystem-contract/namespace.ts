@@ -1,6 +1,5 @@
 import { deepEqual, equal, ok, throws } from "node:assert/strict";
-import type { Filesystem } from "../../harness/filesystem/filesystem.ts";
-import type { Namespace } from "../../harness/filesystem/path.ts";
+import type { Filesystem, Namespace } from "../../harness/index.ts";
 import { assertMatches } from "../contract.ts";
 import { type FilesystemSuite, refusal, textOf } from "./fixture.ts";
 

@@ -1,5 +1,5 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import type { Commit, Store } from "../../protocol/store.ts";
+import type { Commit, Store } from "../../contract/index.ts";
 import { assertMatches } from "../contract.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {

@@ -1,5 +1,5 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import type { Store } from "../../protocol/store.ts";
+import type { Store } from "../../contract/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,

@@ -1,5 +1,5 @@
-import type { Clock } from "../../protocol/clock.ts";
-import type { Store } from "../../protocol/store.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Store } from "../../contract/index.ts";
 import { MissingAbility, type Suite, type WithFixture } from "../contract.ts";
 
 /** An empty store to test, with its optional abilities. */

@@ -1,5 +1,5 @@
 import { deepEqual, equal } from "node:assert/strict";
-import type { Post } from "../../protocol/store.ts";
+import type { Post } from "../../contract/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,

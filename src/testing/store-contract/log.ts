@@ -1,5 +1,5 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
-import type { TaskEvent } from "../../protocol/event.ts";
+import type { TaskEvent } from "../../protocol/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,

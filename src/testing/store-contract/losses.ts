@@ -1,5 +1,5 @@
 import { deepEqual, equal } from "node:assert/strict";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
+import type { Store, TaskRecord } from "../../contract/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import { acquire, deltas, message, record } from "./samples.ts";
 

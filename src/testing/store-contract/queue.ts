@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import type { Store, TaskRecord } from "../../protocol/store.ts";
-import type { TaskStatus } from "../../protocol/task.ts";
+import type { Store, TaskRecord } from "../../contract/index.ts";
+import type { TaskStatus } from "../../protocol/index.ts";
 import { assertMatches } from "../contract.ts";
 import type { StoreSuite } from "./fixture.ts";
 import { acquire, childRecord, commitOnce, deltas, message, range, record } from "./samples.ts";

@@ -1,5 +1,5 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
-import type { TaskSnapshot } from "../../protocol/event.ts";
+import type { TaskSnapshot } from "../../protocol/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,

@@ -1,6 +1,5 @@
-import type { TaskEvent, TextDelta } from "../../protocol/event.ts";
-import type { Message } from "../../protocol/message.ts";
-import type { Commit, Lease, Post, Store, TaskRecord } from "../../protocol/store.ts";
+import type { Commit, Lease, Message, Post, Store, TaskRecord } from "../../contract/index.ts";
+import type { TaskEvent, TextDelta } from "../../protocol/index.ts";
 
 /** Acquires a lease or throws. */
 export async function acquire(

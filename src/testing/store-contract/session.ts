@@ -1,6 +1,5 @@
 import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
-import type { Message } from "../../protocol/message.ts";
-import type { Store } from "../../protocol/store.ts";
+import type { Message, Store } from "../../contract/index.ts";
 import { assertMatches } from "../contract.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {

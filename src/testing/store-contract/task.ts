@@ -1,6 +1,6 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
-import type { TaskRecord } from "../../protocol/store.ts";
-import type { TaskStatus } from "../../protocol/task.ts";
+import type { TaskRecord } from "../../contract/index.ts";
+import type { TaskStatus } from "../../protocol/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import { awkwardTexts, childRecord, commitOnce, message, record } from "./samples.ts";
 

@@ -1,5 +1,5 @@
 import { deepEqual, equal, notEqual, ok, rejects } from "node:assert/strict";
-import type { Store, WatchKey } from "../../protocol/store.ts";
+import type { Store, WatchKey } from "../../contract/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,

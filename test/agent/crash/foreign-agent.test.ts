@@ -1,8 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { Reply, Store } from "../../../src/index.ts";
-import { agentTool, ReActAgent, RivuletError, tool } from "../../../src/index.ts";
-import { textOf } from "../../../src/protocol/message.ts";
-import { ManualClock, type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { textOf } from "../../../src/contract/message.ts";
+import {
+  agentTool,
+  ReActAgent,
+  type Reply,
+  RivuletError,
+  type Store,
+  tool,
+} from "../../../src/index.ts";
+import { ManualClock, type Script, scriptedModel } from "../../../src/testing.ts";
 import {
   fakeAgent,
   gate,

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { textOf } from "../../../src/contract/message.ts";
 import { sqliteStore } from "../../../src/index.ts";
-import { textOf } from "../../../src/protocol/message.ts";
 import { acquire } from "../../../src/testing/store-contract/samples.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { deep } from "../support/deep.ts";

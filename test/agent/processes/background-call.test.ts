@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
+import { textOf } from "../../../src/contract/message.ts";
+import type { TaskRecord } from "../../../src/contract/store.ts";
 import { type Hook, ReActAgent, tool } from "../../../src/index.ts";
-import { textOf } from "../../../src/protocol/message.ts";
-import type { TaskRecord } from "../../../src/protocol/store.ts";
 import type { SimulatedProcess } from "../../harness/tasks/support/simulated-process.ts";
 import { expectLawful } from "../support/laws.ts";
 import { play, promptModel } from "./support/script-prompt.ts";

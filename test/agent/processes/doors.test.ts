@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
+import type { WaitReason } from "../../../src/contract/agent.ts";
+import type { Commit } from "../../../src/contract/store.ts";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
-import type { WaitReason } from "../../../src/protocol/agent.ts";
-import type { Commit } from "../../../src/protocol/store.ts";
-import type { ScriptedTurn } from "../../../src/testing/index.ts";
+import type { ScriptedTurn } from "../../../src/testing.ts";
 import { collect } from "../support/collect.ts";
 import { expectLawful, readLog } from "../support/laws.ts";
 import { turns } from "../support/tools.ts";

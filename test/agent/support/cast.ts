@@ -1,7 +1,15 @@
-import type { Answer, Approval, Hook, Input, Reply, Store } from "../../../src/index.ts";
-import { agentTool, ReActAgent } from "../../../src/index.ts";
-import { textOf } from "../../../src/protocol/message.ts";
-import { ManualClock, scriptedModel } from "../../../src/testing/index.ts";
+import { textOf } from "../../../src/contract/message.ts";
+import {
+  type Answer,
+  type Approval,
+  agentTool,
+  type Hook,
+  type Input,
+  ReActAgent,
+  type Reply,
+  type Store,
+} from "../../../src/index.ts";
+import { ManualClock, scriptedModel } from "../../../src/testing.ts";
 import type { Plan } from "./plan.ts";
 import { Executions, makeTools } from "./tools.ts";
 import { hasStalls, troubledExecution, troubledModels } from "./troubled-model.ts";

@@ -1,5 +1,5 @@
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
-import type { ScriptedModel } from "../../../src/testing/index.ts";
+import type { ScriptedModel } from "../../../src/testing.ts";
 
 /** The model, and how many parts of its streams somebody has asked for so far. */
 export function countedModel(model: ScriptedModel) {

@@ -1,6 +1,6 @@
 // Exits in the middle of a run: node exiting-agent.ts <database> <stream | run | result>. Prints each wait for a lease.
 import { ReActAgent } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 
 const [path = "", moment = ""] = process.argv.slice(2);
 const model = scriptedModel(() => "Done.");

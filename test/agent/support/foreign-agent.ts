@@ -1,27 +1,25 @@
 import { expect } from "vitest";
-import type {
-  Agent,
-  Input,
-  ReActAgentOptions,
-  Reply,
-  Run,
-  RunOptions,
-  Store,
-  TaskEvent,
-} from "../../../src/index.ts";
 import {
+  type Agent,
   agentTool,
   assistantMessage,
+  type Input,
   jsonSchema,
   memoryStore,
   ReActAgent,
+  type ReActAgentOptions,
+  type Reply,
+  type Run,
+  type RunOptions,
+  type Store,
+  type TaskEvent,
   tool,
 } from "../../../src/index.ts";
-import { checkStream } from "../../../src/protocol/check.ts";
+import { checkStream } from "../../../src/protocol/check/check.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import { noUsage } from "../../../src/protocol/select.ts";
-import { taskEventSchema } from "../../../src/schema/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { taskEventSchema } from "../../../src/schema/schemas.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 import { keepEvents } from "../../support/keep-events.ts";
 import { law12 } from "../../support/law-12.ts";
 import { expectLawful, readLog } from "./laws.ts";

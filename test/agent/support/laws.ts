@@ -1,8 +1,8 @@
 import { expect } from "vitest";
-import { checkStream } from "../../../src/protocol/check.ts";
+import type { Message } from "../../../src/contract/message.ts";
+import type { Store, TaskRecord } from "../../../src/contract/store.ts";
+import { checkStream } from "../../../src/protocol/check/check.ts";
 import type { TaskEvent } from "../../../src/protocol/event.ts";
-import type { Message } from "../../../src/protocol/message.ts";
-import type { Store, TaskRecord } from "../../../src/protocol/store.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
 import { law12 } from "../../support/law-12.ts";
 

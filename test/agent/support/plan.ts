@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { ScriptedPart } from "../../../src/testing/index.ts";
+import type { ScriptedPart } from "../../../src/testing.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
 import { toolNames } from "./tools.ts";
 

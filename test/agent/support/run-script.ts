@@ -1,11 +1,17 @@
 import { expect } from "vitest";
-import type { ReActAgentOptions, Reply, Store, TaskEvent } from "../../../src/index.ts";
-import { memoryStore, ReActAgent } from "../../../src/index.ts";
-import { type Message, type ToolResultBlock, textOf } from "../../../src/protocol/message.ts";
+import { type Message, type ToolResultBlock, textOf } from "../../../src/contract/message.ts";
+import {
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Reply,
+  type Store,
+  type TaskEvent,
+} from "../../../src/index.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import type { Item, Tree } from "../../../src/protocol/task.ts";
-import { taskEventSchema } from "../../../src/schema/index.ts";
-import { type Script, type ScriptedModel, scriptedModel } from "../../../src/testing/index.ts";
+import { taskEventSchema } from "../../../src/schema/schemas.ts";
+import { type Script, type ScriptedModel, scriptedModel } from "../../../src/testing.ts";
 import { keepEvents } from "../../support/keep-events.ts";
 import { expectLawful, readLog } from "./laws.ts";
 

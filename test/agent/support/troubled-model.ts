@@ -1,6 +1,5 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
-import type { ManualClock } from "../../../src/testing/index.ts";
-import { withFaults } from "../../../src/testing/index.ts";
+import { type ManualClock, withFaults } from "../../../src/testing.ts";
 import { attemptsPerModel, type Plan, type Trouble } from "./plan.ts";
 
 /** How often a model is asked, and how long it may be silent. */

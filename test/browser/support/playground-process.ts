@@ -1,8 +1,8 @@
 // Serves a team that writes slowly, with the page and its button that kills:
 // node playground-process.ts <path> <port> <token> [stops]. With `stops` its agents fall silent in mid-sentence.
 import { agentTool, ReActAgent, sqliteStore } from "../../../src/index.ts";
-import { serve } from "../../../src/server/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { serve } from "../../../src/server.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 
 const [path = "", port = "0", token = "", stops] = process.argv.slice(2);
 const store = sqliteStore(path);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { buildPage } from "../../../scripts/build-page.ts";
 import type { Agent, Store } from "../../../src/index.ts";
-import { type ServeOptions, type Serving, serve } from "../../../src/server/index.ts";
+import { type ServeOptions, type Serving, serve } from "../../../src/server.ts";
 import { sqliteStore } from "../../../src/store/index.ts";
 
 const flags = [

@@ -7,7 +7,7 @@ import {
   type Store,
   tool,
 } from "../../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import type { Gates } from "./playground-scene.ts";
 
 const model = (...turns: readonly ScriptedTurn[]) => scriptedModel(turns, { by: "prompt" });

@@ -1,7 +1,7 @@
 // A team with a scripted model for the tests of the command line. It does what the last message asks for.
 import { z } from "zod";
 import { HarnessAgent, tool } from "../../../src/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 
 /** The text that a person must be able to read whole: wide characters, a long word, and a line of each width. */
 export const longText = [

@@ -1,8 +1,8 @@
 import { join } from "node:path";
+import { demoModel } from "../../../sample/demo/demo.ts";
 import { type Citation, citedText } from "../../../src/cli/citations.ts";
 import { answerOf } from "../../../src/cli/ending.ts";
 import { sampleTeam } from "../../../src/cli/sample-team.ts";
-import { demoModel } from "../../../src/demo/demo.ts";
 import { TaskTree } from "../../../src/protocol/reduce.ts";
 import type { Tree } from "../../../src/protocol/task.ts";
 

@@ -1,6 +1,6 @@
 // Agents whose tools take the process down, with innocent ones beside them.
 import { jsonSchema, ReActAgent, tool } from "../../../src/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 
 const leaseMs = 400;
 const input = jsonSchema({ type: "object", properties: {} });

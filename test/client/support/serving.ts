@@ -1,8 +1,8 @@
-import { connect, type RemoteServer } from "../../../src/client/index.ts";
+import type { Clock } from "../../../src/base/clock.ts";
 import type { ConnectOptions } from "../../../src/client/request.ts";
-import type { Agent } from "../../../src/protocol/agent.ts";
-import type { Clock } from "../../../src/protocol/clock.ts";
-import { type ServeOptions, type Serving, serve } from "../../../src/server/index.ts";
+import { connect, type RemoteServer } from "../../../src/client.ts";
+import type { Agent } from "../../../src/contract/agent.ts";
+import { type ServeOptions, type Serving, serve } from "../../../src/server.ts";
 
 /** A server on a free port, and a client of it. */
 export interface Served extends AsyncDisposable {

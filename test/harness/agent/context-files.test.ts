@@ -2,7 +2,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tool } from "../../../src/index.ts";
-import { ManualClock } from "../../../src/testing/index.ts";
+import { ManualClock } from "../../../src/testing.ts";
 import { agentWith, systemOf, userTexts } from "./support/agent.ts";
 import { put, workspaceWith } from "./support/workspace.ts";
 

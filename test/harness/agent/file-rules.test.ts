@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { agentTool, type Permissions } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { agentWith, systemOf, toolTexts, userTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

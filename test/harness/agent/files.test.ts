@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { memoryStore, storeFilesystem } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { agentWith, systemOf, toolNames, toolTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

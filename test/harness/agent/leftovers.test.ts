@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { memoryStore, tool } from "../../../src/index.ts";
-import { createApp } from "../../../src/server/index.ts";
+import { createApp } from "../../../src/server.ts";
 import { agentWith } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ScriptedRequest } from "../../../src/testing/index.ts";
+import type { ScriptedRequest } from "../../../src/testing.ts";
 import { agentWith } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

@@ -3,7 +3,7 @@ import { join, posix } from "node:path";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type Agent, agentTool, HarnessAgent, memoryStore, tool } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { agentWith, toolTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

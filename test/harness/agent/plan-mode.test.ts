@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { Store } from "../../../src/contract/store.ts";
 import { HarnessAgent, memoryStore, tool } from "../../../src/index.ts";
-import type { Store } from "../../../src/protocol/store.ts";
-import { type Script, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { type Script, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import { isSummary, summaryWith } from "../compaction/pages.ts";
 import { agentWith, toolTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore } from "../../../src/index.ts";
 import type { TaskEvent } from "../../../src/protocol/event.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { readLog } from "../../agent/support/laws.ts";
 import { isSummary, pageText, readPage, summaryWith } from "../compaction/pages.ts";
 import { agentWith, toolTexts } from "./support/agent.ts";

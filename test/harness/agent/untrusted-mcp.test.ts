@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import type { HarnessAgentOptions } from "../../../src/index.ts";
-import type { Script } from "../../../src/testing/index.ts";
+import type { Script } from "../../../src/testing.ts";
 import { agentWith, systemOf, toolNames, toolTexts } from "./support/agent.ts";
 import { workspaceWith } from "./support/workspace.ts";
 

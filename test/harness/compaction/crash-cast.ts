@@ -1,7 +1,7 @@
 import { join } from "node:path";
+import type { Commit, Store } from "../../../src/contract/store.ts";
 import { HarnessAgent, localFilesystem } from "../../../src/index.ts";
-import type { Commit, Store } from "../../../src/protocol/store.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { toolTexts } from "../agent/support/agent.ts";
 import { isSummary, readPage, summaryWith } from "./pages.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { HarnessAgent, memoryStore } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { deep } from "../../agent/support/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { toolTexts } from "../agent/support/agent.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, readPage, summaryWith } from "./pages.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { tool } from "../../../src/index.ts";
-import type { ScriptedRequest } from "../../../src/testing/index.ts";
+import type { ScriptedRequest } from "../../../src/testing.ts";
 
 /** A summary with all its headings. */
 export const summaryWith = (facts: string) =>

@@ -7,7 +7,7 @@ import {
   storeFilesystem,
   tool,
 } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, readPage, summaryWith } from "./pages.ts";
 import { blocksOf, compactions, reader } from "./support.ts";

@@ -1,13 +1,13 @@
+import type { Message } from "../../../src/contract/message.ts";
+import type { Store } from "../../../src/contract/store.ts";
 import { HarnessAgent, type HarnessAgentOptions, memoryStore } from "../../../src/index.ts";
 import type { TaskEvent } from "../../../src/protocol/event.ts";
-import type { Message } from "../../../src/protocol/message.ts";
-import type { Store } from "../../../src/protocol/store.ts";
 import {
   type ScriptedModel,
   type ScriptedRequest,
   type ScriptedTurn,
   scriptedModel,
-} from "../../../src/testing/index.ts";
+} from "../../../src/testing.ts";
 import { readLog } from "../../agent/support/laws.ts";
 import { keepEvents } from "../../support/keep-events.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";

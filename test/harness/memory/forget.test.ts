@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { memoryOf, memoryStore, type Store } from "../../../src/index.ts";
-import type { TurnFunction } from "../../../src/testing/index.ts";
+import type { TurnFunction } from "../../../src/testing.ts";
 import { toolTexts } from "../agent/support/agent.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { purposeOf, rememberingAgent, textOf } from "./support/remembering.ts";

@@ -8,7 +8,7 @@ import {
   sqliteStore,
   storeFilesystem,
 } from "../../../src/index.ts";
-import { ManualClock, type TurnFunction } from "../../../src/testing/index.ts";
+import { ManualClock, type TurnFunction } from "../../../src/testing.ts";
 import { toolNames, toolTexts } from "../agent/support/agent.ts";
 import { put, workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, summaryWith } from "../compaction/pages.ts";

@@ -2,7 +2,7 @@ import { chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { sandboxFilesystem } from "../../../src/harness/filesystem/sandbox.ts";
 import type { JailKind } from "../../../src/harness/sandbox/jail.ts";
-import { filesystemContract } from "../../../src/testing/index.ts";
+import { filesystemContract } from "../../../src/testing.ts";
 import { registerContract } from "../../support/contract.ts";
 import { temporaryDirectory } from "../filesystem/support/temporary.ts";
 import { hasBubblewrap } from "./support/sandbox.ts";

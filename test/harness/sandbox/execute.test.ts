@@ -10,7 +10,7 @@ import {
   memoryStore,
   sqliteStore,
 } from "../../../src/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 import { toolNames, toolTexts } from "../agent/support/agent.ts";
 import { processesWith } from "./support/processes.ts";
 import { hasBubblewrap, workspaceDirectory } from "./support/sandbox.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { SubagentDeclaration } from "../../../src/harness/subagents/declaration.ts";
 import { HarnessAgent, memoryStore, storeFilesystem } from "../../../src/index.ts";
-import { type ScriptedRequest, scriptedModel } from "../../../src/testing/index.ts";
+import { type ScriptedRequest, scriptedModel } from "../../../src/testing.ts";
 import { toolNames, toolTexts } from "../agent/support/agent.ts";
 import { hasBubblewrap, workspaceDirectory } from "./support/sandbox.ts";
 

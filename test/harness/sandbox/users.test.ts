@@ -3,7 +3,7 @@ import { chown } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 import { deep } from "../filesystem/support/temporary.ts";
 import { createSandbox, hasBubblewrap, workspaceDirectory } from "./support/sandbox.ts";
 

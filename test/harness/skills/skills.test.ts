@@ -11,7 +11,7 @@ import {
   storeFilesystem,
   tool,
 } from "../../../src/index.ts";
-import type { Script } from "../../../src/testing/index.ts";
+import type { Script } from "../../../src/testing.ts";
 import { agentWith, systemOf, toolNames, toolTexts, userTexts } from "../agent/support/agent.ts";
 import { put, workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, summaryWith } from "../compaction/pages.ts";

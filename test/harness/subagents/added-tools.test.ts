@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { HarnessAgent, memoryStore, type SubagentDeclaration, tool } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 
 const make = (name: string, by: string) =>
   tool({ name, description: by, execute: () => `${name} of ${by}` });

@@ -1,5 +1,6 @@
 // `[^n]` in the root's answer leads to the original block, through any number of levels.
 import { describe, expect, it } from "vitest";
+import { textOf } from "../../../src/contract/message.ts";
 import {
   HarnessAgent,
   jsonSchema,
@@ -8,7 +9,6 @@ import {
   type SubagentDeclaration,
   tool,
 } from "../../../src/index.ts";
-import { textOf } from "../../../src/protocol/message.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type ScriptedTurn,
   scriptedModel,
   type TurnFunction,
-} from "../../../src/testing/index.ts";
+} from "../../../src/testing.ts";
 import { expectLawful, readLog } from "../../agent/support/laws.ts";
 
 const factOf = (topic: string) => `All that is known of the ${topic}.`;

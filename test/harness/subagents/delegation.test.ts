@@ -9,8 +9,8 @@ import {
   storeFilesystem,
   tool,
 } from "../../../src/index.ts";
-import { checkStream } from "../../../src/protocol/check.ts";
-import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { checkStream } from "../../../src/protocol/check/check.ts";
+import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import { law12 } from "../../support/law-12.ts";
 
 /** Creates an agent with these subagents and without files. */

@@ -10,7 +10,7 @@ import {
   type SubagentDeclaration,
   sqliteStore,
 } from "../../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "growth-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore, type Store, tool } from "../../../src/index.ts";
-import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { seededRandom } from "../../support/random.ts";
 import { simulateProcess } from "../tasks/support/simulated-process.ts";

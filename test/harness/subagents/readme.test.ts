@@ -22,7 +22,7 @@ async function example(): Promise<string> {
 
 /** Replaces the model of the example. */
 const model = `
-import { scriptedModel } from ${source("testing/index.ts")};
+import { scriptedModel } from ${source("testing.ts")};
 const model = scriptedModel(({ tools, assistantCount }) => {
   if (!tools?.some(({ name }) => name === "agent_spawn")) return { text: ["The Rhine ", "is longer."] };
   const spawn = { call: "agent_spawn", input: { agent_id: "researcher", task: "Compare them." } };

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { textOf } from "../../../src/contract/message.ts";
 import {
   type AgentEvent,
   HarnessAgent,
@@ -13,13 +14,8 @@ import {
   type SubagentDeclaration,
 } from "../../../src/index.ts";
 import type { LogEvent } from "../../../src/protocol/event.ts";
-import { textOf } from "../../../src/protocol/message.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
-import {
-  type ScriptedRequest,
-  type ScriptedTurn,
-  scriptedModel,
-} from "../../../src/testing/index.ts";
+import { type ScriptedRequest, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import { expectLawful, readLog } from "../../agent/support/laws.ts";
 import type { SpawnReport } from "./spawns/run.ts";
 

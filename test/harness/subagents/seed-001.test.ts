@@ -8,7 +8,7 @@ import {
   type SubagentDeclaration,
   tool,
 } from "../../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import { collect } from "../../agent/support/collect.ts";
 
 const look = tool({

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { TaskEvent } from "../../../src/index.ts";
-import { checkStream } from "../../../src/protocol/check.ts";
+import { checkStream } from "../../../src/protocol/check/check.ts";
 import type { LogEvent } from "../../../src/protocol/event.ts";
 import { collect } from "../../agent/support/collect.ts";
 import { corrected, inFirstForm, type PlainEvent } from "./seeds/first-form.ts";

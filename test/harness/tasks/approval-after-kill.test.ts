@@ -1,8 +1,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { textOf } from "../../../src/contract/message.ts";
 import { sqliteStore } from "../../../src/index.ts";
-import { textOf } from "../../../src/protocol/message.ts";
 import { expectLawful, readLog } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { executionsIn } from "../../support/executions.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { memoryStore } from "../../../src/index.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
-import { ManualClock } from "../../../src/testing/index.ts";
+import { ManualClock } from "../../../src/testing.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { turns } from "../../agent/support/tools.ts";
 import { cancelCast, descendants, phases, workers, workersIn } from "./support/cancel-cast.ts";

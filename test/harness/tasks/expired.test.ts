@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
 import { HarnessAgent, memoryStore, type Store, sqliteStore, tool } from "../../../src/index.ts";
 import { isTerminal, type TaskStatus } from "../../../src/protocol/task.ts";
-import { ManualClock, scriptedModel } from "../../../src/testing/index.ts";
+import { ManualClock, scriptedModel } from "../../../src/testing.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { losingStore } from "../../agent/support/losing-store.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";

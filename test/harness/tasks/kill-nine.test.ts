@@ -1,9 +1,9 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Store, TaskRecord } from "../../../src/contract/store.ts";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
 import { sqliteStore } from "../../../src/index.ts";
-import type { Store, TaskRecord } from "../../../src/protocol/store.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
 import { deep } from "../../agent/support/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import type { Commit } from "../../../src/contract/store.ts";
 import { HarnessAgent, type Store, tool } from "../../../src/index.ts";
-import type { Commit } from "../../../src/protocol/store.ts";
 import type { TaskStatus } from "../../../src/protocol/task.ts";
-import { type ScriptedPart, type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { type ScriptedPart, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { expiringStore } from "../../agent/support/losing-store.ts";
 

@@ -3,8 +3,8 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
 import { HarnessAgent, memoryStore, type Store, sqliteStore, tool } from "../../../src/index.ts";
-import { ManualClock, scriptedModel } from "../../../src/testing/index.ts";
 import { record } from "../../../src/testing/store-contract/samples.ts";
+import { ManualClock, scriptedModel } from "../../../src/testing.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 
 let folder: string;

@@ -4,8 +4,8 @@ import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { HarnessAgent, sqliteStore, tool } from "../../../src/index.ts";
-import { serve } from "../../../src/server/index.ts";
-import { type ScriptedPart, scriptedModel } from "../../../src/testing/index.ts";
+import { serve } from "../../../src/server.ts";
+import { type ScriptedPart, scriptedModel } from "../../../src/testing.ts";
 import { unlimited } from "../../support/unlimited.ts";
 
 const [role = "lead", folder = "", port = "0", next = "", plan = "work"] = process.argv.slice(2);

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { connect } from "../../../src/client/index.ts";
+import { connect } from "../../../src/client.ts";
 
 const program = fileURLToPath(new URL("./chain-process.ts", import.meta.url));
 const token = "the-token-of-the-chain";

@@ -1,6 +1,11 @@
-import type { HarnessAgentOptions, Store, SubagentDeclaration } from "../../../src/index.ts";
-import { HarnessAgent, memoryStore } from "../../../src/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import {
+  HarnessAgent,
+  type HarnessAgentOptions,
+  memoryStore,
+  type Store,
+  type SubagentDeclaration,
+} from "../../../src/index.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 
 /** A call that starts the helper and waits for it. */
 export const spawn = (more: object = {}) => ({

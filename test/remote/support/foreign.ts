@@ -1,8 +1,8 @@
 import { expect } from "vitest";
+import { streamedText } from "../../../src/contract/item-content.ts";
 import type { Store } from "../../../src/index.ts";
-import { checkStream, type LogEvent } from "../../../src/protocol/index.ts";
-import { streamedText } from "../../../src/protocol/item-content.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
+import { checkStream, type LogEvent } from "../../../src/protocol.ts";
 import { expectLawful, readLog } from "../../agent/support/laws.ts";
 
 /** Checks the whole log against the rules and the laws, and returns the last child. */

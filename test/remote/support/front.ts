@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import type { Agent } from "../../../src/index.ts";
-import { createApp } from "../../../src/server/index.ts";
+import { createApp } from "../../../src/server.ts";
 import { unlimited } from "../../support/unlimited.ts";
 
 /** The address of a server whose agents are changed by each test. */

@@ -8,7 +8,7 @@ import {
   type SubagentDeclaration,
   tool,
 } from "../../../src/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 import { type Served, serveAgents } from "../../client/support/serving.ts";
 
 /** A tool that needs approval. */

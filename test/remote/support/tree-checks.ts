@@ -1,5 +1,5 @@
 import type { LogEvent } from "../../../src/protocol/event.ts";
-import { emptyTree, materialize, reduce } from "../../../src/protocol/index.ts";
+import { emptyTree, materialize, reduce } from "../../../src/protocol.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { comparable } from "../../client/support/serving.ts";
 import { childProblems } from "../../harness/subagents/trees/children.ts";

@@ -1,9 +1,9 @@
 // Serves one finished log and answers each message with the memory of the process:
 // node --max-old-space-size=… log-server.ts <"memory" or a path> <megabytes> <bytes per event>
 import { memoryStore, ReActAgent, sqliteStore } from "../../../src/index.ts";
-import { serve } from "../../../src/server/index.ts";
-import { scriptedModel } from "../../../src/testing/index.ts";
+import { serve } from "../../../src/server.ts";
 import { acquire, delta, record } from "../../../src/testing/store-contract/samples.ts";
+import { scriptedModel } from "../../../src/testing.ts";
 
 const [place = "memory", megabytes = "1", eventBytes = "200"] = process.argv.slice(2);
 const retention = { logs: { maxAgeMs: 3_600_000, maxBytes: 1_000_000_000 } };

@@ -1,7 +1,7 @@
 // Serves the team from a SQLite file and prints its address: node server-process.ts <path> <port> <pauseMs>
 
 import { sqliteStore } from "../../../src/index.ts";
-import { serve } from "../../../src/server/index.ts";
+import { serve } from "../../../src/server.ts";
 import { unlimited } from "../../support/unlimited.ts";
 import { team } from "./team.ts";
 

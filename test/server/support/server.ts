@@ -1,15 +1,21 @@
 import { createHash } from "node:crypto";
 import { afterEach } from "vitest";
 import { z } from "zod";
-import type { Agent, ReActAgentOptions, Store } from "../../../src/index.ts";
-import { agentTool, memoryStore, ReActAgent, tool } from "../../../src/index.ts";
+import {
+  type Agent,
+  agentTool,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  type Store,
+  tool,
+} from "../../../src/index.ts";
 import type { StreamFrame, TaskEvent } from "../../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import { decodeSse } from "../../../src/protocol/sse.ts";
 import type { Tree } from "../../../src/protocol/task.ts";
-import type { RequestLog, ServeOptions, Serving } from "../../../src/server/index.ts";
-import { serve } from "../../../src/server/index.ts";
-import { type Script, scriptedModel } from "../../../src/testing/index.ts";
+import { type RequestLog, type ServeOptions, type Serving, serve } from "../../../src/server.ts";
+import { type Script, scriptedModel } from "../../../src/testing.ts";
 import { collect } from "../../agent/support/collect.ts";
 
 /** The tokens of two users, of one who may only read, and of one who may do nothing. */

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import type { Agent, Store } from "../../../src/index.ts";
-import { agentTool, ReActAgent, tool } from "../../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../src/testing/index.ts";
+import { type Agent, agentTool, ReActAgent, type Store, tool } from "../../../src/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 
 /** A team that works for a while, and one agent that asks first; every process that runs them goes on with the same script. */
 export function team(store: Store, pauseMs: number): readonly Agent[] {

@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
-import { textOf } from "../../../src/protocol/message.ts";
+import { textOf } from "../../../src/contract/message.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
 import {
   ids,

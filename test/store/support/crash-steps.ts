@@ -1,4 +1,4 @@
-import type { Commit } from "../../../src/protocol/store.ts";
+import type { Commit } from "../../../src/contract/store.ts";
 import { delta, message, postRow, record } from "../../../src/testing/store-contract/samples.ts";
 
 /** The conversation of the crash tests. */

@@ -2,7 +2,7 @@
 // commits, `failed n code` for a rejected one, which it retries.
 // node crash-writer.ts <path> <steps>
 import { writeSync } from "node:fs";
-import type { Commit, Lease, Store } from "../../../src/protocol/store.ts";
+import type { Commit, Lease, Store } from "../../../src/contract/store.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
 import { log, sessionId, stepCommits } from "./crash-steps.ts";
 

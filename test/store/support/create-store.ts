@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
-import type { CreateStore } from "../../../src/testing/index.ts";
+import type { CreateStore } from "../../../src/testing.ts";
 import { createFolder, removeFolder } from "./folder.ts";
 
 /** A memory store for a contract. */

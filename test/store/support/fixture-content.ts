@@ -1,4 +1,4 @@
-import type { Store } from "../../../src/protocol/store.ts";
+import type { Store } from "../../../src/contract/store.ts";
 import {
   acquire,
   awkwardTexts,

@@ -1,4 +1,4 @@
-import type { Commit, Lease, Post, TaskRecord } from "../../../src/protocol/store.ts";
+import type { Commit, Lease, Post, TaskRecord } from "../../../src/contract/store.ts";
 
 /** The contents of a store in plain arrays. */
 interface State {

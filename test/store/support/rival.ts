@@ -1,6 +1,6 @@
 // Writes to the same rows as other processes, `count` times each, and prints the number of retries.
 // node rival.ts <path> <name> <count>
-import type { Lease, Store } from "../../../src/protocol/store.ts";
+import type { Lease, Store } from "../../../src/contract/store.ts";
 import { sqliteStore } from "../../../src/store/sqlite.ts";
 import { delta, message } from "../../../src/testing/store-contract/samples.ts";
 

@@ -1,13 +1,19 @@
-import type { Decision } from "../../../src/protocol/message.ts";
-import type { TaskMode } from "../../../src/protocol/task.ts";
+import type { Decision, TaskMode } from "../../../src/protocol/task.ts";
 import { newChild } from "./actor.ts";
 import { blockMoves } from "./block-moves.ts";
 import { itemOf, toolCallPlan } from "./item-plan.ts";
-import type { OpenItem } from "./open-item.ts";
-import { addedDraft, at, closeDraft, openItem } from "./open-item.ts";
+import { addedDraft, at, closeDraft, type OpenItem, openItem } from "./open-item.ts";
 import { work } from "./task-script.ts";
-import type { Actor, Move, Step, World } from "./world.ts";
-import { charge, hasEnded, mint, startStrand } from "./world.ts";
+import {
+  type Actor,
+  charge,
+  hasEnded,
+  type Move,
+  mint,
+  type Step,
+  startStrand,
+  type World,
+} from "./world.ts";
 
 /** What comes of a call. */
 type Outcome = (item: OpenItem) => Generator<Step, void, void>;

@@ -1,8 +1,8 @@
-import type { Rule } from "../../../src/protocol/check.ts";
-import type { Change } from "./edit-log.ts";
+import type { Rule } from "../../../src/protocol/check/check.ts";
 import {
   add,
   both,
+  type Change,
   drop,
   each,
   edit,

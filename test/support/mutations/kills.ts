@@ -1,4 +1,4 @@
-import type { Rule } from "../../../src/protocol/check.ts";
+import type { Rule } from "../../../src/protocol/check/check.ts";
 import type { Change } from "./edit-log.ts";
 import { itemKills } from "./item-kills.ts";
 import { streamKills } from "./stream-kills.ts";

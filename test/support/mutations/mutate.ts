@@ -1,4 +1,4 @@
-import type { Rule } from "../../../src/protocol/check.ts";
+import type { Rule } from "../../../src/protocol/check/check.ts";
 import type { LogEvent } from "../../../src/protocol/event.ts";
 import type { Random } from "../random.ts";
 

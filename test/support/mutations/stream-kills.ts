@@ -1,10 +1,11 @@
-import type { Rule } from "../../../src/protocol/check.ts";
-import type { Change, Frame } from "./edit-log.ts";
+import type { Rule } from "../../../src/protocol/check/check.ts";
 import {
   both,
+  type Change,
   canonical,
   each,
   edit,
+  type Frame,
   lateJoin,
   lose,
   on,

@@ -1,5 +1,5 @@
-import type { StandardIssue } from "../../../protocol/agent.ts";
-import { isObject } from "../../../protocol/shape.ts";
+import { isObject } from "../../../base/plain.ts";
+import type { StandardIssue } from "../../../contract/index.ts";
 
 /** The work of one check, in schemas applied to values; more takes longer than a turn of the event loop should. */
 const maxSteps = 1_000_000;

@@ -1,4 +1,4 @@
-import { isObject } from "../../../protocol/shape.ts";
+import { isObject } from "../../../base/plain.ts";
 import { check, type Json, maxDepth, type Node, type Rule, report, typeOf } from "./check.ts";
 import { type Compile, type Draft, keywords, lastKeywords } from "./keywords.ts";
 

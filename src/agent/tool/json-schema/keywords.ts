@@ -1,5 +1,5 @@
-import type { StandardIssue } from "../../../protocol/agent.ts";
-import { isObject } from "../../../protocol/shape.ts";
+import { isObject } from "../../../base/plain.ts";
+import type { StandardIssue } from "../../../contract/index.ts";
 import {
   apply,
   below,

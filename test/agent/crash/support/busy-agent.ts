@@ -4,9 +4,14 @@
 // its commits.
 // node busy-agent.ts <folder> <name> <runs>
 import { join } from "node:path";
-import type { Store } from "../../../../src/index.ts";
-import { fileTools, localFilesystem, ReActAgent, sqliteStore } from "../../../../src/index.ts";
-import { scriptedModel } from "../../../../src/testing/index.ts";
+import {
+  fileTools,
+  localFilesystem,
+  ReActAgent,
+  type Store,
+  sqliteStore,
+} from "../../../../src/index.ts";
+import { scriptedModel } from "../../../../src/testing.ts";
 
 const [folder = "", name = "", runs = "0"] = process.argv.slice(2);
 const opened = sqliteStore(join(folder, "store.db"));

@@ -1,8 +1,16 @@
 import { z } from "zod";
-import type { Answer, Approval, Reply, Store, ToolContext } from "../../../../src/index.ts";
-import { agentTool, ReActAgent, tool } from "../../../../src/index.ts";
+import {
+  type Answer,
+  type Approval,
+  agentTool,
+  ReActAgent,
+  type Reply,
+  type Store,
+  type ToolContext,
+  tool,
+} from "../../../../src/index.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
-import { scriptedModel } from "../../../../src/testing/index.ts";
+import { scriptedModel } from "../../../../src/testing.ts";
 import { noteExecution } from "../../../support/executions.ts";
 import { turns } from "../../support/tools.ts";
 

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
+import type { Message, ToolResultState } from "../../../../src/contract/message.ts";
 import type { Store } from "../../../../src/index.ts";
-import { checkStream } from "../../../../src/protocol/check.ts";
-import type { Message, ToolResultState } from "../../../../src/protocol/message.ts";
+import { checkStream } from "../../../../src/protocol/check/check.ts";
 import { TaskTree } from "../../../../src/protocol/reduce.ts";
 import type { Execution } from "../../../support/executions.ts";
 import { law12 } from "../../../support/law-12.ts";

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { ScriptedPart, ScriptedTurn } from "../../../../src/testing/index.ts";
+import type { ScriptedPart, ScriptedTurn } from "../../../../src/testing.ts";
 import { type Random, seededRandom } from "../../../support/random.ts";
 import { delegate, play, spawn } from "./script-prompt.ts";
 

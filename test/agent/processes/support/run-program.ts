@@ -1,17 +1,19 @@
 import { processOf } from "../../../../src/agent/drive/process.ts";
-import type { Answer, Approval, Store } from "../../../../src/index.ts";
+import type { TaskRecord } from "../../../../src/contract/store.ts";
 import {
+  type Answer,
+  type Approval,
   HarnessAgent,
   jsonSchema,
   memoryStore,
   RivuletError,
+  type Store,
   tool,
 } from "../../../../src/index.ts";
 import { materialize } from "../../../../src/protocol/materialize.ts";
 import { emptyTree, reduce } from "../../../../src/protocol/reduce.ts";
-import type { TaskRecord } from "../../../../src/protocol/store.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
-import { ManualClock } from "../../../../src/testing/index.ts";
+import { ManualClock } from "../../../../src/testing.ts";
 import {
   type SimulatedProcess,
   simulateProcess,

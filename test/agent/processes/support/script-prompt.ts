@@ -1,10 +1,6 @@
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
-import type { Clock } from "../../../../src/protocol/clock.ts";
-import {
-  type ScriptedModel,
-  type ScriptedTurn,
-  scriptedModel,
-} from "../../../../src/testing/index.ts";
+import type { Clock } from "../../../../src/base/clock.ts";
+import { type ScriptedModel, type ScriptedTurn, scriptedModel } from "../../../../src/testing.ts";
 
 const mark = "Play ";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { type Store, sqliteStore, type TaskEvent } from "../../../../src/index.ts";
-import { checkStream } from "../../../../src/protocol/check.ts";
+import { checkStream } from "../../../../src/protocol/check/check.ts";
 import { emptyTree, reduce } from "../../../../src/protocol/reduce.ts";
 import type { TaskStatus } from "../../../../src/protocol/task.ts";
 import { executionsIn } from "../../../support/executions.ts";

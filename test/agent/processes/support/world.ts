@@ -1,3 +1,4 @@
+import type { Commit } from "../../../../src/contract/store.ts";
 import {
   HarnessAgent,
   jsonSchema,
@@ -6,8 +7,7 @@ import {
   type Tool,
   tool,
 } from "../../../../src/index.ts";
-import type { Commit } from "../../../../src/protocol/store.ts";
-import { ManualClock } from "../../../../src/testing/index.ts";
+import { ManualClock } from "../../../../src/testing.ts";
 import {
   type SimulatedProcess,
   simulateProcess,

@@ -4,7 +4,7 @@ import {
   type ScriptedModel,
   type ScriptedRequest,
   scriptedModel,
-} from "../../../../src/testing/index.ts";
+} from "../../../../src/testing.ts";
 
 /** Creates an agent with a scripted model, by default without subagents and with a memory store. */
 export function agentWith(

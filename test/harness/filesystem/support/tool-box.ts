@@ -1,11 +1,11 @@
 import type { ToolContext } from "../../../../src/agent/tool/context.ts";
 import { readResult } from "../../../../src/agent/tool/result.ts";
 import { definitionOf } from "../../../../src/agent/tool/tool.ts";
+import { reasonOf } from "../../../../src/base/error.ts";
+import { textOf } from "../../../../src/contract/message.ts";
 import type { Filesystem } from "../../../../src/harness/filesystem/filesystem.ts";
 import type { IsolationScope } from "../../../../src/harness/filesystem/path.ts";
 import { fileTools } from "../../../../src/harness/tools/files.ts";
-import { reasonOf } from "../../../../src/protocol/error.ts";
-import { textOf } from "../../../../src/protocol/message.ts";
 
 /** The caller of a tool. */
 export interface Caller {

@@ -1,9 +1,5 @@
 import { HarnessAgent, type HarnessAgentOptions, memoryStore } from "../../../../src/index.ts";
-import {
-  type ScriptedRequest,
-  scriptedModel,
-  type TurnFunction,
-} from "../../../../src/testing/index.ts";
+import { type ScriptedRequest, scriptedModel, type TurnFunction } from "../../../../src/testing.ts";
 
 /** The texts of a request, joined. */
 export function textOf({ prompt }: ScriptedRequest): string {

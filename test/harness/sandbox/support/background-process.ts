@@ -1,5 +1,5 @@
 import { HarnessAgent, sqliteStore } from "../../../../src/index.ts";
-import { scriptedModel } from "../../../../src/testing/index.ts";
+import { scriptedModel } from "../../../../src/testing.ts";
 
 // Starts a command in the background and waits to be killed.
 const [workspace = "", database = "", command = ""] = process.argv.slice(2);

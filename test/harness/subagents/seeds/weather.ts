@@ -1,3 +1,4 @@
+import type { Block } from "../../../../src/contract/message.ts";
 import {
   HarnessAgent,
   type HarnessAgentOptions,
@@ -5,8 +6,7 @@ import {
   type SubagentDeclaration,
   tool,
 } from "../../../../src/index.ts";
-import type { Block } from "../../../../src/protocol/message.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../../src/testing.ts";
 
 const report = '{"temperature":"15C","condition":"Sunny"}';
 const picture: Block = {

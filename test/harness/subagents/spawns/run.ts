@@ -1,5 +1,7 @@
 // Spawns very many children in one session, in its own process with manual garbage collection, and reports leaks and the
 // growth of the heap. Arguments: the path of the store, the number of root tasks, the spawns for each.
+
+import { systemClock } from "../../../../src/base/clock.ts";
 import {
   type Clock,
   HarnessAgent,
@@ -7,9 +9,8 @@ import {
   type SubagentDeclaration,
   tool,
 } from "../../../../src/index.ts";
-import { systemClock } from "../../../../src/protocol/clock.ts";
 import { openStore } from "../../../../src/store/index.ts";
-import { scriptedModel, type TurnFunction } from "../../../../src/testing/index.ts";
+import { scriptedModel, type TurnFunction } from "../../../../src/testing.ts";
 
 /** The report at the end. */
 export interface SpawnReport {

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { SubagentDeclaration, Tool, ToolContext } from "../../../../src/index.ts";
-import { tool } from "../../../../src/index.ts";
 import {
-  type ScriptedPart,
-  type ScriptedRequest,
-  scriptedModel,
-} from "../../../../src/testing/index.ts";
+  type SubagentDeclaration,
+  type Tool,
+  type ToolContext,
+  tool,
+} from "../../../../src/index.ts";
+import { type ScriptedPart, type ScriptedRequest, scriptedModel } from "../../../../src/testing.ts";
 import { turns } from "../../../agent/support/tools.ts";
 import { type CallPlan, childCalls, type Kind, markOf, type TaskPlan } from "./plan.ts";
 

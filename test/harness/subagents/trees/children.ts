@@ -1,5 +1,5 @@
+import { textOf } from "../../../../src/contract/message.ts";
 import type { LogEvent } from "../../../../src/protocol/event.ts";
-import { textOf } from "../../../../src/protocol/message.ts";
 import type { TaskStatus } from "../../../../src/protocol/task.ts";
 import { callIdOf, resultOf, type TrueTask, type Truth } from "./truth.ts";
 

@@ -1,6 +1,10 @@
-import type { Block, Message, ToolResultBlock } from "../../../../src/protocol/message.ts";
-import { textOf } from "../../../../src/protocol/message.ts";
-import type { Commit } from "../../../../src/protocol/store.ts";
+import {
+  type Block,
+  type Message,
+  type ToolResultBlock,
+  textOf,
+} from "../../../../src/contract/message.ts";
+import type { Commit } from "../../../../src/contract/store.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
 import { endWords } from "./children.ts";
 import { callsOf } from "./plan.ts";

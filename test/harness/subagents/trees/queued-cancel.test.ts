@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { HarnessAgent, memoryStore, tool } from "../../../../src/index.ts";
-import { scriptedModel } from "../../../../src/testing/index.ts";
+import { scriptedModel } from "../../../../src/testing.ts";
 import { expectLawful } from "../../../agent/support/laws.ts";
 
 const ask = tool({

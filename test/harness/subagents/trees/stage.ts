@@ -1,6 +1,5 @@
-import type { Store, ToolContext } from "../../../../src/index.ts";
-import { HarnessAgent, memoryStore } from "../../../../src/index.ts";
-import { ManualClock } from "../../../../src/testing/index.ts";
+import { HarnessAgent, memoryStore, type Store, type ToolContext } from "../../../../src/index.ts";
+import { ManualClock } from "../../../../src/testing.ts";
 import { keepEvents } from "../../../support/keep-events.ts";
 import { type Asked, castModel, castTools, declarations } from "./cast.ts";
 import { type Plan, type TaskPlan, tasksOf } from "./plan.ts";

@@ -1,13 +1,18 @@
 import { isDeepStrictEqual } from "node:util";
 import { ToolFailure } from "../../../../src/agent/tool/tool.ts";
+import { type Block, type Message, textOf } from "../../../../src/contract/message.ts";
+import type { TaskRecord } from "../../../../src/contract/store.ts";
 import { subagentToolNames } from "../../../../src/harness/subagents/roster.ts";
-import type { Store, Tool } from "../../../../src/index.ts";
-import { jsonSchema, memoryStore, ReActAgent, tool } from "../../../../src/index.ts";
+import {
+  jsonSchema,
+  memoryStore,
+  ReActAgent,
+  type Store,
+  type Tool,
+  tool,
+} from "../../../../src/index.ts";
 import type { LogEvent } from "../../../../src/protocol/event.ts";
-import type { Block, Message } from "../../../../src/protocol/message.ts";
-import { textOf } from "../../../../src/protocol/message.ts";
-import type { TaskRecord } from "../../../../src/protocol/store.ts";
-import { ManualClock } from "../../../../src/testing/index.ts";
+import { ManualClock } from "../../../../src/testing.ts";
 import { readLog } from "../../../agent/support/laws.ts";
 import { keepEvents } from "../../../support/keep-events.ts";
 import { castModel, castTools, inputFor, maxItersOf, toldTaskId } from "./cast.ts";

@@ -1,6 +1,6 @@
+import type { Block, Message, ToolResultBlock } from "../../../../src/contract/message.ts";
+import type { TaskRecord } from "../../../../src/contract/store.ts";
 import type { TaskEvent } from "../../../../src/protocol/event.ts";
-import type { Block, Message, ToolResultBlock } from "../../../../src/protocol/message.ts";
-import type { TaskRecord } from "../../../../src/protocol/store.ts";
 import { readLog } from "../../../agent/support/laws.ts";
 import { type ChildCall, callsOf, childCalls, plannedStatus, type TaskPlan } from "./plan.ts";
 import type { Played } from "./play.ts";

@@ -1,4 +1,4 @@
-import type { Commit, Store } from "../../../../src/protocol/store.ts";
+import type { Commit, Store } from "../../../../src/contract/store.ts";
 
 /** The operations of a store, in order. */
 export interface Witness {

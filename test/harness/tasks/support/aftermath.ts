@@ -1,6 +1,5 @@
-import type { Message } from "../../../../src/protocol/message.ts";
-import { textOf } from "../../../../src/protocol/message.ts";
-import type { Store, TaskRecord } from "../../../../src/protocol/store.ts";
+import { type Message, textOf } from "../../../../src/contract/message.ts";
+import type { Store, TaskRecord } from "../../../../src/contract/store.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
 import { expectLawful, readLog } from "../../../agent/support/laws.ts";
 

@@ -1,11 +1,11 @@
+import type { Clock } from "../../../../src/base/clock.ts";
 import { HarnessAgent, type ReActAgent, type Store, tool } from "../../../../src/index.ts";
-import type { Clock } from "../../../../src/protocol/clock.ts";
 import {
   type ScriptedPart,
   type ScriptedRequest,
   type ScriptedTurn,
   scriptedModel,
-} from "../../../../src/testing/index.ts";
+} from "../../../../src/testing.ts";
 
 /** The states of the workers when the tree is cancelled. */
 export const phases = [

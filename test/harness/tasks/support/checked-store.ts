@@ -1,4 +1,4 @@
-import type { Commit, Store, TaskRecord } from "../../../../src/protocol/store.ts";
+import type { Commit, Store, TaskRecord } from "../../../../src/contract/store.ts";
 import { isTerminal, type TaskStatus } from "../../../../src/protocol/task.ts";
 
 /** The legal state changes of a task. */

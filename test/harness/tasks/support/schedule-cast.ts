@@ -1,10 +1,6 @@
 import { z } from "zod";
 import { HarnessAgent, type ReActAgent, tool } from "../../../../src/index.ts";
-import {
-  type ScriptedPart,
-  type ScriptedRequest,
-  scriptedModel,
-} from "../../../../src/testing/index.ts";
+import { type ScriptedPart, type ScriptedRequest, scriptedModel } from "../../../../src/testing.ts";
 import { turns } from "../../../agent/support/tools.ts";
 import type { Random } from "../../../support/random.ts";
 import type { SimulatedProcess } from "./simulated-process.ts";

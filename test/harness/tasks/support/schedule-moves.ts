@@ -1,7 +1,7 @@
+import { userMessage } from "../../../../src/contract/message.ts";
+import type { TaskRecord } from "../../../../src/contract/store.ts";
 import { taskRunner } from "../../../../src/harness/tasks/task-runner.ts";
 import type { ReActAgent } from "../../../../src/index.ts";
-import { userMessage } from "../../../../src/protocol/message.ts";
-import type { TaskRecord } from "../../../../src/protocol/store.ts";
 import { isTerminal } from "../../../../src/protocol/task.ts";
 import type { Random } from "../../../support/random.ts";
 import { type Actor, leaseMs, sessionId, type World } from "./schedule-world.ts";

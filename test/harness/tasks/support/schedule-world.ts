@@ -5,7 +5,7 @@ import {
   type Run,
   type Store,
 } from "../../../../src/index.ts";
-import { ManualClock } from "../../../../src/testing/index.ts";
+import { ManualClock } from "../../../../src/testing.ts";
 import { keepEvents } from "../../../support/keep-events.ts";
 import { type Random, seededRandom } from "../../../support/random.ts";
 import { checkedStore } from "./checked-store.ts";

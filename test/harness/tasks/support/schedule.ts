@@ -1,5 +1,5 @@
+import type { TaskRecord } from "../../../../src/contract/store.ts";
 import type { ReActAgent } from "../../../../src/index.ts";
-import type { TaskRecord } from "../../../../src/protocol/store.ts";
 import { turns } from "../../../agent/support/tools.ts";
 import { problemsIn, type Seen, seenIn } from "./aftermath.ts";
 import { noPlan } from "./schedule-cast.ts";

@@ -1,5 +1,5 @@
 import { RivuletError, type Store } from "../../../../src/index.ts";
-import { ManualClock } from "../../../../src/testing/index.ts";
+import { ManualClock } from "../../../../src/testing.ts";
 import type { Random } from "../../../support/random.ts";
 
 /** A simulated process with its own clock and its own connection to a shared store. */

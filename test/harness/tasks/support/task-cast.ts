@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { HarnessAgent, type Store, type Tool, tool } from "../../../../src/index.ts";
-import { type ScriptedTurn, scriptedModel } from "../../../../src/testing/index.ts";
+import { type ScriptedTurn, scriptedModel } from "../../../../src/testing.ts";
 import { noteExecution } from "../../../support/executions.ts";
 
 /** The conversation of the processes that are killed. */

@@ -1,0 +1,2 @@
+export { a2aRoutes, loadA2a } from "./a2a/routes.ts";
+export { agentScopeRoutes } from "./agentscope/routes.ts";

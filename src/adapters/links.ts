@@ -1,0 +1,40 @@
+import { RivuletError } from "../base/error.ts";
+import { type ConnectOptions, Server } from "../client/index.ts";
+import type { RemoteLink } from "../contract/index.ts";
+import type { A2aOptions } from "./a2a/link.ts";
+import { AgentScopeLink } from "./agentscope/link.ts";
+
+/** The link to an agent on a server that speaks the AgentScope task protocol. */
+export function agentScopeLink(base: string, agentId: string, options: ConnectOptions): RemoteLink {
+  return new AgentScopeLink(new Server(base, options), agentId);
+}
+
+const sdkPackage = "@a2a-js/sdk";
+
+/** The link to an A2A agent; its first use loads the package of the protocol. */
+export function a2aLink(url: string, options: A2aOptions): RemoteLink {
+  let loading: Promise<RemoteLink> | undefined;
+  const load = () => {
+    loading ??= import("./a2a/link.ts").then(
+      ({ A2aLink }) => new A2aLink(url, options),
+      (cause: unknown) => {
+        if (!String((cause as Error).message).includes(sdkPackage)) throw cause;
+        const message = `A2A agents require the package ${sdkPackage}, which is not installed.`;
+        const hint = `Run \`npm i ${sdkPackage}\`.`;
+        throw new RivuletError("a2a_not_installed", message, { hint, cause });
+      },
+    );
+    return loading;
+  };
+  return {
+    url,
+    limits: {},
+    start: async (...args) => (await load()).start(...args),
+    async *events(...args) {
+      yield* (await load()).events(...args);
+    },
+    answer: async (...args) => (await load()).answer(...args),
+    steer: async (...args) => (await load()).steer(...args),
+    cancel: async (...args) => (await load()).cancel(...args),
+  };
+}

@@ -1,0 +1,2 @@
+export { type AdapterName, type AppOptions, bindAgents, createApp } from "./app.ts";
+export { type ServeOptions, type Serving, serve, serveFields } from "./serve.ts";

@@ -1,0 +1,15 @@
+export {
+  type Connection,
+  type ConnectOptions,
+  connect,
+  createTaskStore,
+  type RemoteAgent,
+  type RemoteEventsOptions,
+  type RemoteRun,
+  type RemoteServer,
+  type RemoteSessions,
+  type SessionTask,
+  type TaskStore,
+  type TaskStoreOptions,
+  type TaskStoreSnapshot,
+} from "./client/index.ts";
