@@ -1,10 +1,16 @@
-import * as grammar from "../src/protocol/grammar.ts";
-import { controlFrames, logEvents, origin, position, words } from "../src/protocol/grammar.ts";
+import * as grammar from "../src/protocol/grammar/index.ts";
+import {
+  controlFrames,
+  logEvents,
+  origin,
+  position,
+  words,
+} from "../src/protocol/grammar/index.ts";
 import type { Fields, Shape } from "../src/protocol/shape.ts";
 import * as scalar from "../src/protocol/shape.ts";
-import { isList, Variants } from "../src/protocol/shape.ts";
+import { fieldOf, isList, Optional, Variants } from "../src/protocol/shape.ts";
 import { definitions, sentences } from "../src/schema/definitions.ts";
-import { meanings } from "./field-meanings.ts";
+import { describeFields } from "./field-descriptions.ts";
 
 // The page docs/protocol/events.md: every frame and every field, from the grammar.
 
@@ -66,10 +72,7 @@ interface FieldRow {
 }
 
 function rowsOf(fields: Fields): readonly FieldRow[] {
-  return Object.entries(fields).map(([key, shape]) => {
-    const [name = key, suffix] = key.split("?");
-    return { name, isRequired: suffix === undefined, shape };
-  });
+  return Object.entries(fields).map(([name, field]) => ({ name, ...fieldOf(field) }));
 }
 
 /** Fields in one line: `name` type, with a question mark where a field is optional. */
@@ -79,10 +82,13 @@ function listOf(fields: Fields): string {
     .join(", ");
 }
 
+const descriptions = describeFields();
+
 function meaningOf(owner: string, field: string): string {
-  const meaning = meanings[`${owner}.${field}`] ?? meanings[field];
+  const meaning = descriptions.get(owner)?.get(field);
   if (meaning !== undefined) return meaning;
-  throw new Error(`${owner}.${field} has no meaning in scripts/field-meanings.ts`);
+  if (field === "type") return "the type of the object";
+  throw new Error(`${owner}.${field} has no comment in src/protocol/grammar`);
 }
 
 function fieldTable(owner: string, fields: Fields): string {
@@ -126,7 +132,8 @@ function changeOf(fields: Fields): string {
   const [whole] = definitions.filter(([shape]) => (shape as Fields).type === fields.type);
   if (whole === undefined) throw new Error(`No item has the type ${String(fields.type)}`);
   const [shape, name] = whole;
-  const free = Object.keys(shape as Fields).filter((key) => !(key in fields));
+  const required = rowsOf(shape as Fields).filter(({ isRequired }) => isRequired);
+  const free = required.map(({ name }) => name).filter((key) => fields[key] instanceof Optional);
   return `${linkTo(name)}, where ${free.map((key) => `\`${key}\``).join(" and ")} may be absent`;
 }
 
@@ -141,7 +148,7 @@ const wordTable = [
 /** The text of docs/protocol/events.md. */
 export const eventTables = `# Events and fields
 
-Look up every frame of a stream and every field of a frame. \`npm run generate:schema\` writes this page from \`src/protocol/grammar.ts\`; do not edit it.
+Look up every frame of a stream and every field of a frame. \`npm run generate:schema\` writes this page from \`src/protocol/grammar\`; do not edit it.
 
 Required means that the field must be present and not null. Null on a field that is not required means that the field is absent. Objects may have other fields, which a reader keeps.
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { checkStream } from "../src/protocol/check/check.ts";
 import type { LogEvent, StreamFrame } from "../src/protocol/event.ts";
-import { taskEventTypes } from "../src/protocol/grammar.ts";
+import { taskEventTypes } from "../src/protocol/grammar/index.ts";
 import { materialize } from "../src/protocol/materialize.ts";
 import { emptyTree, reduce } from "../src/protocol/reduce.ts";
 import type { SnapshotTask } from "../src/protocol/task.ts";

@@ -55,7 +55,7 @@ export type {
 export type { Mutable } from "./fold/draft.ts";
 export type { FoldOptions } from "./fold/fold.ts";
 export { closedItem } from "./fold/item.ts";
-export * as grammar from "./grammar.ts";
+export * as grammar from "./grammar/index.ts";
 export {
   controlFrames,
   logEvents,
@@ -68,7 +68,7 @@ export {
   taskEventTypes,
   taskObject,
   words,
-} from "./grammar.ts";
+} from "./grammar/index.ts";
 export {
   type DocumentItem,
   type MaterializeOptions,
@@ -108,6 +108,7 @@ export {
   isText,
   isTime,
   nests,
+  Optional,
   type Shape,
   type TypeOf,
   Variants,

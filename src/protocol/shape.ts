@@ -1,5 +1,5 @@
 import { isObject } from "../base/plain.ts";
-import type { words } from "./grammar.ts";
+import type { words } from "./grammar/index.ts";
 
 /** How strictly a value is read. */
 export interface ReadMode {
@@ -16,12 +16,45 @@ export type Scalar<T = unknown> = (value: unknown, mode: ReadMode) => value is T
  * in their `type`.
  */
 export type Shape = Scalar | `=${string}` | `~${string}` | readonly [Shape] | Variants | Fields;
-/**
- * The fields of an object; fields without a name here are legal and kept. `name?` is optional, and null is absent;
- * `name?=false` is false where it is absent.
- */
+/** The fields of an object; fields without a name here are legal and kept. */
 export interface Fields {
-  readonly [name: string]: Shape;
+  readonly [name: string]: Shape | Optional;
+}
+/** A field that may be absent, or null, which means the same; `preset` is its value then. */
+export class Optional<S extends Shape = Shape, Preset = unknown> {
+  readonly shape: S;
+  readonly preset: Preset;
+  constructor(shape: S, preset: Preset) {
+    this.shape = shape;
+    this.preset = preset;
+  }
+}
+/** Makes a field optional. */
+export function optional<const S extends Shape>(shape: S): Optional<S, undefined>;
+export function optional<const S extends Shape, Preset>(
+  shape: S,
+  preset: Preset,
+): Optional<S, Preset>;
+export function optional(shape: Shape, preset?: unknown): Optional {
+  return new Optional(shape, preset);
+}
+/** The same fields, some of them optional. */
+export function partial<const F extends Fields, Name extends keyof F>(fields: F, ...names: Name[]) {
+  const changed = Object.fromEntries(names.map((name) => [name, optional(fields[name] as Shape)]));
+  return { ...fields, ...changed } as {
+    readonly [Key in keyof F]: Key extends Name
+      ? Optional<Extract<F[Key], Shape>, undefined>
+      : F[Key];
+  };
+}
+/** The shape of a field, and whether it must be present. */
+export function fieldOf(field: Shape | Optional): {
+  readonly shape: Shape;
+  readonly isRequired: boolean;
+} {
+  return field instanceof Optional
+    ? { shape: field.shape, isRequired: false }
+    : { shape: field, isRequired: true };
 }
 /**
  * Objects that differ in their `type`. `opaque` has the fields that an object of an unknown type must have; without it,
@@ -52,12 +85,11 @@ export class Variants<Known extends readonly Fields[] = readonly Fields[]> {
 
 type Words = typeof words;
 type Alternative<S> = S extends `${infer First}|${infer Rest}` ? First | Alternative<Rest> : S;
-type Required<Name> = Name extends `${infer Bare}?=false`
-  ? Bare
-  : Name extends `${string}?${string}`
-    ? never
-    : Name;
-type Optional<Name> = Name extends `${infer Bare}?` ? Bare : never;
+/** The fields that may be absent. A field with a preset is not one of them: who reads the value finds it there. */
+type OptionalKeys<F> = {
+  [Key in keyof F]: F[Key] extends Optional<Shape, undefined> ? Key : never;
+}[keyof F];
+type ShapeIn<Field> = Field extends Optional<infer S, unknown> ? S : Field;
 /** The TypeScript type of the values that have a shape. */
 export type TypeOf<S> =
   S extends Scalar<infer T>
@@ -73,9 +105,12 @@ export type TypeOf<S> =
           : S extends Variants<infer Known>
             ? TypeOf<Known[number]>
             : {
-                readonly [Name in keyof S as Required<Name>]: TypeOf<S[Name]>;
+                // Mapped without renaming, so that the comments of the grammar are those of the types.
+                readonly [Key in keyof Pick<S, Exclude<keyof S, OptionalKeys<S>>>]: TypeOf<
+                  ShapeIn<S[Key]>
+                >;
               } & {
-                readonly [Name in keyof S as Optional<Name>]?: TypeOf<S[Name]>;
+                readonly [Key in keyof Pick<S, OptionalKeys<S>>]?: TypeOf<ShapeIn<S[Key]>>;
               };
 
 /** Whether a value can name something in a tree: `__proto__` cannot, because ids become keys. */
@@ -203,9 +238,8 @@ interface Field {
 function readFields(fields: Fields): Read {
   const byName = new Map<string, Field>();
   let required = 0;
-  for (const [key, shape] of Object.entries(fields)) {
-    const [name, suffix] = key.split("?") as [string, string?];
-    const isRequired = suffix === undefined;
+  for (const [name, field] of Object.entries(fields)) {
+    const { shape, isRequired } = fieldOf(field);
     if (isRequired) required++;
     byName.set(name, { read: readerOf(shape), isRequired });
   }

@@ -1,29 +1,13 @@
 import { readInput } from "../base/argument.ts";
 import type { LogEvent } from "./event.ts";
-import { isText } from "./shape.ts";
+import type * as grammar from "./grammar/index.ts";
+import { isText, type TypeOf } from "./shape.ts";
 
 /** The descendant that an event came from; events of the root have no source. */
-export interface Source {
-  /** One spawned instance: `agent:<agentId>:<uuid>`. */
-  readonly agentKey: string;
-  /** The kind of agent. */
-  readonly agentId: string;
-  readonly agentName?: string;
-  readonly sessionId: string;
-  readonly parentSessionId: string;
-  readonly taskId: string;
-  /** 1 for a direct child. */
-  readonly depth: number;
-  /** The root's session id, then one agent id per level: `sess-001/planner/executor`. */
-  readonly path: string;
-}
+export interface Source extends TypeOf<typeof grammar.source> {}
 
 /** A source as events after `task.created` carry it. */
-export interface SourceRef extends Partial<Source> {
-  readonly agentId: string;
-  readonly depth: number;
-  readonly path: string;
-}
+export type SourceRef = TypeOf<typeof grammar.sourceRef>;
 
 /** The short form of a source; a short source is returned as it is. */
 export function sourceRef(source: SourceRef): SourceRef {

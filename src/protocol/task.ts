@@ -1,70 +1,39 @@
 import type { ErrorShape } from "../base/error.ts";
 import type { TaskEvent } from "./event.ts";
+import type * as grammar from "./grammar/index.ts";
+import type { TypeOf } from "./shape.ts";
 import type { SourceRef } from "./source.ts";
 
+// The types of what is on the wire come from the grammar, which describes their fields.
+
+type Word<Name extends keyof typeof grammar.words> = (typeof grammar.words)[Name][number];
+
 /** The final statuses of a task. */
-export type TerminalStatus = "completed" | "failed" | "cancelled" | "incomplete";
+export type TerminalStatus = Word<"end">;
 /** The status of a task. */
-export type TaskStatus = "queued" | "in_progress" | "suspended" | TerminalStatus;
+export type TaskStatus = Word<"task">;
 /** The status of an item. */
-export type ItemStatus = "in_progress" | TerminalStatus;
+export type ItemStatus = Word<"status">;
 /** Whether the parent waits for a child. */
-export type TaskMode = "sync" | "background";
+export type TaskMode = Word<"mode">;
 
 /** Why a task ended without finishing. */
-export type IncompleteReason =
-  | "max_iterations"
-  | "max_output_tokens"
-  | "content_filter"
-  | "timeout"
-  | "budget"
-  | "no_progress";
+export type IncompleteReason = Word<"incomplete_details">;
 
 /** A decision about an approval; a timeout makes it `expire`, a cancel `cancel`. */
-export type Decision = "approve" | "deny" | "edit" | "answer" | "expire" | "cancel";
+export type Decision = Word<"decision">;
 
 /** Why a run returned its reply. */
-export type GenerateReason =
-  | "model_stop"
-  | "tool_suspended"
-  | "approval_required"
-  | "reasoning_stop_requested"
-  | "acting_stop_requested"
-  | "interrupted"
-  | "max_iterations"
-  | "structured_output"
-  | "budget"
-  | "no_progress"
-  | "max_output_tokens"
-  | "content_filter"
-  | "failed";
+export type GenerateReason = Word<"generate_reason">;
 
 /** The tokens that a task has used so far, without its children. */
-export interface Usage {
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly total_tokens: number;
-  readonly cached_input_tokens?: number;
-  readonly reasoning_tokens?: number;
-}
+export interface Usage extends TypeOf<typeof grammar.usage> {}
 /** One model's share of a usage. */
-export interface ModelUsage {
-  readonly provider: string;
-  readonly model: string;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-}
+export interface ModelUsage extends TypeOf<typeof grammar.modelUsage> {}
 /** An amount of money; a decimal string avoids rounding. */
-export interface Cost {
-  readonly amount: string;
-  readonly currency: string;
-}
+export interface Cost extends TypeOf<typeof grammar.cost> {}
 /** The progress of a running tool; the field names are those of MCP. */
-export interface Progress {
-  readonly progress: number;
-  readonly total?: number;
-  readonly message?: string;
-}
+export interface Progress extends TypeOf<typeof grammar.progress> {}
 
 /** A piece of an item that people see. Blocks of unknown types are kept as they are. */
 export type WireBlock =
@@ -73,61 +42,21 @@ export type WireBlock =
   | WireFileBlock
   | WireTaskBlock
   | OmittedBlock;
-interface BlockBase {
-  readonly id?: string;
-  /** The number that `[^n]` cites; one number per tool result, shared by its blocks. */
-  readonly reference_id?: number;
-  /** Only while the block is still being sent. */
-  readonly status?: "in_progress";
-}
 /** Text with its citations. */
-export interface WireTextBlock extends BlockBase {
-  readonly type: "text";
-  readonly text: string;
-  readonly annotations?: readonly Annotation[];
-}
+export interface WireTextBlock extends TypeOf<typeof grammar.textBlock> {}
 /** An image; an empty url means that it has not arrived yet. */
-export interface WireImageBlock extends BlockBase {
-  readonly type: "image";
-  readonly image_url: { readonly url: string };
-  readonly mime_type?: string;
-  readonly width?: number;
-  readonly height?: number;
-  /** The number of the last preview; absent when the image is complete. */
-  readonly partial_image_index?: number;
-}
+export interface WireImageBlock extends TypeOf<typeof grammar.imageBlock> {}
 /** A file or a recording, by reference. */
-export interface WireFileBlock extends BlockBase {
-  readonly type: "file" | "audio" | "video";
-  readonly url: string;
-  readonly filename?: string;
-  readonly mime_type?: string;
-}
+export interface WireFileBlock extends TypeOf<typeof grammar.fileBlock> {}
 /** The position of a child's output in a list of blocks. */
-export interface WireTaskBlock extends BlockBase {
-  readonly type: "task";
-  readonly task_id: string;
-}
+export interface WireTaskBlock extends TypeOf<typeof grammar.taskBlock> {}
 /** A placeholder for a block that a filtered stream left out. */
-export interface OmittedBlock extends BlockBase {
-  readonly type: "omitted";
-}
+export interface OmittedBlock extends TypeOf<typeof grammar.omittedBlock> {}
 
 /** A citation: `text.slice(start_index, end_index)` of its block is the marker (UTF-16 code units). */
-export interface Annotation {
-  readonly type: "reference_to_block";
-  readonly reference_id: number;
-  readonly start_index: number;
-  readonly end_index: number;
-  readonly marker?: string;
-  readonly target?: BlockAddress;
-}
+export interface Annotation extends TypeOf<typeof grammar.citation> {}
 /** One block of one item of one task. */
-export interface BlockAddress {
-  readonly task_id: string;
-  readonly item_id: string;
-  readonly block_index: number;
-}
+export interface BlockAddress extends TypeOf<typeof grammar.blockAddress> {}
 
 /** An entry of a task's output. */
 export type Item =
@@ -137,158 +66,44 @@ export type Item =
   | MessageItem
   | DiscardedItem
   | OmittedItem;
-interface ItemBase {
-  readonly id: string;
-  readonly status?: ItemStatus;
-  /** The sources that the provider names for this item. */
-  readonly references?: readonly Reference[];
-}
 /** A source that a provider names: a page or a document. */
-export interface Reference {
-  readonly id: string;
-  readonly url?: string;
-  readonly title?: string;
-  readonly mime_type?: string;
-}
+export interface Reference extends TypeOf<typeof grammar.reference> {}
 /** A note for the model that is not its input: delivered background work, or a message that steers a running task. */
-export interface Hint {
-  readonly id: string;
-  readonly text: string;
-  /** The background task that the hint is from. */
-  readonly from_task_id?: string;
-}
-/** An item of a model's turn. */
-interface TurnItem extends ItemBase {
-  /** The message of the transcript that this item is a part of. */
-  readonly message_id?: string;
-}
+export interface Hint extends TypeOf<typeof grammar.hint> {}
 /** The reasoning of the model: a summary, and the raw text on request. */
-export interface ReasoningItem extends TurnItem {
-  readonly type: "reasoning";
-  readonly summary: readonly SummaryEntry[];
-  readonly content?: readonly ReasoningText[];
-  readonly encrypted_content?: string;
-}
+export interface ReasoningItem extends TypeOf<typeof grammar.reasoningItem> {}
 /** One paragraph of a reasoning's summary. */
-export interface SummaryEntry {
-  readonly type: "text";
-  readonly text: string;
-  readonly status?: "in_progress";
-}
+export interface SummaryEntry extends TypeOf<typeof grammar.summaryEntry> {}
 /** One piece of raw reasoning. */
-export interface ReasoningText {
-  readonly type: "reasoning_text";
-  readonly text: string;
-  readonly status?: "in_progress";
-}
+export interface ReasoningText extends TypeOf<typeof grammar.reasoningText> {}
 /** A tool call; `arguments` is JSON text, which may not parse before it is complete. */
-export interface ToolCallItem extends TurnItem {
-  readonly type: "tool_call";
-  readonly call_id: string;
-  readonly name: string;
-  readonly arguments: string;
-  readonly provider_call_id?: string;
-  /** Set between the end of the arguments and the end of the item. */
-  readonly arguments_status?: "completed";
-}
+export interface ToolCallItem extends TypeOf<typeof grammar.toolCallItem> {}
 /** The result of a tool call; `child_task_id` links a child to it. */
-export interface ToolResultItem extends ItemBase {
-  readonly type: "tool_result";
-  readonly call_id: string;
-  readonly block_list: readonly WireBlock[];
-  /** The content for the model; only for trusted readers, on request. */
-  readonly content?: readonly WireBlock[];
-  readonly child_task_id?: string;
-  readonly error?: ErrorShape;
-  /** Set while the tool runs. */
-  readonly progress?: Progress;
-}
+export interface ToolResultItem extends TypeOf<typeof grammar.toolResultItem> {}
 /** A message of the agent. */
-export interface MessageItem extends TurnItem {
-  readonly type: "message";
-  readonly role: "assistant";
-  readonly block_list: readonly WireBlock[];
-  readonly content?: readonly WireBlock[];
-  readonly purpose?: "summary";
-}
+export interface MessageItem extends TypeOf<typeof grammar.messageItem> {}
 /** A placeholder for a discarded item. */
-export interface DiscardedItem extends ItemBase {
-  readonly type: "discarded";
-  readonly reason: DiscardReason;
-}
+export interface DiscardedItem extends TypeOf<typeof grammar.discardedItem> {}
 /** A placeholder for an item that a filtered stream left out. */
-export interface OmittedItem extends ItemBase {
-  readonly type: "omitted";
-}
+export interface OmittedItem extends TypeOf<typeof grammar.omittedItem> {}
 /** Why an item was discarded; `edited`: a hook replaced it; `tool_retry`: its tool runs again. */
-export type DiscardReason = "provider_retry" | "fallback" | "recovered" | "edited" | "tool_retry";
+export type DiscardReason = Word<"discarded">;
 
 /** The item of `task.output_item.done`: its identity, its status, and the fields that replace assembled values. */
-export type ItemChange = ItemChangeOf<ReasoningItem | ToolCallItem | ToolResultItem | MessageItem>;
-type ItemChangeOf<I> = I extends ItemBase
-  ? Pick<I, Extract<keyof I, "type" | "id" | "call_id" | "status">> & Partial<I>
-  : never;
+export type ItemChange = TypeOf<typeof grammar.itemChange>;
 
 /** A task on the wire; lifecycle events carry the fields that changed. */
-export interface TaskObject {
-  readonly id: string;
-  readonly object: "task";
-  readonly status: TaskStatus;
-  readonly agent_id?: string;
-  readonly session_id?: string;
-  readonly parent_task_id?: string;
-  readonly parent_call_id?: string;
-  readonly parent_item_id?: string;
-  readonly mode?: TaskMode;
-  readonly remote?: boolean;
-  readonly created_at?: number;
-  readonly completed_at?: number;
-  readonly usage?: Usage;
-  readonly subtree_usage?: Usage;
-  readonly error?: ErrorShape;
-  readonly reason?: string;
-  readonly incomplete_details?: { readonly reason: IncompleteReason };
-  readonly generate_reason?: GenerateReason;
-  readonly structured?: unknown;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-  readonly output?: readonly Item[];
-}
+export interface TaskObject extends TypeOf<typeof grammar.taskObject> {}
 
 /** A task with its complete state, from which a reader can continue. */
-export interface SnapshotTask extends TaskObject {
-  readonly approvals?: readonly ApprovalState[];
-  readonly cancelling?: boolean;
-  readonly suspension?: Suspension;
-  readonly cost?: Cost;
-  readonly hints?: readonly Hint[];
-  readonly state?: Readonly<Record<string, unknown>>;
-  readonly parent_output_index?: number;
-}
+export interface SnapshotTask extends TypeOf<typeof grammar.snapshotTask> {}
 
 /** What a person or an outside tool is asked. */
-export interface ApprovalQuestion {
-  readonly approval_id: string;
-  readonly kind: ApprovalKind;
-  readonly call_id?: string;
-  readonly item_id?: string;
-  readonly output_index?: number;
-  readonly name?: string;
-  readonly arguments?: string;
-  readonly message?: string;
-  readonly options?: readonly Decision[];
-  readonly response_schema?: Readonly<Record<string, unknown>>;
-  readonly expires_at?: number;
-  /** A hook or the schema has changed the call: `name` and `arguments` are those of the call that would run. */
-  readonly edited?: true;
-}
+export interface ApprovalQuestion extends TypeOf<typeof grammar.approvalRequest> {}
 /** An approval in the tree; it is pending until it has a decision. */
-export interface ApprovalState extends ApprovalQuestion {
-  readonly decision?: Decision;
-  readonly by?: string;
-  readonly reason?: string;
-}
+export interface ApprovalState extends TypeOf<typeof grammar.approvalState> {}
 /** The kind of an approval; `stop`: a hook stopped the task before the call, or before it continues. */
-export type ApprovalKind = "tool_call" | "question" | "external" | "form" | "auth" | "stop";
+export type ApprovalKind = Word<"approval">;
 
 /** A task in the tree; items and blocks keep their shape on the wire. */
 export interface Task {
@@ -331,12 +146,7 @@ export interface Task {
   readonly parked?: readonly TaskEvent[];
 }
 /** Why a task is suspended. */
-export interface Suspension {
-  readonly reason: "approval" | "external" | "stop_requested" | "child";
-  readonly approval_ids?: readonly string[];
-  readonly waiting_on?: readonly string[];
-  readonly expires_at?: number;
-}
+export interface Suspension extends TypeOf<typeof grammar.suspension> {}
 
 /** The state of all tasks of a log, as one JSON document. */
 export interface Tree {

@@ -2,6 +2,7 @@ import { z } from "zod";
 import {
   type Fields,
   isList,
+  Optional,
   type Shape,
   shape as scalar,
   type TypeOf,
@@ -94,18 +95,19 @@ function oneOf(list: readonly string[]): z.ZodType {
 }
 
 function propertiesOf(fields: Fields): Record<string, z.ZodType> {
-  const entries = Object.entries(fields).map(([key, shape]) => {
-    const [name, suffix] = key.split("?") as [string, string?];
-    return [name, property(schemaOf(shape), suffix)];
-  });
+  const entries = Object.entries(fields).map(([name, field]) => [name, property(field)]);
   return Object.fromEntries(entries);
 }
 
-function property(schema: z.ZodType, suffix: string | undefined): z.ZodType {
-  if (suffix === undefined) return schema;
-  if (suffix === "") return optional(schema);
-  const flag = schema.nullable().default(false);
-  return flag.transform((value) => value ?? false);
+function property(field: Shape | Optional): z.ZodType {
+  if (!(field instanceof Optional)) return schemaOf(field);
+  const schema: z.ZodType = schemaOf(field.shape);
+  const { preset } = field;
+  if (preset === undefined) return optional(schema);
+  return schema
+    .nullable()
+    .default(preset)
+    .transform((value) => value ?? preset);
 }
 
 function convertVariants({ known, opaque, types }: Variants): z.ZodType {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import { examples } from "../../test/support/examples.ts";
-import { controlFrames, taskEventTypes } from "../protocol/grammar.ts";
+import { controlFrames, taskEventTypes } from "../protocol/grammar/index.ts";
 import { asyncApi, documents } from "./async-api.ts";
 import { jsonSchema } from "./json-schema.ts";
 

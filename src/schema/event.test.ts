@@ -12,7 +12,7 @@ import {
   placesOf,
   wordFields,
 } from "../../test/support/examples.ts";
-import { controlFrames, taskEventTypes } from "../protocol/grammar.ts";
+import { controlFrames, taskEventTypes } from "../protocol/grammar/index.ts";
 import { streamFrame } from "./frames.ts";
 import { jsonSchema, streamDefinitions } from "./json-schema.ts";
 

@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isObject } from "../../src/base/plain.ts";
-import { logEvents, origin, position, snapshot } from "../../src/protocol/grammar.ts";
-import { isList, type Shape, Variants } from "../../src/protocol/shape.ts";
+import { logEvents, origin, position, snapshot } from "../../src/protocol/grammar/index.ts";
+import { fieldOf, isList, type Shape, Variants } from "../../src/protocol/shape.ts";
 import {
   checkStream,
   emptyTree,
@@ -32,10 +32,10 @@ function withNulls(shape: Shape, value: unknown): unknown {
   if (typeof shape !== "object" || !isObject(value)) return value;
   const fields = shape instanceof Variants ? shape.fieldsOf(value.type) : shape;
   const result: Record<string, unknown> = { ...value };
-  for (const [key, inner] of Object.entries(fields)) {
-    const [name, suffix] = key.split("?") as [string, string?];
+  for (const [name, field] of Object.entries(fields)) {
+    const { shape: inner, isRequired } = fieldOf(field);
     if (value[name] !== undefined) result[name] = withNulls(inner, value[name]);
-    else if (suffix !== undefined) result[name] = null;
+    else if (!isRequired) result[name] = null;
   }
   return result;
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createParser } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
 import type { StreamFrame } from "../../src/protocol/event.ts";
-import { taskEventTypes } from "../../src/protocol/grammar.ts";
+import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import { encodeComment, encodeRetry, encodeSse, SseDecoder } from "../../src/protocol/sse.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";

@@ -2,7 +2,7 @@ import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { StreamFrame, TextDelta } from "../../src/protocol/event.ts";
-import { taskEventTypes } from "../../src/protocol/grammar.ts";
+import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import { encodeComment, encodeRetry, encodeSse } from "../../src/protocol/sse.ts";
 import { cut, read, readWithOracle, splitsInThree } from "../support/sse-readers.ts";
 

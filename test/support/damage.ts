@@ -1,4 +1,4 @@
-import { taskEventTypes } from "../../src/protocol/grammar.ts";
+import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import type { Random } from "./random.ts";
 
 type Place = Record<string, unknown>;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
-import { taskEventTypes } from "../../src/protocol/grammar.ts";
+import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { type GeneratedTree, generateTree, treeArbitrary } from "./generate-tree.ts";
 import { seededRandom } from "./random.ts";

@@ -1,7 +1,7 @@
 import { readInput, readTyped } from "../../base/argument.ts";
 import { isObject } from "../../base/plain.ts";
 import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "../event.ts";
-import { logEvents, words } from "../grammar.ts";
+import { logEvents, words } from "../grammar/index.ts";
 import { isId, readerOf } from "../shape.ts";
 import { checkApproval } from "./calls.ts";
 import { checkChild, checkInside } from "./children.ts";

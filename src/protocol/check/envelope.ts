@@ -1,4 +1,4 @@
-import { position, sourceRef } from "../grammar.ts";
+import { position, sourceRef } from "../grammar/index.ts";
 import { isCursor, isIndex, nests, readerOf } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
 import { describeMisfit, misfitOf } from "./misfit.ts";

@@ -6,7 +6,7 @@ import {
   protocolVersion,
   snapshot,
   streamError,
-} from "../grammar.ts";
+} from "../grammar/index.ts";
 import type { Fields } from "../shape.ts";
 import type { Check } from "./state.ts";
 import { report, show } from "./state.ts";

@@ -1,7 +1,8 @@
 import { isObject } from "../../base/plain.ts";
-import { words } from "../grammar.ts";
+import { words } from "../grammar/index.ts";
 import type { ReadMode, Shape } from "../shape.ts";
 import {
+  fieldOf,
   isBlockId,
   isCursor,
   isFlag,
@@ -72,9 +73,9 @@ function partsOf(shape: Shape, value: unknown): readonly Part[] {
   }
   if (typeof shape !== "object" || !isObject(value)) return [];
   const fields = shape instanceof Variants ? shape.fieldsOf(value.type) : shape;
-  return Object.entries(fields).flatMap(([key, inner]): readonly Part[] => {
-    const [name, suffix] = key.split("?") as [string, string?];
-    const isAbsent = suffix !== undefined && (value[name] ?? undefined) === undefined;
+  return Object.entries(fields).flatMap(([name, field]): readonly Part[] => {
+    const { shape: inner, isRequired } = fieldOf(field);
+    const isAbsent = !isRequired && (value[name] ?? undefined) === undefined;
     return isAbsent ? [] : [[`.${name}`, value[name], inner]];
   });
 }

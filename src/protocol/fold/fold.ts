@@ -1,5 +1,5 @@
 import type { LogEvent, StreamFrame, TaskSnapshot, TextDelta } from "../event.ts";
-import { logEvents, snapshot, sourceRef } from "../grammar.ts";
+import { logEvents, snapshot, sourceRef } from "../grammar/index.ts";
 import {
   type Fields,
   isCursor,
@@ -7,6 +7,7 @@ import {
   isIndex,
   isText,
   nests,
+  optional,
   readerOf,
   type Scalar,
 } from "../shape.ts";
@@ -48,7 +49,7 @@ const rules = new Map(
   Object.entries<Fields>(logEvents).map(([type, fields]) => {
     const partRule = partRules[type.split(".")[1] as string];
     const fold: Rule = partRule ?? ("task" in fields ? foldLifecycle : foldTask);
-    return [type, { read: readerOf({ ...fields, "source?": isReadApart }), fold }];
+    return [type, { read: readerOf({ ...fields, source: optional(isReadApart) }), fold }];
   }),
 );
 const readSource = readerOf(sourceRef);

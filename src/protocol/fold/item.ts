@@ -1,6 +1,6 @@
 import { isObject } from "../../base/plain.ts";
 import type { OutputItemAdded, OutputItemDiscarded, OutputItemDone } from "../event.ts";
-import { itemChange } from "../grammar.ts";
+import { itemChange } from "../grammar/index.ts";
 import { readerOf } from "../shape.ts";
 import type { Item } from "../task.ts";
 import { type Draft, editTask, putItem, type TaskNode } from "./draft.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { LogEvent, StreamFrame, TaskSnapshot } from "./event.ts";
-import { materialize } from "./materialize.ts";
-import { emptyTree, reduce, TaskTree } from "./reduce.ts";
-import { subtreeUsage, waitingApprovals } from "./select.ts";
-import { snapshotOf } from "./snapshot.ts";
-import type { MessageItem, Tree } from "./task.ts";
+import type { LogEvent, StreamFrame, TaskSnapshot } from "../event.ts";
+import { materialize } from "../materialize.ts";
+import { emptyTree, reduce, TaskTree } from "../reduce.ts";
+import { subtreeUsage, waitingApprovals } from "../select.ts";
+import { snapshotOf } from "../snapshot.ts";
+import type { MessageItem, Tree } from "../task.ts";
 
 type Sent = Record<string, unknown>;
 
