@@ -10,6 +10,7 @@ import { pageFiles, sourceFiles } from "./repository-files.ts";
 /** `run` resolves with the problems it found; an empty text means that the step passed. */
 type Step = readonly [name: string, run: () => Promise<string>];
 
+const programs = [resolve("node_modules/.bin"), resolve("tools/checks/node_modules/.bin")];
 const buildInfo = "node_modules/.cache/tsconfig.tsbuildinfo"; // makes the second check faster
 // Rows run in parallel. The steps of a row run in order, up to the first failure.
 const rows: readonly (readonly Step[])[] = [
@@ -33,11 +34,10 @@ function directionProblems(): readonly string[] {
 
 function command(program: string, ...args: readonly string[]): () => Promise<string> {
   return async () => {
-    const bin = resolve("node_modules", ".bin");
     const child = spawn(program, args, {
       env: {
         ...process.env,
-        PATH: `${bin}${delimiter}${process.env.PATH}`,
+        PATH: [...programs, process.env.PATH].join(delimiter),
         npm_config_ignore_scripts: "true", // the package is built already when a step packs it
       },
       shell: process.platform === "win32",

@@ -9,6 +9,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { installSystemPackages } from "./system-packages.mjs";
 
 const repository = fileURLToPath(new URL("..", import.meta.url));
+// The programs that only checks and only tests run have lockfiles of their own: `npm start` does without them.
+const checks = "tools/checks";
+const runtimes = "tools/runtimes";
 
 /**
  * Returns why a folder needs `npm ci`, or undefined when its dependencies match its lockfile.
@@ -33,12 +36,14 @@ export function staleReason(root, nodeVersion = process.version) {
 }
 
 /**
- * npm scripts look for `node` in node_modules/.bin first, then on the machine. One of them must be new enough.
+ * npm scripts look for `node` in node_modules/.bin first, then on the machine. One of them must be new enough. The tools
+ * run on the same one, and their folders require none.
  * @param {string} root
  * @param {string} nodeVersion
  */
 function nodeReason(root, nodeVersion) {
   const { engines } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  if (engines === undefined) return undefined;
   const least = engines.node.replace(">=", "");
   if (atLeast(nodeVersion, least)) return undefined;
   const own = spawnSync(join(root, "node_modules", ".bin", "node"), ["--version"], {
@@ -67,11 +72,13 @@ function lockedPackages(file) {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")).packages : undefined;
 }
 
-/** @param {string} root */
-async function installDependencies(root) {
+/** @param {string} [folder] a folder of the repository that has a lockfile of its own */
+async function installDependencies(folder = "") {
+  const root = join(repository, folder);
   const reason = staleReason(root);
   if (reason === undefined) return;
-  console.log(`rivulet: ${reason}; installing with npm ci (up to a minute)`);
+  const place = folder === "" ? "" : `${folder}: `;
+  console.log(`rivulet: ${place}${reason}; installing with npm ci (up to a minute)`);
   // npm must not run on the Node that it deletes.
   const modules = join(root, "node_modules");
   const path = (process.env.PATH ?? "")
@@ -96,9 +103,9 @@ async function installDependencies(root) {
   const problem = code === 0 ? staleReason(root) : "npm ci failed";
   if (problem === undefined) return;
   console.error(printed.join(""));
-  console.error(`rivulet: set-up failed: ${problem}.`);
+  console.error(`rivulet: set-up failed: ${place}${problem}.`);
   console.error(
-    "Check that the npm registry is reachable and that install scripts are allowed for `node`.",
+    "Check that the npm registry is reachable and that install scripts are allowed for the packages of `allowScripts`.",
   );
   process.exit(1);
 }
@@ -197,9 +204,14 @@ function isAbandoned(lock) {
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const forSuite = process.argv.includes("--for-deep-tests")
+    ? "deep"
+    : process.argv.includes("--for-tests") && "test";
   await runExclusively(repository, async () => {
-    await installDependencies(repository);
-    if (process.argv.includes("--for-tests")) installSystemPackages("test");
-    if (process.argv.includes("--for-deep-tests")) installSystemPackages("deep");
+    await installDependencies();
+    if (process.argv.includes("--for-checks")) await installDependencies(checks);
+    if (!forSuite) return;
+    await installDependencies(runtimes);
+    installSystemPackages(forSuite);
   });
 }

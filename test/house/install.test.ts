@@ -289,15 +289,15 @@ const mounted = `
 `;
 
 describe.each([
-  ["Node", "node", []],
-  ["Bun", "bun", ["run"]],
-  ["Deno", "deno", ["run", "--allow-all"]],
-])("the installed package on %s", (_, command, args) => {
+  ["Node", "node_modules/.bin/node", []],
+  ["Bun", "tools/runtimes/node_modules/.bin/bun", ["run"]],
+  ["Deno", "tools/runtimes/node_modules/.bin/deno", ["run", "--allow-all"]],
+])("the installed package on %s", (_, program, args) => {
   it("runs an agent with files, SQLite and a subagent, and the program ends", async () => {
     for (const path of ["workspace", "store.db"]) {
       rmSync(join(project, path), { recursive: true, force: true });
     }
-    const executable = resolve("node_modules/.bin", command);
+    const executable = resolve(program);
     const options = { cwd: project, timeout: 100_000 };
     const { stdout } = await run(executable, [...args, "program.mjs"], options);
     expect(stdout).toBe(printed);
@@ -305,7 +305,7 @@ describe.each([
 
   it("serves an agent with the runtime's own server, and a client follows it", async () => {
     writeFileSync(join(project, "mounted.mjs"), mounted);
-    const executable = resolve("node_modules/.bin", command);
+    const executable = resolve(program);
     const options = { cwd: project, timeout: 100_000 };
     const { stdout } = await run(executable, [...args, "mounted.mjs"], options);
     expect(stdout).toBe("task.text.delta Hel\ntask.text.delta lo.\nHello.\n");

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import ts from "typescript";
 import { expect, it } from "vitest";
@@ -52,8 +52,10 @@ it("the API reference has every export", () => {
   expect(entryPoints.toSorted()).toEqual(sources.toSorted());
 });
 
-it("the lockfile lists the optional packages of every platform, which `npm ci` requires", () => {
-  const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
+const lockfiles = globSync(["package-lock.json", "tools/*/package-lock.json"]);
+
+it.each(lockfiles)("%s lists the optional packages of every platform for `npm ci`", (lockfile) => {
+  const { packages } = JSON.parse(readFileSync(lockfile, "utf8")) as {
     packages: Record<string, { optionalDependencies?: Record<string, string> }>;
   };
   const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>

@@ -1,9 +1,20 @@
-import { spawn } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { packagesToInstall, progressOf, staleReason } from "../../scripts/setup.mjs";
+
+const tools = ["tools/checks", "tools/runtimes"];
 
 let root: string;
 beforeEach(() => {
@@ -86,18 +97,77 @@ it("counts the packages of this platform while they arrive, and names the next o
   expect(progressOf(root, packages)).toBe("all 2 packages are there, running their scripts");
 });
 
-it("prints a line every few seconds without a terminal, and what npm says when it fails", async () => {
+/** Makes a repository with the set-up, and a program in place of npm. */
+function createRepository(npm: string): string {
   const repository = join(root, "repository");
-  mkdirSync(join(repository, "scripts"), { recursive: true });
+  for (const folder of ["bin", "repository/scripts", ...tools.map((path) => `repository/${path}`)])
+    mkdirSync(join(root, folder), { recursive: true });
   for (const file of ["setup.mjs", "system-packages.mjs"])
     cpSync(join("scripts", file), join(repository, "scripts", file));
   write("repository/package.json", { engines: { node: ">=22.18" } });
-  write("repository/package-lock.json", { packages: { "node_modules/a": { version: "1.0.0" } } });
+  for (const folder of [".", ...tools]) {
+    if (folder !== ".") write(`repository/${folder}/package.json`, {});
+    const packages = { "node_modules/a": { version: "1.0.0" } };
+    write(`repository/${folder}/package-lock.json`, { packages });
+  }
+  write("bin/npm", `#!/bin/sh\n${npm}\n`);
+  chmodSync(join(root, "bin/npm"), 0o755);
+  return repository;
+}
+
+it.each([
+  ["npm start", "prestart", []],
+  ["npm run check", "precheck", ["tools/checks"]],
+  ["npm run docs", "predocs", ["tools/checks"]],
+  ["npm run format", "preformat", ["tools/checks"]],
+  ["npm test", "pretest", ["tools/runtimes"]],
+  ["npm run test:deep", "pretest:deep", ["tools/runtimes"]],
+])("%s installs the tools it needs and no others, once", (_, script, wanted) => {
+  const install =
+    "/bin/mkdir node_modules && /bin/cp package-lock.json node_modules/.package-lock.json";
+  const repository = createRepository(`pwd; ${install}`);
+  const { scripts } = JSON.parse(readFileSync("package.json", "utf8"));
+  const [, file = "", ...args] = scripts[script].split(" ");
+  const setUp = () =>
+    // Without apt-get on the PATH, set-up installs no system packages.
+    spawnSync(process.execPath, [join(repository, file), ...args], {
+      env: { PATH: join(root, "bin") },
+      encoding: "utf8",
+    });
+  const lines = (folder: string) =>
+    `rivulet: ${folder}node_modules is missing; installing with npm ci (up to a minute)\n`;
+  const { status, stdout } = setUp();
+  expect([status, stdout]).toEqual([
+    0,
+    ["", ...wanted.map((path) => `${path}: `)].map(lines).join(""),
+  ]);
+  const isInstalled = (folder: string) => existsSync(join(repository, folder, "node_modules"));
+  expect(tools.filter(isInstalled)).toEqual(wanted);
+  expect(setUp().stdout).toBe("");
+});
+
+it("`npm start` installs no program that only checks and tests run", () => {
+  const packages = ["package-lock.json", ...tools.map((path) => `${path}/package-lock.json`)].map(
+    (path) => Object.keys(JSON.parse(readFileSync(path, "utf8")).packages),
+  );
+  const [forStart = [], ...forTools] = packages;
+  const programs = [
+    "@arethetypeswrong/cli",
+    "@biomejs/biome",
+    "@changesets/cli",
+    "bun",
+    "deno",
+  ].concat(["knip", "publint", "typedoc"]);
+  const folders = programs.map((name) => `node_modules/${name}`);
+  expect(forTools.flat()).toEqual(expect.arrayContaining(folders));
+  expect(forStart.filter((path) => folders.includes(path))).toEqual([]);
+});
+
+it("prints a line every few seconds without a terminal, and what npm says when it fails", async () => {
   // In place of npm: an installation that takes two lines of progress, and fails.
-  const npm = join(root, "bin/npm");
-  mkdirSync(join(root, "bin"));
-  write("bin/npm", "#!/bin/sh\nuntil [ -e ready ]; do sleep 0.1; done\necho broken >&2\nexit 1\n");
-  chmodSync(npm, 0o755);
+  const repository = createRepository(
+    "until [ -e ready ]; do sleep 0.1; done\necho broken >&2\nexit 1",
+  );
   const child = spawn(process.execPath, [join(repository, "scripts/setup.mjs")], {
     env: { ...process.env, PATH: `${join(root, "bin")}${delimiter}${process.env.PATH}` },
     stdio: ["ignore", "pipe", "pipe"],

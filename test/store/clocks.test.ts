@@ -9,7 +9,7 @@ import { createFolder, removeFolder } from "./support/folder.ts";
 import { nodeCommand } from "./support/run-writer.ts";
 
 const holder = fileURLToPath(new URL("./support/lease-holder.ts", import.meta.url));
-const bun = resolve("node_modules/.bin/bun");
+const bun = resolve("tools/runtimes/node_modules/.bin/bun");
 const hour = 3_600_000;
 const ttlMs = 600;
 
