@@ -182,6 +182,16 @@ function cited(text: string, prompt: LanguageModelV4Prompt) {
   }));
 }
 
+/** Works like `work`, with a message of the user after the first results. */
+async function steered(asked: string, message: string, desk = team()) {
+  let isSent = false;
+  return work(asked, desk, () => {
+    if (isSent) return undefined;
+    isSent = true;
+    return message;
+  });
+}
+
 describe("a researcher", () => {
   it("searches, reads the best files and cites the sentences that answer, with their lines", async () => {
     const { text, calls, prompt } = await work("How high is the tower of the town?", researcher);
@@ -229,9 +239,13 @@ describe("a researcher", () => {
 
   it("reports that the files have no answer, and cites nothing", async () => {
     const { text } = await work("Who painted the Mona Lisa?", researcher);
-    expect(text).toBe("The library says nothing about painted, Mona and Lisa.");
+    expect(text).toBe(
+      "The library has nothing that answers “Who painted the Mona Lisa?” No article mentions “painted”, “Mona” or “Lisa”.",
+    );
     const half = await work("How high is the tower of Pisa?", researcher);
-    expect(half.text).toBe("The library says nothing about Pisa.");
+    expect(half.text).toBe(
+      "The library has nothing that answers “How high is the tower of Pisa?” No article mentions “Pisa”.",
+    );
   });
 
   it("corrects a misspelled title, and takes no other word for it", async () => {
@@ -239,7 +253,9 @@ describe("a researcher", () => {
     expect(text).toContain("40 metres high");
     const trees = { ...files, "library/trees.md": "# Trees\n\nThe tower is a plant.\n" };
     const other = await work("Which tower is a planet?", { ...researcher, files: trees });
-    expect(other.text).toBe("The library says nothing about planet.");
+    expect(other.text).toBe(
+      "The library has nothing that answers “Which tower is a planet?” No article mentions “planet”.",
+    );
   });
 
   it("looks up synonyms in the file that its instructions name", async () => {
@@ -257,14 +273,14 @@ describe("a researcher", () => {
     const { text, calls } = await work("How high is the steeple of the town?", desk);
     expect(calls[0]?.input.path).toBe("synonyms.md");
     expect(text).toContain("40 metres high");
-    expect((await work("How high is the steeple?", researcher)).text).toContain("says nothing");
+    expect((await work("How high is the steeple?", researcher)).text).toContain(
+      "has nothing that answers",
+    );
   });
 
   it("does not answer with a figure of something else", async () => {
     const { text } = await work("How deep is the tower of the town?", researcher);
-    expect(text).toBe(
-      "The library says nothing about this question: How deep is the tower of the town?",
-    );
+    expect(text).toBe("The library has nothing that answers “How deep is the tower of the town?”");
   });
 
   it("does not claim that the files lack an answer when the search timed out", async () => {
@@ -283,6 +299,50 @@ describe("a researcher", () => {
       "The search failed: no: x",
     );
     expect((await work("What is it?", researcher)).text).toContain("no words to look for");
+  });
+
+  it("adds, replaces, leaves out and shortens as a message asks while it works", async () => {
+    const question = "How high is the tower?";
+    const more = await steered(question, "Also tell me about stone bridges.", researcher);
+    expect(more.text).toContain("40 metres high");
+    expect(more.text).toContain("stone does not rust.[^");
+    const other = await steered(question, "Why do stone bridges last, instead?", researcher);
+    expect(other.text).toContain("1 finding in library/bridges.md");
+    const both = "What do the files say about towers?";
+    expect((await work(both, researcher)).text).toContain("2 findings");
+    const without = await steered(both, "Leave out the town, please.", researcher);
+    expect(without.text).toContain("higher than it is wide.");
+    expect(without.text).not.toContain("town");
+    expect((await steered(both, "Keep it short.", researcher)).text).toContain("1 finding in");
+    const none = await steered(question, "Leave out the tower.", researcher);
+    expect(none.text).toBe("With these changes nothing is left of the findings.");
+    const refused = await steered(question, "Why do volcanoes smoke, instead?", researcher);
+    expect(refused.text).toBe(
+      "The library has nothing that answers “Why do volcanoes smoke?” No article mentions “volcanoes” or “smoke”.",
+    );
+    const ignored = await steered(question, "Hurry up!", researcher);
+    expect(ignored.text).toMatch(/40 metres[\s\S]*\nI could not act on this message: Hurry up!$/);
+  });
+
+  it.each([
+    ["Who painted the tower?", "The tower belongs to Ann Lee.", "Ann Lee painted the tower."],
+    ["How do towers make shade?", "A tower stands in shade.", "A tower makes long shade."],
+    [
+      "How can masons keep stones from falling?",
+      "To prevent this, masons fasten what falls.",
+      "Masons keep stones in place with lead, so none are falling.",
+    ],
+    ["What do towers hold?", "A tower is a house and looks old.", "Towers hold bells."],
+    ["How do towers sway?", "A tower is a tall house.", "A tower sways with the wind."],
+  ])("answers “%s” not with “%s” but with “%s”", async (question, wrong, right) => {
+    const desk = (...lines: readonly string[]) => ({
+      ...researcher,
+      files: { ...files, "library/towers.md": ["# Towers", "", ...lines, ""].join("\n") },
+    });
+    expect((await work(question, desk(wrong))).text).toContain("has nothing that answers");
+    const { text } = await work(question, desk(wrong, "", right));
+    expect(text).toContain(right);
+    expect(text).not.toContain(wrong);
   });
 
   it("names places without numbers when the results have no numbers", async () => {
@@ -308,7 +368,12 @@ describe("a researcher", () => {
     const { content } = await model.doGenerate({
       prompt: [
         ...prompt,
-        ...said("grep_files", "1", {}, `${path}:4: The tower is 40 metres high.`),
+        ...said(
+          "grep_files",
+          "1",
+          { pattern: "^# |\\b(?:tower)", path: "library" },
+          `${path}:4: The tower is 40 metres high.`,
+        ),
         ...said("read_file", "2", { path }, "     4\tThe tower is 40 metres high."),
       ],
       tools: definitions(researcher),
@@ -335,7 +400,7 @@ describe("a researcher with a critic", () => {
     expect(good.text).toContain(`- ${claim}`);
     const bad = await work(question, checking(`- not found: ${claim}`));
     expect(bad.text).toBe(
-      `The library says nothing about this question: ${question} The check did not confirm the findings.`,
+      `The library has nothing that answers “${question}” The check did not confirm the findings.`,
     );
   });
 });
@@ -509,7 +574,9 @@ describe("a lead", () => {
 
   it("reports that no researcher found an answer, and cites nothing", async () => {
     const { text, calls } = await work("Who painted the Mona Lisa?", team());
-    expect(text).toBe("The library says nothing about painted, Mona and Lisa.");
+    expect(text).toBe(
+      "The library has nothing that answers “Who painted the Mona Lisa?” No article mentions “painted”, “Mona” or “Lisa”.",
+    );
     expect(text).not.toContain("[^");
     expect(spawns(calls)).toEqual(["researcher", "researcher"]);
   });
@@ -622,16 +689,6 @@ describe("a lead", () => {
     expect(none.text).toMatch(/^The search for this part was cancelled/);
     expect(none.text).not.toContain("[^");
   });
-
-  /** Works like `work`, with a message of the user after the first results. */
-  async function steered(asked: string, message: string, desk = team()) {
-    let isSent = false;
-    return work(asked, desk, () => {
-      if (isSent) return undefined;
-      isSent = true;
-      return message;
-    });
-  }
 
   it("adds what a message asks for while it works", async () => {
     const { text } = await steered("How high is the tower?", "Also tell me about stone bridges.");

@@ -23,7 +23,7 @@ import {
   waitFor,
 } from "./team.ts";
 import { callsOf, type MadeCall, type Move, type OfferedTool, offers, type View } from "./view.ts";
-import { type Wishes, wishesIn } from "./wishes.ts";
+import { hasAny, ignoredMessages, isWanted, type Wishes, wishesIn } from "./wishes.ts";
 import { normalizeText, stemsOf, termsOf } from "./words.ts";
 import { mainPoint, type Notes, notesTask, writeParagraphs } from "./writer.ts";
 
@@ -146,22 +146,10 @@ function currentSearches(view: View, wishes: readonly Wishes[], calls: readonly 
 
 /** Leaves out what a person does not want. */
 function adapt({ part, sentences }: Notes, wishes: readonly Wishes[]): Notes {
-  const isWanted = (sentence: string) => {
-    const stems = stemsOf(sentence);
-    return wishes.every(
-      ({ without, only }) =>
-        (without === undefined || !hasAny(stems, without)) &&
-        (only === undefined || hasAny(stems, only)),
-    );
-  };
-  const kept = sentences.filter(isWanted);
+  const kept = sentences.filter((sentence) => isWanted(sentence, wishes));
   if (!wishes.some(({ isBrief }) => isBrief)) return { part, sentences: kept };
   const main = mainPoint(part, kept);
   return { part, sentences: main === undefined ? [] : [main] };
-}
-
-function hasAny(stems: ReadonlySet<string>, wanted: ReadonlySet<string>): boolean {
-  return [...wanted].some((stem) => stems.has(stem));
 }
 
 function isChecked(view: View, critic: string | undefined, claim: string): boolean {
@@ -275,13 +263,6 @@ function asksForReport(question: string): boolean {
 function wantsReport(view: View, wishes: readonly Wishes[]): boolean {
   const latest = wishes.findLast(({ publishes }) => publishes !== undefined);
   return latest?.publishes ?? asksForReport(view.question);
-}
-
-/** Names the messages since the question that change nothing. */
-function ignoredMessages({ steering }: View): readonly string[] {
-  return steering
-    .filter((message) => Object.keys(wishesIn(message)).length === 0)
-    .map((message) => `I could not act on this message: ${message}`);
 }
 
 function withSources(text: string, evidence: readonly Evidence[]): string {

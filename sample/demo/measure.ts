@@ -31,7 +31,7 @@ const measures: readonly (readonly [asks: RegExp, ...has: readonly RegExp[]])[] 
     /\bhow heavy\b|\bweight of\b|\bhow much (?:does|do) .* weigh\b/i,
     /\b(?:kilo)?grams?\b|\btonn?es?\b/i,
   ],
-  [/\bwhen\b(?= (?:was|were|did|is|are|have|has|had)\b)|\b(?:what|which) year\b/i, date],
+  [/\bwhen\b(?= (?:was|were|did|have|has|had)\b)|\b(?:what|which) year\b/i, date],
   [
     /\bhow (?:big|large)\b|\barea of\b|\bsize of\b/i,
     /\bkilometres?\b|\bmetres?\b|\bpercent\b|\bof\b/i,

@@ -1,3 +1,4 @@
+import { meetsDemands } from "./demands.ts";
 import { type Measure, measureIn } from "./measure.ts";
 import { figuresAdvice, subjectAdvice } from "./parts.ts";
 import type { FoundLine, Sentence } from "./passages.ts";
@@ -11,6 +12,7 @@ const contextValue = 0.4; // of a term in the title, the heading or the sentence
 const minFileShare = 0.5; // of the weight of the terms: a file with less does not answer the question
 const minSentenceShare = 0.5;
 const minMeasureShare = 0.8; // a figure of something else is wrong, not vague
+const minAskedShare = 0.45; // of the weight of the terms that the title of the file does not have
 const minNameShare = 0.6; // of the weight of the names in the question
 const minWeight = 0.38; // of the terms in a file, relative to a term that no file has: common words alone say nothing
 
@@ -47,7 +49,10 @@ export function queryOf(question: string, synonyms: Synonyms): Query {
   );
   const minor = new Map([
     ...hints.map((term) => [term, hintValue] as const),
-    ...own.filter(({ stem }) => minorStems.has(stem)).map((term) => [term, minorValue] as const),
+    // "How long do beavers live" asks for a figure of exactly that.
+    ...own
+      .filter(({ stem }) => measure === undefined && minorStems.has(stem))
+      .map((term) => [term, minorValue] as const),
   ]);
   return { text, terms: [...own, ...hints], minor, hints, measure, wantsFigures };
 }
@@ -126,6 +131,8 @@ export function rankSentences(
   const stems = sentences.map(({ text }) => wordsOf(text).map(stemOf));
   const average = sumOf(stems, ({ length }) => length) / Math.max(1, stems.length);
   const names = terms.filter(({ isName }) => isName);
+  const others = terms.filter(({ isName }) => !isName);
+  const asked = terms.filter((term) => countOf(term, title) === 0);
   const minShare = measure === undefined ? minSentenceShare : minMeasureShare;
   let previous = 0;
   return sentences.map((sentence, index) => {
@@ -150,7 +157,20 @@ export function rankSentences(
     // A figure may stand alone: "The longest one known is 800 metres long."
     const hasOwn = measure !== undefined || terms.some((term) => countOf(term, own) > 0);
     const hasSubject = hints.length === 0 || hints.some(has);
-    const isAbout = share >= minShare && nameShare >= minNameShare && hasOwn && hasSubject;
+    const isMet = meetsDemands(query, text, (term) => countOf(term, own) > 0);
+    // A name in passing does not answer what is asked about it.
+    const isPassing = others.length > 0 && !others.some(has) && !beginsWith(names, own);
+    const askedShare = shareOf(
+      asked,
+      weights,
+      (term) => countOf(term, [...own, ...stemsOf(heading)]) > 0,
+    );
+    const isAbout =
+      Math.min(share / minShare, nameShare / minNameShare, askedShare / minAskedShare) >= 1 &&
+      hasOwn &&
+      hasSubject &&
+      !isPassing &&
+      isMet;
     const isContinued = follows && continuation.test(text);
     const score = Math.max(isAbout ? total : 0, isContinued ? previous * continuedValue : 0);
     previous = score;
@@ -213,7 +233,11 @@ function cueFactor(question: string, sentence: string): number {
 
 /** A sentence that begins with a term is about it. */
 function subjectFactor(terms: readonly Term[], stems: readonly string[]): number {
-  return terms.some((term) => countOf(term, stems.slice(0, 2)) > 0) ? subjectValue : 1;
+  return beginsWith(terms, stems) ? subjectValue : 1;
+}
+
+function beginsWith(terms: readonly Term[], stems: readonly string[]): boolean {
+  return terms.some((term) => countOf(term, stems.slice(0, 2)) > 0);
 }
 
 /** How well a sentence fits a question by its words alone, for a writer that sees no files. */

@@ -3,6 +3,7 @@ import { type Query, queryOf, type RankedSentence, rankFiles, rankSentences } fr
 import { correctWords, isCorrectable, similarPattern } from "./spelling.ts";
 import { checkTask, delegate, spawnCalls, teamIn, waitFor } from "./team.ts";
 import { callsOf, directoryOf, type MadeCall, type Move, offers, type View } from "./view.ts";
+import { ignoredMessages, isWanted, type Wishes, wishesIn } from "./wishes.ts";
 import { joinWords, normalizeText, patternFor, stemsOf, synonymsIn, type Term } from "./words.ts";
 
 const maxFiles = 3;
@@ -11,62 +12,114 @@ const minRelativeFile = 0.7; // relative to the score of the best file
 const minRelativeSentence = 0.5; // relative to the score of the best sentence
 
 /** The report of a researcher without findings begins with this; the lead recognizes it. */
-export const nothingFound = /^The (?:library says|files say) nothing about /;
+export const nothingFound = /^The (?:library has|files have) nothing that answers /;
+
+/** What the files say about one question; `failure` if they could not be searched. */
+interface Result {
+  readonly findings: readonly Finding[];
+  readonly missing: readonly Term[];
+  readonly failure?: string;
+}
 
 /** Searches files for the terms of a question, reads the best ones and reports the sentences that answer it. */
 export function research(view: View): Move | undefined {
   if (!offers(view, "grep_files", "read_file")) return undefined;
-  const { lookup, search, spelling } = searchesIn(view);
-  const synonyms = synonymsIn(foundLines(lookup?.output ?? "").map(({ text }) => text));
-  const asked = queryOf(view.question, synonyms);
-  if (asked.terms.length === 0)
-    return { text: `${saysNothing(view)} this: it has no words to look for.` };
-  const words = joinWords(asked.terms.map(({ word }) => word));
-  const thesaurus = thesaurusIn(view);
-  if (thesaurus !== undefined && lookup === undefined)
-    return grep(`I look up other words for ${words}.`, patternFor(asked.terms), thesaurus);
-  if (search === undefined) {
-    const related = asked.terms.some(({ alike }) => alike.length > 0)
-      ? ", and for related words"
-      : "";
-    // The titles show which other files there are, so that the rare terms can be told from the common ones.
-    const pattern = `^# |${patternFor(asked.terms)}`;
-    return grep(`I search for ${words}${related}.`, pattern, directoryOf(view).path);
+  const wishes = view.steering.map(wishesIn);
+  const questions = questionsIn(view, wishes);
+  const results: Result[] = [];
+  for (const question of questions) {
+    const next = search(view, question);
+    if ("calls" in next) return next;
+    results.push(next);
   }
-  if (search.isError) return { text: `The search failed: ${search.output}` };
+  const failure = results.find((result) => result.failure !== undefined)?.failure;
+  if (failure !== undefined) return { text: failure };
+  const found = results.flatMap(({ findings }) => findings);
+  const missing = results.flatMap((result) => result.missing);
+  if (found.length === 0)
+    return report(noAnswer(view, questions, missing), ...ignoredMessages(view));
+  const wanted = wantedFindings(found, wishes);
+  if (wanted.length === 0) return report("With these changes nothing is left of the findings.");
+  return (
+    checkedReport(view, wanted, missing) ??
+    report(`${noAnswer(view, questions, [])} The check did not confirm the findings.`)
+  );
+}
+
+/** The question of the task and those of messages; one that a message asks instead replaces those before it. */
+function questionsIn({ question }: View, wishes: readonly Wishes[]): readonly string[] {
+  const from = wishes.findLastIndex(({ isInstead }) => isInstead);
+  const added = wishes.slice(Math.max(0, from)).flatMap(({ asks }) => asks ?? []);
+  return from < 0 ? [question, ...added] : added;
+}
+
+/** Leaves out what a message does not want, and sentences that answer two questions. */
+function wantedFindings(found: readonly Finding[], wishes: readonly Wishes[]): readonly Finding[] {
+  const distinct = new Map(found.map((finding) => [`${finding.path}:${finding.text}`, finding]));
+  const wanted = [...distinct.values()].filter(({ text }) => isWanted(text, wishes));
+  if (!wishes.some(({ isBrief }) => isBrief)) return wanted;
+  const best = Math.max(...wanted.map(({ score }) => score));
+  return wanted.filter(({ score }) => score === best).slice(0, 1);
+}
+
+/** The next step of the search for one question, or its result. Earlier steps are recognized by their input. */
+function search(view: View, question: string): Result | Required<Pick<Move, "thinking" | "calls">> {
+  const plain = queryOf(question, new Map()).terms;
+  if (plain.length === 0) return { findings: [], missing: [] };
+  const words = joinWords(plain.map(({ word }) => word));
+  const thesaurus = thesaurusIn(view);
+  const lookup = thesaurus === undefined ? undefined : grepCall(view, patternFor(plain), thesaurus);
+  if (thesaurus !== undefined && lookup === undefined)
+    return grep(`I look up other words for ${words}.`, patternFor(plain), thesaurus);
+  const synonyms = synonymsIn(foundLines(lookup?.output ?? "").map(({ text }) => text));
+  const asked = queryOf(question, synonyms);
+  const { path: directory } = directoryOf(view);
+  // The titles show which other files there are, so that the rare terms can be told from the common ones.
+  const pattern = `^# |${patternFor(asked.terms)}`;
+  const search = grepCall(view, pattern, directory);
+  if (search === undefined) {
+    const isRelated = asked.terms.some(({ alike }) => alike.length > 0);
+    const related = isRelated ? ", and for related words" : "";
+    return grep(`I search for ${words}${related}.`, pattern, directory);
+  }
+  const failed = { findings: [], missing: [] };
+  if (search.isError) return { ...failed, failure: `The search failed: ${search.output}` };
   if (foundLines(search.output).length === 0 && /\bthe search timed out\b/.test(search.output))
-    return { text: "The search timed out before it found anything." };
+    return { ...failed, failure: "The search timed out before it found anything." };
 
   const doubtful = missingTerms(asked, search.output).filter(isCorrectable);
+  const similar = similarPattern(doubtful);
+  const spelling = doubtful.length === 0 ? undefined : grepCall(view, similar, directory);
   if (doubtful.length > 0 && spelling === undefined) {
     const unknown = joinWords(doubtful.map(({ word }) => word));
     const thinking = `No file has ${unknown}. I search for words that are spelled alike.`;
-    return grep(thinking, similarPattern(doubtful), directoryOf(view).path);
+    return grep(thinking, similar, directory);
   }
   const output = [search.output, spelling?.output ?? ""].join("\n");
   const lines = distinctLines(output);
-  const query = queryOf(correctWords(view.question, doubtful, lines), synonyms);
+  const query = queryOf(correctWords(question, doubtful, lines), synonyms);
   const { files, weights } = rankFiles(lines, query);
-  const [best] = files;
-  if (best === undefined) return { text: noAnswer(view, missingTerms(query, output)) };
-  const reads = callsOf(view, "read_file");
-  if (reads.length > 0) {
-    const findings = findingsOf(reads, query.measure !== undefined, (read) => {
-      const file = { path: String(read.input.path), title: titleOfFile(read.output) };
-      const marker = markerOf(read.output);
-      const ranked = rankSentences(sentencesOfFile(read.output), file, query, weights);
-      return ranked.map((sentence) => ({ ...sentence, marker }));
-    });
-    return checkedReport(view, findings, missingTerms(query, output));
-  }
+  const missing = missingTerms(query, output);
   const paths = files
-    .filter(({ score }) => score >= best.score * minRelativeFile)
+    .filter(({ score }) => score >= (files[0]?.score ?? 0) * minRelativeFile)
     .slice(0, maxFiles)
     .map(({ path }) => path);
-  return {
-    thinking: `${joinWords(paths)} ${paths.length === 1 ? "fits" : "fit"} best. I read that.`,
-    calls: paths.map((path) => ({ name: "read_file", input: { path } })),
-  };
+  const done = callsOf(view, "read_file");
+  const unread = paths.filter((path) => done.every(({ input }) => input.path !== path));
+  if (unread.length > 0) {
+    return {
+      thinking: `${joinWords(unread)} ${unread.length === 1 ? "fits" : "fit"} best. I read that.`,
+      calls: unread.map((path) => ({ name: "read_file", input: { path } })),
+    };
+  }
+  const reads = done.filter(({ input }) => paths.includes(String(input.path)));
+  const findings = findingsOf(reads, query.measure !== undefined, (read) => {
+    const file = { path: String(read.input.path), title: titleOfFile(read.output) };
+    const marker = markerOf(read.output);
+    const ranked = rankSentences(sentencesOfFile(read.output), file, query, weights);
+    return ranked.map((sentence) => ({ ...sentence, marker }));
+  });
+  return { findings, missing };
 }
 
 /** The file with synonyms that the system prompt names, if there is one. */
@@ -74,18 +127,19 @@ function thesaurusIn({ system }: View): string | undefined {
   return /`([\w./-]*\bsynonyms\.\w+)`/.exec(system)?.[1];
 }
 
-/** The searches of a researcher: for synonyms, for the terms, and for words that are spelled alike. */
-function searchesIn(view: View) {
-  const searches = callsOf(view, "grep_files");
-  const thesaurus = thesaurusIn(view);
-  const lookup = searches.find(({ input }) => thesaurus !== undefined && input.path === thesaurus);
-  const [search, spelling] = searches.filter((call) => call !== lookup);
-  return { lookup, search, spelling };
+function grepInput(pattern: string, path: string | undefined) {
+  return { pattern, ignore_case: true, ...(path !== undefined && { path }) };
 }
 
-function grep(thinking: string, pattern: string, path: string | undefined): Move {
-  const input = { pattern, ignore_case: true, ...(path !== undefined && { path }) };
-  return { thinking, calls: [{ name: "grep_files", input }] };
+function grep(thinking: string, pattern: string, path: string | undefined) {
+  return { thinking, calls: [{ name: "grep_files", input: grepInput(pattern, path) }] };
+}
+
+function grepCall(view: View, pattern: string, path: string | undefined): MadeCall | undefined {
+  const wanted = grepInput(pattern, path);
+  return callsOf(view, "grep_files").find(
+    ({ input }) => input.pattern === wanted.pattern && input.path === wanted.path,
+  );
 }
 
 function distinctLines(output: string) {
@@ -123,9 +177,12 @@ function findingsOf(
   return all.filter((finding) => kept.includes(finding));
 }
 
-/** Reports the findings; with a critic in the team, only those that it confirms. */
-function checkedReport(view: View, findings: readonly Finding[], missing: readonly Term[]): Move {
-  if (findings.length === 0) return { text: noAnswer(view, missing) };
+/** Reports the findings; with a critic in the team, only those that it confirms, and undefined if it confirms none. */
+function checkedReport(
+  view: View,
+  findings: readonly Finding[],
+  missing: readonly Term[],
+): Move | undefined {
   const critic = offers(view, "agent_spawn") ? teamIn(view.system).critic : undefined;
   const count = findings.length === 1 ? "1 finding" : `${findings.length} findings`;
   const thinking = `${count}. ${critic} checks them before I report.`;
@@ -139,30 +196,34 @@ function checkedReport(view: View, findings: readonly Finding[], missing: readon
   const isConfirmed = ({ text }: Finding) =>
     critic === undefined || confirmed.has(normalizeText(text));
   const kept = findings.filter(isConfirmed);
-  if (kept.length === 0)
-    return { text: `${noAnswer(view, [])} The check did not confirm the findings.` };
+  if (kept.length === 0) return undefined;
   const files = joinWords([...new Set(kept.map(({ path }) => path))]);
   const words = joinWords(missing.map(({ word }) => word));
-  return {
-    text: [
-      `${kept.length === 1 ? "1 finding" : `${kept.length} findings`} in ${files}${critic === undefined ? "" : `, checked by ${critic}`}:`,
-      ...kept.map(({ text, path, line, marker }) => {
-        const id = confirmed.get(normalizeText(text));
-        return `- ${text}${id === undefined ? marker : `[^${id}]`} (${path}:${line})`;
-      }),
-      ...(missing.length > 0 ? [`They do not mention ${words}.`] : []),
-    ].join("\n"),
-  };
+  return report(
+    `${kept.length === 1 ? "1 finding" : `${kept.length} findings`} in ${files}${critic === undefined ? "" : `, checked by ${critic}`}:`,
+    ...kept.map(({ text, path, line, marker }) => {
+      const id = confirmed.get(normalizeText(text));
+      return `- ${text}${id === undefined ? marker : `[^${id}]`} (${path}:${line})`;
+    }),
+    ...(missing.length > 0 ? [`They do not mention ${words}.`] : []),
+    ...ignoredMessages(view),
+  );
 }
 
-function saysNothing(view: View): string {
-  const { path } = directoryOf(view);
-  return path === "library" ? "The library says nothing about" : "The files say nothing about";
+function report(...lines: readonly string[]): Move {
+  return { text: lines.join("\n") };
 }
 
-/** Names the words that no file has, or the question if the files have all of its words but no answer. */
-function noAnswer(view: View, missing: readonly Term[]): string {
-  const words = joinWords(missing.map(({ word }) => word));
-  const { text } = queryOf(view.question, new Map());
-  return `${saysNothing(view)} ${words === "" ? `this question: ${text}` : `${words}.`}`;
+/** Quotes the last question, and names the words that no file has. */
+function noAnswer(view: View, questions: readonly string[], missing: readonly Term[]): string {
+  const isLibrary = directoryOf(view).path === "library";
+  const { text, terms } = queryOf(questions.at(-1) ?? "", new Map());
+  const words = missing.map(({ word }) => `“${word}”`);
+  return [
+    `The ${isLibrary ? "library has" : "files have"} nothing that answers “${text}”${/[.?!]$/.test(text) ? "" : "."}`,
+    ...(terms.length === 0 ? ["It has no words to look for."] : []),
+    ...(words.length === 0
+      ? []
+      : [`No ${isLibrary ? "article" : "file"} mentions ${joinWords(words, "or")}.`]),
+  ].join(" ");
 }

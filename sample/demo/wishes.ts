@@ -1,3 +1,4 @@
+import type { View } from "./view.ts";
 import { stemsOf, termsOf } from "./words.ts";
 
 /** The changes that a person asks for during the work, or in the denial of a report. */
@@ -53,6 +54,27 @@ export function wishesIn(message: string): Wishes {
   };
 }
 
+/** Whether the wishes leave a sentence in. */
+export function isWanted(sentence: string, wishes: readonly Wishes[]): boolean {
+  const stems = stemsOf(sentence);
+  return wishes.every(
+    ({ without, only }) =>
+      (without === undefined || !hasAny(stems, without)) &&
+      (only === undefined || hasAny(stems, only)),
+  );
+}
+
+export function hasAny(stems: ReadonlySet<string>, wanted: ReadonlySet<string>): boolean {
+  return [...wanted].some((stem) => stems.has(stem));
+}
+
+/** Names the messages since the question that change nothing. */
+export function ignoredMessages({ steering }: View): readonly string[] {
+  return steering
+    .filter((message) => Object.keys(wishesIn(message)).length === 0)
+    .map((message) => `I could not act on this message: ${message}`);
+}
+
 function termStems(text: string): ReadonlySet<string> {
   return stemsOf(
     termsOf(text)
@@ -64,7 +86,7 @@ function termStems(text: string): ReadonlySet<string> {
 /** The question in a message: its own, or one about the subject that it wants to be added. */
 function questionIn(message: string): string | undefined {
   const question = /(?:^|[.!,;] *)((?:how|why|what|when|where|who|which)\b(?! about\b)[^.?!]*)\??/i;
-  const [, asked] = question.exec(message) ?? [];
+  const [, asked] = question.exec(message.replace(/,? +instead\b/i, "")) ?? [];
   if (asked !== undefined && termsOf(asked).length > 0)
     return `${asked.charAt(0).toUpperCase()}${asked.slice(1).trim()}?`;
   if (!adds.test(message)) return undefined;

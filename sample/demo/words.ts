@@ -89,6 +89,14 @@ const commonSynonyms = synonymsIn([
   "clean filter pure",
   "big large great huge",
   "form create",
+  "sink sank sunk",
+  "rise rose risen",
+  "fall fell fallen",
+  "freeze froze frozen",
+  "shrink shrank shrunk",
+  "break broke broken",
+  "grow grew grown",
+  "dig dug",
 ]);
 
 /** Returns the stems of a text. */
@@ -135,7 +143,7 @@ export function normalizeText(text: string): string {
 }
 
 /** Joins words as in "a, b and c". */
-export function joinWords(words: readonly string[]): string {
+export function joinWords(words: readonly string[], last: "and" | "or" = "and"): string {
   if (words.length < 2) return words.join("");
-  return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+  return `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`;
 }

@@ -223,7 +223,9 @@ it.concurrent("reports that the library has no answer, and cites nothing", async
   const { code, lines } = await start(["Who composed the opera Carmen?"]);
   expect(code).toBe(0);
   const { text } = answerOf(lines);
-  expect(text).toBe("The library says nothing about composed, opera and Carmen.");
+  expect(text).toBe(
+    "The library has nothing that answers “Who composed the opera Carmen?” No article mentions “composed”, “opera” or “Carmen”.",
+  );
   expect(lines.join("\n")).not.toMatch(/\[\^\d/);
 });
 
