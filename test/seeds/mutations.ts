@@ -381,4 +381,22 @@ export const mutations: readonly Mutation[] = [
     from: "  return blocks.concat(...[...unplaced.values()].map((child) => outputOf(walk, child)));",
     to: "  return blocks;",
   },
+  {
+    test: "test/seeds/react-agent.test.ts: an answer does not renew the iterations of its task",
+    file: "src/agent/loop/transcript.ts",
+    from: "  return last?.metadata?.iteration ?? 0;",
+    to: "  return last === messages.at(-1) ? (last?.metadata?.iteration ?? 0) : 0;",
+  },
+  {
+    test: "test/seeds/react-agent.test.ts: a chunk hook gets the call of its chunk",
+    file: "src/agent/loop/call.ts",
+    from: "hook.actingChunk?.(task.hookContext, call, chunk)",
+    to: 'hook.actingChunk?.(task.hookContext, { ...call, name: "" }, chunk)',
+  },
+  {
+    test: "test/harness/subagents/seed-004.test.ts: matches the sample of an agent's own stream",
+    file: "src/agent/loop/task-run.ts",
+    from: 'task.settings.ids.next("fco")',
+    to: 'task.settings.ids.next("fc")',
+  },
 ];

@@ -106,6 +106,62 @@ describe("a suspended call", () => {
   });
 });
 
+it("a suspended reply is a message of the agent", async () => {
+  const outside = tool({ name: "outside", description: "Runs elsewhere." });
+  const { agent } = agentWith([[{ call: "outside" }], "Done."], [outside]);
+  const reply = await agent.call("Go.");
+  expect(reply).toMatchObject({ role: "assistant", name: "agent" });
+});
+
+it("an answer does not renew the iterations of its task", async () => {
+  const outside = tool({ name: "outside", description: "Runs elsewhere." });
+  const again: ScriptedTurn = [{ call: "outside" }];
+  const { agent, model } = agentWith([again, again, "So far nothing."], [outside], { maxIters: 2 });
+  const options = { sessionId: "s" };
+  let reply = await agent.call("Go.", options);
+  for (let round = 0; round < 2; round++) {
+    expect(reply.generateReason).toBe("tool_suspended");
+    const answers = reply.approvals.map((approval) => approval.answer("done"));
+    reply = await agent.call(answers, options);
+  }
+  expect(reply).toMatchObject({ generateReason: "max_iterations", text: "So far nothing." });
+  expect(model.calls).toHaveLength(3);
+});
+
+it("a chunk hook gets the call of its chunk", async () => {
+  const chunks: unknown[] = [];
+  const talk = tool({
+    name: "talk",
+    description: "Talks.",
+    execute(_, { emit }) {
+      emit("Half. ");
+      return "Done.";
+    },
+  });
+  const { agent } = agentWith([[{ call: "talk" }], "Done."], [talk], {
+    hooks: [
+      {
+        name: "note",
+        actingChunk: (_: unknown, call: { name: string }, chunk: unknown) =>
+          chunks.push([call.name, chunk]),
+      },
+    ],
+  });
+  await agent.call("Go.");
+  expect(chunks).toEqual([["talk", "Half. "]]);
+});
+
+it("a cancel after reasoning runs no tool", async () => {
+  let ran = 0;
+  const count = tool({ name: "count", description: "Counts.", execute: () => ++ran });
+  const stop = new AbortController();
+  const { agent } = agentWith([[{ call: "count" }], "Done."], [count], {
+    hooks: [{ name: "stop", postReasoning: () => stop.abort() }],
+  });
+  const reply = await agent.call("Go.", { signal: stop.signal });
+  expect([reply.generateReason, ran]).toEqual(["interrupted", 0]);
+});
+
 it("the summary prompt is the sentence of the seed", async () => {
   const noop = tool({ name: "noop", description: "Nothing.", execute: () => "nothing" });
   const { agent, model } = agentWith([[{ call: "noop" }], "So far nothing."], [noop], {
