@@ -66,7 +66,7 @@ function atLeast(version, least) {
 
 /**
  * @param {string} file the repository's lockfile, or the one that npm writes into node_modules after an install
- * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean, os?: string[], cpu?: string[] }> | undefined}
+ * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean, os?: string[], cpu?: string[], libc?: string[] }> | undefined}
  */
 function lockedPackages(file) {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")).packages : undefined;
@@ -156,11 +156,22 @@ export function packagesToInstall(root) {
     list === undefined ||
     list.includes(name) ||
     list.every((entry) => /^!/.test(entry) && entry !== `!${name}`);
+  const ownLibc = libcName();
   return Object.entries(wanted)
-    .filter(
-      ([path, { os, cpu }]) => path !== "" && fits(os, process.platform) && fits(cpu, process.arch),
-    )
+    .filter(([path, { os, cpu, libc }]) => {
+      const isFitting =
+        fits(os, process.platform) && fits(cpu, process.arch) && fits(libc, ownLibc);
+      return path !== "" && isFitting;
+    })
     .map(([path]) => path);
+}
+
+/** The C library of this Linux, as npm names it. */
+export function libcName() {
+  const { header } = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (
+    process.report.getReport()
+  );
+  return header.glibcVersionRuntime === undefined ? "musl" : "glibc";
 }
 
 /**

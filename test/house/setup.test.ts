@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { packagesToInstall, progressOf, staleReason } from "../../scripts/setup.mjs";
+import { libcName, packagesToInstall, progressOf, staleReason } from "../../scripts/setup.mjs";
 
 const tools = ["tools/checks", "tools/runtimes"];
 
@@ -77,6 +77,7 @@ it("requires the repository's own Node on a machine with an old one", () => {
 });
 
 it("counts the packages of this platform while they arrive, and names the next one", () => {
+  const otherLibc = libcName() === "musl" ? "glibc" : "musl";
   const elsewhere = process.platform === "win32" ? "linux" : "win32";
   write("package-lock.json", {
     packages: {
@@ -85,6 +86,7 @@ it("counts the packages of this platform while they arrive, and names the next o
       "node_modules/a/node_modules/@b/c": { version: "1.0.0", os: [process.platform] },
       "node_modules/d": { version: "1.0.0", os: [elsewhere], optional: true },
       "node_modules/e": { version: "1.0.0", os: [`!${process.platform}`], optional: true },
+      "node_modules/f": { version: "1.0.0", libc: [otherLibc], optional: true },
     },
   });
   const packages = packagesToInstall(root);
