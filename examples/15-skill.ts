@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { HarnessAgent, skillsOf, tool } from "rivulet";
+import { HarnessAgent, tool } from "rivulet";
 import { type ScriptedRequest, scriptedModel } from "rivulet/testing";
 
 const workspace = mkdtempSync(join(tmpdir(), "rivulet-"));
@@ -69,7 +69,7 @@ const agent = new HarnessAgent({
   ]),
 });
 
-const skills = await skillsOf(agent);
+const skills = await agent.skills();
 console.log(
   `skills: ${skills.map(({ name, description }) => `${name} (${description})`).join(", ")}`,
 );

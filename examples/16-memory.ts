@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { HarnessAgent, memoryOf, memoryStore } from "rivulet";
+import { HarnessAgent, memoryStore } from "rivulet";
 import { type ScriptedRequest, scriptedModel } from "rivulet/testing";
 
 const workspace = mkdtempSync(join(tmpdir(), "rivulet-"));
@@ -32,7 +32,7 @@ const ann = { userId: "ann" };
 await agent.call("I like tea, and my cat is called Miez.", ann);
 
 // An idle session is distilled in the background; flush() does it now.
-const memory = memoryOf(agent, ann);
+const memory = agent.memory(ann);
 await memory.flush();
 console.log(`MEMORY.md\n${await memory.read()}`);
 
@@ -42,7 +42,7 @@ console.log(`assistant: ${reply.text}`);
 assert.equal(reply.text, "You like tea, and so does Miez.");
 
 // Another user has another memory.
-assert.equal(await memoryOf(agent, { userId: "bob" }).read(), "");
+assert.equal(await agent.memory({ userId: "bob" }).read(), "");
 
 const { removed } = await memory.forget("Miez");
 console.log(`forgotten: ${removed} facts\n${await memory.read()}`);

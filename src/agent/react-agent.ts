@@ -37,9 +37,6 @@ import { TaskHandle } from "./stream/run.ts";
 
 remoteExecutor.load = () => import("./remote/remote.ts");
 
-/** The settings of agents that `agentWith` makes, by the options that stand for them. */
-const changedSettings = new WeakMap<ReActAgentOptions, AgentSettings>();
-
 /**
  * An agent that reasons and acts in turns. The object holds settings only and is frozen; everything that changes lives in
  * the store and the run, so any number of sessions can use it at once.
@@ -51,8 +48,7 @@ export class ReActAgent implements Agent {
   readonly [settingsKey]: AgentSettings;
 
   constructor(options: ReActAgentOptions) {
-    const changed = changedSettings.get(options);
-    const settings = changed ?? withCallerStack(new.target, () => settingsOf(options));
+    const settings = withCallerStack(new.target, () => settingsOf(options));
     this[settingsKey] = settings;
     this.name = settings.name;
     if (settings.description !== undefined) this.description = settings.description;
@@ -64,7 +60,7 @@ export class ReActAgent implements Agent {
     input?: Input,
     options: RunOptions<S> = {},
   ): Run<OutputOf<S>> {
-    return this.#start(input, readOptions("run()", options, runFields));
+    return start(this, input, readOptions("run()", options, runFields));
   }
 
   /** Runs the same way and yields agent events: one per chunk and message, each with the descendant it came from. */
@@ -73,7 +69,7 @@ export class ReActAgent implements Agent {
     options: StreamOptions<S> = {},
   ): AsyncIterable<AgentEvent> {
     const read = readOptions("stream()", options, streamFields);
-    return agentEventsOf(this.#start(input, read), this[settingsKey], read);
+    return agentEventsOf(start(this, input, read), this[settingsKey], read);
   }
 
   /** Runs the same way and resolves to the reply. */
@@ -81,7 +77,7 @@ export class ReActAgent implements Agent {
     input?: Input,
     options: RunOptions<S> = {},
   ): Promise<Reply<OutputOf<S>>> {
-    return this.#start(input, readOptions("call()", options, runFields)).result();
+    return start(this, input, readOptions("call()", options, runFields)).result();
   }
 
   /** Follows a task that exists, in whatever process it runs; starts no task. */
@@ -103,10 +99,6 @@ export class ReActAgent implements Agent {
     ).result();
   }
 
-  #start<S extends StandardSchema | undefined>(input: Input, options: RunOptions<S>) {
-    return new TaskHandle<OutputOf<S>>(this[settingsKey], options, (call) => enter(call, input));
-  }
-
   /** Lists the approvals that wait in a session, at any depth. */
   async approvals(query: { sessionId: string; userId?: string }): Promise<readonly Approval[]> {
     const read = readOptions("approvals()", query, approvalsFields);
@@ -114,12 +106,26 @@ export class ReActAgent implements Agent {
   }
 }
 
+function start<S extends StandardSchema | undefined>(
+  agent: ReActAgent,
+  input: Input,
+  options: RunOptions<S>,
+): TaskHandle<OutputOf<S>> {
+  return new TaskHandle(agent[settingsKey], options, (call) => enter(call, input));
+}
+
 /** The same agent with some settings changed; an agent that is not of this package stays as it is. */
 export function agentWith(agent: Agent, changes: Partial<AgentSettings>): Agent {
   const settings = settingsBehind(agent);
   if (settings === undefined) return agent;
   checkBudget(changes.budget, settings.price !== undefined);
-  const options = {} as ReActAgentOptions;
-  changedSettings.set(options, Object.freeze({ ...settings, ...changes }));
-  return new ReActAgent(options);
+  const changed: ReActAgent = Object.create(ReActAgent.prototype);
+  const { name, description } = agent;
+  return Object.freeze(
+    Object.assign(changed, {
+      [settingsKey]: Object.freeze({ ...settings, ...changes }),
+      name,
+      ...(description !== undefined && { description }),
+    }),
+  );
 }

@@ -12,7 +12,7 @@ import {
   unfinished,
 } from "../agent/index.ts";
 import { withCallerStack } from "../base/error.ts";
-import { type Field, readArgument, readOptions, required, withFunctions } from "../base/options.ts";
+import { type Field, readArgument, readOptions } from "../base/options.ts";
 import type { Awaitable } from "../base/time.ts";
 import { whenDone } from "../base/time.ts";
 import {
@@ -30,16 +30,25 @@ import { contextHook } from "./context/context.ts";
 import { contextFiles, defaultContextFiles } from "./context/context-files.ts";
 import { eviction } from "./context/eviction.ts";
 import { nestedFiles } from "./context/nested-files.ts";
-import type { Note, NoteSource } from "./context/notes.ts";
-import { agentOptionsOf, type Harness, type HarnessAgentOptions, openHarness } from "./harness.ts";
+import type { Note } from "./context/notes.ts";
+import { deleteSession } from "./delete-session.ts";
+import {
+  type AssembledHarness,
+  agentOptionsOf,
+  type Harness,
+  type HarnessAgentOptions,
+  harnessBehind,
+  harnessKey,
+  type Offer,
+  type Offered,
+  openHarness,
+  type Piece,
+} from "./harness.ts";
 import { childrenStarted, levelsAbove } from "./hook-task.ts";
-import { findLeftovers } from "./leftovers.ts";
-import { registerMemory } from "./memory/memory-of.ts";
+import { type Memory, type MemoryScope, memoryIn } from "./memory/memory-of.ts";
 import { planInput, planMode } from "./plan-mode.ts";
 import { delegationPrompt, tasksNote } from "./prompts.ts";
-import { sessionsOf } from "./session.ts";
 import type { Skill } from "./skills/skill.ts";
-import type { Skills } from "./skills/skills.ts";
 import type { SubagentDeclaration } from "./subagents/declaration.ts";
 import { mayExecute, openRoster, subagentToolNames } from "./subagents/roster.ts";
 import { subagentLimits } from "./subagents/spawn.ts";
@@ -49,33 +58,13 @@ import { executeName, lostCommandAgent, shellTools } from "./tools/shell.ts";
 import { loadSkillName } from "./tools/skills.ts";
 import { taskTools } from "./tools/tasks.ts";
 import { todoNote, todoTool } from "./tools/todos.ts";
-import { defaultWorkspace, setWorkspace } from "./workspace.ts";
-
-/** A tool, subagent or skill, as a person sees it in a list; a subagent with what its declaration gives to it. */
-export interface Offered {
-  readonly name: string;
-  readonly description: string;
-  readonly tools?: readonly string[];
-  readonly subagents?: readonly Offered[];
-}
-
-/** What an agent works with, and what it offers to its model. */
-export interface Offer {
-  /** The first of its models, as `provider:id`. */
-  readonly model?: string;
-  /** The name of its directory. */
-  readonly workspace?: string;
-  readonly tools: readonly Offered[];
-  readonly subagents: readonly Offered[];
-  readonly skills: readonly Offered[];
-}
-
-const offers = new WeakMap<Agent, () => Promise<Partial<Offer>>>();
+import { defaultWorkspace } from "./workspace.ts";
 
 /** The model, workspace, tools, subagents and skills of an agent; of those that change at run time, the current ones. */
 export async function offerOf(agent: Agent): Promise<Offer> {
   const { toolkit, name = "", models: [model] = [] } = settingsBehind(agent) ?? {};
-  const offer = { subagents: [], skills: [], ...(await offers.get(agent)?.()) };
+  const harness = harnessBehind(agent);
+  const offer = { subagents: [], skills: [], ...(harness && (await partsOffered(harness))) };
   const tools = (toolkit?.active([], name) ?? []).filter(
     (tool) => tool.name !== loadSkillName || offer.skills.length > 0,
   );
@@ -87,6 +76,13 @@ export async function offerOf(agent: Agent): Promise<Offer> {
   };
 }
 
+async function partsOffered({ options, pieces }: AssembledHarness): Promise<Partial<Offer>> {
+  const { workspace = defaultWorkspace, filesystem = { sandbox: false } } = options;
+  const isFolder = filesystem && "sandbox" in filesystem;
+  const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
+  return Object.assign(isFolder ? { workspace: basename(resolve(workspace)) } : {}, ...parts);
+}
+
 type Declared = Pick<SubagentDeclaration, "name" | "description" | "tools" | "subagents">;
 function offeredSubagent({ name, description, tools, subagents }: Declared): Offered {
   return {
@@ -96,24 +92,17 @@ function offeredSubagent({ name, description, tools, subagents }: Declared): Off
   };
 }
 
-const skillSets = new WeakMap<Agent, Skills>();
-
-/** The skills that an agent offers to its model, by name; empty for an agent without skills. */
-export async function skillsOf(agent: Agent): Promise<readonly Skill[]> {
-  readArgument("agent", agent, required(withFunctions("run")));
-  return (await skillSets.get(agent)?.list()) ?? [];
-}
-
-const remakers = new WeakMap<Agent, (model: Model) => HarnessAgent>();
-
 /** The same agent with another model, which its subagents without a model of their own use as well. */
 export function harnessAgentWith(agent: Agent, model: Model): HarnessAgent | undefined {
-  return remakers.get(agent)?.(model);
+  const harness = harnessBehind(agent);
+  if (harness === undefined) return undefined;
+  const { options, store, clock } = harness;
+  return new HarnessAgent({ ...options, store, clock, model });
 }
 
 /** An agent with a workspace: a ReActAgent with the pieces that `assemble` lists. */
 export class HarnessAgent extends ReActAgent implements AsyncDisposable {
-  readonly #harness: Harness;
+  readonly #harness: AssembledHarness;
 
   constructor(options: HarnessAgentOptions) {
     const harness = withCallerStack(new.target, () =>
@@ -121,18 +110,22 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     );
     const pieces = piecesOf(harness);
     super(assemble(harness, pieces));
-    this.#harness = harness;
-    const { options: read, store, clock } = harness;
-    remakers.set(this, (model) => new HarnessAgent({ ...read, store, clock, model }));
-    const { workspace = defaultWorkspace, filesystem = { sandbox: false } } = read;
-    const isFolder = filesystem && "sandbox" in filesystem;
-    offers.set(this, async () => {
-      const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
-      return Object.assign(isFolder ? { workspace: basename(resolve(workspace)) } : {}, ...parts);
-    });
-    if (harness.workspace) setWorkspace(this, harness.workspace);
-    if (harness.memory) registerMemory(this, harness.memory);
-    if (harness.skills) skillSets.set(this, harness.skills);
+    this.#harness = { ...harness, pieces };
+  }
+
+  /** @internal */
+  get [harnessKey](): AssembledHarness {
+    return this.#harness;
+  }
+
+  /** Returns what the agent remembers about a user; without a user, what it remembers from sessions without one. */
+  memory(scope: MemoryScope = {}): Memory {
+    return memoryIn(this[settingsKey], this.#harness.memory, scope);
+  }
+
+  /** Resolves to the skills that the agent offers to its model, by name. */
+  async skills(): Promise<readonly Skill[]> {
+    return (await this.#harness.skills?.list()) ?? [];
   }
 
   /**
@@ -161,12 +154,8 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
     sessionId: string,
     options: { readonly userId?: string } = {},
   ): Promise<boolean> {
-    const { store } = this.#harness;
-    const sessions = sessionsOf(store, readOptions("deleteSession()", options, userField));
-    const removeLeftovers = await findLeftovers(this, store, sessionId);
-    const isDeleted = await sessions.delete(sessionId);
-    if (isDeleted) await removeLeftovers();
-    return isDeleted;
+    const { userId } = readOptions("deleteSession()", options, userField);
+    return deleteSession(this.#harness.store, this, sessionId, userId);
   }
 
   /** Stops its MCP servers and the work on its memory; the next task starts them again. The store stays open. */
@@ -182,14 +171,6 @@ export class HarnessAgent extends ReActAgent implements AsyncDisposable {
 }
 
 const userField = { userId: userIdField };
-
-/** The options that a part of the harness adds to an agent. */
-type Piece = Pick<ReActAgentOptions, "hooks" | "toolSources" | "prepareInput" | "resolveChild"> & {
-  /** The subagents or skills of the part, for lists. */
-  readonly offers?: () => Promise<Partial<Offer>>;
-  /** Texts for the model that change during a session. */
-  readonly notes?: readonly NoteSource[];
-};
 
 function piecesOf(harness: Harness): readonly Piece[] {
   const { options, workspace, servers, clock } = harness;

@@ -7,6 +7,7 @@ import { checkServer, mcpFields, serverFields } from "../mcp/index.ts";
 import { openStore } from "../store/index.ts";
 import { type CompactionOptions, compactionFields } from "./context/compaction.ts";
 import { evictionField } from "./context/eviction.ts";
+import type { NoteSource } from "./context/notes.ts";
 import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import { type IsolationScope, scopeField } from "./filesystem/path.ts";
@@ -84,6 +85,49 @@ export interface Harness {
   warn(message: string): void;
   /** Creates an agent of the same class, for a child. */
   create(options: HarnessAgentOptions): Agent;
+}
+
+/** A tool, subagent or skill, as a person sees it in a list; a subagent with what its declaration gives to it. */
+export interface Offered {
+  readonly name: string;
+  readonly description: string;
+  readonly tools?: readonly string[];
+  readonly subagents?: readonly Offered[];
+}
+
+/** What an agent works with, and what it offers to its model. */
+export interface Offer {
+  /** The first of its models, as `provider:id`. */
+  readonly model?: string;
+  /** The name of its directory. */
+  readonly workspace?: string;
+  readonly tools: readonly Offered[];
+  readonly subagents: readonly Offered[];
+  readonly skills: readonly Offered[];
+}
+
+/** The options that a part of the harness adds to an agent. */
+export type Piece = Pick<
+  ReActAgentOptions,
+  "hooks" | "toolSources" | "prepareInput" | "resolveChild"
+> & {
+  /** The subagents or skills of the part, for lists. */
+  readonly offers?: () => Promise<Partial<Offer>>;
+  /** Texts for the model that change during a session. */
+  readonly notes?: readonly NoteSource[];
+};
+
+/** A harness with the parts that its agent is made of. */
+export interface AssembledHarness extends Harness {
+  readonly pieces: readonly Piece[];
+}
+
+/** The property of a HarnessAgent with its parts. */
+export const harnessKey = Symbol("harness");
+
+/** The parts of a HarnessAgent; undefined for another agent. */
+export function harnessBehind(agent: Agent): AssembledHarness | undefined {
+  return (agent as { readonly [harnessKey]?: AssembledHarness })[harnessKey];
 }
 
 /** Checks options and opens the resources that they name; throws `invalid_settings`. */

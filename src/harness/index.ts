@@ -1,4 +1,5 @@
 export type { CompactionOptions, OnCompact } from "./context/compaction.ts";
+export { deleteSession } from "./delete-session.ts";
 export type { Filesystem, FilesystemOptions } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
 export type { IsolationScope, Namespace } from "./filesystem/path.ts";
@@ -11,13 +12,12 @@ export {
 export { configFiles } from "./filesystem/steering.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
 export { type ForkOrigin, forkOriginOf } from "./fork.ts";
-export type { HarnessAgentOptions } from "./harness.ts";
-export { HarnessAgent, harnessAgentWith, offerOf, skillsOf } from "./harness-agent.ts";
-export { findLeftovers } from "./leftovers.ts";
+export { type HarnessAgentOptions, harnessBehind } from "./harness.ts";
+export { HarnessAgent, harnessAgentWith, offerOf } from "./harness-agent.ts";
 export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
 export type { Forgotten } from "./memory/forget.ts";
 export type { MemoryOptions } from "./memory/memory.ts";
-export { type Memory, type MemoryFile, type MemoryScope, memoryOf } from "./memory/memory-of.ts";
+export type { Memory, MemoryFile, MemoryScope } from "./memory/memory-of.ts";
 export type { Passage } from "./memory/search.ts";
 export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
 export {
@@ -34,4 +34,3 @@ export type { SubagentLimits } from "./subagents/spawn.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";
 export { fileTools } from "./tools/files.ts";
 export { shellTools } from "./tools/shell.ts";
-export { workspaceOf } from "./workspace.ts";

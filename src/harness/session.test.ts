@@ -12,6 +12,7 @@ import {
   record,
 } from "../testing/store-contract/samples.ts";
 import { scriptedModel } from "../testing.ts";
+import { deleteSession } from "./delete-session.ts";
 import { messageWithoutRepeat, type SessionExportHeader, sessionsOf } from "./session.ts";
 
 async function begin(
@@ -56,15 +57,15 @@ describe("the sessions of all users", () => {
     expect(await sessions.search("river", { limit: 1 })).toHaveLength(1);
     expect(await sessions.read("sess_1", { from: 1 })).toEqual([message("more", "msg_1")]);
     expect(await sessions.read("sess_1", { limit: 1 })).toHaveLength(1);
-    expect(await sessions.delete("sess_1")).toBe(true);
-    expect(await sessions.delete("sess_1")).toBe(false);
+    expect(await deleteSession(store, undefined, "sess_1", "ann")).toBe(true);
+    expect(await deleteSession(store, undefined, "sess_1", "ann")).toBe(false);
     await expect(sessions.read("sess_1")).rejects.toMatchObject({ code: "not_found" });
   });
 
   it("cannot be deleted while they run", async () => {
     const store = await twoUsers();
     await acquire(store, "sess_1");
-    await expect(sessionsOf(store, { allUsers: true }).delete("sess_1")).rejects.toMatchObject({
+    await expect(deleteSession(store, undefined, "sess_1", "ann")).rejects.toMatchObject({
       code: "conflict",
     });
     expect(await store.session("sess_1")).toHaveLength(2);
@@ -89,7 +90,7 @@ describe("the sessions of one user", () => {
       await expect(sessions.read(id)).rejects.toMatchObject(notFound);
       await expect(linesOf(sessions.export(id))).rejects.toMatchObject(notFound);
       await expect(sessions.list({ before: id })).rejects.toMatchObject({ code: "invalid_cursor" });
-      expect(await sessions.delete(id)).toBe(false);
+      expect(await deleteSession(store, undefined, id, "ann")).toBe(false);
     }
     expect(await store.session("sess_2")).toHaveLength(1);
   });
@@ -102,7 +103,7 @@ describe("the sessions of one user", () => {
     const found = await sessions.search("river");
     expect(found.map(({ sessionId }) => sessionId)).toEqual(["sess_4"]);
     await expect(sessions.read("sess_1")).rejects.toMatchObject({ code: "not_found" });
-    expect(await sessions.delete("sess_1")).toBe(false);
+    expect(await deleteSession(store, undefined, "sess_1", undefined)).toBe(false);
   });
 
   it.each([

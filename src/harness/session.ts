@@ -20,7 +20,7 @@ import {
 } from "../contract/index.ts";
 import { openStoreField } from "../store/index.ts";
 import { forkOriginOf, forkSession } from "./fork.ts";
-import { copyCursor, deleteCursor } from "./memory/cursor.ts";
+import { copyCursor } from "./memory/cursor.ts";
 
 /** The sessions of a store that one user, or the operator, can see. */
 export interface Sessions {
@@ -30,8 +30,6 @@ export interface Sessions {
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { readonly limit?: number }): Promise<readonly SearchMatch[]>;
-  /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
-  delete(sessionId: string): Promise<boolean>;
   /** Copies the messages up to the end of a root task into a new session; files and running tasks are not copied. */
   fork(sessionId: string, from: { readonly taskId: string }): Promise<SessionInfo>;
   /** Yields lines of JSON: a `SessionExportHeader`, then the messages; throws `not_found`. */
@@ -86,12 +84,6 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
     async search(words, page = {}) {
       const { limit = 20 } = readOptions("search()", page, { limit: index });
       return store.search({ ...user, text: words, limit });
-    },
-    async delete(sessionId) {
-      const [info] = await store.sessions({ ...user, sessionId, limit: 1 });
-      if (!info || !(await store.deleteSession(sessionId))) return false;
-      await deleteCursor(store, info);
-      return true;
     },
     async fork(sessionId, from) {
       const { taskId } = readOptions("fork()", from, forkFields);

@@ -2,7 +2,7 @@ import type { Permissions } from "../agent/index.ts";
 import type { Clock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Awaitable } from "../base/time.ts";
-import type { Agent, HookContext } from "../contract/index.ts";
+import type { HookContext } from "../contract/index.ts";
 import { guardFiles, rulesBehind, rulesOnPaths } from "./filesystem/file-rules.ts";
 import type { FileContent, FileStat, Filesystem } from "./filesystem/filesystem.ts";
 import { type IsolationScope, namespaceOf, type TaskOwner } from "./filesystem/path.ts";
@@ -57,18 +57,6 @@ export function withRules(view: FileView, layers: readonly Permissions[]): FileV
   if (!rules) return view;
   const hides = (path: string) => !rules.mayRead(path);
   return { key: view.key, files: guardFiles(view.files, rules), hides };
-}
-
-const workspaces = new WeakMap<Agent, Workspace>();
-
-/** The workspace of a HarnessAgent; undefined for an agent without files. */
-export function workspaceOf(agent: Agent): Workspace | undefined {
-  return workspaces.get(agent);
-}
-
-/** Remembers the workspace of an agent. */
-export function setWorkspace(agent: Agent, workspace: Workspace): void {
-  workspaces.set(agent, workspace);
 }
 
 const maxEntries = 500;

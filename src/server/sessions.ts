@@ -2,13 +2,13 @@ import { notFound } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import type { Approval, SessionInfo, TaskRecord } from "../contract/index.ts";
 import {
+  deleteSession,
   type ForkOrigin,
-  findLeftovers,
   forkOriginOf,
+  harnessBehind,
   offerOf,
   type SessionExportHeader,
   sessionsOf,
-  workspaceOf,
 } from "../harness/index.ts";
 import { bytesResponse } from "./blobs.ts";
 import { agentOf, ownedBy } from "./found-task.ts";
@@ -91,9 +91,8 @@ export const sessionRoutes: readonly Route[] = [
       const { store } = call.services;
       const [root] = await store.tasks({ sessionId: id, limit: 1 });
       const agent = root && call.services.agents.get(root.agentName);
-      const removeLeftovers = agent && (await findLeftovers(agent, store, id));
-      if (!(await own(call).delete(id))) throw notFound("session", id.slice(0, 128));
-      await removeLeftovers?.();
+      if (!(await deleteSession(store, agent, id, call.caller.userId)))
+        throw notFound("session", id.slice(0, 128));
       return new Response(null, { status: 204, headers: call.headers });
     },
   },
@@ -258,7 +257,7 @@ async function filesOf(call: Call) {
   const [first] = await call.services.store.tasks({ sessionId, limit: 1 });
   const root = first && (await call.services.store.task(first.rootTaskId));
   if (first === undefined || root === undefined) throw notFound("session", sessionId);
-  const workspace = workspaceOf(agentOf(call, { root }));
+  const workspace = harnessBehind(agentOf(call, { root }))?.workspace;
   if (workspace === undefined) throw notFound("session", `${sessionId} with files`);
   const { agentId } = root;
   return workspace.viewOf({ sessionId: root.sessionId, agentId, ...ownedBy(call.caller) }).files;

@@ -7,7 +7,6 @@ import {
   type Approval,
   HarnessAgent,
   jsonSchema,
-  memoryOf,
   memoryStore,
   type RunOptions,
   type Store,
@@ -323,8 +322,10 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     approvals: all("approval", "same", {
       list: ({ world, user }, { sessionId }) => world.agent.approvals({ ...user, sessionId }),
     }),
+    memory: "see Memory",
     name: noUser,
     description: noUser,
+    skills: noUser,
     close: noUser,
     "Symbol(Symbol.asyncDispose)": noUser,
   },
@@ -349,9 +350,6 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     search: all("search", "nothing", {
       search: ({ world, user }) => sessionsOf(world.store, user).search(secret),
     }),
-    delete: all("session", "same", {
-      delete: ({ world, user }, { sessionId }) => sessionsOf(world.store, user).delete(sessionId),
-    }),
     fork: all("session", "same", {
       fork: ({ world, user }, { sessionId, rootTaskId: taskId }) =>
         sessionsOf(world.store, user).fork(sessionId, { taskId }),
@@ -363,32 +361,33 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
   },
   Memory: {
     list: all("file", "nothing", {
-      list: ({ world, user }) => memoryOf(world.agent, user).list(),
+      list: ({ world, user }) => world.agent.memory(user).list(),
     }),
     read: all("file", "nothing", {
-      "MEMORY.md": ({ world, user }) => memoryOf(world.agent, user).read(),
+      "MEMORY.md": ({ world, user }) => world.agent.memory(user).read(),
       "a daily file": async ({ world, user }) => {
-        const days = (await memoryOf(world.agent, world.owner).list()).map(({ path }) => path);
-        const reads = days.map((path) => memoryOf(world.agent, user).read(path));
+        const days = (await world.agent.memory(world.owner).list()).map(({ path }) => path);
+        const reads = days.map((path) => world.agent.memory(user).read(path));
         return Promise.allSettled(reads);
       },
     }),
     edit: all("file", "nothing", {
       "the same file": async ({ world, user }) => {
-        await memoryOf(world.agent, user).edit("MEMORY.md", "- I was here.\n");
-        return memoryOf(world.agent, world.owner)
+        await world.agent.memory(user).edit("MEMORY.md", "- I was here.\n");
+        return world.agent
+          .memory(world.owner)
           .read()
           .then((text) => text.includes("I was here"));
       },
     }),
     search: all("file", "nothing", {
-      search: ({ world, user }) => memoryOf(world.agent, user).search(secret),
+      search: ({ world, user }) => world.agent.memory(user).search(secret),
     }),
     forget: all("file", "nothing", {
-      forget: ({ world, user }) => memoryOf(world.agent, user).forget(secret),
+      forget: ({ world, user }) => world.agent.memory(user).forget(secret),
     }),
     flush: all("file", "nothing", {
-      flush: ({ world, user }) => memoryOf(world.agent, user).flush(),
+      flush: ({ world, user }) => world.agent.memory(user).flush(),
     }),
   },
   Store: {
@@ -457,7 +456,6 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     memoryStore: "see Store",
     sqliteStore: "see Store",
     sessionsOf: "see Sessions",
-    memoryOf: "see Memory",
     taskRunner: "see TaskRunner",
     fileTools: "see tool",
     shellTools: "see tool",
@@ -469,7 +467,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     ...Object.fromEntries(
       [
         ...["agentTool", "assistantMessage", "childResult", "connectMcp", "ContextStore"],
-        ...["isCallOf", "jsonSchema", "RivuletError", "skillsOf", "tool", "Toolkit", "userMessage"],
+        ...["isCallOf", "jsonSchema", "RivuletError", "tool", "Toolkit", "userMessage"],
         ...["fromAiMessages", "fromAiTools", "toModelMessages", "toUiMessages"],
       ].map((name) => [name, noUser]),
     ),
@@ -491,7 +489,7 @@ function membersOf(object: object): readonly string[] {
   for (let at = object; at !== Object.prototype; at = Object.getPrototypeOf(at))
     for (const key of Reflect.ownKeys(at)) names.add(String(key));
   names.delete("constructor");
-  return [...names].filter((name) => name !== "Symbol(settings)").sort();
+  return [...names].filter((name) => !/^Symbol\((settings|harness)\)$/.test(name)).sort();
 }
 
 it("tries every public entry point", async () => {
@@ -501,7 +499,7 @@ it("tries every public entry point", async () => {
     Agent: membersOf(agent),
     Run: membersOf(agent.attach({ sessionId: "own-idle" }, world.owner)),
     Sessions: membersOf(sessionsOf(store)),
-    Memory: membersOf(memoryOf(agent)),
+    Memory: membersOf(agent.memory()),
     Store: membersOf(store).filter((name) => name !== "memory"),
     TaskRunner: membersOf(taskRunner({ agents: [agent] })),
     tool: [...toolNames(model.calls[0])].sort(),

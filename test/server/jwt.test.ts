@@ -1,6 +1,6 @@
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
-import { HarnessAgent, memoryOf, memoryStore } from "../../src/index.ts";
+import { HarnessAgent, memoryStore } from "../../src/index.ts";
 import type { JwtOptions } from "../../src/server.ts";
 import { scriptedModel } from "../../src/testing.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";
@@ -143,7 +143,7 @@ it("keeps files, sessions and memories of users whose ids are no file names apar
     const api = server.as(await sign({ sub }));
     const { body: task } = await api.post("/v1/tasks", { agent: "lead", input: `canary${n}` });
     await api.frames(`/v1/tasks/${task.id}/events`);
-    await memoryOf(agent, { userId: sub }).edit("MEMORY.md", `canary${n}`);
+    await agent.memory({ userId: sub }).edit("MEMORY.md", `canary${n}`);
   }
   for (const [n, sub] of users.entries()) {
     const api = server.as(await sign({ sub }));
@@ -155,6 +155,6 @@ it("keeps files, sessions and memories of users whose ids are no file names apar
     expect((await api.get(`/v1/search?q=canary${(n + 1) % users.length}`)).body.matches).toEqual(
       [],
     );
-    expect(await memoryOf(agent, { userId: sub }).read()).toContain(`canary${n}`);
+    expect(await agent.memory({ userId: sub }).read()).toContain(`canary${n}`);
   }
 });

@@ -1,8 +1,8 @@
-import { settingsBehind } from "../../agent/index.ts";
+import type { AgentSettings } from "../../agent/index.ts";
 import { notFound, RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { type Fields, readArgument, readOptions } from "../../base/options.ts";
-import { type Agent, userIdField } from "../../contract/index.ts";
+import { userIdField } from "../../contract/index.ts";
 import { notFound as fileNotFound } from "../filesystem/file-error.ts";
 import type { TaskOwner } from "../filesystem/path.ts";
 import type { Forgotten } from "./forget.ts";
@@ -51,24 +51,18 @@ const wordsField = {
   fits: (value: unknown) => typeof value === "string" && value.trim().length >= 3,
   expected: "a string of at least 3 characters",
 };
-const memories = new WeakMap<Agent, AgentMemory>();
 
-/** Makes the memory of an agent available to `memoryOf`. */
-export function registerMemory(agent: Agent, memory: AgentMemory): void {
-  memories.set(agent, memory);
-}
-
-/** Returns what an agent remembers about a user; without a user, what it remembers from sessions without one. */
-export function memoryOf(agent: Agent, given: MemoryScope = {}): Memory {
-  readArgument("agent", agent, is.required(is.withFunctions("run")));
-  const scope = readOptions("memoryOf()", given, scopeFields);
-  const memory = memories.get(agent);
-  const settings = settingsBehind(agent);
-  if (!memory || !settings) {
+/** The memory of an agent in a scope; throws `no_memory` for an agent without one. */
+export function memoryIn(
+  { name, agentId, store }: AgentSettings,
+  memory: AgentMemory | undefined,
+  given: MemoryScope,
+): Memory {
+  const scope = readOptions("memory()", given, scopeFields);
+  if (!memory) {
     const hint = "Use a HarnessAgent with files, and without memory: false.";
-    throw new RivuletError("no_memory", `The agent ${agent.name} has no memory.`, { hint });
+    throw new RivuletError("no_memory", `The agent ${name} has no memory.`, { hint });
   }
-  const { agentId, store } = settings;
 
   /** A session of another user does not exist. */
   async function ownerOf(): Promise<TaskOwner> {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { memoryOf, memoryStore, type Store } from "../../../src/index.ts";
+import { memoryStore, type Store } from "../../../src/index.ts";
 import type { TurnFunction } from "../../../src/testing.ts";
 import { toolTexts } from "../agent/support/agent.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
@@ -32,7 +32,7 @@ describe("what was forgotten", () => {
     const root = workspaceWith();
     const store = memoryStore();
     const { agent, model } = rememberingAgent(root, { store });
-    const memory = memoryOf(agent, ann);
+    const memory = agent.memory(ann);
     await agent.call(`Note: Ann lives in ${secret}.\nNote: Ann has a cat.`, one);
     await memory.flush();
     await agent.call("Note: Ann is a pilot.", one);
@@ -75,11 +75,11 @@ describe("what was forgotten", () => {
     const { agent } = rememberingAgent(workspaceWith());
     for (const userId of ["ann", "bob"]) {
       await agent.call(`Note: ${userId} lives in ${secret}.`, { userId });
-      await memoryOf(agent, { userId }).flush();
+      await agent.memory({ userId }).flush();
     }
-    const { removed, sessions } = await memoryOf(agent, ann).forget(secret);
+    const { removed, sessions } = await agent.memory(ann).forget(secret);
     expect([removed, sessions.length]).toEqual([2, 1]);
-    expect(await memoryOf(agent, { userId: "bob" }).search("xylophone")).toHaveLength(1);
+    expect(await agent.memory({ userId: "bob" }).search("xylophone")).toHaveLength(1);
   });
 
   it.each(["distill", "merge"] as const)(
@@ -96,7 +96,7 @@ describe("what was forgotten", () => {
       };
       const memoryIn = (answers: Parameters<typeof rememberingAgent>[2]) => {
         const { agent } = rememberingAgent(root, { store }, answers);
-        return { agent, memory: memoryOf(agent, ann) };
+        return { agent, memory: agent.memory(ann) };
       };
       const first = memoryIn({ [purpose]: late });
       await first.agent.call(`Note: Ann lives in ${secret}.`, one);
@@ -124,7 +124,7 @@ describe("what was forgotten", () => {
     await agent.call(`Ann lives in ${secret} and has a cat.`, one);
     await agent.call("And a dog.", one);
     await vi.waitFor(() => expect(asked).toHaveLength(1));
-    const memory = memoryOf(agent, ann);
+    const memory = agent.memory(ann);
     await memory.forget(secret);
     await vi.waitFor(async () => expect(await memory.search("cat")).not.toEqual([]));
     expect(asked[1]).not.toContain(secret);

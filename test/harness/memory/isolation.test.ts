@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { memoryOf, memoryStore, sessionsOf, sqliteStore } from "../../../src/index.ts";
+import { memoryStore, sessionsOf, sqliteStore } from "../../../src/index.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { purposeOf, rememberingAgent, textOf } from "./support/remembering.ts";
 
@@ -57,11 +57,11 @@ it.each(["memory", "sqlite"] as const)(
         ),
       );
     await runAll((canary) => `Note: The word is ${canary}.`);
-    await Promise.all(users.map((userId) => memoryOf(agent, { userId }).flush()));
+    await Promise.all(users.map((userId) => agent.memory({ userId }).flush()));
     await runAll(() => "What do you know?");
 
     for (const userId of users) {
-      const memory = memoryOf(agent, { userId });
+      const memory = agent.memory({ userId });
       const files = await Promise.all((await memory.list()).map(({ path }) => memory.read(path)));
       expect(namedIn(files.join("\n"))).toEqual([userId]);
       for (const canary of canaries(userId)) expect(await memory.read()).toContain(canary);

@@ -7,7 +7,6 @@ import {
   localFilesystem,
   memoryStore,
   sandboxFilesystem,
-  skillsOf,
   storeFilesystem,
   tool,
 } from "../../../src/index.ts";
@@ -47,7 +46,7 @@ describe("a skill in the public format", () => {
       });
       const byName = (a: string, b: string) => (a < b ? -1 : 1);
       const expected = variants.toSorted((a, b) => byName(a.directory, b.directory));
-      expect(await skillsOf(agent)).toEqual(expected.flatMap((variant) => variant.skill ?? []));
+      expect(await agent.skills()).toEqual(expected.flatMap((variant) => variant.skill ?? []));
       for (const { directory, skill, warnings: wanted = [] } of variants) {
         const path = `skills/${directory}/SKILL.md`;
         const found = warnings.filter((message) => message.startsWith(`${path} `));
@@ -69,7 +68,7 @@ describe("a skill in the public format", () => {
     mkdirSync(join(root, "skills/inside"));
     symlinkSync(join(elsewhere, "SKILL.md"), join(root, "skills/inside/SKILL.md"));
     const { agent, warnings } = agentIn(root, []);
-    expect((await skillsOf(agent)).map(({ name }) => name)).toEqual(["good"]);
+    expect((await agent.skills()).map(({ name }) => name)).toEqual(["good"]);
     expect(warnings).toEqual([
       expect.stringContaining("skills/linked is skipped: It is a link"),
       expect.stringContaining("skills/inside/SKILL.md is skipped: SKILL.md is not a regular file"),
@@ -80,7 +79,7 @@ describe("a skill in the public format", () => {
     const names = Array.from({ length: 130 }, (_, n) => `s${String(n).padStart(3, "0")}`);
     const files = names.map((name) => [`skills/${name}/SKILL.md`, skillFile(name)]);
     const { agent, warnings } = agentIn(workspaceWith(Object.fromEntries(files)), []);
-    expect((await skillsOf(agent)).map(({ name }) => name)).toEqual(names.slice(0, 128));
+    expect((await agent.skills()).map(({ name }) => name)).toEqual(names.slice(0, 128));
     expect(warnings).toEqual(["skills is skipped: Only the first 128 skills are read."]);
   });
 });
@@ -157,7 +156,7 @@ describe("the model", () => {
     for (const { model, agent } of [none, off]) {
       expect(toolNames(model.calls[0])).not.toContain("load_skill");
       expect(systemOf(model.calls[0])).not.toContain("# Skills");
-      expect(await skillsOf(agent)).toEqual([]);
+      expect(await agent.skills()).toEqual([]);
     }
   });
 

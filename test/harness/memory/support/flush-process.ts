@@ -1,6 +1,6 @@
 // Distils the sessions of a folder. Arguments: the folder, what to do, and after how many writes to kill itself.
 import { join } from "node:path";
-import { type Filesystem, localFilesystem, memoryOf, sqliteStore } from "../../../../src/index.ts";
+import { type Filesystem, localFilesystem, sqliteStore } from "../../../../src/index.ts";
 import { purposeOf, rememberingAgent } from "./remembering.ts";
 
 const [, , folder = "", action = "", killAfter = "0"] = process.argv;
@@ -28,7 +28,7 @@ const store = { ...inner, files: { ...inner.files, put } };
 const filesystem = counted(localFilesystem(join(folder, "workspace")));
 const { agent, model } = rememberingAgent("", { store, filesystem, workspace: undefined });
 const ann = { userId: "ann" };
-const memory = memoryOf(agent, ann);
+const memory = agent.memory(ann);
 if (action === "prepare") {
   await agent.call("Note: Fact A.", { ...ann, sessionId: "one" });
   await memory.flush();
