@@ -11,8 +11,6 @@ export interface Backend {
     list(page?: { limit?: number }): Promise<readonly SessionInfo[]>;
     read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   };
-  /** Whether `onWait` can be passed to a run. */
-  readonly isLocal: boolean;
   /** Changes the model of the next messages; absent where it cannot change. */
   setModel?(model: string): Promise<void>;
   /** Kills the server process; absent without one. */
@@ -29,7 +27,6 @@ export function localBackend({ store }: Project, first: Agent): Backend {
       return agent;
     },
     sessions: sessionsOf(store, { allUsers: true }),
-    isLocal: true,
     async setModel(model) {
       agent = await withModel(agent, model);
       used.push(agent);
@@ -47,7 +44,6 @@ export function demoBackend(supervisor: Supervisor): Backend {
   return {
     agent: server.agent("lead"),
     sessions: server.sessions,
-    isLocal: false,
     kill: () => supervisor.kill(),
     close: () => supervisor.close(),
   };

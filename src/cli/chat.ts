@@ -150,12 +150,10 @@ export class Chat {
         this.#run = run;
       },
       onReply,
-      ...(this.backend.isLocal && {
-        onWait: (reason) => {
-          this.#wait = reason && waitText(reason);
-          this.terminal.refresh();
-        },
-      }),
+      onWait: (reason) => {
+        this.#wait = reason && waitText(reason);
+        this.terminal.refresh();
+      },
     });
     try {
       const reply = await Promise.race([replied, work]);
@@ -321,7 +319,7 @@ async function chatInPipe(options: ChatOptions): Promise<number> {
       const reply = await ask(backend.agent, line, {
         ...{ sessionId, signal, view },
         decide: (approval) => decideAlone(approval, yes, console.print),
-        ...(backend.isLocal && { onWait: noteWaits(console.note) }),
+        onWait: noteWaits(console.note),
       });
       code = outcomeOf(reply, signal);
     } catch (error) {

@@ -50,7 +50,6 @@ const runFields: Fields<RunOptions> = {
   origin: local("`origin` is for the server that runs the task."),
   context: local("`context` holds live values, which cannot cross to a server."),
   hooks: local("`hooks` are functions, which cannot cross to a server."),
-  onWait: local("`onWait` is called by the process that runs the task, which is the server."),
 };
 const streamFields: Fields<StreamOptions> = { ...runFields, ...viewFields };
 
@@ -135,13 +134,14 @@ export class RemoteAgent implements Agent {
     input: Input,
     options: RunOptions<S>,
   ): RemoteRun<OutputOf<S>> {
-    const { signal, output, until = "root" } = options;
+    const { signal, output, onWait, until = "root" } = options;
     const followed = this.#post(input, options);
     return new RemoteRun<OutputOf<S>>({
       ...{ server: this.#server, agentName: this.name, until, followed },
       addCaller: captureCaller(),
       ...(output && { output }),
       ...(signal && { signal }),
+      ...(onWait && { onWait }),
     });
   }
 

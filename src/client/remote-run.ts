@@ -4,11 +4,20 @@ import { RivuletError } from "../base/error.ts";
 import { createIds } from "../base/id.ts";
 import * as is from "../base/options.ts";
 import { readArgument, readOptions } from "../base/options.ts";
-import type { Answer, Message, Reply, Run, StandardSchema, TaskRef } from "../contract/index.ts";
+import type {
+  Answer,
+  Message,
+  Reply,
+  Run,
+  StandardSchema,
+  TaskRef,
+  WaitReason,
+} from "../contract/index.ts";
 import { isTerminal, type TaskEvent, type TaskObject, TaskTree } from "../protocol/index.ts";
 import { type Connection, readLog } from "./reader.ts";
 import { replyIn } from "./reply.ts";
 import type { Server } from "./request.ts";
+import { reportWaits } from "./waits.ts";
 
 /** A task as the server returns it. */
 export interface TaskBody extends TaskObject {
@@ -70,6 +79,8 @@ export interface RemoteRunOptions {
   readonly output?: StandardSchema;
   /** Cancels the task when it aborts. */
   readonly signal?: AbortSignal;
+  /** Called every second while the task does not move. */
+  readonly onWait?: (reason: WaitReason) => void;
 }
 
 /** A run on a server. It follows the log of its task over any number of connections. */
@@ -79,6 +90,8 @@ export class RemoteRun<O = unknown> implements Run<O> {
   readonly #ended = Promise.withResolvers<Reply<unknown>>();
   #hasReply = false;
   #reading: Promise<void> | undefined;
+  /** Kept for `onWait` alone. */
+  #lastEventAt = 0;
 
   constructor(options: RemoteRunOptions) {
     this.#options = options;
@@ -87,6 +100,7 @@ export class RemoteRun<O = unknown> implements Run<O> {
     this.task.catch(options.addCaller);
     this.#ended.promise.catch(options.addCaller);
     if (options.signal) this.#cancelWith(options.signal);
+    if (options.onWait) void this.#reportWaits(options.onWait);
   }
 
   [Symbol.asyncIterator](): AsyncIterator<TaskEvent> {
@@ -181,6 +195,20 @@ export class RemoteRun<O = unknown> implements Run<O> {
     this.#ended.promise.then(ignoreAbort, ignoreAbort);
   }
 
+  async #reportWaits(onWait: (reason: WaitReason) => void): Promise<void> {
+    const { server } = this.#options;
+    const over = new AbortController();
+    const end = () => over.abort("over");
+    this.#ended.promise.then(end, end);
+    try {
+      const { taskId } = await this.task;
+      const lastEventAt = () => this.#lastEventAt;
+      await reportWaits({ server, taskId, lastEventAt, onWait }, over.signal);
+    } catch (error) {
+      this.#ended.reject(error);
+    }
+  }
+
   async #readToRest(): Promise<void> {
     try {
       for await (const _ of this.events({ after: -1, until: "root" })) {
@@ -221,6 +249,7 @@ export class RemoteRun<O = unknown> implements Run<O> {
     };
 
     const note = async (event: TaskEvent, rest: Rest): Promise<void> => {
+      if (this.#options.onWait) this.#lastEventAt = server.clock.now();
       rest.note(event);
       tree?.apply(event);
       if (tree && rest.isReached) await this.#setReply(tree, rest, agentName);

@@ -96,7 +96,7 @@ export class Server {
       throw cause instanceof RivuletError ? cause : unreachable(this, cause);
     }
     const { status, type } = response;
-    if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
+    if (type === "opaqueredirect" || (status >= 300 && status < 400 && status !== 304)) {
       await response.body?.cancel();
       throw new RivuletError("redirected", `${this.shownBase}${path} answers with a redirect.`, {
         hint: "Connect to the address that the server redirects to.",

@@ -299,7 +299,8 @@ export async function showTask(
   const task = snapshot?.task ?? { ...queuedTask(record), output: [] };
   const wait = await waitOf(call, { record, root });
   // A queued task has no event yet, so its state is part of the tag.
-  const tag = `"${through}-${record.status}${wait ? `-${wait.waits.reason}` : ""}"`;
+  const { reason, left_ms } = wait?.waits ?? {};
+  const tag = `"${[through, record.status, reason, left_ms].filter((part) => part !== undefined).join("-")}"`;
   const tagged = { ...headers, etag: tag, "cache-control": "no-cache" };
   if (request.method === "GET" && request.headers.get("if-none-match") === tag)
     return new Response(null, { status: 304, headers: tagged });

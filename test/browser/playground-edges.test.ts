@@ -160,6 +160,29 @@ describe.skipIf(!requires("chromium"))("the page at its edges", () => {
     expect(await second.getByText("Waits for the run before it").count()).toBe(0);
   });
 
+  it("says what a run waits for while its owner is silent", async () => {
+    await using scene = await openScene({ browser, team: nestedTeam });
+    const { page, gates, thread } = scene;
+    let asked = 0;
+    let waits: object | undefined = { reason: "owner_silent", left_ms: 4_000 };
+    await page.route(/\/v1\/tasks\/[^/]+$/, (route) => {
+      asked += 1;
+      return route.fulfill({ json: { status: "in_progress", waits } });
+    });
+    await scene.ask("Go.");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    const note = page.locator(".turn > .note");
+    await note.getByText("Waits for the process that owns this session.").waitFor();
+    waits = undefined;
+    await note.waitFor({ state: "detached" });
+    gates.open("ann", "bob", "carl", "dora");
+    await scene.said("The answer of the lead.").waitFor();
+    const before = asked;
+    // Longer than the time between two requests.
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 1_500)));
+    expect(asked).toBe(before);
+  });
+
   it("steers the first agent of the list with Enter", async () => {
     await using scene = await openScene({ browser, team: nestedTeam });
     const { page, thread } = scene;

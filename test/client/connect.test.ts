@@ -104,7 +104,6 @@ describe("what cannot cross", () => {
     ["context", { context: { db: {} } }],
     ["hooks", { hooks: [] }],
     ["userId", { userId: "ann" }],
-    ["onWait", { onWait: () => {} }],
   ])("throws for %s before a request", async (_, options) => {
     expect(() => agent().run("Hi.", options)).toThrow(
       expect.objectContaining({ code: "cannot_cross" }),

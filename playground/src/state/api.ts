@@ -61,7 +61,7 @@ export interface SessionBody {
   }[];
 }
 
-/** A task; a queued one says what it waits for. */
+/** A task; one that does not move says what it waits for. */
 export interface TaskBody {
   readonly status: string;
   readonly waits?: {

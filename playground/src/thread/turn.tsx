@@ -1,5 +1,5 @@
 import { memo, useEffect, useState } from "react";
-import { taskOf } from "rivulet/protocol";
+import { rootTask, taskOf } from "rivulet/protocol";
 import { Status } from "../icons.tsx";
 import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
 import { api } from "../state/api.ts";
@@ -19,6 +19,10 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
   const focus = useUi(({ focus }) => focus);
   const isFocused = useLogView(log, ({ tree }) => taskOf(tree, focus) !== undefined);
   const top = isFocused ? focus : rootId;
+  const isRunning = useLogView(
+    log,
+    ({ tree, at }) => at === undefined && rootTask(tree)?.status === "in_progress",
+  );
   return (
     <LogContext value={log}>
       <article className="turn" aria-label={log.input.slice(0, 80) || "A run"}>
@@ -38,35 +42,41 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
               </span>
             </p>
           ) : (
-            <Waiting log={log} />
+            <>
+              <Wait log={log} />
+              <Skeleton />
+            </>
           )
         ) : (
-          <AgentThread taskId={top} isTop />
+          <>
+            <AgentThread taskId={top} isTop />
+            {isRunning && <Wait log={log} />}
+          </>
         )}
       </article>
     </LogContext>
   );
 });
 
-/** A run without an event: after a second it says what it waits for. */
-function Waiting({ log }: { readonly log: RunLog }) {
+/** What a run waits for. The page asks after a second without an event. */
+function Wait({ log }: { readonly log: RunLog }) {
   const [text, setText] = useState("");
   useEffect(() => {
     if (log.run === undefined) return;
-    const timer = setInterval(() => {
-      api.task(log.taskId).then(
-        ({ waits }) => setText(waits ? waitTexts[waits.reason] : ""),
-        () => setText(""), // the bar below says that there is no connection
-      );
-    }, 1_000);
+    let seen: number | undefined;
+    const ask = async () => {
+      const { last, connection } = log.getSnapshot();
+      const isStill = last === seen || last < 0;
+      seen = last;
+      // The bar below says that there is no connection.
+      if (!isStill || connection.status !== "open") return "";
+      const { waits } = await api.task(log.taskId).catch(() => ({ waits: undefined }));
+      return waits && log.getSnapshot().last === last ? waitTexts[waits.reason] : "";
+    };
+    const timer = setInterval(() => void ask().then(setText), 1_000);
     return () => clearInterval(timer);
   }, [log]);
-  return (
-    <>
-      {text !== "" && <p className="note">{text}</p>}
-      <Skeleton />
-    </>
-  );
+  return text === "" ? null : <p className="note">{text}</p>;
 }
 
 const waitTexts = {
