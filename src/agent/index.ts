@@ -33,6 +33,7 @@ export {
   type LanguageModel,
   type Model,
   modelField,
+  modelSettings,
   resolveModel,
 } from "./model/resolve.ts";
 export type { Turn, TurnRequest, TurnSink, TurnTool } from "./model/turn.ts";

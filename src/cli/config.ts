@@ -1,7 +1,13 @@
 import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { agentWith, flattenModels, type Model, resolveModel } from "../agent/index.ts";
+import {
+  agentWith,
+  type Model,
+  modelSettings,
+  resolveModel,
+  settingsBehind,
+} from "../agent/index.ts";
 import { bindAgents, type ServeOptions, serveFields } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
 import { readOptions } from "../base/options.ts";
@@ -54,7 +60,9 @@ export async function loadProject(flags: Flags, environment: Environment): Promi
 export async function withModel(agent: Agent, name: string): Promise<Agent> {
   await resolveModel(name);
   const model = name as Extract<Model, string>;
-  return harnessAgentWith(agent, model) ?? agentWith(agent, { models: flattenModels(model) });
+  const { choices = [] } = settingsBehind(agent) ?? {};
+  const [, ...others] = [...choices].map(([, allowed]) => allowed);
+  return harnessAgentWith(agent, model) ?? agentWith(agent, modelSettings(model, others));
 }
 
 /** The path of the config; undefined if none was named and this folder has none. */

@@ -34,6 +34,8 @@ export interface SessionTask {
   readonly agentName: string;
   readonly status: TaskStatus;
   readonly createdAt: number;
+  /** The model that was chosen for the task; absent: the agent's own. */
+  readonly model?: string;
   /** The messages that the task was started with. */
   readonly input: readonly Message[];
 }
@@ -81,6 +83,7 @@ interface SessionPage {
     readonly agent: string;
     readonly status: TaskStatus;
     readonly created_at: number;
+    readonly model?: string;
   }[];
   readonly messages: readonly Message[];
 }
@@ -148,9 +151,10 @@ function sessionsOn(server: Server): RemoteSessions {
       );
       // The first task of a fork only holds the copied messages.
       const own = tasks.slice(origin ? 1 : 0).map((task): SessionTask => {
-        const { id: taskId, agent: agentName, status, created_at: createdAt } = task;
+        const { id: taskId, agent: agentName, status, created_at: createdAt, model } = task;
         const input = inputs.get(taskId) ?? [];
-        return { taskId, sessionId: id, agentName, status, createdAt, input };
+        const chosen = model === undefined ? {} : { model };
+        return { taskId, sessionId: id, agentName, status, createdAt, ...chosen, input };
       });
       return [...before, ...own];
     },

@@ -146,7 +146,7 @@ export class RemoteAgent implements Agent {
   }
 
   async #post(input: Input, options: RunOptions<StandardSchema | undefined>): Promise<Followed> {
-    const { sessionId, signal, output, onBusy, onSuspended, budget, metadata } = options;
+    const { sessionId, signal, output, onBusy, onSuspended, budget, model, metadata } = options;
     const { taskId = ids.next("task") } = options;
     const { answers, messages } = split(input);
     const body = {
@@ -158,6 +158,7 @@ export class RemoteAgent implements Agent {
       ...(onBusy && { on_busy: onBusy }),
       ...(onSuspended && { on_suspended: onSuspended }),
       ...(budget && { budget }),
+      ...(model !== undefined && { model }),
       ...(output && { output: jsonSchemaOf(output) }),
     };
     if (signal?.aborted) throw cancelledBefore(signal);

@@ -117,6 +117,8 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   /** Hooks of this call, after those of the agent. Like `context`, they cannot cross processes. */
   readonly hooks?: readonly Hook[];
   readonly budget?: Budget;
+  /** The model of the task, one that the agent allows with `models`; its name is `provider:id`. */
+  readonly model?: string;
   /** Where the call comes from, if another server makes it. */
   readonly origin?: Origin;
   /** Plain data that `task.created` carries to readers; at most 16 KiB. */

@@ -100,6 +100,7 @@ export const callFields: Fields<Omit<RunOptions, "context">> = {
   onSuspended: is.oneOf("fail", "deny"),
   hooks: { ...is.list, example: "[audit]" },
   budget: budgetField,
+  model: is.name,
   origin: is.options(originFields),
   metadata,
   onWait: is.callback,

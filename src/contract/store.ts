@@ -255,6 +255,8 @@ export interface TaskRecord {
   readonly maxParallel?: number;
   /** The caller's limits, in addition to those of the agent. */
   readonly budget?: Budget;
+  /** The name of the model that was chosen for the task; absent: the agent's own. */
+  readonly model?: string;
   /** How long the task has worked, in milliseconds; waiting does not count. */
   readonly workedMs?: number;
   /** The messages that start the task, until it begins and they are in the transcript. */

@@ -62,15 +62,17 @@ import { defaultWorkspace } from "./workspace.ts";
 
 /** The model, workspace, tools, subagents and skills of an agent; of those that change at run time, the current ones. */
 export async function offerOf(agent: Agent): Promise<Offer> {
-  const { toolkit, name = "", models: [model] = [] } = settingsBehind(agent) ?? {};
+  const { toolkit, name = "", choices } = settingsBehind(agent) ?? {};
   const harness = harnessBehind(agent);
   const offer = { subagents: [], skills: [], ...(harness && (await partsOffered(harness))) };
   const tools = (toolkit?.active([], name) ?? []).filter(
     (tool) => tool.name !== loadSkillName || offer.skills.length > 0,
   );
-  const named = typeof model === "object" ? `${model.provider}:${model.modelId}` : model;
+  const names = [...(choices?.keys() ?? [])];
+  const [model] = names;
   return {
-    ...(named !== undefined && { model: named }),
+    ...(model !== undefined && { model }),
+    ...(names.length > 1 && { models: names }),
     ...offer,
     tools: tools.map(({ name, description }) => ({ name, description })),
   };

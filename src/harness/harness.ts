@@ -97,8 +97,10 @@ export interface Offered {
 
 /** What an agent works with, and what it offers to its model. */
 export interface Offer {
-  /** The first of its models, as `provider:id`. */
+  /** Its model, as `provider:id`. */
   readonly model?: string;
+  /** The models that a run may choose, its own first; absent without a choice. */
+  readonly models?: readonly string[];
   /** The name of its directory. */
   readonly workspace?: string;
   readonly tools: readonly Offered[];

@@ -34,12 +34,13 @@ async function retry(call: Call): Promise<Response> {
   const input = await inputOf(store, record);
   const { task_id: taskId } = call.body as { readonly task_id?: string };
   const isKnown = taskId !== undefined && (await store.task(taskId)) !== undefined;
-  const { sessionId, outputSchema, budget, metadata, origin } = record;
+  const { sessionId, outputSchema, budget, model, metadata, origin } = record;
   const options = {
     sessionId,
     ...(taskId !== undefined && { taskId }),
     ...(outputSchema && { output: jsonSchema(outputSchema) }),
     ...(budget && { budget }),
+    ...(model !== undefined && { model }),
     ...(metadata && { metadata }),
     ...(origin?.via && { origin: { via: origin.via } }),
   };

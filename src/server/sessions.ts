@@ -24,11 +24,11 @@ export const sessionRoutes: readonly Route[] = [
     path: "/v1/agents",
     needs: "read",
     summary:
-      "List the agents: their model and workspace, and the tools, subagents and skills that they offer to the model.",
+      "List the agents: their models and workspace, and the tools, subagents and skills that they offer to the model.",
     returns: {
       status: 200,
       description:
-        "`{ agents: [{ name, description, model, workspace, tools, subagents, skills }] }`",
+        "`{ agents: [{ name, description, model, models, workspace, tools, subagents, skills }] }`",
     },
     handle: async ({ services, headers }) => {
       const agents = [...services.agents.values()].map(async (agent) => {
@@ -173,11 +173,12 @@ async function showSession(call: Call): Promise<Response> {
   const { store } = call.services;
   const messages = await store.session(info.sessionId, from, most);
   const records = await store.tasks({ sessionId: info.sessionId });
-  const tasks = records.map(({ taskId, agentName, status, createdAt }) => ({
+  const tasks = records.map(({ taskId, agentName, status, createdAt, model }) => ({
     id: taskId,
     agent: agentName,
     status,
     created_at: createdAt,
+    ...(model !== undefined && { model }),
   }));
   const session = { ...shownSession(call, info), ...forkedFrom(records[0]) };
   const body = { session, tasks, messages: messages.map(publicMessage) };

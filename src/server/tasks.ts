@@ -1,9 +1,7 @@
-import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { jsonSchema, postCancel, runFields } from "../agent/index.ts";
 import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
-import { isObject } from "../base/plain.ts";
 import {
   type Answer,
   type AnswerBlock,
@@ -21,6 +19,7 @@ import { isTerminal, materialize, snapshotOf, taskOf } from "../protocol/index.t
 import { storeIdOf } from "../store/index.ts";
 import { badRequest, unknownAgent } from "./errors.ts";
 import { agentOf, type FoundTask, findTask, ownedBy } from "./found-task.ts";
+import { checkBody, hashOf, taskIdOf } from "./idempotency.ts";
 import type { Call, Route } from "./route.ts";
 import { beginRun } from "./runs.ts";
 import type { StreamOptions } from "./stream.ts";
@@ -55,6 +54,7 @@ const startFields = {
   cancel_on_disconnect: is.flag,
   output: is.data,
   budget: budgetField,
+  model: is.name,
   answers: is.list,
   via: originFields.via,
 };
@@ -67,7 +67,8 @@ const startIds = {
   input: answerIds,
 } as const;
 
-interface StartBody {
+/** The body that starts or continues a task. */
+export interface StartBody {
   readonly agent: string;
   readonly input?: Input;
   readonly session_id?: string;
@@ -80,6 +81,7 @@ interface StartBody {
   readonly cancel_on_disconnect?: boolean;
   readonly output?: object;
   readonly budget?: NonNullable<RunOptions["budget"]>;
+  readonly model?: string;
   readonly answers?: readonly Answer[];
   readonly via?: Via;
 }
@@ -204,6 +206,7 @@ async function start(call: Call): Promise<Response> {
     ...(body.on_busy && { onBusy: body.on_busy }),
     ...(body.on_suspended && { onSuspended: body.on_suspended }),
     ...(body.budget && { budget: body.budget }),
+    ...(body.model !== undefined && { model: body.model }),
     ...(body.output && { output: jsonSchema(body.output) }),
     ...(await originOf(call, body)),
   };
@@ -240,29 +243,6 @@ async function originOf(
   return input === undefined || Object.keys(origin).length === 0 ? {} : { origin };
 }
 
-/** A hash of what a request starts, however its JSON is written. */
-function hashOf(body: StartBody): string {
-  const { stream: _, cancel_on_disconnect: __, via: ___, ...started } = body;
-  const sorted = (value: unknown) =>
-    isObject(value) ? Object.fromEntries(Object.entries(value).sort(byName)) : value;
-  const text = JSON.stringify(started, (_name, value: unknown) => sorted(value));
-  return createHash("sha256").update(text).digest("base64url");
-}
-
-function byName([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
-  return one < other ? -1 : 1;
-}
-
-/** Throws if the task was started with the same key and another body. */
-function checkBody({ taskId, origin }: TaskRecord, body: StartBody): void {
-  const { idempotency_key: given } = body;
-  const { bodyHash } = origin ?? {};
-  if (given === undefined || bodyHash === undefined || bodyHash === hashOf(body)) return;
-  throw new RivuletError("conflict", `Task ${taskId} was started with this key and another body.`, {
-    hint: "Send the same body, or choose another `idempotency_key`.",
-  });
-}
-
 /** Answers and messages of a body, as `run` takes them. */
 function inputOf({ input: given, answers = [] }: StartBody): Input {
   if (answers.length === 0) return given === null ? undefined : given;
@@ -276,13 +256,6 @@ function asMessage(one: unknown): unknown {
 
 function isAnswer(one: unknown): boolean {
   return typeof one === "object" && one !== null && "type" in one && one.type === "answer";
-}
-
-/** The same key of the same user always names the same task, so nothing has to be remembered. */
-function taskIdOf({ agent, idempotency_key: given }: StartBody, userId = ""): string | undefined {
-  if (given === undefined) return undefined;
-  const text = JSON.stringify([userId, agent, given]);
-  return `task_${createHash("sha256").update(text).digest("base64url").slice(0, 40)}`;
 }
 
 /** Answers with a task; one that was just started has a `location`. */
@@ -312,6 +285,7 @@ export async function showTask(
     ...task,
     root_task_id: root.taskId,
     last_sequence_number: through,
+    ...(record.model !== undefined && { model: record.model }),
     ...wait,
     ...more,
   };

@@ -63,6 +63,7 @@ const rows: Readonly<Record<string, Row>> = {
       { body: { ...start, task_id: task } },
       { body: { ...start, session_id: session } },
       { body: { ...start, session_id: session, on_suspended: "deny" } },
+      { body: { ...start, session_id: session, model: "scripted:scripted" } },
       { body: { agent: "asking", session_id: session } },
       { body: { ...start, idempotency_key: key } },
       { body: { ...start, via: { stores: [task.slice(0, 64)], depth: 1 } } },

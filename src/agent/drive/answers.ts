@@ -171,3 +171,15 @@ export function checkOutput(
     hint: "Leave `output` out to continue the task, or use another session. Nothing has changed.",
   });
 }
+
+/** Throws if a call names another model than the task that it continues has; `own` is that of the agent. */
+export function checkTaskModel(
+  chosen: string | undefined,
+  own: string,
+  { taskId, model = own }: Pick<TaskRecord, "taskId" | "model">,
+): void {
+  if (chosen === undefined || chosen === model) return;
+  throw new RivuletError("other_model", `Task ${taskId} was started with the model ${model}.`, {
+    hint: "Leave `model` out to continue the task, or use another session. Nothing has changed.",
+  });
+}

@@ -1,6 +1,7 @@
 import { after, onAbort } from "../../base/clock.ts";
 import { RivuletError } from "../../base/error.ts";
 import { agentKeyOf } from "../../base/id.ts";
+import { isSame } from "../../base/plain.ts";
 import {
   type Agent,
   type Input,
@@ -84,6 +85,9 @@ async function startChild(
   const uuid = parent.settings.ids.uuid();
   const { url } = linkBehind(agent) ?? {};
   const server = url !== undefined && { url };
+  // A child with the models of its parent has none of its own, so it uses the chosen one.
+  const isShared = own && isSame([...own.choices], [...parent.settings.choices]);
+  const model = isShared ? parent.record.model : undefined;
   const record: TaskRecord = {
     taskId: callId,
     rootTaskId: parent.ref.rootTaskId,
@@ -103,6 +107,7 @@ async function startChild(
     status: "queued",
     committedOutput: 0,
     ...(output && { outputSchema: toJsonSchema(output) }),
+    ...(model !== undefined && { model }),
     ...(maxParallel !== undefined && { maxParallel }),
     ...(!own && { remote: { ...server, taskId: callId, cursor: -1 } }),
   };

@@ -15,7 +15,7 @@ import { type Ending, executorLost, failed } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
 import { fail, runLoop } from "../loop/loop.ts";
-import { type AgentSettings, settingsBehind } from "../loop/settings.ts";
+import { type AgentSettings, settingsBehind, withModel } from "../loop/settings.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
 import type { Conversation } from "./conversation.ts";
@@ -231,7 +231,8 @@ export class Drive {
       const any = named ?? settings;
       return any && { settings: endingSettings(any, record), run: runLoop };
     }
-    if (parent === undefined || named === undefined) return settings && { settings, run: runLoop };
+    if (parent === undefined || named === undefined)
+      return settings && (isEnding ? { settings, run: runLoop } : loopWith(settings, record));
     if (record.remote) return this.#remoteExecutor(parent);
     if (isEnding) return { settings: named, run: runLoop };
     try {
@@ -239,7 +240,7 @@ export class Drive {
       const own = agent && settingsBehind(agent);
       if (!agent || !own) throw executorLost(); // its parent no longer offers it
       conversation.process.childAgents.set(record.taskId, agent);
-      return { settings: own, run: runLoop };
+      return loopWith(own, record);
     } catch (error) {
       return { settings: named, run: (task) => fail(task, error) };
     }
@@ -290,6 +291,15 @@ export class Drive {
     if (ending.status !== "failed") return;
     this.error = ending.error;
     await tellError(task, ending.error);
+  }
+}
+
+/** Runs the loop with the model of a task; fails a task whose model its agent does not allow any more. */
+function loopWith(settings: AgentSettings, { model }: TaskRecord): Executor {
+  try {
+    return { settings: withModel(settings, model), run: runLoop };
+  } catch (error) {
+    return { settings, run: (task) => fail(task, error) };
   }
 }
 

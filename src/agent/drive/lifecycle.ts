@@ -433,6 +433,7 @@ export function rootRecord(
     committedOutput: 0,
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
     ...(options.budget && { budget: frozenCopy(options.budget) }),
+    ...(options.model !== undefined && { model: options.model }),
     ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
     ...(options.origin && { origin: frozenCopy(options.origin) }),
   };

@@ -1,5 +1,6 @@
 import type { Tracer } from "@opentelemetry/api";
 import { type Clock, systemClock } from "../../base/clock.ts";
+import { RivuletError } from "../../base/error.ts";
 import { createIds, type IdSource } from "../../base/id.ts";
 import * as is from "../../base/options.ts";
 import { type Fields, invalid, readArgument, readOptions } from "../../base/options.ts";
@@ -25,7 +26,7 @@ import { openStore, storeField } from "../../store/index.ts";
 import { checkBudget, type Money } from "../base/budget.ts";
 import { type Execution, executionField, modelExecutionField } from "../base/execution.ts";
 import { providerTools } from "../model/request.ts";
-import { flattenModels, type Model, modelField } from "../model/resolve.ts";
+import { type Model, type ModelSettings, modelField, modelSettings } from "../model/resolve.ts";
 import { type ContextValues, contextField, ownValues } from "../tool/context.ts";
 import { type Permissions, permissionsField } from "../tool/permission.ts";
 import { type Tool, toolsField } from "../tool/tool.ts";
@@ -45,6 +46,8 @@ export interface ReActAgentOptions {
   readonly description?: string;
   /** Any AI SDK language model, `"provider:id"`, or a list of which the later ones are fallbacks. */
   readonly model: Model;
+  /** Other models that a call may choose with its option `model`. */
+  readonly models?: readonly Model[];
   readonly systemPrompt?: string;
   readonly tools?: readonly Tool[];
   readonly toolkit?: Toolkit;
@@ -111,6 +114,7 @@ export const agentFields: Fields<ReActAgentOptions> = {
   agentId: is.anything,
   description: is.text,
   model: is.required(modelField),
+  models: { ...is.listOf(modelField), example: '["openai:gpt-5-mini"]' },
   systemPrompt: is.text,
   tools: toolsField,
   toolkit: toolkitField,
@@ -150,17 +154,17 @@ type Filled = keyof typeof defaults | "agentId" | "toolkit" | "ids";
 
 /** Checked options with defaults, frozen and shared by all runs. */
 export interface AgentSettings
-  extends Omit<ReActAgentOptions, Filled | "model" | "tools" | "toolSources" | "store">,
-    Required<Pick<ReActAgentOptions, Filled>> {
-  /** In the order in which they are tried. */
-  readonly models: ReturnType<typeof flattenModels>;
+  extends Omit<ReActAgentOptions, Filled | "model" | "models" | "tools" | "toolSources" | "store">,
+    Required<Pick<ReActAgentOptions, Filled>>,
+    ModelSettings {
   readonly store: Store;
 }
 
 /** Checks options and applies defaults, so that invalid options throw in the constructor and not in the first call. */
 export function settingsOf(given: ReActAgentOptions): AgentSettings {
   const options = { ...defaults, ...readOptions("An agent", given, agentFields) };
-  const { name, agentId = name, model, tools = [], toolkit, toolSources, store, ...rest } = options;
+  const { name, agentId = name, model, models, tools = [], toolkit, ...others } = options;
+  const { toolSources, store, ...rest } = others;
   for (const hook of rest.hooks) checkHook(hook);
   if (typeof name !== "string" || name.trim() === "" || !/^[^/\p{Cc}]{1,128}$/u.test(name)) {
     throw invalid("An agent needs a name of 1 to 128 characters, no slash.", 'Try "assistant".');
@@ -180,7 +184,7 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
     ...rest,
     name,
     agentId,
-    models: flattenModels(model),
+    ...modelSettings(model, models),
     toolkit: (toolkit ?? new Toolkit({ tools })).with(fromHooks, toolSources),
     hooks,
     store: openStore(store ?? "memory"),
@@ -191,6 +195,18 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
     budget: frozenCopy(rest.budget),
     ...(rest.context && { context: ownValues(rest.context) }),
     ids: rest.ids ?? createIds({ clock: rest.clock }),
+  });
+}
+
+/** The settings of a task with a chosen model; throws `model_not_allowed`. */
+export function withModel(settings: AgentSettings, chosen: string | undefined): AgentSettings {
+  if (chosen === undefined) return settings;
+  const { name, choices } = settings;
+  const models = choices.get(chosen);
+  if (models) return { ...settings, models };
+  const shown = JSON.stringify(chosen.slice(0, 128));
+  throw new RivuletError("model_not_allowed", `Agent ${name} does not allow the model ${shown}.`, {
+    hint: `Pass one of its models: ${[...choices.keys()].join(", ")}. Others must be in its option \`models\`.`,
   });
 }
 

@@ -82,6 +82,33 @@ export function flattenModels(model: Model): readonly SingleModel[] {
   return Array.isArray(model) ? model.flatMap(flattenModels) : [model as SingleModel];
 }
 
+/** The name of a model, `provider:id`; a list has that of its first model. */
+export function modelName(model: Model): string {
+  const [first] = flattenModels(model) as readonly [SingleModel];
+  return typeof first === "string" ? first : `${first.provider}:${first.modelId}`;
+}
+
+/** The models of an agent. */
+export interface ModelSettings {
+  /** The model of a task and its fallbacks, in the order in which they are tried. */
+  readonly models: readonly SingleModel[];
+  /** The models that a call may choose, by name, each with its fallbacks; the first one is the default. */
+  readonly choices: ReadonlyMap<string, readonly SingleModel[]>;
+}
+
+/** The settings of an agent with a model and others that it allows, which may include that model. */
+export function modelSettings(model: Model, others: readonly Model[] = []): ModelSettings {
+  const models = flattenModels(model);
+  const choices = new Map<string, readonly SingleModel[]>();
+  for (const other of others) {
+    const name = modelName(other);
+    if (choices.has(name)) throw invalidModel(`\`models\` names the model "${name}" twice.`);
+    choices.set(name, flattenModels(other));
+  }
+  choices.delete(modelName(model));
+  return { models, choices: new Map([[modelName(model), models], ...choices]) };
+}
+
 /** Whether all models are known to support a JSON Schema as response format; the AI SDK does not say. */
 export function supportsResponseFormat(model: Model, options: { tools?: boolean } = {}): boolean {
   return flattenModels(model).every((entry) => hasResponseFormat(entry, options.tools ?? false));

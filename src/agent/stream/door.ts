@@ -17,6 +17,7 @@ import {
   approveStops,
   checkAgent,
   checkOutput,
+  checkTaskModel,
   denyAll,
   matchAnswers,
   refusalOf,
@@ -33,9 +34,10 @@ import { readEnding, refOf, replyOf } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
 import { isControl } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
-import type { AgentSettings } from "../loop/settings.ts";
+import { type AgentSettings, withModel } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
 import { waitingTasks } from "../loop/waiting.ts";
+import { modelName } from "../model/resolve.ts";
 
 /** The options of `call`, `stream` and `run`. */
 export type CallOptions = RunOptions<StandardSchema | undefined>;
@@ -72,6 +74,7 @@ export async function enter(call: Call, input: Input, only?: Only): Promise<Ente
   const { settings, options } = call;
   checkBudget(options.budget, settings.price !== undefined);
   withHooks(settings, options.hooks); // throws if they are wrong
+  withModel(settings, options.model); // throws if it is not allowed
   const read = readInput(input, settings.ids);
   const { messages, answers, results } = read;
   if (only === "observes" && (messages.length === 0 || answers.length + results.size > 0)) {
@@ -279,6 +282,7 @@ async function continueTask(
   const { taskId, rootTaskId, depth } = record;
   if (depth === 0) checkAgent(settings.name, record);
   checkOutput(options.output, record);
+  checkTaskModel(options.model, modelName(settings.models), record);
   // Past assistant messages would hide the open calls of an unfinished task.
   if (read.messages.some(isHistory))
     throw new RivuletError("invalid_input", `Task ${taskId} of this session has not ended.`, {

@@ -300,6 +300,7 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     agentId: name,
     description,
     model: declaration.model ?? options.model,
+    models: declaration.model === undefined ? options.models : undefined,
     modelOptions: declaration.model === undefined ? options.modelOptions : undefined,
     systemPrompt: joinSections(placed?.systemPrompt ?? declaration.systemPrompt, subagentContext),
     ...(placed && {
