@@ -3,6 +3,7 @@ import { isTerminal, RivuletError, type Task, taskOf } from "rivulet/protocol";
 import { useApprovals } from "rivulet/react";
 import { AgentPicker } from "./agent-picker.tsx";
 import { Icon, Status } from "./icons.tsx";
+import { ModelPicker } from "./model-picker.tsx";
 import { labelOf, pathOf, shapeOf } from "./state/agents.ts";
 import { api } from "./state/api.ts";
 import { attach } from "./state/attachments.ts";
@@ -23,6 +24,7 @@ export function Composer() {
     <div className="compose">
       <Box placeholder={isNew ? first : "Ask the next question"} onSend={ask}>
         {isNew && <AgentPicker />}
+        <ModelPicker />
       </Box>
     </div>
   ) : (
@@ -62,7 +64,9 @@ function RunComposer({ log }: { readonly log: RunLog }) {
       <Needs log={log} />
       <Sent log={log} />
       {isOver ? (
-        <Box placeholder="Ask the next question" onSend={ask} />
+        <Box placeholder="Ask the next question" onSend={ask}>
+          <ModelPicker />
+        </Box>
       ) : (
         <Box
           placeholder={

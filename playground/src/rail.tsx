@@ -12,6 +12,7 @@ import {
   currentAgent,
   deleteSession,
   forkName,
+  pickedModel,
   showNew,
   useLog,
   useSessions,
@@ -220,7 +221,8 @@ const noAgent: Partial<AgentOffer> = {};
 
 /** What the agents work with. */
 function Foot() {
-  const { workspace, model } = useSessions((all) => currentAgent(all) ?? noAgent);
+  const { workspace, model: own } = useSessions((all) => currentAgent(all) ?? noAgent);
+  const model = useSessions(pickedModel) ?? own;
   const [theme, show] = useState(document.documentElement.dataset.theme);
   const next = theme === "dark" ? "light" : "dark";
   return (

@@ -6,7 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requires } from "../support/requires.ts";
 import { launch, openScene, type Scene } from "./support/playground-scene.ts";
-import { askingTeam, nestedTeam } from "./support/playground-team.ts";
+import { askingTeam, nestedTeam, twoModels } from "./support/playground-team.ts";
 
 /** Screenshots are kept here for people; git ignores the folder. */
 const folder = "test/browser/screenshots";
@@ -119,6 +119,37 @@ describe.skipIf(!requires("chromium"))("the page looks right", () => {
     await check(scene, `edit-${look.width}`);
     await page.keyboard.press("Escape");
     await card.getByRole("button", { name: "Approve" }).waitFor();
+  });
+
+  it.each(widths)("at $width px: a choice of models", async (look) => {
+    await using scene = await openScene({ browser, team: twoModels, ...look });
+    const { page, said } = scene;
+    const picker = page.locator(".compose").getByLabel("Model");
+    await check(scene, `models-start-${look.width}`);
+    await picker.selectOption({ index: 1 });
+    await scene.ask("Which of the two models answers this question, and why?");
+    await said("Answer 1 of careful-large").waitFor();
+    await picker.waitFor();
+    await check(scene, `models-end-${look.width}`);
+    const wide = await page
+      .locator(".rail")
+      .evaluate((rail) => rail.scrollWidth > rail.clientWidth);
+    expect(wide, "the rail is wider than its place").toBe(false);
+    const composer = await page.locator("#composer").boundingBox();
+    expect(composer?.width, "the width of the composer").toBeGreaterThan(150);
+  });
+
+  it.each(widths)("at $width px: a run that waits for its owner", async (look) => {
+    await using scene = await openScene({ browser, team: nestedTeam, ...look });
+    const { page, thread } = scene;
+    const waits = { reason: "owner_silent", left_ms: 4_000 };
+    await page.route(/\/v1\/tasks\/[^/]+$/, (route) =>
+      route.fulfill({ json: { status: "in_progress", waits } }),
+    );
+    await scene.ask("What is new?");
+    await thread("ann").getByText("ann begins here.").waitFor();
+    await page.locator(".turn > .note").scrollIntoViewIfNeeded();
+    await check(scene, `waits-${look.width}`);
   });
 
   it("works by keys alone", async () => {

@@ -18,6 +18,8 @@ export interface SubagentOffer extends Offer {
 export interface AgentOffer extends Offer {
   /** Written as `provider:id`. */
   readonly model?: string;
+  /** The models to choose from, its own first; absent without a choice. */
+  readonly models?: readonly string[];
   /** The name of its folder. */
   readonly workspace?: string;
   readonly tools?: readonly Offer[];

@@ -34,6 +34,8 @@ export class RunLog implements TaskStore {
   readonly files: readonly string[];
   /** The agent that was asked; "" for a recorded run. */
   readonly agentName: string;
+  /** The model that was chosen for the run; undefined: the agent's own. */
+  readonly model: string | undefined;
   readonly startedAt: number;
   /** True: this page has begun the run. */
   readonly isNew: boolean;
@@ -60,6 +62,7 @@ export class RunLog implements TaskStore {
     readonly input: string;
     readonly startedAt: number;
     readonly agentName?: string;
+    readonly model?: string | undefined;
     readonly files?: readonly string[];
     readonly run?: RemoteRun;
     /** True: the run has just begun, so its log is short. */
@@ -76,6 +79,7 @@ export class RunLog implements TaskStore {
     this.isEarlier = options.isEarlier ?? false;
     this.isNew = options.isNew ?? false;
     this.agentName = options.agentName ?? "";
+    this.model = options.model;
     this.startedAt = startedAt;
     this.#store = run
       ? createTaskStore(run, {

@@ -34,6 +34,8 @@ interface Sessions {
   readonly agents: readonly AgentOffer[];
   /** The agent that the person has chosen for new runs. */
   readonly picked: string | undefined;
+  /** The model that the person has chosen for the next run of the open session. */
+  readonly model: string | undefined;
   readonly list: readonly ListedSession[];
   readonly open: OpenSession;
 }
@@ -43,8 +45,9 @@ const refreshMs = 5_000;
 
 /** Shows another session, and lets go of the runs of the one before. */
 function show(open: OpenSession): void {
-  const before = logsOf(getSessions().open);
-  sessions.set({ open });
+  const { open: last, model } = getSessions();
+  const before = logsOf(last);
+  sessions.set({ open, model: open.id === last.id ? model : undefined });
   // The components of the old runs are gone after this render.
   setTimeout(() => {
     for (const turn of before) if (!logsOf(getSessions().open).includes(turn)) turn.close();
@@ -65,7 +68,7 @@ const blank: OpenSession = {
 };
 const sessions = cell<Sessions>({
   ...{ status: "loading", agents: [], list: [], open: blank },
-  picked: readStored("agent"),
+  ...{ picked: readStored("agent"), model: undefined },
 });
 
 export const getSessions = sessions.get;
@@ -90,10 +93,21 @@ export function currentAgent(sessions: Sessions): AgentOffer | undefined {
   return agents.find(({ name }) => name === open.agentName);
 }
 
+/** The model of the next run: the chosen one, that of the run before it, or the agent's own. */
+export function pickedModel(sessions: Sessions): string | undefined {
+  const { models = [] } = currentAgent(sessions) ?? {};
+  const chosen = sessions.model ?? sessions.open.turns.at(-1)?.model;
+  return models.find((name) => name === chosen) ?? models[0];
+}
+
+export function pickModel(model: string): void {
+  sessions.set({ model });
+}
+
 /** Chooses the agent of new runs, and begins one. */
 export function pickAgent(name: string): void {
   store("agent", name);
-  sessions.set({ picked: name });
+  sessions.set({ picked: name, model: undefined });
   const { id, turns } = getSessions().open;
   if (id !== undefined || turns.length > 0) showNew();
 }
@@ -221,11 +235,14 @@ async function openSession(id: string): Promise<void> {
   }
 }
 
-function logOf({ taskId, agentName, createdAt, input }: SessionTask, isEarlier = false): RunLog {
+function logOf(
+  { taskId, agentName, createdAt, model, input }: SessionTask,
+  isEarlier = false,
+): RunLog {
   const { text, files } = questionOf(input);
   const run = server.task(taskId);
   return new RunLog({
-    ...{ taskId, agentName, startedAt: createdAt, isEarlier, run, input: text, files },
+    ...{ taskId, agentName, model, startedAt: createdAt, isEarlier, run, input: text, files },
   });
 }
 
@@ -254,13 +271,19 @@ export async function ask(text: string): Promise<void> {
   const { open } = getSessions();
   const agentName = open.id === undefined ? pickedAgent(getSessions())?.name : open.agentName;
   if (agentName === undefined) return;
+  const picked = pickedModel(getSessions());
+  const model = picked === currentAgent(getSessions())?.model ? undefined : picked;
   const { attached } = getUi();
   const sessionId = open.id ?? `page-${crypto.randomUUID()}`;
   const blocks = attached.map(({ block }) => block);
   // Files have a message of their own, because the first one is the title of its session.
   const input = blocks.length === 0 ? text : [userMessage(text), userMessage(blocks)];
-  const run = server.agent(agentName).run(input, { sessionId });
-  await showRun(run, { input: text, agentName, files: attached.map(({ name }) => name) });
+  const run = server.agent(agentName).run(input, {
+    sessionId,
+    ...(model !== undefined && { model }),
+  });
+  const files = attached.map(({ name }) => name);
+  await showRun(run, { input: text, agentName, model, files });
   setUi({ attached: [] });
 }
 
@@ -272,11 +295,11 @@ export async function retry(log: RunLog): Promise<void> {
 /** Shows a run that has just begun as the newest turn. */
 async function showRun(
   run: RemoteRun,
-  { input, agentName, files }: Pick<RunLog, "input" | "agentName" | "files">,
+  { input, agentName, model, files }: Pick<RunLog, "input" | "agentName" | "model" | "files">,
 ): Promise<void> {
   const { open } = getSessions();
   const { taskId, sessionId } = await run.task; // the server may store another id than the given one
-  const asked = { taskId, input, files, agentName };
+  const asked = { taskId, input, files, agentName, model };
   const log = new RunLog({ ...asked, run, startedAt: Date.now(), isNew: true });
   if (open.id === undefined) history.pushState(null, "", addressOf(sessionId));
   setUi({ focus: undefined, selected: undefined, steered: undefined, notice: undefined });

@@ -30,6 +30,7 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
         <p className="by">
           {log.input === "" ? "A run" : "You"}
           {isOneOfMany && log.agentName !== "" && ` to ${log.agentName}`}, {clock(log.startedAt)}
+          {log.model !== undefined && `, model ${log.model}`}
           {log.files.length > 0 && `, with ${log.files.join(", ")}`}
         </p>
         {isFocused && focus !== undefined && <PathBar log={log} taskId={focus} />}

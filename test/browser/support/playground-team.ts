@@ -218,3 +218,19 @@ export function twoAgents(store: Store, gates: Gates): readonly Agent[] {
   });
   return [lead, helper];
 }
+
+/** A lead with two models, each of which says its name, and an agent that has one. */
+export function twoModels(store: Store): readonly Agent[] {
+  const named = (modelId: string) =>
+    scriptedModel(({ assistantCount }) => `Answer ${assistantCount + 1} of ${modelId}.`, {
+      modelId,
+    });
+  const [swift, careful] = [named("swift-mini"), named("careful-large-20250929")];
+  return [
+    new ReActAgent({
+      ...{ name: "lead", description: "Has two models.", store, leaseMs: 1_000 },
+      ...{ model: swift, models: [careful] },
+    }),
+    new ReActAgent({ name: "helper", description: "Has one model.", store, model: named("own") }),
+  ];
+}
