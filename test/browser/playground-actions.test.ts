@@ -132,7 +132,7 @@ describe.skipIf(!requires("chromium"))("what a person does on the page", () => {
     await scene.said("Done.").waitFor();
   });
 
-  it("sends files with a question: chosen, dropped, and removed again", async () => {
+  it("sends files with a question: chosen, dropped, pasted, and removed again", async () => {
     const prompts: string[] = [];
     const team = (store: Store) => [
       new ReActAgent({
@@ -162,6 +162,18 @@ describe.skipIf(!requires("chromium"))("what a person does on the page", () => {
       document.body.dispatchEvent(new DragEvent("drop", init));
     }, pixel);
     await expect.poll(() => chips.allTextContents()).toEqual(["notes.md", "dot.png"]);
+    await page.locator("#composer").evaluate((area) => {
+      const data = new DataTransfer();
+      data.items.add(new File(["the canary of the clipboard"], "clip.txt", { type: "text/plain" }));
+      const init = { clipboardData: data, bubbles: true, cancelable: true };
+      area.dispatchEvent(new ClipboardEvent("paste", init));
+    });
+    await expect.poll(() => chips.allTextContents()).toEqual(["notes.md", "dot.png", "clip.txt"]);
+    await page.evaluate(() => navigator.clipboard.writeText("What is this?"));
+    await page.locator("#composer").focus();
+    await page.keyboard.press("ControlOrMeta+v"); // text goes into the question
+    expect(await page.locator("#composer").inputValue()).toBe("What is this?");
+    expect(await chips.count()).toBe(3);
     await chooser.setInputFiles([{ ...text("a.zip", ""), buffer: Buffer.from([0, 255]) }]);
     await page.getByRole("alert").getByText("a.zip is neither text").waitFor();
     await scene.ask("What is this?");
@@ -170,7 +182,8 @@ describe.skipIf(!requires("chromium"))("what a person does on the page", () => {
     expect(prompts).toHaveLength(1);
     expect(prompts[0]).toContain("the canary of the notes");
     expect(prompts[0]).toContain("image/png");
-    await page.locator(".turn .by").getByText("with notes.md, dot.png").waitFor();
+    expect(prompts[0]).toContain("the canary of the clipboard");
+    await page.locator(".turn .by").getByText("with notes.md, dot.png, clip.txt").waitFor();
     await page.reload();
     await page.locator(".turn .by").getByText("with notes.md, an image").waitFor();
     await page.getByRole("heading", { level: 2, name: "What is this?", exact: true }).waitFor();

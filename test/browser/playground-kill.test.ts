@@ -43,6 +43,14 @@ describe.skipIf(!requires("chromium"))("the button that kills the server", () =>
     const errors: string[] = [];
     page.on("pageerror", ({ message }) => errors.push(message));
     await page.goto(url);
+    await page.evaluate(() => {
+      const heard: string[] = [];
+      const region = document.querySelector('[role="status"][aria-live]') as HTMLElement;
+      new MutationObserver(() => heard.push(region.textContent ?? "")).observe(region, {
+        ...{ childList: true, characterData: true, subtree: true },
+      });
+      Object.assign(globalThis, { heard });
+    });
     await page.locator("#composer").fill("Write.");
     await page.keyboard.press("Enter");
     const thread = (name: string) => page.locator(`.thread[aria-label="${name}"]`);
@@ -73,6 +81,14 @@ describe.skipIf(!requires("chromium"))("the button that kills the server", () =>
       await thread(name).getByText(`${expected} the end of ${name}.`).waitFor();
     }
     expect(await page.locator(".top-notice").count()).toBe(0);
+    // A person who does not see the page hears of the interruption once, and of its end.
+    const heard = await page.evaluate(() => (globalThis as unknown as { heard: string[] }).heard);
+    expect(heard).toEqual([
+      "The run has started.",
+      "The connection is lost. The page tries again by itself.",
+      "The connection is back.",
+      "lead has answered.",
+    ]);
     expect(errors).toEqual([]);
     await page.close();
   });
