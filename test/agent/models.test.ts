@@ -153,14 +153,14 @@ describe("the model of a child", () => {
       scriptedModel(
         ({ prompt, assistantCount }) => {
           const text = JSON.stringify(prompt);
-          const spawn = (agent_id: string) => ({
+          const delegate = (agent_id: string) => ({
             call: "agent_spawn",
             input: { agent_id, task: `You are ${agent_id}.` },
           });
           if (assistantCount > 0) return `I am ${modelId}.`;
           return text.includes("You are helper.") || text.includes("You are expert.")
             ? `I am ${modelId}.`
-            : [spawn("helper"), spawn("expert")];
+            : [delegate("helper"), delegate("expert")];
         },
         { modelId },
       );
