@@ -1,4 +1,5 @@
 export { connect, type RemoteServer, type RemoteSessions, type SessionTask } from "./connect.ts";
+export { ignoredEvents } from "./ignored-events.ts";
 export { type Connection, passingError } from "./reader.ts";
 export { RemoteAgent } from "./remote-agent.ts";
 export { type RemoteEventsOptions, RemoteRun } from "./remote-run.ts";

@@ -1,6 +1,7 @@
 import { type BufferedIterator, inTurn, type Supply } from "../base/async-queue.ts";
 import { RivuletError, rivuletErrorOf } from "../base/error.ts";
 import { SseDecoder, type StreamFrame, type TaskEvent } from "../protocol/index.ts";
+import { ignoredEvents } from "./ignored-events.ts";
 import { backoffMs, mayHeal, queryOf, retryAfterOf, type Server } from "./request.ts";
 
 /** How a reader stands to its server. `error` says why the last connection failed, or why there is no further one. */
@@ -63,12 +64,15 @@ class LogReader implements Supply<TaskEvent> {
   readonly #reading: Reading;
   readonly #order: EventOrder;
   readonly #decoder = new SseDecoder();
+  #ignore = ignoredEvents();
   #buffer: TaskEvent[] = [];
   #taken = 0;
   #body: ReadableStreamDefaultReader<Uint8Array> | undefined;
   /** Ends the current connection, or the current delay. */
   #current = new AbortController();
   #stopListening: (() => void) | undefined;
+  /** The server has said with which numbers the connection opens. */
+  #isOpened = false;
   #heartbeatMs = defaultHeartbeatMs;
   #openedAt = 0;
   /** Since when the reader waits for the server; undefined while the consumer is busy. */
@@ -166,6 +170,8 @@ class LogReader implements Supply<TaskEvent> {
       });
     }
     this.#body = response.body.getReader();
+    this.#ignore = ignoredEvents();
+    this.#isOpened = false;
     this.#order.restart();
     this.#tell({ status: "open" });
   }
@@ -180,36 +186,42 @@ class LogReader implements Supply<TaskEvent> {
     if (done) throw new Interruption("The connection ended before the log.");
     for (const { frame, error } of this.#decoder.push(value)) {
       if (error) this.#onFault(error);
-      else this.#accept(frame);
+      else if (!this.#accept(frame)) this.#ignore(frame);
       if (this.#isComplete) return;
     }
   }
 
-  #accept(frame: StreamFrame): void {
+  /** Returns false for a frame that brings nothing new. */
+  #accept(frame: StreamFrame): boolean {
     if (frame.type === "stream.opened") {
+      if (this.#isOpened) return false;
+      this.#isOpened = true;
       const { heartbeat_ms: given, root_task_id, last_sequence_number } = frame;
       const isUsable =
         Number.isFinite(given) && Number(given) >= 1 && Number(given) <= maxHeartbeatMs;
       const heartbeat_ms = isUsable ? Number(given) : defaultHeartbeatMs;
       this.#order.isSubtree = root_task_id !== this.#reading.taskId;
       this.#reading.onOpened?.(last_sequence_number);
-      if (heartbeat_ms === this.#heartbeatMs) return;
-      this.#heartbeatMs = heartbeat_ms;
-      this.#watch();
+      if (heartbeat_ms !== this.#heartbeatMs) {
+        this.#heartbeatMs = heartbeat_ms;
+        this.#watch();
+      }
     } else if (frame.type === "stream.closed") {
       const { reason } = frame;
       // Any other reason concerns this connection only.
       if (reason !== "terminal" && reason !== "idle")
         throw new Interruption(`The server closed the connection: ${reason}.`);
       this.#isComplete = true;
-    } else if (frame.type !== "stream.heartbeat") {
+    } else {
+      if (frame.type === "stream.heartbeat") return false;
       const place = this.#order.take(frame);
       if (place === "gap") this.#onFault(missingBefore(frame));
-      if (place !== "next") return;
+      if (place !== "next") return false;
       this.#attempts = 0;
       this.#faults = 0;
       this.#buffer.push(frame);
     }
+    return true;
   }
 
   /** Reads again from the last event in order; the same fault in the same place is the server's. */

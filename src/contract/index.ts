@@ -117,6 +117,7 @@ export {
   serverLost,
   silent,
   tooManyBytes,
+  tooManyIgnored,
 } from "./remote-error.ts";
 export {
   linkBehind,

@@ -57,6 +57,14 @@ export function tooManyBytes(maxBytes: number): RivuletError {
   });
 }
 
+/** The server sent too many events that bring nothing new. */
+export function tooManyIgnored(maxBytes: number): RivuletError {
+  const message = `The server sent more than ${maxBytes} bytes of events that bring nothing new.`;
+  return new RivuletError("remote_too_large", message, {
+    hint: "Check the version of the other server, and the proxies before it.",
+  });
+}
+
 /** The place of an error is one in this tree. */
 export function errorPlaced(event: LogEvent, where: ErrorPlace): LogEvent {
   if (!("task" in event) || event.task.error === undefined) return event;

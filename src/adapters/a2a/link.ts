@@ -10,6 +10,7 @@ import {
 import { A2AError, TaskNotFoundError } from "@a2a-js/sdk/errors";
 import { type Clock, onAbort, systemClock } from "../../base/clock.ts";
 import { RivuletError, rivuletErrorOf } from "../../base/error.ts";
+import { ignoredEvents } from "../../client/index.ts";
 import {
   type Message,
   type RemoteAnswer,
@@ -183,6 +184,7 @@ export class A2aLink implements RemoteLink {
     this.#sent.delete(taskId);
     const source = sent ? this.#listen(sent, signal) : this.#resubscribe(remoteId, signal);
     const isFresh = sent !== undefined && known.appliedSeq <= 1;
+    const ignore = ignoredEvents();
     for (;;) {
       for (const [id, { decision, reason }] of this.#answers) foreign.resolve(id, decision, reason);
       // Errors of the source are translated, those of the consumer are not.
@@ -195,7 +197,9 @@ export class A2aLink implements RemoteLink {
         const whole = await this.#attempt(signal, () => this.#getTask(remoteId, signal));
         this.#take(reader, { payload: { $case: "task", value: whole } });
       } else this.#take(reader, next.value);
-      yield* foreign.drain();
+      const news = foreign.drain();
+      if (news.length === 0) ignore(next.value);
+      yield* news;
       if (foreign.isEnded || (isEnd && foreign.isSuspended)) break;
     }
     await source.return();

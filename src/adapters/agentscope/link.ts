@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from "../../base/clock.ts";
 import { RivuletError } from "../../base/error.ts";
 import { isObject } from "../../base/plain.ts";
-import { passingError, type Server } from "../../client/index.ts";
+import { ignoredEvents, passingError, type Server } from "../../client/index.ts";
 import {
   type RemoteAnswer,
   type RemoteLimits,
@@ -78,6 +78,7 @@ export class AgentScopeLink implements RemoteLink {
     const { signal, known } = reading;
     const task = new ForeignTask(known, this.#clock);
     const reader = new AgentScopeReader(task);
+    const ignore = ignoredEvents();
     let movedAt = this.#clock.now();
     for (let attempt = 0; !signal.aborted; attempt++) {
       const status = await this.#read(taskId, signal);
@@ -90,12 +91,14 @@ export class AgentScopeLink implements RemoteLink {
       yield* task.drain();
       if (task.isEnded || task.isSuspended) return;
       reader.reopen();
-      for await (const event of this.#follow(taskId, reader.fromSeq, signal)) {
+      for await (const event of this.#follow(taskId, reader.fromSeq, ignore, signal)) {
         if (event !== "silent") {
           attempt = 0;
           movedAt = this.#clock.now();
           reader.take(event);
-          yield* task.drain();
+          const news = task.drain();
+          if (news.length === 0) ignore(event);
+          yield* news;
         }
         if (event !== "silent" && isLast(event)) break;
         // A stream may repeat an old confirmation, or stay open after the end: the status tells.
@@ -212,6 +215,7 @@ export class AgentScopeLink implements RemoteLink {
   async *#follow(
     taskId: string,
     fromSeq: number,
+    ignore: ReturnType<typeof ignoredEvents>,
     signal: AbortSignal,
   ): AsyncGenerator<RemoteEvent | "silent", void> {
     const stop = new AbortController();
@@ -245,10 +249,11 @@ export class AgentScopeLink implements RemoteLink {
         for (const { frame, error } of decoder.push(read.value))
           if (error === undefined) yield frame as unknown as RemoteEvent;
           else if (error.code === "event_too_large") throw error;
+          else ignore(undefined);
       }
     } catch (error) {
       // The status tells whether the task still runs; a cut connection is opened again.
-      if (error instanceof RivuletError && error.code === "event_too_large") throw error;
+      if (error instanceof RivuletError) throw error;
     } finally {
       stop.abort();
       await body?.cancel().catch(() => {});

@@ -49,7 +49,7 @@ import { commitStep, controlMessage, type TaskRun, writeStep } from "../loop/tas
 import { messagesOf } from "../loop/transcript.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 import { endingOf, isEnd, type RestEvent } from "./ending.ts";
-import { closeItems, isAnswered, newMessages } from "./messages.ts";
+import { closeItems, isAnswered, newMessages, sizeOf } from "./messages.ts";
 
 const defaultMaxBytes = 64 * 1024 * 1024;
 const defaultMaxTasks = 256;
@@ -201,6 +201,7 @@ export class RemoteLog {
   }
 
   async #take(event: TaskEvent): Promise<TaskRun | undefined> {
+    const bytes = this.#countBytes(event);
     if (event.type === "error") return undefined;
     if (event.type === "task.snapshot") {
       if (event.through_task_seq <= (this.#seqs.get(event.task_id) ?? -1)) return undefined;
@@ -221,8 +222,9 @@ export class RemoteLog {
       return known;
     }
     if (known) await this.#copyBlob(known, event);
+    if (bytes > maxEventBytes && !event.type.endsWith(".done"))
+      throw invalidEvent(event, `it has ${bytes} bytes, and the most is ${maxEventBytes}`);
     try {
-      this.#countBytes(event);
       this.#note(event);
     } catch (error) {
       throw error instanceof RivuletError ? error : invalidEvent(event, "it cannot be read");
@@ -237,14 +239,13 @@ export class RemoteLog {
     return rested;
   }
 
-  #countBytes(event: LogEvent): void {
+  /** Counts an event and returns its size; one that is not written, because it is known or an error, counts as well. */
+  #countBytes(event: TaskEvent): number {
     const { maxBytes = defaultMaxBytes } = this.#link.limits;
-    const bytes = "delta" in event ? event.delta.length + 256 : JSON.stringify(event).length;
+    const bytes = sizeOf(event);
     this.#bytes += bytes;
-    if (bytes > maxEventBytes && !event.type.endsWith(".done"))
-      throw invalidEvent(event, `it has ${bytes} bytes, and the most is ${maxEventBytes}`);
-    if (this.#bytes <= maxBytes) return;
-    throw tooManyBytes(maxBytes);
+    if (this.#bytes > maxBytes) throw tooManyBytes(maxBytes);
+    return bytes;
   }
 
   /** A task may only start children with new ids. */

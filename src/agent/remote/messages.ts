@@ -3,6 +3,7 @@ import {
   blockOf,
   contentOf,
   editedReply,
+  invalidEvent,
   isOfTurn,
   type Message,
   messageProblem,
@@ -16,6 +17,8 @@ import {
   closedItem,
   type Item,
   type ItemChange,
+  type LogEvent,
+  type TaskEvent,
   type TaskObject,
   type TaskTree,
   type ToolResultItem,
@@ -124,6 +127,15 @@ export function closeItems(run: TaskRun, tree: TaskTree): readonly EventBody[] {
     const closed = closedItem({ ...item, status }, status) as ItemChange;
     return [{ type: "task.output_item.done", output_index, item: closed }];
   });
+}
+
+/** The size of an event that a server sent; throws for one that cannot be written. */
+export function sizeOf(event: TaskEvent): number {
+  try {
+    return "delta" in event ? event.delta.length + 256 : JSON.stringify(event).length;
+  } catch {
+    throw invalidEvent(event as LogEvent, "it cannot be read");
+  }
 }
 
 /** Whether the transcript of a task has the answer to an approval. */

@@ -129,6 +129,26 @@ describe("remoteFetch", () => {
     await expect(other).rejects.toMatchObject({ code: "invalid_response" });
   });
 
+  it("ends a stream of events that sends more than 1 MiB of blank lines", async () => {
+    const chunk = Buffer.alloc(65_536, "\n");
+    await using server = await listen((_, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const write = () => {
+        while (!response.destroyed) if (!response.write(chunk)) break;
+      };
+      response.on("drain", write);
+      write();
+    });
+    const fetch = remoteFetch({ ...agent, url: server.url, allowPrivateNetwork: true });
+    const { body } = await fetch(server.url);
+    let bytes = 0;
+    const read = async () => {
+      for await (const part of body as unknown as AsyncIterable<Uint8Array>) bytes += part.length;
+    };
+    await expect(read()).rejects.toMatchObject({ code: "disconnected", retryable: true });
+    expect(bytes).toBeLessThanOrEqual(1024 * 1024 + chunk.length);
+  });
+
   it("limits a response to 8 MiB, but not a stream of events", async () => {
     const chunk = Buffer.alloc(1024 * 1024, " ");
     await using server = await listen(({ url }, response) => {

@@ -6,6 +6,7 @@ import { constants, createGunzip } from "node:zlib";
 import { RivuletError } from "../../base/error.ts";
 import { headerSecrets } from "../../base/secrets.ts";
 import type { RemoteSubagent, RemoteUser } from "./declaration.ts";
+import { StreamPadding } from "./stream-padding.ts";
 
 /** The most bytes of a response that is not a stream of events, and how long such a response may take. */
 const maxBodyBytes = 8 * 1024 * 1024;
@@ -118,8 +119,7 @@ function responseOf(incoming: IncomingMessage): Response {
   const isStream = headers["content-type"]?.startsWith("text/event-stream") === true;
   const isEmpty = status === 204 || status === 304;
   if (isEmpty) incoming.resume();
-  const limit = isStream ? Number.POSITIVE_INFINITY : maxBodyBytes;
-  const body = isEmpty ? null : bodyOf(incoming, encoding === "gzip", limit);
+  const body = isEmpty ? null : bodyOf(incoming, encoding === "gzip", isStream);
   const flat = Object.entries(headers).map(([name, value]) => [name, String(value)]);
   return new Response(body, { status, headers: flat as [string, string][] });
 }
@@ -128,18 +128,18 @@ function responseOf(incoming: IncomingMessage): Response {
 function bodyOf(
   incoming: IncomingMessage,
   isCompressed: boolean,
-  maxBytes: number,
+  isStream: boolean,
 ): ReadableStream<Uint8Array> {
   const options = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
   const source = isCompressed ? incoming.pipe(createGunzip(options)) : incoming;
   const tooSlow = () => incoming.destroy(new Error(`a response took more than ${responseMs} ms`));
-  const timer = Number.isFinite(maxBytes) ? setTimeout(tooSlow, responseMs) : undefined;
-  let bytes = 0;
+  const timer = isStream ? undefined : setTimeout(tooSlow, responseMs);
+  const check = isStream ? paddingCheck() : sizeCheck();
   let isLeft = false;
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        const fail = (error: Error) => {
+        const fail = (error: unknown) => {
           clearTimeout(timer);
           incoming.destroy();
           if (isLeft) return;
@@ -147,9 +147,13 @@ function bodyOf(
           controller.error(error);
         };
         source.on("data", (chunk: Buffer) => {
-          bytes += chunk.length;
-          if (bytes > maxBytes) fail(invalidResponse(`a response has more than ${maxBytes} bytes`));
           if (isLeft) return;
+          try {
+            check(chunk);
+          } catch (error) {
+            fail(error);
+            return;
+          }
           controller.enqueue(chunk);
           if ((controller.desiredSize ?? 0) <= 0) source.pause();
         });
@@ -172,6 +176,20 @@ function bodyOf(
     },
     { highWaterMark: 4 },
   );
+}
+
+function paddingCheck(): (chunk: Buffer) => void {
+  const padding = new StreamPadding(() => performance.now());
+  return (chunk) => padding.count(chunk);
+}
+
+function sizeCheck(): (chunk: Buffer) => void {
+  let bytes = 0;
+  return ({ length }) => {
+    bytes += length;
+    if (bytes > maxBodyBytes)
+      throw invalidResponse(`a response has more than ${maxBodyBytes} bytes`);
+  };
 }
 
 function refusePrivate(host: string, address: string): void {

@@ -53,6 +53,19 @@ function raw(bytes: string | ((story: Story) => string | Buffer)): Behaviour {
   };
 }
 
+/** Sends the same text after the first two events, again and again. */
+function flood(text: string | ((story: Story) => string)): Behaviour {
+  return {
+    stream(response, story) {
+      openStream(response);
+      response.write(openedFrame(story));
+      for (const event of story.events.slice(0, 2)) response.write(frameOf(event));
+      const piece = typeof text === "string" ? text : text(story);
+      endless(response, "", piece.repeat(Math.ceil(65_536 / piece.length)));
+    },
+  };
+}
+
 const custom = (value: unknown): Sent => ({ type: "task.custom", name: "x", value });
 const page = "<!doctype html><title>Welcome</title>";
 const child = "call_of_the_hostile";
@@ -483,6 +496,25 @@ export const behaviours: Readonly<Record<string, readonly [Outcome, Behaviour]>>
         });
       },
     },
+  ],
+  "sends blank lines without an end": ["remote_lost", flood("\n")],
+  "sends comments without an end": ["remote_lost", flood(": still here\n\n")],
+  "sends ids without an end": ["remote_lost", flood("id: 1\n\n")],
+  "repeats an event without an end": [
+    "remote_too_large",
+    flood(({ events: [created] }) => frameOf({ ...created, filler: "x".repeat(60_000) })),
+  ],
+  "opens its stream without an end": [
+    "remote_too_large",
+    flood((story) => openedFrame(story, { filler: "x".repeat(60_000) })),
+  ],
+  "sends signs of life without an end": [
+    "remote_too_large",
+    flood(`data: {"type":"stream.heartbeat","filler":"${"x".repeat(60_000)}"}\n\n`),
+  ],
+  "sends errors without an end": [
+    "remote_too_large",
+    flood('data: {"type":"error","code":"x","message":"y"}\n\n'),
   ],
   "sends an error of one megabyte": [
     "remote_invalid",

@@ -53,6 +53,17 @@ const success = (more: object): AgentScopeBehaviour => ({
 });
 const running: Answer = (_, response) => sendJson(response, { status: "running" });
 
+/** A server that sends the same text again and again. */
+function agentScopeFlood(what: string, outcome: string, text: string) {
+  const events: Answer = (_, response) => {
+    openStream(response);
+    endless(response, "", text.repeat(Math.ceil(65_536 / text.length)));
+  };
+  return {
+    [`sends ${what} without an end`]: [outcome, () => ({ status: running, events })],
+  } as const;
+}
+
 /** What an AgentScope server may do, and what becomes of its child. */
 export const agentScopeBehaviours: Readonly<
   Record<string, readonly [string, () => AgentScopeBehaviour]>
@@ -115,6 +126,14 @@ export const agentScopeBehaviours: Readonly<
       },
     }),
   ],
+  ...agentScopeFlood("blank lines", "remote_lost", "\n"),
+  ...agentScopeFlood("comments", "remote_lost", ": still here\n\n"),
+  ...agentScopeFlood("unreadable events", "remote_too_large", "data: x\n\n"),
+  ...agentScopeFlood(
+    "events of unknown types",
+    "remote_too_large",
+    frame({ type: "HOLOGRAM", text: "x".repeat(60_000) }),
+  ),
   "sends a gzip bomb as events": [
     "event_too_large",
     () => ({ status: running, events: (_, response) => bomb(response, "text/event-stream") }),
@@ -230,6 +249,15 @@ const endlessUpdates = (update: (n: number) => object): A2aBehaviour => ({
   },
 });
 
+/** Sends one update, and then the same text again and again. */
+const a2aFlood = (text: string): A2aBehaviour => ({
+  send(asked, response) {
+    openStream(response);
+    response.write(frame(rpc(asked, working)));
+    endless(response, "", text.repeat(Math.ceil(65_536 / text.length)));
+  },
+});
+
 /** What an A2A server may do, and what becomes of its child. The official client treats a huge event as a lost connection. */
 export const a2aBehaviours: Readonly<Record<string, readonly [string, A2aBehaviour]>> = {
   "is honest": ["completed", { updates: [working, artifact([{ text: "Words." }]), completed] }],
@@ -304,6 +332,12 @@ export const a2aBehaviours: Readonly<Record<string, readonly [string, A2aBehavio
   "replaces its artifact without an end": [
     "remote_too_large",
     endlessUpdates((n) => artifact([{ text: `${n} ${"y".repeat(1_000)}` }], false)),
+  ],
+  "sends blank lines without an end": ["remote_lost", a2aFlood("\n")],
+  "sends comments without an end": ["remote_lost", a2aFlood(": still here\n\n")],
+  "repeats an update without an end": [
+    "remote_too_large",
+    endlessUpdates(() => task("TASK_STATE_WORKING", { metadata: { filler: "x".repeat(60_000) } })),
   ],
   "sends an event without an end": [
     "remote_lost",
