@@ -149,6 +149,29 @@ describe("remoteFetch", () => {
     expect(bytes).toBeLessThanOrEqual(1024 * 1024 + chunk.length);
   });
 
+  it.each(["identity", "gzip"])(
+    "hands out at most two chunks in a turn of the event loop, %s",
+    async (encoding) => {
+      const sent = Buffer.alloc(20_000_000, "x");
+      await using server = await listen((_, response) => {
+        const headers = { "content-type": "text/event-stream", "content-encoding": encoding };
+        response.writeHead(200, headers).end(encoding === "gzip" ? gzipSync(sent) : sent);
+      });
+      const fetch = remoteFetch({ ...agent, url: server.url, allowPrivateNetwork: true });
+      const { body } = await fetch(server.url);
+      let bytes = 0;
+      const turns = [0];
+      const count = () => void turns.push(0);
+      for await (const part of body as unknown as AsyncIterable<Uint8Array>) {
+        if (turns.at(-1) === 0) setImmediate(count);
+        turns[turns.length - 1] = (turns.at(-1) ?? 0) + part.length;
+        bytes += part.length;
+      }
+      expect(bytes).toBe(sent.length);
+      expect(Math.max(...turns)).toBeLessThanOrEqual(2 * 65_536);
+    },
+  );
+
   it("limits a response to 8 MiB, but not a stream of events", async () => {
     const chunk = Buffer.alloc(1024 * 1024, " ");
     await using server = await listen(({ url }, response) => {

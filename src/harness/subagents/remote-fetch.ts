@@ -2,6 +2,7 @@ import { lookup } from "node:dns";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { constants, createGunzip } from "node:zlib";
 import { RivuletError } from "../../base/error.ts";
 import { headerSecrets } from "../../base/secrets.ts";
@@ -124,7 +125,7 @@ function responseOf(incoming: IncomingMessage): Response {
   return new Response(body, { status, headers: flat as [string, string][] });
 }
 
-/** The bytes of a response, uncompressed as they are read, so that the memory does not depend on their number. */
+/** The bytes of a response, uncompressed as they are read, so that memory and turns do not depend on their number. */
 function bodyOf(
   incoming: IncomingMessage,
   isCompressed: boolean,
@@ -155,7 +156,7 @@ function bodyOf(
             return;
           }
           controller.enqueue(chunk);
-          if ((controller.desiredSize ?? 0) <= 0) source.pause();
+          source.pause();
         });
         source.once("end", () => {
           clearTimeout(timer);
@@ -167,14 +168,18 @@ function bodyOf(
         });
         for (const stream of [incoming, source]) stream.on("error", fail);
       },
-      pull: () => void source.resume(),
+      // One chunk in each turn of the event loop: Node reads up to 32 of them from a socket in one turn.
+      async pull() {
+        await setImmediate();
+        source.resume();
+      },
       cancel() {
         isLeft = true;
         clearTimeout(timer);
         incoming.destroy();
       },
     },
-    { highWaterMark: 4 },
+    { highWaterMark: 1 },
   );
 }
 
