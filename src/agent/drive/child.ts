@@ -19,7 +19,7 @@ import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import { checkAgent } from "./answers.ts";
 import type { Conversation } from "./conversation.ts";
-import { childrenAhead, type Drive, drive } from "./drive.ts";
+import { childrenAhead, type Drive, drive, hasAhead } from "./drive.ts";
 import { announce, childPlace, sourceOf } from "./lifecycle.ts";
 import { unfinishedBelow, unfinishedTree } from "./plan.ts";
 
@@ -123,14 +123,17 @@ async function startChild(
     });
     parent.childCalls.add(callId);
   };
-  const ahead = () => childrenAhead(conversation.drives, record);
-  const isFull = maxParallel !== undefined && ahead().length >= maxParallel;
+  const { drives } = conversation;
+  const isFull = maxParallel !== undefined && hasAhead(drives, record, maxParallel);
   // A new child's start and beginning go into one commit. A child that may have to wait is stored as queued.
   if (!child?.isKnown && !isFull) {
     return drive(conversation, queued, { ...start, isNew: true, onBegin: tellStarted });
   }
-  // Those ahead are stored first, so that the order of the records is that of the queue.
-  const stored = Promise.allSettled(ahead().map(({ begun }) => begun)).then(() => {
+  // Those ahead are stored first, so that the order of the records is that of the queue: the last one in it has waited too.
+  const ahead = [...childrenAhead(drives, record)];
+  const last = ahead.findLast(({ queue }) => queue === "place");
+  const awaited = ahead.filter((sibling) => sibling.queue === undefined || sibling === last);
+  const stored = Promise.allSettled(awaited.map(({ begun }) => begun)).then(() => {
     tellStarted();
     const source = sourceOf(queued);
     announce(new TaskEmitter(callId, parent.log, source, parent.settings.clock), queued);

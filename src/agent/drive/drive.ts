@@ -340,7 +340,7 @@ async function untilPlaced({ drives }: Conversation, child: Drive): Promise<void
   const { maxParallel = Number.POSITIVE_INFINITY } = child.record;
   const { signal } = child.controller;
   const ignoreAbort = onAbort(signal, () => child.onPlaceFree?.());
-  while (!signal.aborted && childrenAhead(drives, child.record).length >= maxParallel) {
+  while (!signal.aborted && hasAhead(drives, child.record, maxParallel)) {
     await new Promise<void>((resolve) => {
       child.onPlaceFree = resolve;
     });
@@ -362,16 +362,28 @@ function givePlaces(drives: ReadonlyMap<string, Drive>, { parentSessionId }: Tas
 }
 
 /** The siblings of a task that are at work, or wait for a place and came first. Suspended ones are not driven. */
-export function childrenAhead(
+export function* childrenAhead(
   drives: ReadonlyMap<string, Drive>,
   { taskId, parentSessionId }: TaskRecord,
-): readonly Drive[] {
+): Generator<Drive, void> {
   let isAhead = true;
-  return [...drives.values()].filter(({ record, queue }) => {
+  for (const sibling of drives.values()) {
+    const { record, queue } = sibling;
     if (record.taskId === taskId) isAhead = false;
-    const isSibling = record.parentSessionId === parentSessionId && record.taskId !== taskId;
-    return isSibling && (queue === undefined || (queue === "place" && isAhead));
-  });
+    else if (record.parentSessionId !== parentSessionId) continue;
+    else if (queue === undefined || (queue === "place" && isAhead)) yield sibling;
+  }
+}
+
+/** Whether a task has at least `count` siblings ahead of it; looks at no more than these. */
+export function hasAhead(
+  drives: ReadonlyMap<string, Drive>,
+  record: TaskRecord,
+  count: number,
+): boolean {
+  const ahead = childrenAhead(drives, record);
+  for (let n = 0; n < count; n++) if (ahead.next().done) return false;
+  return true;
 }
 
 /** Loads the executor of agents behind links, which is above this folder and which few processes need. */

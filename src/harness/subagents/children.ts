@@ -46,6 +46,8 @@ interface GrowingIndex {
   readonly byLabel: Map<string, Child>;
   messages: number;
   calls: number;
+  /** The calls whose children were about to be stored. */
+  unstored: string[];
 }
 
 /** The indexes of the tasks that run, each after the last change to it. */
@@ -64,12 +66,13 @@ export function childIndexOf(parent: TaskRun): Promise<ChildIndex> {
 }
 
 async function readIndex(parent: TaskRun): Promise<GrowingIndex> {
-  const { offset, messages, childCalls } = parent;
+  const { offset, messages, childCalls, openResults } = parent;
   const index: GrowingIndex = {
     byKey: new Map(),
     byLabel: new Map(),
     messages: offset + messages.length,
     calls: childCalls.size,
+    unstored: [...childCalls].filter((id) => openResults.has(id)),
   };
   for (const child of await childrenOf(parent)) add(index, child);
   return index;
@@ -78,13 +81,15 @@ async function readIndex(parent: TaskRun): Promise<GrowingIndex> {
 async function extend(parent: TaskRun, index: GrowingIndex): Promise<GrowingIndex> {
   const { offset, messages, childCalls, conversation } = parent;
   const added = messages.slice(index.messages - offset);
-  const calls = [...childCalls].slice(index.calls);
+  const calls = [...index.unstored, ...[...childCalls].slice(index.calls)];
   index.messages += added.length;
-  index.calls += calls.length;
+  index.calls = childCalls.size;
+  index.unstored = [];
   for (const child of createdIn(added)) add(index, child);
   for (const callId of calls) {
     const task = await conversation.store.task(callId);
-    if (task?.parentSessionId === parent.ref.sessionId) add(index, childOf(task, index.byKey));
+    if (task === undefined) index.unstored.push(callId);
+    else if (task.parentSessionId === parent.ref.sessionId) add(index, childOf(task, index.byKey));
   }
   return index;
 }

@@ -7,6 +7,7 @@ import {
 } from "../../agent/index.ts";
 import { agentKeyOf } from "../../base/id.ts";
 import { isObject } from "../../base/plain.ts";
+import { nextTurn } from "../../base/time.ts";
 import type { Block, Input, Message, ToolUseBlock } from "../../contract/index.ts";
 import { subagentErrors } from "../prompts.ts";
 import { type Child, childIndexOf, labelOf } from "./children.ts";
@@ -79,6 +80,21 @@ export function newChild(task: TaskRun, { name }: RosterEntry, label: string | u
   };
 }
 
+/** How many children of a task start in one turn of the event loop. */
+const startsPerTurn = 64;
+
+/** The starts of each task so far, and the turn in which the next one has a place. */
+const starts = new WeakMap<TaskRun, { count: number; turn: Promise<void> }>();
+
+/** Resolves in a turn of the event loop that has a place for another start; first come, first served. */
+function placeInTurn(parent: TaskRun): Promise<void> {
+  const last = starts.get(parent) ?? { count: 0, turn: Promise.resolve() };
+  starts.set(parent, last);
+  last.count += 1;
+  if (last.count % startsPerTurn === 0) last.turn = last.turn.then(nextTurn);
+  return last.turn;
+}
+
 /** Throws `ToolFailure` if a call may not start a child: over a limit, or with a label that is taken. */
 export async function checkSpawn(
   parent: TaskRun,
@@ -87,6 +103,7 @@ export async function checkSpawn(
   label?: string,
 ): Promise<void> {
   const { conversation, ref, record } = parent;
+  await placeInTurn(parent);
   const root = await conversation.store.task(ref.rootTaskId);
   const depth = record.depth + (root?.origin?.via?.depth ?? 0);
   if (depth >= maxSpawnDepth) {
@@ -94,34 +111,71 @@ export async function checkSpawn(
   }
   const { childCalls } = parent;
   if (childCalls.has(callId)) return; // the call has its child
-  const pending = callsBefore(callId, messages);
-  const started = childCalls.size + pending.filter(({ id }) => !childCalls.has(id)).length;
-  if (started >= childrenPerTask) {
+  const before = callsBefore(parent, callId, messages);
+  if (childCalls.size + before.starting >= childrenPerTask) {
     throw new ToolFailure("too_many_children", subagentErrors.tooManyChildren(childrenPerTask));
   }
   if (label === undefined) return;
   const { byLabel } = await childIndexOf(parent);
-  const isPending = pending.some(({ input }) => labelOf(isObject(input) && input.label) === label);
-  if (!isPending && !byLabel.has(label)) return;
+  if (!before.hasLabel(label) && !byLabel.has(label)) return;
   throw new ToolFailure("label_taken", subagentErrors.labelTaken(label));
+}
+
+/** The calls of one reply that start children. */
+interface Delegations {
+  readonly calls: readonly ToolUseBlock[];
+  readonly placeOf: ReadonlyMap<string, number>;
+  /** The ids of the calls with a label, in order. */
+  readonly byLabel: ReadonlyMap<string, readonly string[]>;
+  /** The calls before this place have their children. */
+  started: number;
+}
+
+const delegations = new WeakMap<Message, Delegations>();
+
+function delegationsIn(reply: Message): Delegations {
+  const known = delegations.get(reply);
+  if (known) return known;
+  const calls = reply.content.filter(
+    (block): block is ToolUseBlock =>
+      block.type === "tool_use" && /^agent_(spawn|send)$/.test(block.name),
+  );
+  const byLabel = new Map<string, string[]>();
+  for (const { id, input } of calls) {
+    const label = labelOf(isObject(input) && input.label);
+    if (label === undefined) continue;
+    const ids = byLabel.get(label) ?? [];
+    byLabel.set(label, ids);
+    ids.push(id);
+  }
+  const placeOf = new Map(calls.map(({ id }, place) => [id, place]));
+  const found = { calls, placeOf, byLabel, started: 0 };
+  delegations.set(reply, found);
+  return found;
 }
 
 /**
  * The calls before this one that have no result: their children may not be stored yet. They are in the same reply,
- * because a model is called only when all calls have results.
+ * because a model is called only when all calls have results. Each call looks at the few that started just before it.
  */
-function callsBefore(callId: string, messages: readonly Message[]): readonly ToolUseBlock[] {
-  const isCall = (block: Block) => block.type === "tool_use" && block.id === callId;
-  const at = messages.findLastIndex(({ content }) => content.some(isCall));
-  if (at < 0) return [];
-  const results = messages.slice(at).flatMap(({ content }) => content);
-  const ended = new Set(results.flatMap((block) => (block.type === "tool_result" ? block.id : [])));
-  const calls = messages[at]?.content.filter((block) => block.type === "tool_use") ?? [];
-  const before = calls.slice(
-    0,
-    calls.findIndex(({ id }) => id === callId),
-  );
-  return before.filter(({ id, name }) => /^agent_(spawn|send)$/.test(name) && !ended.has(id));
+function callsBefore(
+  { childCalls, openResults }: TaskRun,
+  callId: string,
+  messages: readonly Message[],
+) {
+  const reply = messages.findLast((message) => delegationsIn(message).placeOf.has(callId));
+  if (reply === undefined) return { starting: 0, hasLabel: () => false };
+  const index = delegationsIn(reply);
+  const { calls, placeOf, byLabel } = index;
+  const place = placeOf.get(callId) ?? 0;
+  while (index.started < place && childCalls.has(calls[index.started]?.id ?? ""))
+    index.started += 1;
+  const isStarting = ({ id }: ToolUseBlock) => openResults.has(id) && !childCalls.has(id);
+  const isPending = (id: string) => openResults.has(id) && (placeOf.get(id) ?? 0) < place;
+  return {
+    starting: calls.slice(index.started, place).filter(isStarting).length,
+    hasLabel: (label: string) => byLabel.get(label)?.some(isPending) === true,
+  };
 }
 
 /** Finds the child of this session with a key or a label. */

@@ -110,6 +110,81 @@ async function rowsPerWave(
   return perWave;
 }
 
+/** Runs work, and counts how often it looks into sets and tests patterns. */
+async function lookupsOf(work: () => Promise<unknown>): Promise<number> {
+  const { has } = Set.prototype;
+  const { test } = RegExp.prototype;
+  let lookups = 0;
+  Set.prototype.has = function (value) {
+    lookups += 1;
+    return has.call(this, value);
+  };
+  RegExp.prototype.test = function (text) {
+    lookups += 1;
+    return test.call(this, text);
+  };
+  try {
+    await work();
+  } finally {
+    Object.assign(Set.prototype, { has });
+    Object.assign(RegExp.prototype, { test });
+  }
+  return lookups;
+}
+
+it("a child of a large wave is compared with no more calls than one of a small wave", async () => {
+  const perChild = async (wave: number) => {
+    const manner = { parallelChildren: wave };
+    const lookups = await lookupsOf(() => rowsPerWave(memoryStore(), manner, { wave, waves: 1 }));
+    return lookups / wave;
+  };
+  expect(await perChild(400)).toBeLessThanOrEqual(1.2 * (await perChild(50)));
+});
+
+it("a wave of 200 children starts in several turns of the event loop", async () => {
+  let inTurn = 0;
+  let most = 0;
+  const store = memoryStore();
+  const counted: Store = {
+    ...store,
+    async task(id) {
+      const found = await store.task(id);
+      if (found?.parentTaskId !== undefined) return found;
+      // Each start reads the root twice.
+      if (inTurn === 0)
+        setImmediate(() => {
+          inTurn = 0;
+        });
+      inTurn += 1;
+      most = Math.max(most, inTurn);
+      return found;
+    },
+  };
+  await rowsPerWave(counted, { parallelChildren: 200 }, { wave: 200, waves: 1 });
+  expect(most).toBeGreaterThan(1);
+  expect(most).toBeLessThanOrEqual(2 * 2 * 64); // a turn may have the rest of the one before
+});
+
+it.each([4, 200])(
+  "200 children with labels, %i at a time, are stored in the order of their calls",
+  async (parallelChildren) => {
+    const callOf = (n: number) => ({
+      call: "agent_spawn",
+      input: { agent_id: "worker", task: `Task ${n}.`, label: `worker ${n}` },
+    });
+    const calls = Array.from({ length: 200 }, (_, n) => callOf(n));
+    const store = memoryStore();
+    const lead = new HarnessAgent({
+      ...{ name: "lead", store, subagents: [answering] },
+      model: scriptedModel([calls, [callOf(7), callOf(150)], "Done."]), // labels that are taken
+      limits: { childrenPerTask: 300, parallelChildren },
+    });
+    await lead.call("Go.", { sessionId: "s" });
+    const children = await store.tasks({ parentSessionId: "s" });
+    expect(children.map(({ label }) => label)).toEqual(calls.map(({ input }) => input.label));
+  },
+);
+
 describe.each([
   ["memory", () => memoryStore()],
   ["SQLite", (name: string) => sqliteStore(join(folder, `${name}.db`))],
