@@ -27,14 +27,18 @@ function runTool(folder: string, command: string, ...args: readonly string[]): s
   return stdout;
 }
 
-/** Searches all runs of the model. `property` is the name of an ltl formula, or "assertions" for S1 to S7. */
-function check(property: string, options: readonly string[]): "holds" | "fails" {
+/** Searches all runs of a model. `property` is the name of an ltl formula, or "assertions". */
+function check(
+  property: string,
+  options: readonly string[],
+  model = "driver.pml",
+): "holds" | "fails" {
   const folder = mkdtempSync(join(tmpdir(), "rivulet-model-"));
   folders.push(folder);
-  copyFileSync(new URL("driver.pml", import.meta.url), join(folder, "driver.pml"));
+  copyFileSync(new URL(model, import.meta.url), join(folder, model));
   const isSafety = property === "assertions";
   const defines = [...options, ...(isSafety ? [] : ["CHECK=9"])].map((option) => `-D${option}`);
-  runTool(folder, "spin", "-a", ...defines, "driver.pml");
+  runTool(folder, "spin", "-a", ...defines, model);
   const build = isSafety ? ["-DSAFETY", "-DNOCLAIM"] : [];
   runTool(folder, "gcc", "-w", "-O2", "-DMEMLIM=6000", ...build, "-o", "pan", "pan.c");
   const search = isSafety ? [] : ["-a", "-N", property];
@@ -117,4 +121,32 @@ describe.runIf(canRun)("the model of the driver", () => {
       expect(check("live", [...noFailures, mutant])).toBe("holds");
     },
   );
+});
+
+describe.runIf(canRun)("the model of conversations that take their processes down", () => {
+  const inModel = (property: string, ...options: readonly string[]) =>
+    check(property, options, "poison.pml");
+
+  it.each([
+    ["with a crash", []],
+    ["with two crashes", ["CRASHES=2"]],
+    ["with three processes", ["NP=3"]],
+    ["with progress before each death", ["PROGRESSES=1"]],
+  ])("holds %s", (_, options) => {
+    for (const property of ["assertions", "ends", "cancels"])
+      expect([property, inModel(property, ...options)]).toEqual([property, "holds"]);
+  });
+
+  it.each(["never_poisoned", "never_lost_together"])("reaches the opposite of %s", (state) => {
+    expect(inModel(state)).toBe("fails");
+  });
+
+  it.each([
+    ["if suspects run at once", "ALL_AT_ONCE"],
+    ["if no number of losses is too many", "NEVER_POISONED"],
+    ["if a suspect runs before its cancel is read", "RUN_BEFORE_CANCEL"],
+    ["if progress does not clear the losses", "KEEP_LOSSES", "PROGRESSES=1"],
+  ])("fails %s", (_, ...options) => {
+    expect(inModel("assertions", ...options)).toBe("fails");
+  });
 });
