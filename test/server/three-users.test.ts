@@ -1,6 +1,6 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { ReActAgent, type Store, sqliteStore, tool } from "../../src/index.ts";
+import { memoryStore, ReActAgent, type Store, sqliteStore, tool } from "../../src/index.ts";
 import { type Script, scriptedModel } from "../../src/testing.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { seededRandom } from "../support/random.ts";
@@ -25,7 +25,6 @@ const told: Script = ({ prompt }) => {
   return `I was told ${JSON.stringify(last?.content ?? "")}.`;
 };
 
-/** On SQLite, whose searches and lists do not read everything that was ever said. */
 function agents(store: Store) {
   const remove = tool({
     name: "remove",
@@ -61,10 +60,17 @@ interface Known {
   readonly asking: string[];
 }
 
-it(`answers ${count} requests of three users without a 500, a hang or a leak`, {
-  timeout: isDeep ? 3_600_000 : 300_000,
-}, async () => {
-  const store = sqliteStore(`${workspaceWith()}/store.db`);
+// A store in memory reads everything that was ever said for a search or a list.
+const sqlite = ["SQLite", () => sqliteStore(`${workspaceWith()}/store.db`)] as const;
+const stores = isDeep ? [sqlite, ["memory", () => memoryStore()] as const] : [sqlite];
+const timeout = isDeep ? 3_600_000 : 300_000;
+
+describe.each(stores)("%s", { timeout }, (_, open) => {
+  it(`answers ${count} requests of three users without a 500, a hang or a leak`, () =>
+    sendRequests(open()));
+});
+
+async function sendRequests(store: Store): Promise<void> {
   const tokens = Object.fromEntries(users.map((user) => [tokenOf(user), { userId: user }]));
   const server = await startServer({
     ...{ agents: agents(store), auth: { tokens }, limits: unlimited, prompts: true },
@@ -249,7 +255,7 @@ it(`answers ${count} requests of three users without a 500, a hang or a leak`, {
     const leaked = users.filter((user) => user !== line.user_id && text.includes(canaryOf(user)));
     expect(leaked, text).toEqual([]);
   }
-});
+}
 
 function parsed(text: string): Readonly<Record<string, unknown>> {
   try {
