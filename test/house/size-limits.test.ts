@@ -8,12 +8,12 @@ it("a hello runs at most 34 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(34);
 });
 
-it("src/agent has at most 76 files and 15,300 lines without tests", () => {
+it("src/agent has at most 76 files and 15,400 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(76);
-  expect(agentLines).toBeLessThanOrEqual(15_300);
+  expect(agentLines).toBeLessThanOrEqual(15_400);
 });
 
-it("src has at most 62,700 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(62_700);
+it("src has at most 63,200 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(63_200);
 });
