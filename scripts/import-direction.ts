@@ -56,6 +56,7 @@ const entries: LayerTable = {
   "schema.ts": ["schema"],
   "testing.ts": ["testing"],
   "server.ts": ["server", "app"],
+  "store.ts": ["contract"],
 };
 
 /** The files of `adapters` that reach agents of another ecosystem; the others serve our agents to it. */
@@ -137,11 +138,12 @@ export function importProblems({ path, text }: RepositoryFile): readonly string[
 /** What the page may import besides its own files. */
 const pageMayImport = /^(rivulet\/(client|react|protocol)|react|react-dom\/client)$/;
 
-/** Lists the imports of a file of the page that are neither its own files nor what a page may use. */
+/** Lists the imports of a file of the page that are neither its own files nor what a page may use; types load nothing. */
 export function pageImportProblems({ path, text }: RepositoryFile): readonly string[] {
-  return importsOf(path, text).flatMap(({ line, name }) => {
+  return importsOf(path, text).flatMap(({ line, name, isTypeOnly }) => {
     const target = resolveImport(path, name);
-    const isAllowed = target?.startsWith("playground/src/") ?? pageMayImport.test(name ?? "");
+    const isUsable = pageMayImport.test(name ?? "") || (isTypeOnly && name === "rivulet");
+    const isAllowed = target?.startsWith("playground/src/") ?? isUsable;
     return isAllowed ? [] : [`${path}:${line}: the page must not import ${name}`];
   });
 }

@@ -7,7 +7,6 @@ export {
   type ChildOutcome,
   ContextStore,
   type ContextValues,
-  childResult,
   type Execution,
   isCallOf,
   jsonSchema,
@@ -30,10 +29,8 @@ export {
 } from "./agent/index.ts";
 export {
   type AiMessage,
-  type AiModelMessage,
   type AiTool,
   type AiToolOptions,
-  type AiUiMessage,
   fromAiMessages,
   fromAiTools,
   toModelMessages,
@@ -54,6 +51,7 @@ export {
   type HookContext,
   type Input,
   type InputMessage,
+  type ListedSession,
   type Message,
   type ModelCall,
   type ObserveOptions,
@@ -72,14 +70,13 @@ export {
   type ToolCall,
   type ToolChunk,
   type ToolResult,
+  type TurnAddition,
+  type UpcomingTurn,
   userMessage,
 } from "./contract/index.ts";
 export {
-  type AllowedTool,
-  type CommandResult,
   type CompactionOptions,
   type Filesystem,
-  type Forgotten,
   fileTools,
   HarnessAgent,
   type HarnessAgentOptions,
@@ -87,21 +84,14 @@ export {
   type LocalFilesystemOptions,
   localFilesystem,
   type McpServerOptions,
-  type McpServersByName,
   type Memory,
   type MemoryFile,
   type MemoryOptions,
-  type MemoryScope,
-  type OnCompact,
-  type Passage,
   type SandboxChoice,
   type SandboxFilesystem,
   type SandboxFilesystemOptions,
   type SandboxOptions,
-  type SessionExportHeader,
-  type SessionScope,
   type Sessions,
-  type Shell,
   type Skill,
   type StoreFilesystemOptions,
   type SubagentDeclaration,
@@ -115,18 +105,10 @@ export {
   type ToolsFileOptions,
   taskRunner,
 } from "./harness/index.ts";
-export {
-  connectMcp,
-  type McpAddress,
-  type McpConnection,
-  type McpOptions,
-  type McpProgram,
-  type McpServer,
-} from "./mcp/index.ts";
-export type { Source, TaskEvent } from "./protocol/index.ts";
+export { connectMcp, type McpConnection, type McpOptions, type McpServer } from "./mcp/index.ts";
+
 export {
   exportConversations,
-  type Imported,
   importConversations,
   type LogRetention,
   type MemoryStoreOptions,

@@ -363,7 +363,6 @@ const exports: Readonly<Record<string, Export>> = {
   "main.agentTool": {
     entry: withOptions(main.agentTool, ready, () => ({ name: "ask", description: "Asks." })),
   },
-  "main.childResult": { entry: one(main.childResult, { status: "completed", cited: [] }) },
   "main.ContextStore": {
     entry: one((values) => new main.ContextStore(values), { tenant: "acme" }),
     made: () => new main.ContextStore(),
@@ -621,9 +620,6 @@ function protocolExports(): Readonly<Record<string, Export>> {
   const source = { agentId: "a", depth: 1, path: "s/a" };
   const through = { sequenceNumber: 0, createdAt: 1 };
   const block = { type: "text", text: "See [^1]." } as const;
-  const result = { itemId: "i", content: [block], display: [block], blockIndex: 0 } as const;
-  const pool = () => new protocol.ReferencePool("t");
-  const parser = () => new protocol.ReferenceParser(pool());
   const ofTree = (run: (...args: never[]) => unknown, ...rest: readonly unknown[]): Entry => ({
     args: () => [copy(), ...rest],
     run,
@@ -639,17 +635,6 @@ function protocolExports(): Readonly<Record<string, Export>> {
       ),
     },
     "protocol.childrenOf": { entry: ofTree(protocol.childrenOf, "t", 0) },
-    "protocol.createIds": {
-      entry: withOptions(
-        (options) => {
-          const ids = protocol.createIds(options);
-          return [ids.next("task"), ids.uuid()];
-        },
-        () => ({ clock: clock(), random: (bytes: Uint8Array) => bytes }),
-      ),
-      made: protocol.createIds,
-      methods: methods(() => protocol.createIds(), { next: ["task"], uuid: [] }),
-    },
     "protocol.decodeSse": {
       entry: withOptions(
         protocol.decodeSse,
@@ -658,8 +643,6 @@ function protocolExports(): Readonly<Record<string, Export>> {
       ),
     },
     "protocol.emptyTree": { entry: nothing },
-    "protocol.encodeComment": { entry: one(protocol.encodeComment, "alive") },
-    "protocol.encodeRetry": { entry: one(protocol.encodeRetry, 1) },
     "protocol.encodeSse": {
       entry: {
         args: () => [created, { eventNames: true, id: 1 }],
@@ -684,21 +667,6 @@ function protocolExports(): Readonly<Record<string, Export>> {
         options: [0, 2],
       },
     },
-    "protocol.ReferenceParser": {
-      entry: one((lookup) => new protocol.ReferenceParser(lookup), pool()),
-      made: parser,
-      methods: methods(parser, { push: ["See [^1]."], takePlain: ["plain"], end: [] }),
-    },
-    "protocol.ReferencePool": {
-      entry: one((taskId) => new protocol.ReferencePool(taskId), "t"),
-      made: pool,
-      methods: {
-        ...methods(pool, { add: [result], embed: [pool(), [block]], reserve: [], target: [1] }),
-        toJSON: one((record) => protocol.ReferencePool.from(record), {
-          ...{ taskId: "t", entries: [{ referenceId: 1, target: {}, content: [block] }] },
-        }),
-      },
-    },
     "protocol.rootTask": { entry: ofTree(protocol.rootTask) },
     "protocol.snapshotOf": { entry: ofTree(protocol.snapshotOf, "t", through) },
     "protocol.sourceRef": { entry: one(protocol.sourceRef, { ...source, taskId: "t" }) },
@@ -711,11 +679,6 @@ function protocolExports(): Readonly<Record<string, Export>> {
       methods: methods(() => new protocol.SseDecoder(), { push: ["data: {}\n\n"], end: [] }),
     },
     "protocol.subtreeUsage": { entry: ofTree(protocol.subtreeUsage, "t") },
-    "protocol.systemClock": {
-      entry: nothing,
-      made: () => protocol.systemClock,
-      methods: methods(() => protocol.systemClock, { now: [], sleep: [0, signal()] }),
-    },
     "protocol.taskOf": { entry: ofTree(protocol.taskOf, "t") },
     "protocol.TaskTree": {
       entry: withOptions(
@@ -865,7 +828,7 @@ it("every function of rivulet and its other entries, but for the hooks of React,
   const modules = { main, protocol, schema, testing, server, client };
   const all = Object.entries(modules).flatMap(([module, exported]) =>
     Object.entries(exported).flatMap(([name, value]) => {
-      const isCallable = typeof value === "function" || value === protocol.systemClock;
+      const isCallable = typeof value === "function";
       const isCovered = module !== "main" && isAgain(name, value);
       return isCallable && !isCovered ? [`${module}.${name}`] : [];
     }),

@@ -7,7 +7,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore, tool } from "../src/index.ts";
-import { decodeSse, encodeRetry, encodeSse, type StreamFrame } from "../src/protocol.ts";
+import { encodeRetry } from "../src/protocol/sse.ts";
+import { decodeSse, encodeSse, type StreamFrame } from "../src/protocol.ts";
 import { type Serving, serve } from "../src/server.ts";
 import { scriptedModel } from "../src/testing.ts";
 import { requires } from "./support/requires.ts";

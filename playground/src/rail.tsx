@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "react";
-import { type ListedSession, taskOf } from "rivulet/protocol";
+import type { ListedSession } from "rivulet";
+import { taskOf } from "rivulet/protocol";
 import { AgentPicker } from "./agent-picker.tsx";
 import { Icon, Mark, Status } from "./icons.tsx";
 import { endOfRun, type Shape } from "./state/agents.ts";

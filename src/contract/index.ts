@@ -12,7 +12,6 @@ export type {
   InputMessage,
   InputOf,
   ObserveOptions,
-  Origin,
   OutputOf,
   Retry,
   Run,
@@ -78,9 +77,7 @@ export {
   type MediaBlock,
   type MediaSource,
   type Message,
-  type MessageMetadata,
   type Reply,
-  type ReplyMessage,
   replyWith,
   type SuspensionBlock,
   type TaskRef,
@@ -100,14 +97,7 @@ export {
   messageProblem,
   resultState,
 } from "./message-rules.ts";
-export {
-  type CitableResult,
-  type EmbeddedResult,
-  type NumberedResult,
-  type ReferenceEntry,
-  ReferencePool,
-  type ReferencePoolRecord,
-} from "./references.ts";
+export { type ReferenceEntry, ReferencePool } from "./references.ts";
 export {
   endedEarly,
   errorPlaced,

@@ -1,4 +1,4 @@
-export type { CompactionOptions, OnCompact } from "./context/compaction.ts";
+export type { CompactionOptions } from "./context/compaction.ts";
 export { deleteSession } from "./delete-session.ts";
 export type { Filesystem, FilesystemOptions } from "./filesystem/filesystem.ts";
 export { type LocalFilesystemOptions, localFilesystem } from "./filesystem/local.ts";
@@ -14,20 +14,19 @@ export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store
 export { type ForkOrigin, forkOriginOf } from "./fork.ts";
 export { type HarnessAgentOptions, harnessBehind } from "./harness.ts";
 export { HarnessAgent, harnessAgentWith, offerOf } from "./harness-agent.ts";
-export type { McpServerOptions, McpServersByName, ToolsFileOptions } from "./mcp-servers.ts";
-export type { Forgotten } from "./memory/forget.ts";
+export type { McpServerOptions, ToolsFileOptions } from "./mcp-servers.ts";
+
 export type { MemoryOptions } from "./memory/memory.ts";
-export type { Memory, MemoryFile, MemoryScope } from "./memory/memory-of.ts";
-export type { Passage } from "./memory/search.ts";
-export type { CommandResult, SandboxOptions, Shell } from "./sandbox/jail.ts";
+export type { Memory, MemoryFile } from "./memory/memory-of.ts";
+
+export type { SandboxOptions } from "./sandbox/jail.ts";
 export {
   messageWithoutRepeat,
   type SessionExportHeader,
-  type SessionScope,
   type Sessions,
   sessionsOf,
 } from "./session.ts";
-export type { AllowedTool } from "./skills/allowed-tools.ts";
+
 export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
 export type { SubagentLimits } from "./subagents/spawn.ts";

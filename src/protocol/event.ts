@@ -7,7 +7,6 @@ import type {
   streamError,
 } from "./grammar/index.ts";
 import type { Fields, TypeOf } from "./shape.ts";
-import type { TaskObject } from "./task.ts";
 
 // The types of all frames come from the grammar, which describes their fields.
 
@@ -19,11 +18,6 @@ type EventOf<Type extends keyof typeof logEvents> = Envelope &
   TypeOf<(typeof logEvents)[Type]> & { readonly type: Type };
 /** Another frame of a type. */
 type FrameOf<Type, Shape extends Fields> = TypeOf<Shape> & { readonly type: Type };
-
-/** The part of a task that a lifecycle event changes. */
-export type TaskChange<Status extends TaskObject["status"]> = Omit<TaskObject, "status"> & {
-  readonly status: Status;
-};
 
 /** A task was created; a child names its parent, call and item. */
 export interface TaskCreated extends EventOf<"task.created"> {}
@@ -106,8 +100,6 @@ export interface StreamError extends FrameOf<"error", typeof streamError> {}
 /** The first frame of a stream. */
 export interface StreamOpened
   extends FrameOf<"stream.opened", (typeof controlFrames)["stream.opened"]> {}
-/** The filter of a stream. */
-export type StreamFilter = NonNullable<StreamOpened["filter"]>;
 /** A heartbeat, for transports without comments. */
 export interface StreamHeartbeat
   extends FrameOf<"stream.heartbeat", (typeof controlFrames)["stream.heartbeat"]> {}

@@ -1,5 +1,5 @@
 export { checkStream, StreamCheck } from "./check/check.ts";
-export type { CheckOptions, Problem, Rule } from "./check/state.ts";
+export type { CheckOptions, CheckRule, Problem } from "./check/state.ts";
 export { addAmounts, amountOf, sumOf } from "./cost.ts";
 export type {
   ApprovalRequested,
@@ -26,13 +26,11 @@ export type {
   ReferenceAdded,
   StreamClosed,
   StreamError,
-  StreamFilter,
   StreamFrame,
   StreamHeartbeat,
   StreamOpened,
   TaskCancelled,
   TaskCancelling,
-  TaskChange,
   TaskCompleted,
   TaskCreated,
   TaskCustom,
@@ -76,18 +74,12 @@ export {
   type TaskDocument,
 } from "./materialize.ts";
 export { emptyTree, reduce, TaskTree } from "./reduce.ts";
-export {
-  type Citation,
-  type ParsedText,
-  type ReferenceLookup,
-  ReferenceParser,
-} from "./reference-parser.ts";
+export { type Citation, type ReferenceLookup, ReferenceParser } from "./reference-parser.ts";
 export {
   addUsage,
   childrenOf,
   noUsage,
   openItems,
-  type PlacedItem,
   rootTask,
   subtreeOf,
   subtreeUsage,
@@ -123,8 +115,6 @@ export {
   type SseDecodeOptions,
   SseDecoder,
   type SseEncodeOptions,
-  type SseErrorCode,
-  type SseMessage,
 } from "./sse.ts";
 export type { Decision, GenerateReason } from "./task.ts";
 export {
@@ -134,7 +124,6 @@ export {
   type ApprovalState,
   type BlockAddress,
   type Cost,
-  type DiscardedItem,
   type DiscardReason,
   type Gap,
   type Hint,
@@ -145,8 +134,6 @@ export {
   isTerminal,
   type MessageItem,
   type ModelUsage,
-  type OmittedBlock,
-  type OmittedItem,
   type Progress,
   type ReasoningItem,
   type ReasoningText,

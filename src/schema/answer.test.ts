@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import type { Answer } from "../contract/agent.ts";
 import type { Block } from "../contract/message.ts";
 import { boundedAnswer } from "./answer.ts";
-import { jsonSchema } from "./json-schema.ts";
+import { taskStreamSchema } from "./json-schema.ts";
 
 const validator = new Validator(
-  { $ref: "#/$defs/Answer", $defs: structuredClone(jsonSchema.$defs) },
+  { $ref: "#/$defs/Answer", $defs: structuredClone(taskStreamSchema.$defs) },
   "2020-12",
 );
 

@@ -1,6 +1,6 @@
 import { controlFrames, protocolVersion } from "../protocol/index.ts";
 import { events } from "./frames.ts";
-import { type JsonSchema, jsonSchema, streamDefinitions } from "./json-schema.ts";
+import { type JsonSchema, streamDefinitions, taskStreamSchema } from "./json-schema.ts";
 
 /** An AsyncAPI 3 document, with the parts that this one has. */
 export interface AsyncApiDocument {
@@ -133,6 +133,6 @@ function rebased(schemas: Readonly<Record<string, JsonSchema>>): Record<string, 
 
 /** The generated files of docs/protocol, by name. */
 export const documents: Readonly<Record<string, string>> = {
-  "task-stream.schema.json": `${JSON.stringify(jsonSchema, null, 2)}\n`,
+  "task-stream.schema.json": `${JSON.stringify(taskStreamSchema, null, 2)}\n`,
   "task-stream.asyncapi.json": `${JSON.stringify(asyncApi, null, 2)}\n`,
 };

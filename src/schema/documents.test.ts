@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { examples } from "../../test/support/examples.ts";
 import { controlFrames, taskEventTypes } from "../protocol/grammar/index.ts";
 import { asyncApi, documents } from "./async-api.ts";
-import { jsonSchema } from "./json-schema.ts";
+import { taskStreamSchema } from "./json-schema.ts";
 
 const frameTypes = [...taskEventTypes, ...Object.keys(controlFrames)];
 
@@ -45,19 +45,19 @@ describe("docs/protocol", () => {
 
 describe("the JSON Schema", () => {
   it("has a definition for every type of frame, for items and for blocks", () => {
-    expect(Object.keys(jsonSchema.$defs)).toEqual(
+    expect(Object.keys(taskStreamSchema.$defs)).toEqual(
       expect.arrayContaining([...frameTypes, "Item", "Block", "Annotation", "Task", "Source"]),
     );
   });
 
   it("refers only to itself", () => {
-    expect(broken(jsonSchema)).toEqual([]);
+    expect(broken(taskStreamSchema)).toEqual([]);
     expect(broken({ $ref: "#/$defs/Nowhere" })).toHaveLength(1);
   });
 
   it("documents the unit of a text index and that an image delta replaces", () => {
-    expect(jsonSchema.$defs.TextIndex?.description).toContain("UTF-16");
-    expect(jsonSchema.$defs["task.image.delta"]?.description).toContain("REPLACES");
+    expect(taskStreamSchema.$defs.TextIndex?.description).toContain("UTF-16");
+    expect(taskStreamSchema.$defs["task.image.delta"]?.description).toContain("REPLACES");
   });
 });
 

@@ -14,9 +14,9 @@ import {
 } from "../../test/support/examples.ts";
 import { controlFrames, taskEventTypes } from "../protocol/grammar/index.ts";
 import { streamFrame } from "./frames.ts";
-import { jsonSchema, streamDefinitions } from "./json-schema.ts";
+import { streamDefinitions, taskStreamSchema } from "./json-schema.ts";
 
-const validator = new Validator(structuredClone(jsonSchema), "2020-12");
+const validator = new Validator(structuredClone(taskStreamSchema), "2020-12");
 
 /** What both validators say of a value; they have to say the same. */
 function accepts(value: unknown, what: string): boolean {

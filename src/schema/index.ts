@@ -1,6 +1,6 @@
 export { type AsyncApiDocument, asyncApi } from "./async-api.ts";
-export type { EventSchemas } from "./frames.ts";
-export { type JsonSchema, type JsonSchemaDocument, jsonSchema } from "./json-schema.ts";
+
+export { type JsonSchemaDocument, taskStreamSchema } from "./json-schema.ts";
 export { parseEvent } from "./parse-event.ts";
 export {
   annotationSchema,

@@ -32,7 +32,7 @@ const frame = convert(streamFrame);
 export const streamDefinitions = definitionsOf(frame);
 
 /** JSON Schema 2020-12 of one frame of a stream; `$defs` names every event type, item and block, `Task`, `Source` and `Answer`. */
-export const jsonSchema: JsonSchemaDocument = {
+export const taskStreamSchema: JsonSchemaDocument = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   $id: "urn:rivulet:task-stream:1",
   title: protocolVersion,

@@ -23,7 +23,7 @@ export function parseEvent(value: unknown): TaskEvent {
   if (result.success) return result.data;
   const { path, message } = deepest(result.error.issues);
   throw new RivuletError("invalid_event", `${type}, ${path.join(".")}: ${message}.`, {
-    hint: `Compare it with jsonSchema.$defs["${type}"] of rivulet/schema.`,
+    hint: `Compare it with taskStreamSchema.$defs["${type}"] of rivulet/schema.`,
     cause: result.error,
   });
 }

@@ -1,4 +1,4 @@
-import { jsonSchema } from "../schema/index.ts";
+import { taskStreamSchema } from "../schema/index.ts";
 import { objectSchema, type Route, schemaOf } from "./route.ts";
 
 /** The OpenAPI 3.1 document of routes, from the declarations that check the requests. */
@@ -18,7 +18,7 @@ export function openApi(routes: readonly Route[], cookieName: string): Record<st
         cookie: { type: "apiKey", in: "cookie", name: cookieName },
       },
       schemas: {
-        Frame: jsonSchema,
+        Frame: taskStreamSchema,
         Error: {
           type: "object",
           properties: { error: { $ref: "#/components/schemas/Frame/$defs/ErrorShape" } },

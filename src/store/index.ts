@@ -7,5 +7,5 @@ export { isBeginning, type Phrase, phrasesOf, plainWords } from "./search.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
 export { storeIdOf, viaOf } from "./store-id.ts";
 export { unfinishedStatuses } from "./task-queue.ts";
-export { exportConversations, type Imported, importConversations } from "./transfer.ts";
+export { exportConversations, importConversations } from "./transfer.ts";
 export { addLogReader, type LogReader, makeRoom } from "./trim-log.ts";

@@ -7,12 +7,12 @@ import {
   memoryStore,
   ReActAgent,
   type Store,
-  type TaskEvent,
   type Tool,
   taskRunner,
   tool,
 } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check/check.ts";
+import type { TaskEvent } from "../../src/protocol.ts";
 import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { law12 } from "../support/law-12.ts";
 

@@ -9,13 +9,13 @@ import {
   isCallOf,
   type ReActAgent,
   type Reply,
-  type Source,
   type Tool,
   type ToolCall,
   tool,
 } from "../../src/index.ts";
 import type { SourceRef } from "../../src/protocol/source.ts";
 import type { GenerateReason, Progress, TaskMode } from "../../src/protocol/task.ts";
+import type { Source } from "../../src/protocol.ts";
 
 it("narrows agent events", () => {
   const check = (event: AgentEvent) => {

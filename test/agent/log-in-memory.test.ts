@@ -8,13 +8,13 @@ import {
   type Run,
   type Store,
   sqliteStore,
-  type TaskEvent,
   type Tool,
   tool,
 } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check/check.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
 import { TaskTree } from "../../src/protocol/reduce.ts";
+import type { TaskEvent } from "../../src/protocol.ts";
 import { trimLog } from "../../src/store/trim-log.ts";
 import { ManualClock, type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";

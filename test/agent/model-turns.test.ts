@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { memoryStore, ReActAgent, type TaskEvent, tool } from "../../src/index.ts";
+import { memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import type { TaskEvent } from "../../src/protocol.ts";
 import { type Script, scriptedModel, withFaults } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { inShort, runScript, whatIsLeft } from "./support/run-script.ts";

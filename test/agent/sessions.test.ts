@@ -7,10 +7,10 @@ import {
   memoryStore,
   ReActAgent,
   type Reply,
-  type TaskEvent,
   Toolkit,
   tool,
 } from "../../src/index.ts";
+import type { TaskEvent } from "../../src/protocol.ts";
 import { type ScriptedRequest, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
 import { deep } from "./support/deep.ts";

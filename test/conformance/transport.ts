@@ -1,4 +1,5 @@
-import { encodeComment, encodeRetry, encodeSse, type StreamFrame } from "../../src/protocol.ts";
+import { encodeComment, encodeRetry } from "../../src/protocol/sse.ts";
+import { encodeSse, type StreamFrame } from "../../src/protocol.ts";
 import { added, begin, delta, end, message, numbered, withChild } from "./events.ts";
 import { type Kit, options } from "./kit.ts";
 

@@ -39,7 +39,6 @@ it("protocol bundles into one browser script without imports", async () => {
   );
   expect(bundled.rootTask(tree)?.status).toBe("completed");
   expect(bundled.encodeSse(JSON.parse(events[0] as string))).toContain("event: task.created");
-  expect(bundled.createIds().next("task")).toMatch(/^task_/);
 });
 
 it("detects an import", async () => {
@@ -48,8 +47,8 @@ it("detects an import", async () => {
 });
 
 it.each([
-  ["src/client.ts", 29_200, []],
-  ["src/react.ts", 20_800, ["react"]],
+  ["src/client.ts", 29_300, []],
+  ["src/react.ts", 20_900, ["react"]],
 ])("%s bundles for browsers within %i bytes, gzipped", async (entry, most, external) => {
   const format = external.length > 0 ? "esm" : "iife";
   const { code, imports } = await bundle(entry, { minify: true, format });

@@ -9,7 +9,7 @@ import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import type { Tree } from "../../src/protocol/task.ts";
-import { jsonSchema } from "../../src/schema/json-schema.ts";
+import { taskStreamSchema } from "../../src/schema/json-schema.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 interface Mutation {
@@ -97,7 +97,7 @@ function isRefusedByReader(event: Json, before: Tree): boolean {
   return reduce(before, event as unknown as StreamFrame).ignored > before.ignored;
 }
 
-const $defs = structuredClone(jsonSchema.$defs); // The validator adds fields to its schemas.
+const $defs = structuredClone(taskStreamSchema.$defs); // The validator adds fields to its schemas.
 const validators = new Map<unknown, Validator>();
 function isRefusedBySchema(event: Json, type: unknown): boolean {
   let validator = validators.get(type);

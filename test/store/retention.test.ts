@@ -15,10 +15,10 @@ import {
   type Retention,
   type Store,
   sqliteStore,
-  type TaskEvent,
   tool,
 } from "../../src/index.ts";
 import { TaskTree } from "../../src/protocol/reduce.ts";
+import type { TaskEvent } from "../../src/protocol.ts";
 import { readFrames } from "../../src/store/index.ts";
 import { ManualClock, scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";

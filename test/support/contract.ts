@@ -1,5 +1,5 @@
 import { describe, it } from "vitest";
-import type { ContractCase } from "../../src/testing.ts";
+import type { ContractCase } from "../../src/testing/contract.ts";
 
 /** Registers the cases of a contract with vitest. */
 export function registerContract(name: string, cases: readonly ContractCase[]): void {

@@ -1,4 +1,5 @@
-import { type Message, RivuletError } from "rivulet/protocol";
+import type { Message } from "rivulet";
+import { RivuletError } from "rivulet/protocol";
 import { type Attached, setUi, showError } from "./ui.ts";
 
 /** Larger files are refused before they are read. */

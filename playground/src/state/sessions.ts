@@ -1,11 +1,6 @@
+import type { ListedSession, Message } from "rivulet";
 import type { RemoteRun, SessionTask } from "rivulet/client";
-import {
-  type ListedSession,
-  type Message,
-  type RivuletError,
-  textOf,
-  userMessage,
-} from "rivulet/protocol";
+import { type RivuletError, textOf, userMessage } from "rivulet/protocol";
 import { type AgentOffer, api, server } from "./api.ts";
 import { questionOf } from "./attachments.ts";
 import { RunLog } from "./run-log.ts";

@@ -1,4 +1,4 @@
-import type { Block } from "rivulet/protocol";
+import type { Block } from "rivulet";
 import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
 

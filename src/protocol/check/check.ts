@@ -24,7 +24,7 @@ import {
   taskState,
 } from "./state.ts";
 
-export type { CheckOptions, Problem, Rule } from "./state.ts";
+export type { CheckOptions, CheckRule, Problem } from "./state.ts";
 
 /**
  * Checks a stream and returns its problems in the order of the events; a correct stream has none. Throws only for

@@ -6,7 +6,7 @@ import type { SourceRef } from "../source.ts";
 import type { Annotation, TaskMode, TaskObject, TaskStatus, Usage } from "../task.ts";
 
 /** The names of the rules; docs/protocol/check-stream.md explains them. */
-export type Rule =
+export type CheckRule =
   | `I${1 | 2 | 3 | 4 | 5 | 6 | 8 | 9 | 10 | 11 | 12 | 14 | 15}`
   | `A${1 | 3 | 5 | 9 | 16 | 17 | 20 | 23}`
   | `L${3 | 6}`
@@ -16,7 +16,7 @@ export type Rule =
 /** A rule that an event breaks; `index` is the index of the event in the list. */
 export interface Problem {
   readonly index: number;
-  readonly rule: Rule;
+  readonly rule: CheckRule;
   readonly message: string;
 }
 
@@ -201,7 +201,7 @@ export function newPart(kind: string, open: boolean, text: string, block?: SentB
 }
 
 /** Reports a problem, by default at the current event. */
-export function report(check: Check, rule: Rule, message: string, index = check.index): void {
+export function report(check: Check, rule: CheckRule, message: string, index = check.index): void {
   check.problems.push({ index, rule, message });
 }
 

@@ -12,12 +12,12 @@ import {
   type Run,
   type RunOptions,
   type Store,
-  type TaskEvent,
   tool,
 } from "../../../src/index.ts";
 import { checkStream } from "../../../src/protocol/check/check.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import { noUsage } from "../../../src/protocol/select.ts";
+import type { TaskEvent } from "../../../src/protocol.ts";
 import { taskEventSchema } from "../../../src/schema/schemas.ts";
 import { type Script, scriptedModel } from "../../../src/testing.ts";
 import { keepEvents } from "../../support/keep-events.ts";

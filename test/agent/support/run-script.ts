@@ -6,10 +6,10 @@ import {
   type ReActAgentOptions,
   type Reply,
   type Store,
-  type TaskEvent,
 } from "../../../src/index.ts";
 import { emptyTree, reduce } from "../../../src/protocol/reduce.ts";
 import type { Item, Tree } from "../../../src/protocol/task.ts";
+import type { TaskEvent } from "../../../src/protocol.ts";
 import { taskEventSchema } from "../../../src/schema/schemas.ts";
 import { type Script, type ScriptedModel, scriptedModel } from "../../../src/testing.ts";
 import { keepEvents } from "../../support/keep-events.ts";

@@ -1,12 +1,6 @@
 import { z } from "zod";
-import {
-  type Agent,
-  agentTool,
-  childResult,
-  ReActAgent,
-  type Store,
-  tool,
-} from "../../../src/index.ts";
+import { childResult } from "../../../src/agent/agent-tool.ts";
+import { type Agent, agentTool, ReActAgent, type Store, tool } from "../../../src/index.ts";
 import { type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import type { Gates } from "./playground-scene.ts";
 

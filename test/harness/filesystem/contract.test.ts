@@ -6,7 +6,8 @@ import {
 } from "../../../src/harness/filesystem/local.ts";
 import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
 import { memoryStore } from "../../../src/store/index.ts";
-import { type ContractCase, filesystemContract } from "../../../src/testing.ts";
+import type { ContractCase } from "../../../src/testing/contract.ts";
+import { filesystemContract } from "../../../src/testing.ts";
 import { registerContract } from "../../support/contract.ts";
 import { temporaryDirectory } from "./support/temporary.ts";
 

@@ -1,9 +1,9 @@
 // Real agents emit the events of seed 004's samples, event for event.
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import type { TaskEvent } from "../../../src/index.ts";
 import { checkStream } from "../../../src/protocol/check/check.ts";
 import type { LogEvent } from "../../../src/protocol/event.ts";
+import type { TaskEvent } from "../../../src/protocol.ts";
 import { collect } from "../../agent/support/collect.ts";
 import { corrected, inFirstForm, type PlainEvent } from "./seeds/first-form.ts";
 import { askingAgent, weatherAgent } from "./seeds/weather.ts";

@@ -1,4 +1,4 @@
-import type { Rule } from "../../../src/protocol/check/check.ts";
+import type { CheckRule } from "../../../src/protocol/check/check.ts";
 import {
   add,
   both,
@@ -18,7 +18,7 @@ import {
 import type { Kills } from "./kills.ts";
 
 type ItemRule = Extract<
-  Rule,
+  CheckRule,
   | "I2"
   | "I3"
   | "I4"

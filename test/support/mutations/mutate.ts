@@ -1,4 +1,4 @@
-import type { Rule } from "../../../src/protocol/check/check.ts";
+import type { CheckRule } from "../../../src/protocol/check/check.ts";
 import type { LogEvent } from "../../../src/protocol/event.ts";
 import type { Random } from "../random.ts";
 
@@ -10,7 +10,7 @@ type Fits<T extends Type> = (event: EventOf<T>, at: number, events: Log) => bool
 /** One way to spoil a legal log, and the rule that must notice. */
 export interface Mutation {
   readonly name: string;
-  readonly rule: Rule;
+  readonly rule: CheckRule;
   /** The spoilt log; undefined when this one has no place for it. */
   readonly apply: (random: Random, events: Log) => readonly unknown[] | undefined;
 }

@@ -1,4 +1,4 @@
-import type { Rule } from "../../../src/protocol/check/check.ts";
+import type { CheckRule } from "../../../src/protocol/check/check.ts";
 import {
   both,
   type Change,
@@ -32,7 +32,7 @@ function editOutput(id: string, at: number, fields: object): Change {
 }
 
 type StreamRule = Extract<
-  Rule,
+  CheckRule,
   | "I1"
   | "shape"
   | "word"

@@ -1,4 +1,4 @@
-import type { Rule } from "../../../src/protocol/check/check.ts";
+import type { CheckRule } from "../../../src/protocol/check/check.ts";
 import {
   add,
   both,
@@ -16,7 +16,7 @@ import {
 import type { Kills } from "./kills.ts";
 
 type TaskRule = Extract<
-  Rule,
+  CheckRule,
   "L3" | "edge" | "link" | "child" | "I14" | "call" | "approval" | "reason" | "usage"
 >;
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import type { TaskEvent } from "../../../../src/index.ts";
+import type { TaskEvent } from "../../../../src/protocol.ts";
 import { nodeCommand } from "../../../store/support/run-writer.ts";
 
 /** The instructions for a process of a story. */
