@@ -87,6 +87,16 @@ export class Collector {
         if (call?.text === undefined && call?.call?.streamsJson) this.#grow(call, part.delta);
         return;
       }
+      case "error":
+        throw part.error;
+      default:
+        return this.#acceptWhole(part);
+    }
+  }
+
+  /** Takes a part that is no delta. */
+  #acceptWhole(part: StreamPart) {
+    switch (part.type) {
       case "text-start":
         return this.#grow(this.#begin("text", part.id), "", part.providerMetadata);
       case "text-end":
@@ -117,8 +127,6 @@ export class Collector {
       case "finish":
         this.#finish = { reason: finishReasonOf(part.finishReason), usage: usageOf(part.usage) };
         return;
-      case "error":
-        throw part.error;
       default: // metadata, pings, tools that the provider runs, and future types
         return;
     }

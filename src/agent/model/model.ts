@@ -51,7 +51,7 @@ export async function runTurn(
   dependencies: TurnDependencies,
 ): Promise<Turn> {
   const { signal } = request;
-  const { ids, clock, execution, random, onRetry } = dependencies;
+  const { ids, clock, onRetry } = dependencies;
   let collector: Collector | undefined;
   let requestError: RivuletError | undefined;
   try {
@@ -63,12 +63,9 @@ export async function runTurn(
       } catch (thrown) {
         if (signal.aborted) throw thrown;
         const error = modelError(thrown, nameOf(model), collector.hasOutput);
-        const { maxAttempts, retryOn } = mergeExecution(modelExecution, execution);
-        const askedMs = retryAfterMs(error.cause, clock.now()) ?? 0;
-        const isWorthRetrying = count < maxAttempts && askedMs <= maxRetryAfterMs && retryOn(error);
+        const delayMs = retryDelay(error, count, dependencies);
         const next = models[index + 1];
-        if (isWorthRetrying) {
-          const delayMs = Math.max(askedMs, backoffMs(execution, count, random));
+        if (delayMs !== undefined) {
           onRetry?.({ ...failedAttempt(model, count, error), delayMs });
           await clock.sleep(delayMs, signal);
         } else {
@@ -78,13 +75,26 @@ export async function runTurn(
           index += 1;
           count = 0;
         }
-        if (collector.hasOutput) sink.discard(isWorthRetrying ? "provider_retry" : "fallback");
+        if (collector.hasOutput)
+          sink.discard(delayMs === undefined ? "fallback" : "provider_retry");
       }
     }
   } catch (error) {
     if (!signal.aborted) throw error;
     throw new TurnInterrupted(signal.reason, collector?.partial() ?? [], collector?.finish?.usage);
   }
+}
+
+/** The pause before the same model is tried again; undefined if it is not worth it. */
+function retryDelay(
+  error: RivuletError,
+  attempts: number,
+  { clock, execution, random }: TurnDependencies,
+): number | undefined {
+  const { maxAttempts, retryOn } = mergeExecution(modelExecution, execution);
+  const askedMs = retryAfterMs(error.cause, clock.now()) ?? 0;
+  if (attempts >= maxAttempts || askedMs > maxRetryAfterMs || !retryOn(error)) return undefined;
+  return Math.max(askedMs, backoffMs(execution, attempts, random));
 }
 
 /** Streams one reply of a model. */

@@ -10,6 +10,7 @@ import { invalid } from "../../base/options.ts";
 import { isObject } from "../../base/plain.ts";
 import { RecentMap } from "../../base/recent-map.ts";
 import type {
+  Block,
   CompactionBlock,
   MediaBlock,
   Message,
@@ -119,28 +120,45 @@ export function toPrompt(
   name?: string,
   offset = 0,
 ): Prompt {
-  const cache = caches[version];
+  const { assemblies } = caches[version];
   // A short transcript is read faster than remembered.
   const first = messages.length > shortTranscript ? messages[0] : undefined;
-  const known = first && cache.assemblies.get(first);
-  const isUsable = known?.name === name && known && isContinued(known, messages);
-  let assembly = isUsable ? known : newAssembly(name, messages);
-  const compaction = lastCompaction(messages, assembly.length);
-  if (compaction !== undefined) {
-    assembly = newAssembly(name, messages, Math.max(0, compaction.keepFrom - offset));
-    const { summary: text } = compaction;
-    if (text !== "") assembly.prompt.push({ role: "user", content: [{ type: "text", text }] });
-  }
-
+  const known = first && assemblies.get(first);
+  const continued =
+    known && known.name === name && isContinued(known, messages) ? known : undefined;
+  const compaction = lastCompaction(messages, continued?.length ?? 0);
+  const assembly = compaction
+    ? compactedAssembly(name, messages, compaction, offset)
+    : (continued ?? newAssembly(name, messages));
+  const read = first ? viewOf : createView;
+  const complete = extend(assembly, messages, version, read, compaction?.pruned);
+  // A prompt with a pending result cannot be continued.
+  if (first && complete) assemblies.set(first, assembly);
+  else if (first) assemblies.delete(first);
+  // In one message at the head, because several providers reject system messages between turns.
   const { systems, prompt } = assembly;
+  const instructions = system === "" ? systems : [system, ...systems];
+  if (instructions.length === 0) return prompt.slice();
+  const head: PromptMessage[] = [{ role: "system", content: instructions.join("\n\n") }];
+  return head.concat(prompt); // a spread after other entries would iterate
+}
+
+/** Adds the messages that an assembly lacks; returns false if the result of a call is pending. */
+function extend(
+  assembly: Assembly,
+  messages: readonly Message[],
+  version: Version,
+  read: typeof createView,
+  pruned: CompactionBlock["pruned"],
+): boolean {
+  const { systems, prompt, name } = assembly;
   let complete = true;
   for (let index = assembly.length; index < messages.length; index++) {
-    const message = messages[index] as Message;
-    const view = (first ? viewOf : createView)(message, version, name);
+    const view = read(messages[index] as Message, version, name);
     if (view.system !== "") systems.push(view.system);
     if (view.assistant !== undefined) prompt.push(view.assistant);
     if (view.calls.length > 0) {
-      const results = resultsOf(view.calls, messages, index, version, compaction?.pruned);
+      const results = resultsOf(view.calls, messages, index, version, pruned);
       complete &&= results.complete;
       prompt.push(results.message);
     }
@@ -148,20 +166,23 @@ export function toPrompt(
   }
   assembly.transcript = messages;
   assembly.length = messages.length;
-  if (first !== undefined) {
-    // A prompt with a pending result cannot be continued.
-    if (complete) cache.assemblies.set(first, assembly);
-    else cache.assemblies.delete(first);
-  }
-  // In one message at the head, because several providers reject system messages between turns.
-  const instructions = system === "" ? systems : [system, ...systems];
-  if (instructions.length === 0) return prompt.slice();
-  const head: PromptMessage[] = [{ role: "system", content: instructions.join("\n\n") }];
-  return head.concat(prompt); // a spread after other entries would iterate
+  return complete;
 }
 
 function newAssembly(name: Assembly["name"], transcript: readonly Message[], length = 0) {
   return { name, transcript, length, systems: [], prompt: [] } as Assembly;
+}
+
+/** The prompt after a compaction: its summary, and what it keeps. */
+function compactedAssembly(
+  name: Assembly["name"],
+  transcript: readonly Message[],
+  { keepFrom, summary: text }: CompactionBlock,
+  offset: number,
+): Assembly {
+  const assembly = newAssembly(name, transcript, Math.max(0, keepFrom - offset));
+  if (text !== "") assembly.prompt.push({ role: "user", content: [{ type: "text", text }] });
+  return assembly;
 }
 
 /** Whether messages begin with those of an assembly; the same transcript can only have grown. */
@@ -193,58 +214,13 @@ function viewOf(message: Message, version: Version, name: string | undefined): V
 
 function createView(message: Message, version: Version, name: string | undefined): View {
   const isOther = isOfOther(message, name);
-  const system: string[] = [];
-  const assistant: AssistantPart[] = [];
-  const calls: ToolUseBlock[] = [];
-  const user: UserPart[] = [];
-
+  const parts: ViewParts = { system: [], assistant: [], calls: [], user: [] };
   const role = isOther ? "user" : message.role;
-  for (const block of message.content) {
-    switch (block.type) {
-      case "text":
-        if (block.text.trim() === "") break; // several providers reject it
-        if (role === "system") system.push(block.text);
-        else if (role === "user") user.push({ type: "text", text: block.text });
-        else if (role === "assistant") {
-          assistant.push({ type: "text", text: block.text, ...providerOptions(block) });
-        }
-        break;
-      case "hint":
-        if (role === "system") system.push(block.text);
-        else user.push({ type: "text", text: block.text });
-        break;
-      case "thinking":
-        if (role === "assistant" && (block.text !== "" || block.signature !== undefined)) {
-          assistant.push({ type: "reasoning", text: block.text, ...providerOptions(block) });
-        }
-        break;
-      case "image":
-      case "audio":
-      case "video":
-      case "file": {
-        const part = filePart(block, version) as UserPart;
-        if (role === "assistant") assistant.push(part);
-        else if (role === "user") user.push(part);
-        break;
-      }
-      case "tool_use":
-        if (role !== "assistant") break; // the calls of another agent are its own
-        calls.push(block);
-        assistant.push({
-          type: "tool-call",
-          toolCallId: block.providerCallId ?? block.id,
-          toolName: block.name,
-          input: isObject(block.input) ? shortened(block.input) : {}, // providers accept only objects
-          ...providerOptions(block),
-        });
-        break;
-    }
-  }
+  for (const block of message.content) addBlock(parts, block, role, version);
+  const { system, assistant, calls, user } = parts;
   // Providers reject thinking that nothing follows.
-  const content = assistant.slice(
-    0,
-    assistant.findLastIndex(({ type }) => type !== "reasoning") + 1,
-  );
+  const end = assistant.findLastIndex(({ type }) => type !== "reasoning") + 1;
+  const content = assistant.slice(0, end);
   const introduction = introductionOf(message, isOther);
   if (introduction !== undefined && user.length > 0)
     user.unshift({ type: "text", text: introduction });
@@ -255,6 +231,59 @@ function createView(message: Message, version: Version, name: string | undefined
     calls,
     user: user.length > 0 ? { role: "user", content: user } : undefined,
   };
+}
+
+interface ViewParts {
+  readonly system: string[];
+  readonly assistant: AssistantPart[];
+  readonly calls: ToolUseBlock[];
+  readonly user: UserPart[];
+}
+
+function addBlock(parts: ViewParts, block: Block, role: Message["role"], version: Version): void {
+  switch (block.type) {
+    case "text":
+      if (block.text.trim() === "") return; // several providers reject it
+      if (role === "assistant")
+        parts.assistant.push({ type: "text", text: block.text, ...providerOptions(block) });
+      else if (role !== "tool") addText(parts, block.text, role);
+      return;
+    case "hint":
+      addText(parts, block.text, role);
+      return;
+    case "thinking":
+      if (role === "assistant" && (block.text !== "" || block.signature !== undefined))
+        parts.assistant.push({ type: "reasoning", text: block.text, ...providerOptions(block) });
+      return;
+    case "image":
+    case "audio":
+    case "video":
+    case "file": {
+      const part = filePart(block, version) as UserPart;
+      if (role === "assistant") parts.assistant.push(part);
+      else if (role === "user") parts.user.push(part);
+      return;
+    }
+    case "tool_use":
+      if (role === "assistant") addCall(parts, block); // the calls of another agent are its own
+      return;
+  }
+}
+
+function addText({ system, user }: ViewParts, text: string, role: Message["role"]): void {
+  if (role === "system") system.push(text);
+  else user.push({ type: "text", text });
+}
+
+function addCall({ calls, assistant }: ViewParts, call: ToolUseBlock): void {
+  calls.push(call);
+  assistant.push({
+    type: "tool-call",
+    toolCallId: call.providerCallId ?? call.id,
+    toolName: call.name,
+    input: isObject(call.input) ? shortened(call.input) : {}, // providers accept only objects
+    ...providerOptions(call),
+  });
 }
 
 /** Names the speaker of a message whose role alone does not. */

@@ -35,80 +35,119 @@ const unquotedAssignment = /^\w+(?:\+?=|\[)/;
 
 /** Splits a script into its simple commands. It does not read every script, but it never takes one for less than it is. */
 export function readScript(text: string): Script {
-  const commands: SimpleCommand[] = [];
-  const assignments: string[] = [];
-  const texts: string[] = [];
-  let isPlain = true;
-  let isOpaque = false;
-  let words: (string | undefined)[] = [];
-  let redirects = false;
-  const hide = () => {
-    isPlain = false;
-    isOpaque = true;
-  };
-  const endCommand = () => {
-    if (words.length > 0 || redirects) {
-      commands.push({ words, redirects });
-      if (redirects) isPlain = false;
-    }
-    words = [];
-    redirects = false;
-  };
-  if (text.length > maxLength) hide();
-  let at = isOpaque ? text.length : 0;
-  while (at < text.length) {
-    const rest = text.slice(at, at + 2);
-    const character = text[at] as string;
-    if (character === " " || character === "\t") at++;
-    else if (character === "#") {
-      const end = text.indexOf("\n", at);
-      at = end < 0 ? text.length : end;
-    } else if (rest === "\\\n") at += 2;
-    else if (/[\n;|&]/.test(character) && rest !== "&>") {
-      endCommand();
-      at++;
-    } else if (character === "(" || character === ")") {
-      isPlain = false;
-      // A function, an array, or arithmetic.
-      if (character === "(" && (words.length > 0 || rest === "((")) hide();
-      endCommand();
-      at++;
-    } else {
-      const redirection = /^(?:\d*|&)(<<<|<<-?|<>|>>|>\||[<>])\s*/.exec(text.slice(at, at + 40));
-      if (redirection) {
-        at += redirection[0].length;
-        if (redirection[1] === "<<" || redirection[1] === "<<-") hide(); // what follows is no command
-        const duplicate = /^&(?:\d|-)(?![^\s;|&<>()])/.exec(text.slice(at, at + 3));
-        if (duplicate) {
-          at += duplicate[0].length;
-          continue;
-        }
-        const { word, literal, end } = readWord(text, at);
-        texts.push(literal);
-        if (end === at) hide();
-        at = end;
-        if (word !== harmlessTarget) redirects = true;
-        if (word === undefined) hide();
-        continue;
-      }
-      const { word, literal, end, isQuoted, isExpanded, runs } = readWord(text, at);
-      texts.push(literal);
-      if (runs || end === at) hide();
-      if (isExpanded) isPlain = false;
-      const raw = text.slice(at, end);
-      at = Math.max(end, at + 1);
-      const isFirst = words.length === 0;
-      const reserved = isFirst && !isQuoted ? (word ?? "") : "";
-      if (isFirst && unquotedAssignment.test(raw) && assignment.test(literal)) {
-        isPlain = false; // a variable can change what a program does
-        assignments.push(literal);
-      } else if (separators.has(reserved)) isPlain = false;
-      else if (unreadable.has(reserved)) hide();
-      else words.push(word);
-    }
+  const reader = new ScriptReader(text);
+  return reader.read();
+}
+
+class ScriptReader {
+  readonly #text: string;
+  readonly #commands: SimpleCommand[] = [];
+  readonly #assignments: string[] = [];
+  readonly #texts: string[] = [];
+  #at = 0;
+  #isPlain = true;
+  #isOpaque = false;
+  #words: (string | undefined)[] = [];
+  #redirects = false;
+
+  constructor(text: string) {
+    this.#text = text;
   }
-  endCommand();
-  return { commands, assignments, texts, isPlain, isOpaque };
+
+  read(): Script {
+    if (this.#text.length > maxLength) {
+      this.#hide();
+      this.#at = this.#text.length;
+    }
+    while (this.#at < this.#text.length)
+      if (!this.#skip() && !this.#readSeparator() && !this.#readRedirection()) this.#readWord();
+    this.#endCommand();
+    return {
+      commands: this.#commands,
+      assignments: this.#assignments,
+      texts: this.#texts,
+      isPlain: this.#isPlain,
+      isOpaque: this.#isOpaque,
+    };
+  }
+
+  #hide(): void {
+    this.#isPlain = false;
+    this.#isOpaque = true;
+  }
+
+  #endCommand(): void {
+    if (this.#words.length > 0 || this.#redirects) {
+      this.#commands.push({ words: this.#words, redirects: this.#redirects });
+      if (this.#redirects) this.#isPlain = false;
+    }
+    this.#words = [];
+    this.#redirects = false;
+  }
+
+  /** Skips what separates words. */
+  #skip(): boolean {
+    const character = this.#text[this.#at];
+    if (character === " " || character === "\t") this.#at++;
+    else if (character === "#") {
+      const end = this.#text.indexOf("\n", this.#at);
+      this.#at = end < 0 ? this.#text.length : end;
+    } else if (this.#text.startsWith("\\\n", this.#at)) this.#at += 2;
+    else return false;
+    return true;
+  }
+
+  /** Ends a command. */
+  #readSeparator(): boolean {
+    const character = this.#text[this.#at] as string;
+    const isGroup = character === "(" || character === ")";
+    const isEnd = /[\n;|&]/.test(character) && !this.#text.startsWith("&>", this.#at);
+    if (!isGroup && !isEnd) return false;
+    if (isGroup) this.#isPlain = false;
+    // A function, an array, or arithmetic.
+    const isInner = this.#words.length > 0 || this.#text.startsWith("((", this.#at);
+    if (character === "(" && isInner) this.#hide();
+    this.#endCommand();
+    this.#at++;
+    return true;
+  }
+
+  #readRedirection(): boolean {
+    const head = this.#text.slice(this.#at, this.#at + 40);
+    const redirection = /^(?:\d*|&)(<<<|<<-?|<>|>>|>\||[<>])\s*/.exec(head);
+    if (redirection === null) return false;
+    this.#at += redirection[0].length;
+    if (redirection[1] === "<<" || redirection[1] === "<<-") this.#hide(); // what follows is no command
+    const duplicate = /^&(?:\d|-)(?![^\s;|&<>()])/.exec(this.#text.slice(this.#at, this.#at + 3));
+    if (duplicate) {
+      this.#at += duplicate[0].length;
+      return true;
+    }
+    const { word, literal, end } = readWord(this.#text, this.#at);
+    this.#texts.push(literal);
+    if (end === this.#at || word === undefined) this.#hide();
+    this.#at = end;
+    if (word !== harmlessTarget) this.#redirects = true;
+    return true;
+  }
+
+  #readWord(): void {
+    const start = this.#at;
+    const { word, literal, end, isQuoted, isExpanded, runs } = readWord(this.#text, start);
+    this.#texts.push(literal);
+    if (runs || end === start) this.#hide();
+    if (isExpanded) this.#isPlain = false;
+    this.#at = Math.max(end, start + 1);
+    const isFirst = this.#words.length === 0;
+    const reserved = isFirst && !isQuoted ? (word ?? "") : "";
+    const raw = this.#text.slice(start, end);
+    if (isFirst && unquotedAssignment.test(raw) && assignment.test(literal)) {
+      this.#isPlain = false; // a variable can change what a program does
+      this.#assignments.push(literal);
+    } else if (separators.has(reserved)) this.#isPlain = false;
+    else if (unreadable.has(reserved)) this.#hide();
+    else this.#words.push(word);
+  }
 }
 
 interface Word {
@@ -126,67 +165,106 @@ interface Word {
 
 /** Reads one word. */
 function readWord(text: string, start: number): Word {
-  let word = "";
-  let at = start;
-  let isKnown = true;
-  let isQuoted = false;
-  let isExpanded = false;
-  let runs = false;
-  const unclosed = () => ({
-    word: undefined,
-    literal: word,
-    end: text.length,
-    isQuoted: true,
-    isExpanded: true,
-    runs: true,
-  });
-  const expand = () => {
-    isExpanded = true;
-    // Only a plain variable is certain to run nothing.
-    runs ||= !/^\$(?:\w+|[?#@*!$-]|\{\w+\})/.test(text.slice(at, at + 200));
-    word += "\0";
-  };
-  while (at < text.length) {
-    const character = text[at] as string;
-    if (/[\s;|&<>()]/.test(character)) {
-      // A separator that bash does not know, or an end of line of another system.
-      if (!/[ \t\n;|&<>()]/.test(character)) runs = true;
-      else break;
-    }
-    if (character === "\\") {
-      isQuoted = true;
-      if (text[at + 1] !== "\n") word += text[at + 1] ?? "";
-      at += 2;
-    } else if (character === "'") {
-      const end = text.indexOf("'", at + 1);
-      isQuoted = true;
-      if (end < 0) return unclosed();
-      word += text.slice(at + 1, end);
-      at = end + 1;
-    } else if (character === '"') {
-      isQuoted = true;
-      for (at++; text[at] !== '"'; at++) {
-        if (at >= text.length) return unclosed();
-        if (text[at] === "`" || text[at] === "$") {
-          expand();
-          continue;
-        }
-        if (text[at] === "\\" && /["\\$`\n]/.test(text[at + 1] ?? "")) at++;
-        word += text[at];
-      }
-      at++;
-    } else {
-      const expands = character === "`" || character === "$";
-      if (expands) expand();
-      if (character < " " || character === "\u007f") runs = true;
-      // Braces make several words of one, except for the placeholder of find and xargs.
-      if (character === "{" && !/^\{(?:\}|\s|$)/.test(text.slice(at, at + 2))) isExpanded = true;
-      if (/[*?[]/.test(character)) isKnown = false;
-      if (!expands) word += character;
-      at++;
-    }
+  return new WordReader(text, start).read();
+}
+
+class WordReader {
+  readonly #text: string;
+  #at: number;
+  #word = "";
+  #isKnown = true;
+  #isQuoted = false;
+  #isExpanded = false;
+  #runs = false;
+
+  constructor(text: string, start: number) {
+    this.#text = text;
+    this.#at = start;
   }
-  const isLiteral = isKnown && !isExpanded;
-  const seen = { literal: word, end: at, isQuoted, isExpanded, runs };
-  return { word: isLiteral ? word : undefined, ...seen };
+
+  read(): Word {
+    let isClosed = true;
+    while (isClosed && this.#at < this.#text.length && !this.#isEnd()) {
+      const character = this.#text[this.#at] as string;
+      if (character === "\\") this.#readEscape();
+      else if (character === "'") isClosed = this.#readSingleQuotes();
+      else if (character === '"') isClosed = this.#readDoubleQuotes();
+      else this.#readPlain(character);
+    }
+    const literal = this.#word;
+    if (!isClosed) {
+      const end = this.#text.length;
+      return { word: undefined, literal, end, isQuoted: true, isExpanded: true, runs: true };
+    }
+    const isLiteral = this.#isKnown && !this.#isExpanded;
+    return {
+      word: isLiteral ? literal : undefined,
+      literal,
+      end: this.#at,
+      isQuoted: this.#isQuoted,
+      isExpanded: this.#isExpanded,
+      runs: this.#runs,
+    };
+  }
+
+  #isEnd(): boolean {
+    const character = this.#text[this.#at] as string;
+    if (!/[\s;|&<>()]/.test(character)) return false;
+    if (/[ \t\n;|&<>()]/.test(character)) return true;
+    this.#runs = true; // a separator that bash does not know, or an end of line of another system
+    return false;
+  }
+
+  #expand(): void {
+    this.#isExpanded = true;
+    // Only a plain variable is certain to run nothing.
+    this.#runs ||= !/^\$(?:\w+|[?#@*!$-]|\{\w+\})/.test(this.#text.slice(this.#at, this.#at + 200));
+    this.#word += "\0";
+  }
+
+  #readEscape(): void {
+    const next = this.#text[this.#at + 1] ?? "";
+    this.#isQuoted = true;
+    if (next !== "\n") this.#word += next;
+    this.#at += 2;
+  }
+
+  #readSingleQuotes(): boolean {
+    const end = this.#text.indexOf("'", this.#at + 1);
+    this.#isQuoted = true;
+    if (end < 0) return false;
+    this.#word += this.#text.slice(this.#at + 1, end);
+    this.#at = end + 1;
+    return true;
+  }
+
+  #readDoubleQuotes(): boolean {
+    const text = this.#text;
+    this.#isQuoted = true;
+    for (this.#at++; text[this.#at] !== '"'; this.#at++) {
+      if (this.#at >= text.length) return false;
+      const character = text[this.#at];
+      if (character === "`" || character === "$") {
+        this.#expand();
+        continue;
+      }
+      if (character === "\\" && /["\\$`\n]/.test(text[this.#at + 1] ?? "")) this.#at++;
+      this.#word += text[this.#at];
+    }
+    this.#at++;
+    return true;
+  }
+
+  #readPlain(character: string): void {
+    const expands = character === "`" || character === "$";
+    if (expands) this.#expand();
+    else this.#word += character;
+    if (character < " " || character === "\u007f") this.#runs = true;
+    // Braces make several words of one, except for the placeholder of find and xargs.
+    const isBrace = character === "{";
+    if (isBrace && !/^\{(?:\}|\s|$)/.test(this.#text.slice(this.#at, this.#at + 2)))
+      this.#isExpanded = true;
+    if (/[*?[]/.test(character)) this.#isKnown = false;
+    this.#at++;
+  }
 }
