@@ -2,9 +2,9 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
 import { TestSummary } from "./scripts/test-summary.ts";
+import { isDeep } from "./src/testing/deep.ts";
 
 const minutes = 60_000;
-const deep = process.env.RIVULET_DEEP === "1";
 
 // Many tests start Node programs. The cache saves two thirds of their start-up time, which is compiling.
 process.env.NODE_COMPILE_CACHE ??= resolve("node_modules/.cache/compiled");
@@ -16,7 +16,7 @@ export default defineConfig({
     include: ["{src,playground,sample,test}/**/*.test.ts"],
     reporters: ["default", new TestSummary()],
     setupFiles: ["test/support/seed-properties.ts"],
-    testTimeout: deep ? 240 * minutes : 2 * minutes,
+    testTimeout: isDeep ? 240 * minutes : 2 * minutes,
     hookTimeout: 2 * minutes,
     // Vitest would leave one processor idle, which is half of a small machine.
     maxWorkers: availableParallelism(),

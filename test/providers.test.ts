@@ -4,12 +4,12 @@ import type { Turn, TurnSink } from "../src/agent/model/turn.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { createIds } from "../src/base/id.ts";
 import type { Block, Message } from "../src/contract/message.ts";
+import { isDeep } from "../src/testing/deep.ts";
 import { emptyRequest } from "./support/fake-model.ts";
 import { cutsOf } from "./support/provider-cuts.ts";
 import type { ProviderKind, ProviderTurn } from "./support/provider-frames.ts";
 import { type ProviderServer, startProvider } from "./support/provider-server.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
 const turn: ProviderTurn = {
   thinking: ["Let me ", "think."],
   text: ["Zwölf ", "Städte 🏙️, ", "eine Frage."],
@@ -139,7 +139,7 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])("%s", 
 
   it("survives a cut anywhere in the stream, and never takes half a call for one", async () => {
     const { restart } = await start();
-    const cuts = cutsOf(kind, turn, deep ? 1 : 7);
+    const cuts = cutsOf(kind, turn, isDeep ? 1 : 7);
     let retried = 0;
     for (const { where, ...cut } of cuts) {
       restart(cut);

@@ -13,6 +13,7 @@ import {
   wordFields,
 } from "../../test/support/examples.ts";
 import { controlFrames, taskEventTypes } from "../protocol/grammar/index.ts";
+import { isDeep } from "../testing/deep.ts";
 import { streamFrame } from "./frames.ts";
 import { streamDefinitions, taskStreamSchema } from "./json-schema.ts";
 
@@ -117,6 +118,6 @@ it("zod and JSON Schema agree on any value in any field", () => {
     fc.property(place, fc.jsonValue(), ({ example, place }, value) => {
       accepts(changed(example, place, value), place.name);
     }),
-    { numRuns: process.env.RIVULET_DEEP === "1" ? 100_000 : 2_000 },
+    { numRuns: isDeep ? 100_000 : 2_000 },
   );
 });

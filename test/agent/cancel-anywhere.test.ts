@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { memoryStore, ReActAgent, type Reply, type Store } from "../../src/index.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { scriptedModel } from "../../src/testing.ts";
 import { answerTo, callToEnd, castOf } from "./support/cast.ts";
-import { deep } from "./support/deep.ts";
 import { expectLawful, readLog } from "./support/laws.ts";
 import { generatePlan, type Plan } from "./support/plan.ts";
 import { Executions } from "./support/tools.ts";
 
-const seeds = Array.from({ length: deep ? 100 : 4 }, (_, index) => index + 1);
-const size = deep ? { turns: 3, calls: 4 } : { turns: 2, calls: 3 };
+const seeds = Array.from({ length: isDeep ? 100 : 4 }, (_, index) => index + 1);
+const size = isDeep ? { turns: 3, calls: 4 } : { turns: 2, calls: 3 };
 
 describe("a cancel", () => {
   it.each(seeds)("at any event that a reader sees (seed %i)", async (seed) => {

@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AgentEvent, ReActAgent, Reply } from "../../src/index.ts";
 import { memoryStore } from "../../src/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { callToEnd, castOf, storyOf } from "./support/cast.ts";
-import { deep } from "./support/deep.ts";
 import { expectLawful, readLog } from "./support/laws.ts";
 import { planArbitrary } from "./support/plan.ts";
 import { Executions } from "./support/tools.ts";
 
-const size = deep ? { turns: 5, calls: 6, depth: 2 } : { turns: 3, calls: 4, depth: 2 };
-const numRuns = deep ? 5_000 : 60;
+const size = isDeep ? { turns: 5, calls: 6, depth: 2 } : { turns: 3, calls: 4, depth: 2 };
+const numRuns = isDeep ? 5_000 : 60;
 
 describe("any script", () => {
   it("obeys laws 3, 4 and 12, and runs each call once", async () => {

@@ -1,11 +1,11 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { memoryStore, ReActAgent, type Store, tool } from "../../src/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { type Cut, cutsOf } from "../support/provider-cuts.ts";
 import type { ProviderKind, ProviderTurn } from "../support/provider-frames.ts";
 import type { ProviderRequest, ProviderServer } from "../support/provider-server.ts";
 import { startProvider } from "../support/provider-server.ts";
-import { deep } from "./support/deep.ts";
 import { expectLawful } from "./support/laws.ts";
 
 const acting: ProviderTurn = {
@@ -59,7 +59,7 @@ async function expectSound(store: Store, where: string): Promise<void> {
 }
 
 /** One adapter has every cut in every run, the others one of so many. */
-const oneOf: Readonly<Record<ProviderKind, number>> = deep
+const oneOf: Readonly<Record<ProviderKind, number>> = isDeep
   ? { openai: 1, anthropic: 1, "openai-compatible": 1 }
   : { openai: 7, anthropic: 1, "openai-compatible": 7 };
 
@@ -71,7 +71,7 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])(
 
     async function eachCut(play: (cut: Cut, server: ProviderServer) => Promise<void>) {
       server ??= await startProvider({ kind, script });
-      const cuts = cutsOf(kind, acting, deep ? 1 : 7).filter(
+      const cuts = cutsOf(kind, acting, isDeep ? 1 : 7).filter(
         (_, index) => index % oneOf[kind] === 0,
       );
       for (const { where, ...cut } of cuts) {

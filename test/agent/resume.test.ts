@@ -3,14 +3,14 @@ import { describe, expect, it } from "vitest";
 import type { TaskRecord } from "../../src/contract/store.ts";
 import { type Hook, type Message, memoryStore, type Store } from "../../src/index.ts";
 import { isTerminal } from "../../src/protocol/task.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { callToEnd, castOf, type Story, storyOf } from "./support/cast.ts";
-import { deep } from "./support/deep.ts";
 import { expectLawful } from "./support/laws.ts";
 import { expiringStore, losingStore } from "./support/losing-store.ts";
 import { generatePlan, type Plan, planArbitrary } from "./support/plan.ts";
 import { Executions } from "./support/tools.ts";
 
-const size = deep ? { turns: 4, calls: 5, depth: 2 } : { turns: 3, calls: 3, depth: 1 };
+const size = isDeep ? { turns: 4, calls: 5, depth: 2 } : { turns: 3, calls: 3, depth: 1 };
 
 /** How a plan ends when nothing comes between. */
 async function endOf(plan: Plan, store: Store) {
@@ -39,7 +39,7 @@ describe("law 1: the next step depends only on the messages", () => {
         expect(executions.again).toEqual([]);
       }
     });
-    await fc.assert(property, { numRuns: deep ? 500 : 15 });
+    await fc.assert(property, { numRuns: isDeep ? 500 : 15 });
   });
 });
 
@@ -86,7 +86,7 @@ describe("stop and resume", () => {
       await expectLawful(store, reply.task.rootTaskId);
       expect(executions.again).toEqual([]);
     });
-    await fc.assert(property, { numRuns: deep ? 500 : 15 });
+    await fc.assert(property, { numRuns: isDeep ? 500 : 15 });
   });
 
   it.each(["reasoning", "acting"] as const)("at each %s alone", async (point) => {
@@ -101,14 +101,14 @@ describe("stop and resume", () => {
         await expectLawful(store, reply.task.rootTaskId, `stopped at ${point} ${step}`);
       }
     });
-    await fc.assert(property, { numRuns: deep ? 200 : 6 });
+    await fc.assert(property, { numRuns: isDeep ? 200 : 6 });
   });
 });
 
 describe("a lost process", () => {
   // Lost before the write, and lost after it with nobody told: both happen.
   it.each(["before", "after"] as const)("%s any commit leaves a lawful tree", async (when) => {
-    const seeds = Array.from({ length: deep ? 200 : 4 }, (_, index) => index + 1);
+    const seeds = Array.from({ length: isDeep ? 200 : 4 }, (_, index) => index + 1);
     for (const seed of seeds) {
       const plan = generatePlan(seed, { ...size, depth: seed % 3 });
       const commits = await countCommits(plan);

@@ -11,13 +11,13 @@ import {
   tool,
 } from "../../src/index.ts";
 import type { TaskEvent } from "../../src/protocol.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { type ScriptedRequest, scriptedModel } from "../../src/testing.ts";
 import { collect } from "./support/collect.ts";
-import { deep } from "./support/deep.ts";
 import { expectLawful } from "./support/laws.ts";
 import { turns } from "./support/tools.ts";
 
-const sessions = deep ? 2_000 : 200;
+const sessions = isDeep ? 2_000 : 200;
 const number = z.object({ n: z.number() });
 
 /** What the user said first: the number of the session. */

@@ -4,13 +4,13 @@ import { connect } from "../../src/client.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { memoryStore } from "../../src/store/memory.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { type Cut, type CutProxy, cutProxy, type Fault } from "./support/cut-proxy.ts";
 import { hastyClock, type Served, serveAgents } from "./support/serving.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
-const wanted = deep ? 10_000 : 500;
+const wanted = isDeep ? 10_000 : 500;
 
 const echo = tool({
   name: "echo",
@@ -79,7 +79,7 @@ describe("a run through a proxy that cuts, stalls, throttles and half-closes", (
       for (let at = 0; at < uncut.length; at += step) {
         let fault = faults[(round + at) % faults.length] as Fault;
         // A stall takes the time of a heartbeat, so few of them must do.
-        if (fault === "stall" && stalls++ % (deep ? 40 : 10) !== 0) fault = "cut";
+        if (fault === "stall" && stalls++ % (isDeep ? 40 : 10) !== 0) fault = "cut";
         plan.push({ fault, after: step });
       }
       proxy.plan = plan;

@@ -3,9 +3,9 @@ import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { isDeep } from "../../src/testing/deep.ts";
 import { requires } from "../support/requires.ts";
 
-const isDeep = process.env.RIVULET_DEEP === "1";
 if (!isDeep)
   console.warn(
     "not run: the model of the driver takes minutes to check; `npm run test:deep` does it",

@@ -6,6 +6,7 @@ import type { FoldOptions } from "../../src/protocol/fold/fold.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { snapshotOf } from "../../src/protocol/snapshot.ts";
 import { isTerminal } from "../../src/protocol/task.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { legalInterleaving, reconnects, withDuplicates } from "../support/deliveries.ts";
 import { generateTree, treeArbitrary } from "../support/generate-tree.ts";
 import { lens } from "../support/lens.ts";
@@ -16,9 +17,8 @@ import type { Mutation } from "../support/mutations/mutate.ts";
 import { taskMutations } from "../support/mutations/task-mutations.ts";
 import { seededRandom } from "../support/random.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
-const maxEvents = deep ? 500 : 100;
-const numRuns = deep ? 20_000 : 300;
+const maxEvents = isDeep ? 500 : 100;
+const numRuns = isDeep ? 20_000 : 300;
 
 describe("a legal log", () => {
   it("is legal at every cut with `partial`", () => {
@@ -166,7 +166,7 @@ describe("a log with one mistake", () => {
     ...annotationMutations,
     ...taskMutations,
   ];
-  const times = deep ? 500 : 15;
+  const times = isDeep ? 500 : 15;
 
   it.each(mutations)("$name breaks $rule", ({ apply, rule }) => {
     let applied = 0;
@@ -191,7 +191,7 @@ describe("arbitrary input", () => {
         expect(checkStream(events, options).length).toBeGreaterThanOrEqual(events.length);
       }
     });
-    fc.assert(property, { numRuns: deep ? 50_000 : 500 });
+    fc.assert(property, { numRuns: isDeep ? 50_000 : 500 });
   });
 
   it("never throws for a log with arbitrary values in its fields", () => {
@@ -206,7 +206,7 @@ describe("arbitrary input", () => {
         checkStream(damaged, options);
       },
     );
-    fc.assert(property, { numRuns: deep ? 50_000 : 1000 });
+    fc.assert(property, { numRuns: isDeep ? 50_000 : 1000 });
   });
 });
 

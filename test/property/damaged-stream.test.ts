@@ -1,5 +1,6 @@
 // Whatever a server sends, a reader goes on: what is damaged is ignored and counted, nothing is thrown, no event and no
 // prototype changes, and the tree that comes out can be read like any other.
+
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -21,12 +22,12 @@ import {
   type Tree,
   waitingApprovals,
 } from "../../src/protocol.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { damageSome, freeze } from "../support/damage.ts";
 import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 import { lens } from "../support/lens.ts";
 import { type Random, seededRandom } from "../support/random.ts";
 
-const isDeep = process.env.RIVULET_DEEP === "1";
 const numRuns = isDeep ? 100_000 : 2_000;
 const timeout = isDeep ? 6 * 3_600_000 : 300_000;
 const trees = treeArbitrary({ maxEvents: isDeep ? 120 : 60 });

@@ -1,5 +1,6 @@
 // Laws 2, 3 and 6 on generated trees: however a log reaches a reader, it folds to the same tree, and that tree is what
 // the sender knows to be true.
+
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -15,12 +16,12 @@ import {
   TaskTree,
   type Tree,
 } from "../../src/protocol.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { legalInterleaving, reconnects, withDuplicates } from "../support/deliveries.ts";
 import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 import { type Lens, lens } from "../support/lens.ts";
 import { type Random, seededRandom } from "../support/random.ts";
 
-const isDeep = process.env.RIVULET_DEEP === "1";
 const numRuns = isDeep ? 100_000 : 1_000;
 const trees = treeArbitrary({ maxEvents: isDeep ? 500 : 100 });
 /** Trees with more than one task, for what says nothing about a single one. */

@@ -2,6 +2,7 @@
 // changed. The reader accepts an event if it folds it, and refuses it if it counts it in `ignored`. The linter refuses an
 // event if it reports `I1` or `shape` for it; the rule `word` is for words that a newer version may know, which the
 // reader accepts.
+
 import { readFileSync } from "node:fs";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
@@ -10,6 +11,7 @@ import type { LogEvent, StreamFrame } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import type { Tree } from "../../src/protocol/task.ts";
 import { taskStreamSchema } from "../../src/schema/json-schema.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 interface Mutation {
@@ -24,8 +26,6 @@ function read(name: string): readonly Json[] {
     .split("\n")
     .map((line) => JSON.parse(line) as Json);
 }
-
-const isDeep = process.env.RIVULET_DEEP === "1";
 
 /** A value of each type of JSON, and numbers that no index can be. */
 const types: readonly unknown[] = [null, true, 7, -1, 0.5, "word", {}, [], [null], [7], [{}]];

@@ -1,5 +1,6 @@
 // A tree is plain data: it survives proxies, clones and JSON at any point, and a producer that writes null for every
 // absent field folds to the same tree.
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isObject } from "../../src/base/plain.ts";
@@ -16,10 +17,11 @@ import {
   type Tree,
 } from "../../src/protocol.ts";
 import { parseEvent } from "../../src/schema.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 
-const numRuns = process.env.RIVULET_DEEP === "1" ? 20_000 : 200;
-const timeout = process.env.RIVULET_DEEP === "1" ? 3_600_000 : 120_000;
+const numRuns = isDeep ? 20_000 : 200;
+const timeout = isDeep ? 3_600_000 : 120_000;
 const trees = treeArbitrary({ maxEvents: 100 });
 const plain = (tree: Tree) => JSON.parse(JSON.stringify(tree)) as Tree;
 const fold = (events: readonly LogEvent[]) => reduce(emptyTree(), events);

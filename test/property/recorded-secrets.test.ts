@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { isDeep } from "../../src/testing/deep.ts";
 import { recordReplay } from "../../src/testing/replay.ts";
 import "../support/seed-properties.ts";
-
-const deep = process.env.RIVULET_DEEP === "1";
 
 const names = [
   ..."password passwd pwd passphrase secret client_secret clientSecret token access_token".split(
@@ -139,7 +138,7 @@ it("no recording has a secret, and each replays with another one", async () => {
         const replayed = await (await replay(...request(plan, again))).arrayBuffer();
         expect(replayed.byteLength).toBe(Buffer.byteLength(answer));
       }),
-      { numRuns: deep ? 20_000 : 500 },
+      { numRuns: isDeep ? 20_000 : 500 },
     );
   } finally {
     await rm(parent, { recursive: true });

@@ -4,8 +4,7 @@ import type { Block } from "../../src/contract/message.ts";
 import { ReferencePool } from "../../src/contract/references.ts";
 import { type Citation, ReferenceParser } from "../../src/protocol/reference-parser.ts";
 import type { BlockAddress } from "../../src/protocol/task.ts";
-
-const deep = process.env.RIVULET_DEEP === "1";
+import { isDeep } from "../../src/testing/deep.ts";
 
 const targetOf = (n: number): BlockAddress => ({
   task_id: "task_r",
@@ -198,7 +197,7 @@ describe("ReferenceParser", () => {
           expect(JSON.stringify(parse(deltas))).toBe(wanted);
         }
       }),
-      { numRuns: deep ? 2_000_000 : 30_000 },
+      { numRuns: isDeep ? 2_000_000 : 30_000 },
     );
   });
 });
@@ -265,7 +264,7 @@ describe("ReferencePool", () => {
         // Numbers that were given out since then change nothing.
         for (const { after, before } of earlier) expect(targetsOf(after, pool)).toEqual(before);
       }),
-      { numRuns: deep ? 100_000 : 2_000 },
+      { numRuns: isDeep ? 100_000 : 2_000 },
     );
   });
 });

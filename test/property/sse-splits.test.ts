@@ -4,10 +4,10 @@ import { describe, expect, it } from "vitest";
 import type { StreamFrame } from "../../src/protocol/event.ts";
 import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import { encodeComment, encodeRetry, encodeSse, SseDecoder } from "../../src/protocol/sse.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
 const utf8 = new TextEncoder();
 
 const files = [
@@ -87,7 +87,7 @@ describe("a stream split into two or three chunks", () => {
     expect(ofEachType).toHaveLength(42);
   });
 
-  it.each(deep ? frames : ofEachType)("decodes $type from two and three chunks", (frame) => {
+  it.each(isDeep ? frames : ofEachType)("decodes $type from two and three chunks", (frame) => {
     const written = write([frame]);
     const { length } = written.bytes;
     const check = cutter(written);
@@ -107,7 +107,7 @@ describe("a stream split into two or three chunks", () => {
   it("decodes all types from three chunks", () => {
     const random = seededRandom(seed);
     const check = cutter(all);
-    for (let run = 0; run < (deep ? 1_000_000 : 3_000); run++) {
+    for (let run = 0; run < (isDeep ? 1_000_000 : 3_000); run++) {
       const first = random.int(0, length);
       check(first, random.int(first, length));
     }

@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest";
 import type { StreamFrame, TextDelta } from "../../src/protocol/event.ts";
 import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import { encodeComment, encodeRetry, encodeSse } from "../../src/protocol/sse.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { cut, read, readWithOracle, splitsInThree } from "../support/sse-readers.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
 const utf8 = new TextEncoder();
 
 const dangerous = [
@@ -104,7 +104,7 @@ describe("a stream in arbitrary chunks", () => {
         expect(reading.messages.map((message) => JSON.stringify(message.frame))).toEqual(wanted);
         expect(readWithOracle(cut(bytes, chunkSizes))).toEqual(reading);
       }),
-      { numRuns: deep ? 50_000 : 1_000 },
+      { numRuns: isDeep ? 50_000 : 1_000 },
     );
   });
 
@@ -125,7 +125,7 @@ describe("a stream in arbitrary chunks", () => {
         expect(readWithOracle([bytes])).toEqual(whole);
         expect(readWithOracle(cut(bytes, chunkSizes))).toEqual(whole);
       }),
-      { numRuns: deep ? 500_000 : 10_000 },
+      { numRuns: isDeep ? 500_000 : 10_000 },
     );
   });
 
@@ -134,7 +134,7 @@ describe("a stream in arbitrary chunks", () => {
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(200), (bytes, at) => {
         expect(read([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(read([bytes]));
       }),
-      { numRuns: deep ? 500_000 : 5_000 },
+      { numRuns: isDeep ? 500_000 : 5_000 },
     );
   });
 
@@ -238,7 +238,7 @@ describe("a payload", () => {
         const sizes = [1 + random(10), 1 + random(100), 1 + random(5_000)];
         expect(forgeries(frames, sizes)).toEqual([]);
       }),
-      { numRuns: deep ? 10_000 : 100, endOnFailure: true },
+      { numRuns: isDeep ? 10_000 : 100, endOnFailure: true },
     );
   });
 
@@ -251,7 +251,7 @@ describe("a payload", () => {
         const frames = [frameWith(text, 0, random(6)), frameWith("", 1, 0)];
         expect(forgeries(frames, [1_000 + random(1 << 16)]).length).toBe(0);
       }),
-      { numRuns: deep ? 500 : 50, endOnFailure: true },
+      { numRuns: isDeep ? 500 : 50, endOnFailure: true },
     );
   });
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { emptyTree, materialize, reduce } from "../../src/protocol.ts";
-import { deep } from "../agent/support/deep.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { expectLawful, readLog } from "../agent/support/laws.ts";
 import { type Cut, type CutProxy, cutProxy, type Fault } from "../client/support/cut-proxy.ts";
 import { comparable, type Served, serveAgents } from "../client/support/serving.ts";
@@ -63,7 +63,7 @@ it("a child and a grandchild behind broken connections leave the log of whole on
     const before = servers.proxies[hop].count.faults;
     const length = hop === 0 ? 50 : 30;
     for (let after = 0; after < length; after++) {
-      const kinds = deep ? faults : [faults[(after + hop) % faults.length] as Fault];
+      const kinds = isDeep ? faults : [faults[(after + hop) % faults.length] as Fault];
       for (const fault of kinds)
         expect(
           await run(hop, [

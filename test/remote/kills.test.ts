@@ -5,14 +5,14 @@ import { sqliteStore } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check/check.ts";
 import type { TaskEvent } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol.ts";
-import { deep } from "../agent/support/deep.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { expectLawful } from "../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 import { Chain, roles } from "./support/chain.ts";
 
-const kills = deep ? 100 : 20;
+const kills = isDeep ? 100 : 20;
 const killsPerRun = 4;
 const random = seededRandom(seed);
 const folder = createFolder();

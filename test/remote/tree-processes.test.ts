@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
-import { deep } from "../agent/support/deep.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { treeArbitrary } from "../harness/subagents/trees/generate.ts";
 import type { Plan } from "../harness/subagents/trees/plan.ts";
 import { type Played, play } from "../harness/subagents/trees/play.ts";
@@ -16,7 +16,7 @@ import { type FromServer, TreeServer } from "./support/tree-server.ts";
  * cancel, so only those of this process are checked against it.
  */
 
-const size = { turns: 3, calls: 3, depth: 3, tasks: deep ? 24 : 10 };
+const size = { turns: 3, calls: 3, depth: 3, tasks: isDeep ? 24 : 10 };
 const silenceMs = 30_000;
 const token = "the-token-of-the-lead";
 const servers = [await TreeServer.start(), await TreeServer.start()];
@@ -37,7 +37,7 @@ it("a tree with children in other processes is the tree of one process", {
     const tasks = await played.store.tasks({ conversation: "s" });
     remote += tasks.filter((task) => task.remote !== undefined).length;
   });
-  await fc.assert(property, { numRuns: deep ? 300 : 20 });
+  await fc.assert(property, { numRuns: isDeep ? 300 : 20 });
   expect(remote).toBeGreaterThan(20);
 });
 
@@ -48,7 +48,7 @@ it("a tree with children in other processes has the documents of one process", {
   const property = fc.asyncProperty(trees, async (plan) => {
     expect(await documentsOf(await playApart(plan))).toEqual(await documentsOf(await play(plan)));
   });
-  await fc.assert(property, { numRuns: deep ? 200 : 15 });
+  await fc.assert(property, { numRuns: isDeep ? 200 : 15 });
 });
 
 /** Plays a plan with some of its children in two other processes. */

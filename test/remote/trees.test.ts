@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { memoryStore, type Store } from "../../src/index.ts";
-import { deep } from "../agent/support/deep.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { castModel, castTools } from "../harness/subagents/trees/cast.ts";
 import { treeArbitrary } from "../harness/subagents/trees/generate.ts";
 import type { Plan } from "../harness/subagents/trees/plan.ts";
@@ -13,7 +13,7 @@ import { agentsOf, placedDeclarations, placeSome } from "./support/placement.ts"
 import { queuedBelow } from "./support/plans.ts";
 import { documentsOf, problemsOf, timed } from "./support/tree-checks.ts";
 
-const size = { turns: 3, calls: 3, depth: 3, tasks: deep ? 24 : 10 };
+const size = { turns: 3, calls: 3, depth: 3, tasks: isDeep ? 24 : 10 };
 const token = "the-token-of-the-lead";
 const fronts = [await openFront(), await openFront()];
 afterAll(() => Promise.all(fronts.map((front) => front[Symbol.asyncDispose]())));
@@ -22,7 +22,7 @@ it("a tree with children on other servers is the tree of one process", async () 
   const property = fc.asyncProperty(treeArbitrary(size), async (plan) => {
     expect(await problemsOf(await playApart(plan))).toEqual([]);
   });
-  await fc.assert(property, { numRuns: deep ? 1_000 : 40 });
+  await fc.assert(property, { numRuns: isDeep ? 1_000 : 40 });
 });
 
 it("a tree with children on other servers has the documents of one process", async () => {
@@ -30,7 +30,7 @@ it("a tree with children on other servers has the documents of one process", asy
   const property = fc.asyncProperty(trees, async (plan) => {
     expect(await documentsOf(await playApart(plan))).toEqual(await documentsOf(await play(plan)));
   });
-  await fc.assert(property, { numRuns: deep ? 300 : 20 });
+  await fc.assert(property, { numRuns: isDeep ? 300 : 20 });
 });
 
 it("a task that waits for its session below a remote child continues the messages of the earlier one", async () => {

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isDeep } from "../../src/testing/deep.ts";
 import { mutations } from "./mutations.ts";
 import { root } from "./table.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
-if (!deep) {
+if (!isDeep) {
   console.warn(
     "not run: each mutation of the seeds starts a test process; `npm run test:deep` does it",
   );
@@ -32,7 +32,7 @@ function runTest(folder: string, test: string): { readonly status: number | null
   return { status, out: stdout + stderr };
 }
 
-describe.runIf(deep)("a test of the seeds", () => {
+describe.runIf(isDeep)("a test of the seeds", () => {
   let folder = "";
 
   beforeAll(() => {

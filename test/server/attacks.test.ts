@@ -4,12 +4,12 @@ import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { routes } from "../../src/app/app.ts";
 import { memoryStore } from "../../src/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { nested, scripted, startServer, tokens } from "./support/server.ts";
 
-const isDeep = process.env.RIVULET_DEEP === "1";
 const count = isDeep ? 200_000 : 20_000;
 const limits = unlimited;
 

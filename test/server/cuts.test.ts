@@ -4,13 +4,13 @@ import type { TaskEvent } from "../../src/protocol/event.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { SseDecoder } from "../../src/protocol/sse.ts";
 import { isTerminal, type Tree } from "../../src/protocol/task.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { type Fault, faultyProxy } from "./support/faulty-proxy.ts";
 import { nested, startServer, tokens, treeOf } from "./support/server.ts";
 
-const isDeep = process.env.RIVULET_DEEP === "1";
 const limits = unlimited;
 const kinds: readonly Fault["kind"][] = ["cut", "half-close", "stall", "reset"];
 /** A reader that hears nothing for this long connects again. */

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
-import { deep } from "../../src/testing/store-contract/samples.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 
 const program = fileURLToPath(new URL("./support/log-server.ts", import.meta.url));
 const directory = mkdtempSync(join(tmpdir(), "readers-"));
@@ -75,7 +75,7 @@ function readSlowly(slow: readonly Socket[], bytesPerSecond: number): () => void
   return () => clearInterval(timer);
 }
 
-const load = deep
+const load = isDeep
   ? { megabytes: 50, heapMb: 512, readers: 1_000, toTheEnd: 50, allowedMb: 400 }
   : { megabytes: 6, heapMb: 128, readers: 120, toTheEnd: 10, allowedMb: 100 };
 

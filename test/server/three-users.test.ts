@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { memoryStore, ReActAgent, type Store, sqliteStore, tool } from "../../src/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { type Script, scriptedModel } from "../../src/testing.ts";
 import { workspaceWith } from "../harness/agent/support/workspace.ts";
 import { seededRandom } from "../support/random.ts";
@@ -8,7 +9,6 @@ import { seed } from "../support/seed.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { startServer, stored } from "./support/server.ts";
 
-const isDeep = process.env.RIVULET_DEEP === "1";
 const count = isDeep ? 100_000 : 2_000;
 /** Longer than anything that the server waits for. */
 const hangMs = 60_000;

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { RivuletError } from "../../src/base/error.ts";
 import type { Store } from "../../src/contract/store.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import {
   acquire,
   childRecord,
   commitOnce,
-  deep,
   deltas,
   message,
   postRow,
@@ -252,7 +252,7 @@ describe("a damaged database", () => {
     async (name, { times, apply }) => {
       const { length: reads } = Object.keys(expected);
       const rejected: number[] = [];
-      for (const seed of range(0, deep ? times * 10 : times)) {
+      for (const seed of range(0, isDeep ? times * 10 : times)) {
         const random = randomFrom(seed + name.length * 1_000);
         const page = random(intact.length / pageSize);
         restore(apply(Buffer.from(intact), page, random));

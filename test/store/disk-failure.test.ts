@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { deep } from "../../src/testing/store-contract/samples.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { requires } from "../support/requires.ts";
 import { checkDatabase } from "./support/check-database.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
@@ -30,7 +30,7 @@ const failures = [
 describe.runIf(requires("strace"))("a temporary disk failure", () => {
   for (const { what, call, error, first, count } of failures) {
     it(`fails only the writes during the failure when the disk ${what}`, async () => {
-      const places = deep ? Array.from({ length: 100 }, (_, i) => 1 + i * 7) : first;
+      const places = isDeep ? Array.from({ length: 100 }, (_, i) => 1 + i * 7) : first;
       let failed = 0;
       for (const place of places) {
         const path = join(folder, `${place}.db`);
@@ -54,7 +54,7 @@ describe.runIf(requires("strace"))("a temporary disk failure", () => {
   }
 
   it("loses no confirmed write when the process is killed afterwards", async () => {
-    for (const kill of deep
+    for (const kill of isDeep
       ? Array.from({ length: 50 }, (_, i) => 300 + i * 20)
       : [300, 600, 900]) {
       const path = join(folder, `${kill}.db`);

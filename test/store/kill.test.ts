@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { deep } from "../../src/testing/store-contract/samples.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { seededRandom } from "../support/random.ts";
 import { requires } from "../support/requires.ts";
 import { seed } from "../support/seed.ts";
@@ -13,7 +13,7 @@ const steps = 30;
 /** The system calls by which SQLite changes files. */
 const writingCalls = ["pwrite64", "fsync", "fdatasync", "ftruncate", "unlink"] as const;
 /** How many kills at each call. The rare calls end transactions and delete files, so they get many kills. */
-const shares: Readonly<Record<(typeof writingCalls)[number], number>> = deep
+const shares: Readonly<Record<(typeof writingCalls)[number], number>> = isDeep
   ? { pwrite64: 500, fsync: 100, fdatasync: 100, ftruncate: 100, unlink: 100 }
   : { pwrite64: 8, fsync: 8, fdatasync: 8, ftruncate: 2, unlink: 2 };
 const random = seededRandom(seed);
@@ -89,7 +89,7 @@ describe.runIf(requires("strace"))("a process killed at a write", () => {
 
 describe("a process killed at a random moment", () => {
   it("loses no confirmed write, also after repeated kills", async () => {
-    const kills = deep ? 500 : 20;
+    const kills = isDeep ? 500 : 20;
     let path = "";
     for (let kill = 0; kill < kills; kill++) {
       // Each database is used five times, so that recovered ones are killed again.

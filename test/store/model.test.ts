@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Commit, Lease, Post, Store, TaskRecord } from "../../src/contract/store.ts";
 import type { TaskStatus } from "../../src/protocol/task.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { type StillClock, stillClock } from "../../src/testing/store-contract/fixture.ts";
 import {
   childRecord,
-  deep,
   deltas,
   ids,
   message,
@@ -299,7 +299,7 @@ describe.each([
   ["SQLite", createSqliteStore],
 ])("the %s store", (_, create) => {
   it("behaves like the model under any sequence of commands", async () => {
-    const commands = fc.array(command, { maxLength: deep ? 200 : 60, size: "max" });
+    const commands = fc.array(command, { maxLength: isDeep ? 200 : 60, size: "max" });
     await fc.assert(
       fc.asyncProperty(commands, async (steps) => {
         const clock = stillClock();
@@ -311,7 +311,7 @@ describe.each([
           await opened.dispose?.();
         }
       }),
-      { numRuns: deep ? 1000 : 150 },
+      { numRuns: isDeep ? 1000 : 150 },
     );
   });
 });

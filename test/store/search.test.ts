@@ -4,7 +4,8 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Store } from "../../src/contract/store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
-import { commitOnce, deep, message, record } from "../../src/testing/store-contract/samples.ts";
+import { isDeep } from "../../src/testing/deep.ts";
+import { commitOnce, message, record } from "../../src/testing/store-contract/samples.ts";
 import { createFolder, removeFolder } from "./support/folder.ts";
 
 let folder: string;
@@ -68,6 +69,6 @@ it("finds the same messages in the same order in every store", async () => {
       }
     },
   );
-  await fc.assert(property, { numRuns: deep ? 2_000 : 50 });
+  await fc.assert(property, { numRuns: isDeep ? 2_000 : 50 });
   expect(found).toBeGreaterThan(500);
 });

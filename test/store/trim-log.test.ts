@@ -5,7 +5,8 @@ import { TaskTree } from "../../src/protocol/reduce.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { readFrames } from "../../src/store/read-frames.ts";
 import { trimLog } from "../../src/store/trim-log.ts";
-import { acquire, deep } from "../../src/testing/store-contract/samples.ts";
+import { isDeep } from "../../src/testing/deep.ts";
+import { acquire } from "../../src/testing/store-contract/samples.ts";
 import { treeArbitrary } from "../support/generate-tree.ts";
 
 /** The tasks folded from the snapshot and the remaining events. */
@@ -31,7 +32,7 @@ describe("trimLog", () => {
         }
       },
     );
-    await fc.assert(property, { numRuns: deep ? 5_000 : 200 });
+    await fc.assert(property, { numRuns: isDeep ? 5_000 : 200 });
   });
 
   it("gives a late reader a snapshot of every task, ended ones included, and a cursor", async () => {
@@ -51,7 +52,7 @@ describe("trimLog", () => {
         expect(tree.tasks).toEqual(new TaskTree().apply(events).tree.tasks);
       },
     );
-    await fc.assert(property, { numRuns: deep ? 5_000 : 100 });
+    await fc.assert(property, { numRuns: isDeep ? 5_000 : 100 });
   });
 
   it("rejects a trim beyond the end", async () => {

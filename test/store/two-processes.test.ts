@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { textOf } from "../../src/contract/message.ts";
 import { sqliteStore } from "../../src/store/sqlite.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import {
   acquire,
-  deep,
   delta,
   follow,
   numberOf,
@@ -56,7 +56,7 @@ function run(file: string, ...args: readonly string[]): Promise<string> {
 describe("two processes on one database", () => {
   it("lose no update while they write the same rows", async () => {
     const rivals = ["ann", "bob"];
-    const each = deep ? 2_000 : 250;
+    const each = isDeep ? 2_000 : 250;
     const conflicts = await Promise.all(rivals.map((name) => run(rival, path, name, String(each))));
     const store = sqliteStore(path);
     const file = await store.files.get("count");
@@ -75,7 +75,7 @@ describe("two processes on one database", () => {
   });
 
   it("can create it at the same time", async () => {
-    for (const round of range(0, deep ? 50 : 3)) {
+    for (const round of range(0, isDeep ? 50 : 3)) {
       const fresh = join(folder, `${round}.db`);
       const names = range(0, 4).map((i) => `rival${i}`);
       await Promise.all(names.map((name) => run(rival, fresh, name, "1")));
@@ -86,7 +86,7 @@ describe("two processes on one database", () => {
   });
 
   it("read each other's events once each and in order", async () => {
-    const steps = deep ? 500 : 40;
+    const steps = isDeep ? 500 : 40;
     const store = sqliteStore(path);
     const writer = startWriter(path, { steps });
     const readers = [-1, 7].map((after) =>
@@ -136,7 +136,7 @@ describe("two processes on one database", () => {
   }
 
   it("never run two tasks of a session when one begins and the other enqueues", async () => {
-    const count = deep ? 2_000 : 200;
+    const count = isDeep ? 2_000 : 200;
     const store = sqliteStore(path);
     const leases = await Promise.all(range(0, count).map((n) => acquire(store, `sess_${n}`)));
     const remote = run(enqueuer, path, String(count));

@@ -4,10 +4,10 @@ import { checkStream } from "../../src/protocol/check/check.ts";
 import type { LogEvent } from "../../src/protocol/event.ts";
 import { taskEventTypes } from "../../src/protocol/grammar/index.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { type GeneratedTree, generateTree, treeArbitrary } from "./generate-tree.ts";
 import { seededRandom } from "./random.ts";
 
-const deep = process.env.RIVULET_DEEP === "1";
 const trees = Array.from({ length: 1000 }, (_, seed) => generateTree(seededRandom(seed)));
 
 /** How many of the trees have an event like that. */
@@ -29,10 +29,10 @@ describe("generateTree", () => {
   });
 
   it("is legal at any size", () => {
-    const property = fc.property(treeArbitrary({ maxEvents: deep ? 500 : 100 }), ({ events }) => {
+    const property = fc.property(treeArbitrary({ maxEvents: isDeep ? 500 : 100 }), ({ events }) => {
       expect(checkStream(events)).toEqual([]);
     });
-    fc.assert(property, { numRuns: deep ? 100_000 : 1000 });
+    fc.assert(property, { numRuns: isDeep ? 100_000 : 1000 });
   });
 
   it("folds to the state of its sender", () => {

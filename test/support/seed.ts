@@ -1,5 +1,4 @@
-const isDeep = process.env.RIVULET_DEEP === "1";
-
+import { isDeep } from "../../src/testing/deep.ts";
 /**
  * The seed of random tests: fixed in ordinary runs, so that only a change of the code changes the result, and new in every
  * deep run. RIVULET_SEED repeats a run.

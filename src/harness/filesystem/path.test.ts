@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { isDeep } from "../../testing/deep.ts";
 import {
   nameProblem,
   namespaceDirectory,
@@ -12,7 +13,7 @@ import {
 
 const root = viewOf(undefined, [], ["/srv/files"]);
 const child = viewOf(undefined, ["agents", "x"], ["/srv/files/agents/x"]);
-const runs = process.env.RIVULET_DEEP === "1" ? 1_000_000 : 20_000;
+const runs = isDeep ? 1_000_000 : 20_000;
 
 describe("resolvePath", () => {
   it("normalizes a path", () => {

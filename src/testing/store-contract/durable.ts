@@ -1,12 +1,12 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { Store } from "../../contract/index.ts";
 import { assertMatches } from "../contract.ts";
+import { isDeep } from "../deep.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,
   childRecord,
   commitOnce,
-  deep,
   delta,
   deltas,
   follow,
@@ -148,7 +148,7 @@ export function durableCases({ describe, it }: StoreSuite): void {
 
     it("let one follow the log that the other writes", async ({ store, openSecond }) => {
       const second = await openSecond();
-      const total = deep ? 5000 : 300;
+      const total = isDeep ? 5000 : 300;
       const readers = [-1, 10, total - 2].map((after) =>
         take(follow(second, "task_1", { after }), total - 1 - after),
       );

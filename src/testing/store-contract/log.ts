@@ -1,11 +1,11 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import type { TaskEvent } from "../../protocol/index.ts";
+import { isDeep } from "../deep.ts";
 import type { StoreSuite } from "./fixture.ts";
 import {
   acquire,
   awkwardTexts,
   commitOnce,
-  deep,
   delta,
   deltas,
   follow,
@@ -203,7 +203,7 @@ export function logCases({ describe, it }: StoreSuite): void {
 
   describe("following a log", () => {
     it("yields old and new events once each, from any cursor", async ({ store }) => {
-      const total = deep ? 20_000 : 1000;
+      const total = isDeep ? 20_000 : 1000;
       const lease = await acquire(store);
       await store.commit({ lease, log: "task_1", events: deltas(100) });
       const cursors = [-1, 0, 50, 98, 99, 100, 500, total - 1];

@@ -154,6 +154,3 @@ export async function take(events: AsyncIterable<TaskEvent>, count: number): Pro
 export function range(from: number, to: number): number[] {
   return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
 }
-
-/** Whether long variants run. */
-export const deep = process.env.RIVULET_DEEP === "1";

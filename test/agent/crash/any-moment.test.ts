@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sqliteStore } from "../../../src/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { executionsIn } from "../../support/executions.ts";
 import { seededRandom } from "../../support/random.ts";
 import { requires } from "../../support/requires.ts";
 import { seed } from "../../support/seed.ts";
-import { deep } from "../support/deep.ts";
 import { type CastName, repeatable } from "./support/crash-cast.ts";
 import { type Outcome, outcomeIn, remainsIn } from "./support/remains.ts";
 import { type Running, startAgent, startTracedAgent } from "./support/run-agent.ts";
@@ -92,7 +92,7 @@ async function killMany(tested: Case, kills: number, startNext: typeof startDoom
 }
 
 describe("a run resumes in the next process", () => {
-  const timeout = deep ? 3_600_000 : 600_000;
+  const timeout = isDeep ? 3_600_000 : 600_000;
 
   describe.each([
     ["one agent", "steps"],
@@ -105,13 +105,13 @@ describe("a run resumes in the next process", () => {
 
     it(
       "after a kill at any moment",
-      () => killMany({ cast, whole }, deep ? 100 : 10, startDoomed),
+      () => killMany({ cast, whole }, isDeep ? 100 : 10, startDoomed),
       timeout,
     );
 
     it.runIf(requires("strace"))(
       "when they are killed inside a write",
-      () => killMany({ cast, whole }, deep ? 100 : 6, startDoomedAtWrite),
+      () => killMany({ cast, whole }, isDeep ? 100 : 6, startDoomedAtWrite),
       timeout,
     );
   });

@@ -1,18 +1,18 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sqliteStore } from "../../../src/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { executionsIn } from "../../support/executions.ts";
-import { deep } from "../support/deep.ts";
 import { crashCast, driveToEnd, withShortLeases } from "./support/crash-cast.ts";
 import { expectRightCalls, type Outcome, outcomeIn, remainsIn } from "./support/remains.ts";
 import { type Boundary, startAgent } from "./support/run-agent.ts";
 import { newFolder, wholeOutcome } from "./support/whole.ts";
 
-const rounds = deep ? 5 : 1;
+const rounds = isDeep ? 5 : 1;
 const atOnce = 2;
 // What is done between two commits is lost with the second one: after the first, less is.
-const strides = { before: 1, after: deep ? 1 : 6 } as const;
+const strides = { before: 1, after: isDeep ? 1 : 6 } as const;
 
 let folder: string;
 let whole: Outcome;
@@ -84,6 +84,6 @@ describe("a run of more than twenty steps", () => {
         console.info(`killed right ${when} ${killed} commits`);
       }
     },
-    deep ? 3_600_000 : 600_000,
+    isDeep ? 3_600_000 : 600_000,
   );
 });

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { memoryStore, type Reply, type Store } from "../../../src/index.ts";
 import { trimLog } from "../../../src/store/trim-log.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { law12 } from "../../support/law-12.ts";
 import { answerTo, callToEnd, castOf, storyOf } from "../support/cast.ts";
-import { deep } from "../support/deep.ts";
 import { expiringStore, losingStore } from "../support/losing-store.ts";
 import { generatePlan } from "../support/plan.ts";
 
-const seeds = Array.from({ length: deep ? 200 : 8 }, (_, index) => index + 1);
+const seeds = Array.from({ length: isDeep ? 200 : 8 }, (_, index) => index + 1);
 const sessionId = "session";
 
 function planOf(seed: number) {

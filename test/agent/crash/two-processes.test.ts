@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { textOf } from "../../../src/contract/message.ts";
 import { sqliteStore } from "../../../src/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { acquire } from "../../../src/testing/store-contract/samples.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
-import { deep } from "../support/deep.ts";
 import { expectLawful } from "../support/laws.ts";
 import { startBusyAgent } from "./support/run-agent.ts";
 import { newFolder } from "./support/whole.ts";
 
-const runs = deep ? 600 : 120;
+const runs = isDeep ? 600 : 120;
 const names = ["ann", "bob"] as const;
 
 let parent: string;

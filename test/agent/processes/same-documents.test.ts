@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { deep } from "../support/deep.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { programArbitrary } from "./support/program.ts";
 import { runProgram } from "./support/run-program.ts";
 
@@ -22,7 +22,7 @@ it("several processes, some of them killed or paused, leave the same documents a
       expect(whole.recovered).toBe(0);
       recovered += disturbed.recovered;
     }),
-    { numRuns: deep ? 2_000 : 100 },
+    { numRuns: isDeep ? 2_000 : 100 },
   );
   expect(recovered).toBeGreaterThan(50);
 });

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isTerminal } from "../../../src/protocol/task.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
 import { seed } from "../../support/seed.ts";
-import { deep } from "../support/deep.ts";
 import { type Plot, type Story, Trio } from "./support/story.ts";
 import { StoryProcess } from "./support/story-process.ts";
 
 /** How many stories run at the same time. */
 const trios = 5;
-const kills = deep ? 500 : 50;
+const kills = isDeep ? 500 : 50;
 /** About how long a story takes when no process is killed. */
 const lengthMs = 900;
-const timeout = deep ? 3_600_000 : 600_000;
+const timeout = isDeep ? 3_600_000 : 600_000;
 
 let folder: string;
 beforeAll(async () => {

@@ -4,7 +4,7 @@ import { text as readText } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, it } from "vitest";
 import { sqliteStore } from "../../../src/index.ts";
-import { deep } from "../../agent/support/deep.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { nodeCommand } from "../../store/support/run-writer.ts";
@@ -42,7 +42,7 @@ it("loses nothing when its process is killed before any write around a compactio
       .some((kind) => kind === "file" || kind === "compaction");
   const places = lines.flatMap((_, at) => (isNear(at) && at < lines.length - 1 ? [at] : []));
   expect(places.length).toBeGreaterThan(8);
-  const chosen = deep
+  const chosen = isDeep
     ? places
     : places.filter((_, index) => index % Math.ceil(places.length / 8) === 0);
   for (const at of chosen) {

@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
 import { HarnessAgent, memoryStore } from "../../../src/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { scriptedModel } from "../../../src/testing.ts";
-import { deep } from "../../agent/support/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { toolTexts } from "../agent/support/agent.ts";
 import { workspaceWith } from "../agent/support/workspace.ts";
 import { isSummary, readPage, summaryWith } from "./pages.ts";
 import { blocksOf, compactions } from "./support.ts";
 
-const iterations = deep ? 1_000 : 150;
+const iterations = isDeep ? 1_000 : 150;
 const window = 10_000;
 
 it(`stays valid and within the window over ${iterations} iterations, and finds an early fact again`, async () => {

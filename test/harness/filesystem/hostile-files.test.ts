@@ -9,8 +9,9 @@ import type { FilesystemOptions } from "../../../src/harness/filesystem/filesyst
 import { localFilesystem } from "../../../src/harness/filesystem/local.ts";
 import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
 import { memoryStore } from "../../../src/store/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { patient } from "../../../src/testing/filesystem-contract/fixture.ts";
-import { deep, temporaryDirectory } from "./support/temporary.ts";
+import { temporaryDirectory } from "./support/temporary.ts";
 import { toolBox } from "./support/tool-box.ts";
 
 const mebibyte = 1024 * 1024;
@@ -79,7 +80,7 @@ describe("a pattern with exponential cost", () => {
 
   // Each pattern would run practically for ever, so only the limit can end it.
   it("is stopped without ripgrep", () =>
-    tryPatterns({ ripgrep: false, limits: { grepMs: deep ? 2_000 : 200 } }));
+    tryPatterns({ ripgrep: false, limits: { grepMs: isDeep ? 2_000 : 200 } }));
 });
 
 describe("a glob", () => {

@@ -1,14 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { seededRandom } from "../../support/random.ts";
 import { seed } from "../../support/seed.ts";
 import { attack } from "./support/attacks.ts";
-import { deep, temporaryDirectory } from "./support/temporary.ts";
+import { temporaryDirectory } from "./support/temporary.ts";
 import { toolBox } from "./support/tool-box.ts";
 import { localWorld, secret, storeWorld, unguessable, type World } from "./support/worlds.ts";
 
-const count = deep ? 100_000 : 10_000; // on each filesystem
+const count = isDeep ? 100_000 : 10_000; // on each filesystem
 const callers = [
   ["a caller without a user id", undefined],
   ["a user", "ann"],

@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../../src/store/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { seededRandom } from "../../support/random.ts";
 import { seed } from "../../support/seed.ts";
 import { filesAt, isLocal } from "./support/files-at.ts";
-import { deep, temporaryDirectory } from "./support/temporary.ts";
+import { temporaryDirectory } from "./support/temporary.ts";
 
 /** A writer that is ready to start. */
 async function startWriter(...args: readonly string[]) {
@@ -48,7 +49,7 @@ describe.each([
   ["one directory", (directory: string) => join(directory, "root")],
   ["one database", (directory: string) => `sqlite:${join(directory, "files.db")}`],
 ])("two processes on %s", (_, placeIn) => {
-  const each = deep ? 5_000 : 500;
+  const each = isDeep ? 5_000 : 500;
 
   it(`lose none of ${2 * each} conditional updates, and get conflicts`, async () => {
     const where = await newPlace(placeIn);
@@ -85,7 +86,7 @@ it("leaves a complete file and no lock when a process is killed during a write",
   const random = seededRandom(seed);
   const root = await temporaryDirectory();
   const files = filesAt(root);
-  for (let kills = deep ? 200 : 10; kills > 0; kills--) {
+  for (let kills = isDeep ? 200 : 10; kills > 0; kills--) {
     const { child, begin, nextLine } = await startWriter(root, "write", "file");
     begin();
     expect(await nextLine()).toBe("started");

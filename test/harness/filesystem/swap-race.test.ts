@@ -4,14 +4,15 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { localFilesystem } from "../../../src/harness/filesystem/local.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { seededRandom } from "../../support/random.ts";
 import { seed } from "../../support/seed.ts";
 import { snapshot } from "./support/snapshot.ts";
-import { deep, temporaryDirectory } from "./support/temporary.ts";
+import { temporaryDirectory } from "./support/temporary.ts";
 import { toolBox } from "./support/tool-box.ts";
 import { secret, unguessable } from "./support/worlds.ts";
 
-const attempts = deep ? 100_000 : 5_000;
+const attempts = isDeep ? 100_000 : 5_000;
 const together = 4;
 const isLinux = process.platform === "linux";
 if (!isLinux)

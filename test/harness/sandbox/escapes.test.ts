@@ -8,7 +8,7 @@ import {
   type SandboxFilesystem,
   sandboxFilesystem,
 } from "../../../src/harness/filesystem/sandbox.ts";
-import { deep } from "../filesystem/support/temporary.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { type Attempt, attemptsOn, type Outside } from "./support/attempts.ts";
 import { hasBubblewrap } from "./support/sandbox.ts";
 
@@ -94,7 +94,7 @@ const placeholders: Outside = {
 };
 const names = attemptsOn(placeholders).map(([name], index) => [index, name] as const);
 /** Where a part is enough in the ordinary run: some, and all on the workspace, which are the last. */
-const part = names.filter(([index]) => deep || index % 16 === 0 || index > names.length - 40);
+const part = names.filter(([index]) => isDeep || index % 16 === 0 || index > names.length - 40);
 
 function attempts(jail: "bubblewrap" | "just-bash", userId: string | undefined, rows = part) {
   let world: World;

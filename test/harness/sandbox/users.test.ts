@@ -3,15 +3,15 @@ import { chown } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { HarnessAgent, memoryStore } from "../../../src/index.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { scriptedModel } from "../../../src/testing.ts";
-import { deep } from "../filesystem/support/temporary.ts";
 import { createSandbox, hasBubblewrap, workspaceDirectory } from "./support/sandbox.ts";
 
 const jails = [...(hasBubblewrap ? (["bubblewrap"] as const) : []), "just-bash"] as const;
 
 describe.each(jails)("sessions of several users in %s", (jail) => {
   it("never see what another user wrote, and all read the common files", async () => {
-    const count = deep || jail === "bubblewrap" ? 50 : 10;
+    const count = isDeep || jail === "bubblewrap" ? 50 : 10;
     const users = ["ann", "bob", "cy", "dee", "eve"];
     const files = await createSandbox({ jail });
     await files.write("common.txt", "common-canary\n");

@@ -5,7 +5,7 @@ import type { Store, TaskRecord } from "../../../src/contract/store.ts";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
 import { sqliteStore } from "../../../src/index.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
-import { deep } from "../../agent/support/deep.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 import { executionsIn } from "../../support/executions.ts";
@@ -14,7 +14,7 @@ import { seed } from "../../support/seed.ts";
 import { startTaskAgent } from "./support/run-task-agent.ts";
 import { backgroundTasks, sessionId, workCast, workerCalls } from "./support/task-cast.ts";
 
-const kills = deep ? 50 : 5;
+const kills = isDeep ? 50 : 5;
 const random = seededRandom(seed);
 const ways = ["runner", "call", "fail"] as const;
 

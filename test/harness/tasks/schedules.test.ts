@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
-import { deep } from "../../agent/support/deep.ts";
+import { isDeep } from "../../../src/testing/deep.ts";
 import { seed as first } from "../../support/seed.ts";
 import { playSchedule } from "./support/schedule.ts";
 
-const count = deep ? 10_000 : 1_000;
+const count = isDeep ? 10_000 : 1_000;
 const most = 3;
 
 const title =
   "ends tasks correctly under any schedule of work, cancels, sweeps, reads, crashes and stalls";
-it(title, { timeout: deep ? 3_600_000 : 600_000 }, async () => {
+it(title, { timeout: isDeep ? 3_600_000 : 600_000 }, async () => {
   const seen: Record<string, number> = {};
   const failed: string[] = [];
   for (let seed = first; seed < first + count && failed.length < most; seed++) {

@@ -14,6 +14,3 @@ export async function temporaryDirectory({ inMemory = false } = {}): Promise<str
   onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 3 }));
   return directory;
 }
-
-/** Whether the long variants run. */
-export const deep = process.env.RIVULET_DEEP === "1";

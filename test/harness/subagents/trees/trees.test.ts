@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RivuletError } from "../../../../src/index.ts";
 import type { LogEvent } from "../../../../src/protocol/event.ts";
-import { deep } from "../../../agent/support/deep.ts";
+import { isDeep } from "../../../../src/testing/deep.ts";
 import { expectLawful } from "../../../agent/support/laws.ts";
 import { childProblems } from "./children.ts";
 import { deliveryProblems } from "./delivery.ts";
@@ -15,8 +15,8 @@ import { sessionId } from "./stage.ts";
 import { stubProblems } from "./stub.ts";
 import { truthOf } from "./truth.ts";
 
-const size = { turns: 4, calls: 4, depth: 3, tasks: deep ? 30 : 14 };
-const numRuns = deep ? 5_000 : 240;
+const size = { turns: 4, calls: 4, depth: 3, tasks: isDeep ? 30 : 14 };
+const numRuns = isDeep ? 5_000 : 240;
 
 describe("any tree of agents", () => {
   it("reports every agent truthfully, and each agent behaves as if it ran alone", async () => {
