@@ -38,8 +38,8 @@ function timeOf(module: TestModule): number {
   return collectDuration + duration;
 }
 
-/** A file that cannot be loaded and an error outside of tests count as failed tests: CI reads only this line. */
-function totals(modules: readonly TestModule[], unhandledErrors: number): string {
+/** The totals in one line. A file that cannot be loaded and an error outside of tests count as failed tests: CI reads only this line. */
+export function totals(modules: readonly TestModule[], unhandledErrors: number): string {
   const counts = { passed: 0, failed: unhandledErrors, skipped: 0, pending: 0 };
   for (const module of modules) {
     const before = counts.failed;

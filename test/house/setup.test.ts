@@ -123,6 +123,7 @@ it.each([
   ["npm run docs", "predocs", ["tools/checks"]],
   ["npm run format", "preformat", ["tools/checks"]],
   ["npm test", "pretest", ["tools/runtimes"]],
+  ["npm run test:unit", "pretest:unit", []],
   ["npm run test:deep", "pretest:deep", ["tools/runtimes"]],
 ])("%s installs the tools it needs and no others, once", (_, script, wanted) => {
   const install =
