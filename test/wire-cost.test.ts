@@ -1,4 +1,4 @@
-// Law 8: the wire is linear. What an event costs does not depend on what came before it, at any depth.
+// The law "linear wire". What an event costs does not depend on what came before it, at any depth.
 import { describe, it } from "vitest";
 import {
   type Agent,

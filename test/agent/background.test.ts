@@ -14,7 +14,7 @@ import {
 import { checkStream } from "../../src/protocol/check/check.ts";
 import type { TaskEvent } from "../../src/protocol.ts";
 import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
-import { law12 } from "../support/law-12.ts";
+import { logTranscriptProblems } from "../support/log-matches-transcript.ts";
 
 /** A tool that runs an agent as its call says. */
 function delegate(agent: Agent, options: Partial<ChildOptions> = {}): Tool {
@@ -62,7 +62,7 @@ async function logOf(store: Store, rootTaskId: string): Promise<readonly TaskEve
 
 async function expectLawful(store: Store, rootTaskId: string): Promise<void> {
   expect(checkStream(await logOf(store, rootTaskId))).toEqual([]);
-  expect(await law12(store, rootTaskId)).toEqual([]);
+  expect(await logTranscriptProblems(store, rootTaskId)).toEqual([]);
 }
 
 describe("a background child", () => {

@@ -12,7 +12,7 @@ const size = isDeep ? { turns: 5, calls: 6, depth: 2 } : { turns: 3, calls: 4, d
 const numRuns = isDeep ? 5_000 : 60;
 
 describe("any script", () => {
-  it("obeys laws 3, 4 and 12, and runs each call once", async () => {
+  it("ends each task once, gives each call one result and runs it once, and logs its transcript", async () => {
     const takenBack = new Set<string>();
     const property = fc.asyncProperty(planArbitrary(size), fc.boolean(), async (plan, atOnce) => {
       const store = memoryStore();
@@ -82,7 +82,7 @@ describe("any script", () => {
     await fc.assert(property, { numRuns });
   });
 
-  it("contains a child's failure: the parent reads it and continues (law 5)", async () => {
+  it("contains a child's failure: the parent reads it and continues", async () => {
     const property = fc.asyncProperty(planArbitrary({ ...size, depth: 2 }), async (plan) => {
       const store = memoryStore();
       const broken = {
@@ -111,7 +111,7 @@ describe("any script", () => {
     await fc.assert(property, { numRuns: numRuns / 2 });
   });
 
-  it("ends the same through all three doors (law 7)", async () => {
+  it("ends the same through all three doors", async () => {
     const property = fc.asyncProperty(planArbitrary(size), async (plan) => {
       const called = await firstRest(plan, (agent) => agent.call("Go.", { sessionId: "s" }));
       const ran = await firstRest(plan, async (agent) => {

@@ -18,7 +18,7 @@ import type { TaskEvent } from "../../src/protocol.ts";
 import { trimLog } from "../../src/store/trim-log.ts";
 import { ManualClock, type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
-import { law12 } from "../support/law-12.ts";
+import { logTranscriptProblems } from "../support/log-matches-transcript.ts";
 import { collect } from "./support/collect.ts";
 import { countedModel } from "./support/counted-model.ts";
 
@@ -188,7 +188,7 @@ describe("a full in-memory log", () => {
     const events = await slow.readOn();
     expectAll(events, await store.last(rootTaskId));
     expect(checkStream(events)).toEqual([]);
-    expect(await law12(store, rootTaskId)).toEqual([]);
+    expect(await logTranscriptProblems(store, rootTaskId)).toEqual([]);
   });
 
   it("does not pause a run without readers", async () => {
@@ -198,7 +198,7 @@ describe("a full in-memory log", () => {
     const { rootTaskId } = await run.task;
     await expectTrimmed(store, rootTaskId);
     expect(store.memory?.logBytes(rootTaskId)).toBeLessThan(maxLogBytes + underWay * 200);
-    expect(await law12(store, rootTaskId)).toEqual([]);
+    expect(await logTranscriptProblems(store, rootTaskId)).toEqual([]);
   });
 
   it("counts events of children at any depth", async () => {
@@ -416,7 +416,7 @@ describe("a reader after the log was trimmed", () => {
       ["agent_result", "Done."],
     ]);
     expect(events[0]?.message.content).toMatchObject([{ type: "tool_result", name: "ask" }]);
-    expect(await law12(store, task.rootTaskId)).toEqual([]);
+    expect(await logTranscriptProblems(store, task.rootTaskId)).toEqual([]);
   });
 
   it("gets each message once from stream() of a resumed task", async () => {

@@ -19,7 +19,7 @@ async function endOf(plan: Plan, store: Store) {
   return { task, end: { text, generateReason, story: await storyOf(store, task.taskId) } };
 }
 
-describe("law 1: the next step depends only on the messages", () => {
+describe("the next step depends only on the messages", () => {
   it("any prefix of a finished transcript resumes to the same end", async () => {
     const property = fc.asyncProperty(planArbitrary(size), async (plan) => {
       const store = memoryStore();

@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
-import { layers } from "../../scripts/import-direction.ts";
 import { documents } from "../../scripts/repository-files.ts";
 
 const manifest = JSON.parse(readFileSync("package.json", "utf8")) as {
@@ -51,18 +50,4 @@ it("README lists every export as working, and nothing else", () => {
     .filter((key) => key !== "./package.json")
     .map((key) => manifest.name + key.slice(1));
   expect(works.sort()).toEqual(exported.sort());
-});
-
-it("ARCHITECTURE.md has a row for every layer, with the layers it may import", () => {
-  const table = textOf("ARCHITECTURE.md").matchAll(/^\| `(\w+)` \| (.*?) \| .*? \|$/gm);
-  const rows = new Map(
-    Array.from(table, ([, name, below = ""]) => [
-      name,
-      Array.from(below.matchAll(/`(\w+)`/g), (match) => match[1]),
-    ]),
-  );
-  expect([...rows.keys()]).toEqual(Object.keys(layers));
-  for (const [name, below] of Object.entries(layers)) {
-    if (name !== "cli") expect(rows.get(name), name).toEqual(below);
-  }
 });

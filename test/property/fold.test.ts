@@ -1,5 +1,5 @@
-// Laws 2, 3 and 6 on generated trees: however a log reaches a reader, it folds to the same tree, and that tree is what
-// the sender knows to be true.
+// The laws "one tree" and "source at the origin" on generated trees: however a log reaches a reader, it folds to the same
+// tree, and that tree is what the sender knows to be true.
 
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
@@ -56,7 +56,7 @@ function same(actual: Tree, expected: Tree, what: string): void {
 
 const fold = (events: readonly LogEvent[]) => reduce(emptyTree(), events);
 
-describe("law 2: a log folds to one tree in any delivery", () => {
+describe("a log folds to one tree in any delivery", () => {
   it("one by one, in a batch and in place, at every prefix", { timeout }, () => {
     fc.assert(
       fc.property(trees, ({ events }) => {
@@ -253,8 +253,8 @@ function shown(view: Tree, whole: Tree, { depth, path, include, exclude }: Lens)
   }
 }
 
-describe("law 3", () => {
-  it("the tree equals the state of the sender: output, texts, children, status, mode", {
+describe("the folded tree", () => {
+  it("equals the state of the sender: output, texts, children, status, mode", {
     timeout,
   }, () => {
     fc.assert(
@@ -276,7 +276,7 @@ describe("law 3", () => {
   });
 });
 
-describe("law 6: the origin of an event writes its source", () => {
+describe("the origin of an event writes its source", () => {
   it("forwarders add a level in front and change nothing else", { timeout }, () => {
     fc.assert(
       fc.property(trees, ({ events }) => {

@@ -59,7 +59,7 @@ function checkTaskSeq(check: Check, task: TaskState, seq: number, previous?: num
     report(check, "task_seq", `task_seq ${seq} follows ${last}: events are missing`);
 }
 
-/** Checks the source of an event (I15) against earlier events of its task and its parent (law 6). */
+/** Checks the source of an event (I15) against earlier events of its task and its parent (L6). */
 export function checkSource(check: Check, task: TaskState, event: Frame): void {
   const { source } = event;
   const isChild = task.parentId !== undefined || check.children.has(task.id);

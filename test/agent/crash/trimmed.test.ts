@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { memoryStore, type Reply, type Store } from "../../../src/index.ts";
 import { trimLog } from "../../../src/store/trim-log.ts";
 import { isDeep } from "../../../src/testing/deep.ts";
-import { law12 } from "../../support/law-12.ts";
+import { logTranscriptProblems } from "../../support/log-matches-transcript.ts";
 import { answerTo, callToEnd, castOf, storyOf } from "../support/cast.ts";
 import { expiringStore, losingStore } from "../support/losing-store.ts";
 import { generatePlan } from "../support/plan.ts";
@@ -38,7 +38,7 @@ describe("a conversation whose log is trimmed before it has ended", () => {
       expect({ hint, text: reply.text }).toEqual({ hint, text: end.text });
       const story = await storyOf(store, reply.task.taskId);
       expect({ hint, story }).toEqual({ hint, story: await storyOf(whole, end.task.taskId) });
-      const problems = await law12(store, reply.task.taskId);
+      const problems = await logTranscriptProblems(store, reply.task.taskId);
       expect({ hint, problems }).toEqual({ hint, problems: [] });
     }
     expect(trims).toBeGreaterThan(seeds.length / 2);
@@ -59,7 +59,7 @@ describe("a conversation whose log is trimmed before it has ended", () => {
         const input = root === undefined ? "Go." : undefined;
         const reply = await callToEnd(castOf(plan, { store }), input, sessionId);
         const hint = `seed ${seed}, lost before commit ${at}`;
-        const problems = await law12(store, reply.task.taskId);
+        const problems = await logTranscriptProblems(store, reply.task.taskId);
         expect({ hint, problems }).toEqual({ hint, problems: [] });
       }
     }

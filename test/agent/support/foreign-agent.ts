@@ -21,7 +21,7 @@ import type { TaskEvent } from "../../../src/protocol.ts";
 import { taskEventSchema } from "../../../src/schema/schemas.ts";
 import { type Script, scriptedModel } from "../../../src/testing.ts";
 import { keepEvents } from "../../support/keep-events.ts";
-import { law12 } from "../../support/law-12.ts";
+import { logTranscriptProblems } from "../../support/log-matches-transcript.ts";
 import { expectLawful, readLog } from "./laws.ts";
 
 /** The run of a fake agent: yields pieces of its message, returns the text of its reply. */
@@ -197,5 +197,5 @@ export async function problemsOf(store: Store, rootTaskId: string): Promise<read
   const records = await store.tasks({ rootTaskId });
   const partial = records.some(({ status }) => status === "suspended");
   const problems = checkStream(await readLog(store, rootTaskId), { partial });
-  return [...problems, ...(await law12(store, rootTaskId))];
+  return [...problems, ...(await logTranscriptProblems(store, rootTaskId))];
 }

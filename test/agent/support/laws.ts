@@ -4,7 +4,7 @@ import type { Store, TaskRecord } from "../../../src/contract/store.ts";
 import { checkStream } from "../../../src/protocol/check/check.ts";
 import type { TaskEvent } from "../../../src/protocol/event.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
-import { law12 } from "../../support/law-12.ts";
+import { logTranscriptProblems } from "../../support/log-matches-transcript.ts";
 
 /** The whole log of a root task. */
 export async function readLog(store: Store, rootTaskId: string): Promise<readonly TaskEvent[]> {
@@ -16,12 +16,12 @@ export async function readLog(store: Store, rootTaskId: string): Promise<readonl
   }
 }
 
-/** Expects that everything a conversation has left behind obeys laws 3, 4 and 12. */
+/** Expects that everything a conversation has left behind obeys the laws that a log and its transcripts can break. */
 export async function expectLawful(store: Store, rootTaskId: string, hint = ""): Promise<void> {
   expect({ hint, problems: await lawProblems(store, rootTaskId) }).toEqual({ hint, problems: [] });
 }
 
-/** What breaks laws 3, 4 and 12 in the tree of a root task that rests. */
+/** What breaks "one end", "one result" and "log matches transcript" in the tree of a root task that rests. */
 async function lawProblems(store: Store, rootTaskId: string): Promise<readonly string[]> {
   const events = await readLog(store, rootTaskId);
   const records = await store.tasks({ rootTaskId });
@@ -29,26 +29,29 @@ async function lawProblems(store: Store, rootTaskId: string): Promise<readonly s
   const problems = checkStream(events, { partial }).map(
     ({ index, rule, message }) => `${rule} at ${index}: ${message}`,
   );
-  problems.push(...law3(events, records));
+  problems.push(...oneEndProblems(events, records));
   for (const record of records) {
     const messages = await store.session(record.sessionId);
-    problems.push(...law4(record, messages, records));
+    problems.push(...oneResultProblems(record, messages, records));
   }
-  problems.push(...(await law12(store, rootTaskId)));
+  problems.push(...(await logTranscriptProblems(store, rootTaskId)));
   return problems;
 }
 
-/** Law 3, said once more and in other words than `checkStream` has for it. */
-function law3(events: readonly TaskEvent[], records: readonly TaskRecord[]): readonly string[] {
+/** "One end", without the code that `checkStream` has for it. */
+function oneEndProblems(
+  events: readonly TaskEvent[],
+  records: readonly TaskRecord[],
+): readonly string[] {
   const problems: string[] = [];
   for (const { taskId, status } of records) {
     const own = events.filter((event) => event.task_id === taskId);
     const ends = own.flatMap((event, index) => (isEnd(event) ? [index] : []));
     if (ends.length !== (isTerminal(status) ? 1 : 0)) {
-      problems.push(`law 3: ${taskId} is ${status} and has ${ends.length} terminal events`);
+      problems.push(`one end: ${taskId} is ${status} and has ${ends.length} terminal events`);
     }
     if (ends.length > 0 && ends[0] !== own.length - 1) {
-      problems.push(`law 3: ${own.at(-1)?.type} comes after the end of ${taskId}`);
+      problems.push(`one end: ${own.at(-1)?.type} comes after the end of ${taskId}`);
     }
     const open = new Set<number>();
     const texts = new Map<string, string>();
@@ -63,19 +66,19 @@ function law3(events: readonly TaskEvent[], records: readonly TaskRecord[]): rea
         const place = `${event.output_index} ${event.block_index}`;
         const told = texts.get(place);
         if (told !== undefined && told !== event.item.text) {
-          problems.push(`law 3: the deltas of ${taskId} at ${place} are not its text`);
+          problems.push(`one end: the deltas of ${taskId} at ${place} are not its text`);
         }
       }
     }
     if (isTerminal(status) && open.size > 0) {
-      problems.push(`law 3: ${taskId} has ended with ${open.size} items open`);
+      problems.push(`one end: ${taskId} has ended with ${open.size} items open`);
     }
   }
   return problems;
 }
 
-/** Law 4: every call has one result, or is what its task waits for. */
-function law4(
+/** "One result": every call has one result, or is what its task waits for. */
+function oneResultProblems(
   record: TaskRecord,
   messages: readonly Message[],
   records: readonly TaskRecord[],
@@ -86,7 +89,7 @@ function law4(
     if (call.type !== "tool_use") return [];
     const results = blocks.filter((block) => block.type === "tool_result" && block.id === call.id);
     if (results.length === 1) return [];
-    const problem = `law 4: ${call.name} ${call.id} has ${results.length} results`;
+    const problem = `one result: ${call.name} ${call.id} has ${results.length} results`;
     if (results.length > 1 || record.status !== "suspended") return [problem];
     const answers = new Set(blocks.flatMap((b) => (b.type === "answer" ? [b.approvalId] : [])));
     const waits = blocks.some(

@@ -11,7 +11,7 @@ import {
 } from "../../../src/index.ts";
 import { checkStream } from "../../../src/protocol/check/check.ts";
 import { ManualClock, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
-import { law12 } from "../../support/law-12.ts";
+import { logTranscriptProblems } from "../../support/log-matches-transcript.ts";
 
 /** Creates an agent with these subagents and without files. */
 function leadOf(
@@ -73,7 +73,7 @@ async function results(store: Store, sessionId: string): Promise<readonly string
 async function expectLawful(store: Store, sessionId = "s"): Promise<void> {
   for (const { rootTaskId } of await store.tasks({ sessionId })) {
     expect(checkStream(await store.read(rootTaskId, -1, 100_000))).toEqual([]);
-    expect(await law12(store, rootTaskId)).toEqual([]);
+    expect(await logTranscriptProblems(store, rootTaskId)).toEqual([]);
   }
 }
 

@@ -24,7 +24,7 @@ export async function documentsOf(played: Played): Promise<unknown> {
   return comparable(JSON.parse(text));
 }
 
-/** Returns all problems of a finished tree; expects laws 3, 4 and 12. */
+/** Returns all problems of a finished tree; expects that the laws hold. */
 export async function problemsOf(played: Played): Promise<readonly string[]> {
   const { store, plan, tasks, executed, asked, cancelledAt = Infinity } = played;
   const truth = await truthOf(played);

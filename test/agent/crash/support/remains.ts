@@ -4,7 +4,7 @@ import type { Store } from "../../../../src/index.ts";
 import { checkStream } from "../../../../src/protocol/check/check.ts";
 import { TaskTree } from "../../../../src/protocol/reduce.ts";
 import type { Execution } from "../../../support/executions.ts";
-import { law12 } from "../../../support/law-12.ts";
+import { logTranscriptProblems } from "../../../support/log-matches-transcript.ts";
 import { expectLawful, readLog } from "../../support/laws.ts";
 import { repeatable, sessionId } from "./crash-cast.ts";
 
@@ -27,7 +27,7 @@ export async function remainsIn(store: Store): Promise<Remains> {
   if (root === undefined) return { recorded, open, asked };
   const events = await readLog(store, root.taskId);
   expect(checkStream(events, { partial: true })).toEqual([]);
-  expect(await law12(store, root.taskId)).toEqual([]);
+  expect(await logTranscriptProblems(store, root.taskId)).toEqual([]);
   const tree = new TaskTree();
   tree.apply(events);
   for (const { taskId, sessionId } of await store.tasks({ rootTaskId: root.taskId })) {

@@ -13,7 +13,7 @@ export const endWords: Partial<Record<TaskStatus, string>> = {
 
 /**
  * Checks a parent's events about its children (start, end, promotion) and that the result of the call is the child's real
- * outcome. A child's failure is only that result (law 5).
+ * outcome. A child's failure is only that result ("contained failures").
  */
 export function childProblems(truth: Truth): readonly string[] {
   const events = truth.logs.flat() as readonly LogEvent[];

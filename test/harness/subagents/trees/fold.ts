@@ -6,7 +6,7 @@ import type { Tree } from "../../../../src/protocol/task.ts";
 import { legalInterleaving, reconnects, withDuplicates } from "../../../support/deliveries.ts";
 import { seededRandom } from "../../../support/random.ts";
 
-/** Checks law 2 on a real log: every legal delivery folds to the same tree. */
+/** Checks "one tree" on a real log: every legal delivery folds to the same tree. */
 export function foldProblems(log: readonly LogEvent[], seed: number): readonly string[] {
   const random = seededRandom(seed);
   const fold = (events: readonly LogEvent[]) => reduce(emptyTree(), events);

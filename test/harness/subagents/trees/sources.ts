@@ -10,8 +10,8 @@ import type { TrueTask, Truth } from "./truth.ts";
 const betweenAgents = /^(agent|task)_/;
 
 /**
- * Checks law 6 against the plan: the source of every event names its agent, its task belongs to the call that started the
- * agent, and its text is from that agent.
+ * Checks "source at the origin" against the plan: the source of every event names its agent, its task belongs to the
+ * call that started the agent, and its text is from that agent.
  */
 export function sourceProblems(truth: Truth): readonly string[] {
   const problems: string[] = [];

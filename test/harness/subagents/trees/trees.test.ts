@@ -26,7 +26,7 @@ describe("any tree of agents", () => {
     await fc.assert(property, { numRuns });
   });
 
-  it("gives the same reply through call, stream and run (law 7)", async () => {
+  it("gives the same reply through call, stream and run", async () => {
     const trees = treeArbitrary({ ...size, tasks: 8 }, ["root cancel"]);
     const property = fc.asyncProperty(trees, async (tree) => {
       // With immediate answers the root may not suspend in between.
@@ -39,7 +39,7 @@ describe("any tree of agents", () => {
   });
 });
 
-/** Returns all problems of a finished tree; expects laws 3, 4 and 12. */
+/** Returns all problems of a finished tree; expects that the laws hold. */
 async function problemsOf(played: Played): Promise<readonly string[]> {
   const { store, plan, tasks, executed, asked, cancelledAt = Infinity } = played;
   const truth = await truthOf(played);

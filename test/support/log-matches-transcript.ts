@@ -10,7 +10,10 @@ type Said = readonly [kind: string, ...facts: readonly string[]];
  * Returns the differences between the log and the transcripts of a conversation: the kept items of every task must be
  * exactly the blocks of its messages. No check of the log alone can find them.
  */
-export async function law12(store: Store, rootTaskId: string): Promise<readonly string[]> {
+export async function logTranscriptProblems(
+  store: Store,
+  rootTaskId: string,
+): Promise<readonly string[]> {
   const trimmed = await store.snapshot(rootTaskId);
   const tree = new TaskTree().apply(trimmed?.tasks ?? []);
   for (let after = trimmed?.through ?? -1; ; ) {
