@@ -1,5 +1,5 @@
-// `npm test`: the static checks and all tests, up to the first stage that fails. Arguments go to Vitest, which then runs
-// that part of the tests and nothing else.
+// `npm test`: the static checks, which also build what some tests start, and all tests, up to the first stage that fails.
+// Arguments go to Vitest, which then runs that part of the tests.
 import { spawnSync } from "node:child_process";
 import { performance } from "node:perf_hooks";
 import { startVitest, type TestModule } from "vitest/node";
@@ -34,7 +34,7 @@ function runProgram(program: string, ...args: readonly string[]): boolean {
   return spawnSync(program, args, { stdio: "inherit", shell }).status === 0;
 }
 
-async function runAll(): Promise<boolean> {
+async function runTests(args: readonly string[]): Promise<boolean> {
   const modules: TestModule[] = [];
   const errors: unknown[] = [];
   const runProject = async (project: ProjectName) => {
@@ -43,9 +43,11 @@ async function runAll(): Promise<boolean> {
     errors.push(...state.getUnhandledErrors());
     return !process.exitCode;
   };
+  const projects = projectNames.map((name) => ({ name, run: () => runProject(name) }));
+  const chosen = { name: "tests", run: async () => runProgram("vitest", "run", ...args) };
   const { lines, passed } = await runStages([
     { name: "check", run: async () => runProgram("npm", "run", "check") },
-    ...projectNames.map((name) => ({ name, run: () => runProject(name) })),
+    ...(args.length > 0 ? [chosen] : projects),
   ]);
   console.log(`\n${lines.join("\n")}`);
   if (modules.length > 0) console.log(`\n${totals(modules, errors.length)}`);
@@ -53,7 +55,6 @@ async function runAll(): Promise<boolean> {
 }
 
 if (import.meta.main) {
-  const args = process.argv.slice(2);
-  const passed = args.length > 0 ? runProgram("vitest", "run", ...args) : await runAll();
+  const passed = await runTests(process.argv.slice(2));
   if (!passed) process.exitCode = 1;
 }
