@@ -58,10 +58,10 @@ async function expectSound(store: Store, where: string): Promise<void> {
   for (const { rootTaskId } of roots) await expectLawful(store, rootTaskId, where);
 }
 
-/** One adapter has every cut in every run, the others one of so many. */
+/** An adapter has one of so many cuts. */
 const oneOf: Readonly<Record<ProviderKind, number>> = isDeep
   ? { openai: 1, anthropic: 1, "openai-compatible": 1 }
-  : { openai: 7, anthropic: 1, "openai-compatible": 7 };
+  : { openai: 9, anthropic: 3, "openai-compatible": 9 };
 
 describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])(
   "an agent whose %s stream is cut anywhere",

@@ -22,7 +22,7 @@ import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 import { type Lens, lens } from "../support/lens.ts";
 import { type Random, seededRandom } from "../support/random.ts";
 
-const numRuns = isDeep ? 100_000 : 1_000;
+const numRuns = isDeep ? 100_000 : 300;
 const trees = treeArbitrary({ maxEvents: isDeep ? 500 : 100 });
 /** Trees with more than one task, for what says nothing about a single one. */
 const families = trees.filter(({ truth }) => Object.keys(truth.tasks).length > 1);

@@ -9,6 +9,8 @@ import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 
 const utf8 = new TextEncoder();
+/** The distance between two ends of a middle chunk. */
+const stride = isDeep ? 1 : 4;
 
 const files = [
   "test/corpus/canonical.jsonl",
@@ -92,7 +94,7 @@ describe("a stream split into two or three chunks", () => {
     const { length } = written.bytes;
     const check = cutter(written);
     for (let first = 0; first <= length; first++) {
-      for (let second = first; second <= length; second++) check(first, second);
+      for (let second = first; second <= length; second += stride) check(first, second);
     }
   });
 
@@ -107,7 +109,7 @@ describe("a stream split into two or three chunks", () => {
   it("decodes all types from three chunks", () => {
     const random = seededRandom(seed);
     const check = cutter(all);
-    for (let run = 0; run < (isDeep ? 1_000_000 : 3_000); run++) {
+    for (let run = 0; run < (isDeep ? 1_000_000 : 1_000); run++) {
       const first = random.int(0, length);
       check(first, random.int(first, length));
     }

@@ -10,7 +10,7 @@ import { seed } from "../support/seed.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { nested, scripted, startServer, tokens } from "./support/server.ts";
 
-const count = isDeep ? 200_000 : 20_000;
+const count = isDeep ? 200_000 : 6_000;
 const limits = unlimited;
 
 /** A server with a finished run of ann, which has a canary of bob beside it. */

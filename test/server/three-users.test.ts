@@ -9,7 +9,7 @@ import { seed } from "../support/seed.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { startServer, stored } from "./support/server.ts";
 
-const count = isDeep ? 100_000 : 2_000;
+const count = isDeep ? 100_000 : 800;
 /** Longer than anything that the server waits for. */
 const hangMs = 60_000;
 const workers = 8;

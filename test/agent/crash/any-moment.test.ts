@@ -105,13 +105,13 @@ describe("a run resumes in the next process", () => {
 
     it(
       "after a kill at any moment",
-      () => killMany({ cast, whole }, isDeep ? 100 : 10, startDoomed),
+      () => killMany({ cast, whole }, isDeep ? 100 : 5, startDoomed),
       timeout,
     );
 
     it.runIf(requires("strace"))(
       "when they are killed inside a write",
-      () => killMany({ cast, whole }, isDeep ? 100 : 6, startDoomedAtWrite),
+      () => killMany({ cast, whole }, isDeep ? 100 : 3, startDoomedAtWrite),
       timeout,
     );
   });

@@ -12,7 +12,7 @@ import { newFolder, wholeOutcome } from "./support/whole.ts";
 const rounds = isDeep ? 5 : 1;
 const atOnce = 2;
 // What is done between two commits is lost with the second one: after the first, less is.
-const strides = { before: 1, after: isDeep ? 1 : 6 } as const;
+const strides = isDeep ? { before: 1, after: 1 } : { before: 3, after: 9 };
 
 let folder: string;
 let whole: Outcome;

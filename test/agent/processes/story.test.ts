@@ -9,7 +9,7 @@ import { StoryProcess } from "./support/story-process.ts";
 
 /** How many stories run at the same time. */
 const trios = 5;
-const kills = isDeep ? 500 : 50;
+const kills = isDeep ? 500 : 20;
 /** About how long a story takes when no process is killed. */
 const lengthMs = 900;
 const timeout = isDeep ? 3_600_000 : 600_000;

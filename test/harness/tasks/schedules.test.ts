@@ -3,7 +3,7 @@ import { isDeep } from "../../../src/testing/deep.ts";
 import { seed as first } from "../../support/seed.ts";
 import { playSchedule } from "./support/schedule.ts";
 
-const count = isDeep ? 10_000 : 1_000;
+const count = isDeep ? 10_000 : 400;
 const most = 3;
 
 const title =

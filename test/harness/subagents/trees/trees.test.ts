@@ -16,7 +16,7 @@ import { stubProblems } from "./stub.ts";
 import { truthOf } from "./truth.ts";
 
 const size = { turns: 4, calls: 4, depth: 3, tasks: isDeep ? 30 : 14 };
-const numRuns = isDeep ? 5_000 : 240;
+const numRuns = isDeep ? 5_000 : 100;
 
 describe("any tree of agents", () => {
   it("reports every agent truthfully, and each agent behaves as if it ran alone", async () => {
