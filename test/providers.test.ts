@@ -139,7 +139,7 @@ describe.each<ProviderKind>(["openai", "anthropic", "openai-compatible"])("%s", 
 
   it("survives a cut anywhere in the stream, and never takes half a call for one", async () => {
     const { restart } = await start();
-    const cuts = cutsOf(kind, turn, isDeep ? 1 : 7);
+    const cuts = cutsOf(kind, turn, isDeep ? 1 : 19);
     let retried = 0;
     for (const { where, ...cut } of cuts) {
       restart(cut);

@@ -28,7 +28,7 @@ import { type SeededTree, treeArbitrary } from "../support/generate-tree.ts";
 import { lens } from "../support/lens.ts";
 import { type Random, seededRandom } from "../support/random.ts";
 
-const numRuns = isDeep ? 100_000 : 2_000;
+const numRuns = isDeep ? 100_000 : 800;
 const timeout = isDeep ? 6 * 3_600_000 : 300_000;
 const trees = treeArbitrary({ maxEvents: isDeep ? 120 : 60 });
 

@@ -311,7 +311,7 @@ describe.each([
           await opened.dispose?.();
         }
       }),
-      { numRuns: isDeep ? 1000 : 150 },
+      { numRuns: isDeep ? 1000 : 60 },
     );
   });
 });
