@@ -18,7 +18,7 @@ const auth = { authenticate: () => ({ userId: "ann", scopes: ["read", "write"] a
 const agents = createApp({ agents: [assistant], auth, hosts: ["app.example"], log: false });
 app.mount("/ai", agents.fetch);
 
-// docs/guide/12-serve.md has the same for Next, Express, Bun and Deno.
+// docs/guide/serve.md has the same for Next, Express, Bun and Deno.
 
 // The client needs only `fetch`, so the example opens no port.
 const remote = connect("https://app.example/ai", {

@@ -139,7 +139,7 @@ const team = `store: "memory", filesystem: false, model: scriptedModel(({ tools,
 })`;
 
 it.concurrent("runs the first program of the subagents guide, in at most 15 lines", async () => {
-  const [code = ""] = blocksOf("docs/guide/08-subagents.md").map((block) => block.code);
+  const [code = ""] = blocksOf("docs/guide/subagents.md").map((block) => block.code);
   expect(linesOf(code).length).toBeLessThanOrEqual(15);
   const model = 'model: "openai:gpt-5-mini"';
   expect(code).toContain(model);

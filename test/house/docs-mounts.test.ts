@@ -1,4 +1,4 @@
-// The mounts of docs/guide/12-serve.md as printed: a client of each calls an agent, follows it and gets a 404.
+// The mounts of docs/guide/serve.md as printed: a client of each calls an agent, follows it and gets a 404.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ mkdirSync(".rivulet", { recursive: true });
 const directory = mkdtempSync(resolve(".rivulet/mounts-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-const guide = readFileSync("docs/guide/12-serve.md", "utf8");
+const guide = readFileSync("docs/guide/serve.md", "utf8");
 const blockWith = (part: string) =>
   Array.from(guide.matchAll(/```(?:ts|js)\n([\s\S]*?)```/g), ([, code = ""]) => code).find((code) =>
     code.includes(part),

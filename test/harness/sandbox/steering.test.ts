@@ -143,7 +143,7 @@ describe.runIf(hasBubblewrap)("files that steer the agent, while a command runs"
 });
 
 it("are listed in the guide to workspaces, all of them", () => {
-  const guide = readFileSync("docs/guide/07-workspace.md", "utf8");
+  const guide = readFileSync("docs/guide/workspace.md", "utf8");
   const row = guide.split("\n").find((line) => line.endsWith("| all users | no user |")) ?? "";
   for (const name of controlFiles) {
     const shown = name.startsWith("rivulet.config.") ? "rivulet.config.*" : name;
