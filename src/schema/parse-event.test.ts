@@ -69,7 +69,7 @@ describe("parseEvent", () => {
     const { code, message, hint } = problemOf(event);
     expect(code).toBe("invalid_event");
     expect(message).toMatch(`task.output_item.added, ${path}: `);
-    expect(hint).toContain("jsonSchema.$defs");
+    expect(hint).toContain("taskStreamSchema.$defs");
   });
 
   it("changes no prototype", () => {

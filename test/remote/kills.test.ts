@@ -12,7 +12,7 @@ import { seededRandom } from "../support/random.ts";
 import { seed } from "../support/seed.ts";
 import { Chain, roles } from "./support/chain.ts";
 
-const kills = isDeep ? 100 : 20;
+const kills = isDeep ? 100 : 8;
 const killsPerRun = 4;
 const random = seededRandom(seed);
 const folder = createFolder();

@@ -9,7 +9,7 @@ import { temporaryDirectory } from "./support/temporary.ts";
 import { toolBox } from "./support/tool-box.ts";
 import { localWorld, secret, storeWorld, unguessable, type World } from "./support/worlds.ts";
 
-const count = isDeep ? 100_000 : 10_000; // on each filesystem
+const count = isDeep ? 100_000 : 3_000; // on each filesystem
 const callers = [
   ["a caller without a user id", undefined],
   ["a user", "ann"],
