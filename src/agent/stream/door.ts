@@ -38,6 +38,15 @@ import { type AgentSettings, withModel } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 import { modelName } from "../model/resolve.ts";
+import {
+  type Answered,
+  type EntryInput,
+  type EntrySession,
+  isLive,
+  planAnswers,
+  planEntry,
+  planStart,
+} from "./entry.ts";
 
 /** The options of `call`, `stream` and `run`. */
 export type CallOptions = RunOptions<StandardSchema | undefined>;
@@ -205,8 +214,17 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   });
 }
 
-/** The session of a call, and whether it has a task. Answers name their tasks, so they find their session themselves. */
-async function sessionOf({ settings, options }: Call, { answers: [answer] }: ReadInput) {
+/** The session of a call, with its unfinished tasks. */
+interface CallSession extends EntrySession {
+  readonly sessionId: string;
+  readonly workload: Workload;
+}
+
+/** Finds the session of a call. Answers name their tasks, so they find their session themselves. */
+async function sessionOf(
+  { settings, options }: Call,
+  { answers: [answer] }: ReadInput,
+): Promise<{ readonly sessionId: string; readonly exists: boolean }> {
   const { store, ids } = settings;
   const { sessionId, userId } = options;
   if (sessionId !== undefined)
@@ -216,57 +234,82 @@ async function sessionOf({ settings, options }: Call, { answers: [answer] }: Rea
   return { sessionId: ids.next("sess"), exists: false };
 }
 
-async function enterSession(call: Call, read: ReadInput, only?: Only): Promise<Entered> {
-  const { settings, options } = call;
-  const started = options.taskId && (await settings.store.task(options.taskId));
-  if (started) {
-    const isOwn = started.userId === options.userId && started.depth === 0;
-    if (!isOwn) throw notFound("task", started.taskId);
-    checkAgent(settings.name, started);
-    return { record: started, conversation: started.sessionId, after: -1 };
-  }
+async function readSession(call: Call, read: ReadInput): Promise<CallSession> {
   const { sessionId, exists } = await sessionOf(call, read);
-  const { store, ids } = settings;
-  const hasAnswers = read.answers.length > 0 || read.results.size > 0;
-  const isText = read.messages.length > 0;
-  const isMissing = !exists && options.sessionId !== undefined;
-  if (isMissing && hasAnswers) throw notFound("session", sessionId);
-  if (only === "compacts" && !exists) throw notFound("session", sessionId);
-  const isFresh = !exists && !isMissing;
-  const workload = isFresh ? new Workload([], []) : await Workload.read(store, sessionId);
+  const isNamed = call.options.sessionId !== undefined;
+  const isFresh = !exists && !isNamed;
+  const workload = isFresh
+    ? new Workload([], [])
+    : await Workload.read(call.settings.store, sessionId);
   const root = workload.first(sessionId);
-  const isNew = isText && !hasAnswers && root?.status !== "suspended";
-  if (isNew || only === "compacts") return startTask(call, read, sessionId, root, only);
-  if (root && isText) checkAgent(settings.name, root);
+  const hasInbox = workload.posts.some((row) => row.sessionId === sessionId && !isControl(row));
+  return { sessionId, exists, isNamed, workload, root, hasInbox };
+}
+
+async function enterSession(call: Call, read: ReadInput, only?: Only): Promise<Entered> {
+  const { taskId } = call.options;
+  const started = taskId && (await call.settings.store.task(taskId));
+  if (started) return followStarted(call, started);
+  const input: EntryInput = {
+    hasText: read.messages.length > 0,
+    hasAnswers: read.answers.length > 0 || read.results.size > 0,
+    compacts: only === "compacts",
+  };
+  const session = await readSession(call, read);
+  const entry = planEntry(input, session);
+  if (entry === "missing") throw notFound("session", session.sessionId);
+  if (entry === "start") return startTask(call, read, session, only);
+  const { rows, ...answered } = await answersOf(call, read, session, entry);
+  const next = planAnswers(input, session, answered);
+  switch (next.type) {
+    case "continue":
+      return continueTask(call, read, next.task, rows, session.sessionId);
+    case "start": {
+      const refused = await post(call, session.sessionId, rows);
+      return { ...(await startTask(call, read, session, only)), refused };
+    }
+    case "drain":
+      return startTask(call, read, session);
+    case "missing":
+      throw notFound("session", session.sessionId);
+    case "idle":
+      throw nothingToResume(session.sessionId);
+  }
+}
+
+/** Follows the task that an earlier call started with the id of this one. */
+function followStarted({ settings, options }: Call, record: TaskRecord): Entered {
+  const isOwn = record.userId === options.userId && record.depth === 0;
+  if (!isOwn) throw notFound("task", record.taskId);
+  checkAgent(settings.name, record);
+  return { record, conversation: record.sessionId, after: -1 };
+}
+
+/** The answers of a call as rows, and the tasks that they move. Throws before anything is written. */
+async function answersOf(
+  { settings, options }: Call,
+  read: ReadInput,
+  { sessionId, workload, root }: CallSession,
+  entry: "answer" | "resume",
+): Promise<Answered & { readonly rows: readonly Post[] }> {
+  const { store, ids, name, clock } = settings;
+  const hasText = read.messages.length > 0;
+  if (root && hasText) checkAgent(name, root);
   const waiting = await waitingTasks(store, { conversation: sessionId });
   const held = waiting.filter(({ record }) => root && workload.topId(record) === root.taskId);
-  const holding = new Set(isText ? held.map(({ record }) => record.taskId) : []);
+  const holding = new Set(hasText ? held.map(({ record }) => record.taskId) : []);
+  const stops = () => approveStops(root ? held : waiting);
+  const given = entry === "resume" ? { ...read, answers: stops() } : read;
   const { onSuspended = "fail" } = options;
-  const isResume = !isText && !hasAnswers && (root === undefined || root.status === "suspended");
-  const given = isResume ? { ...read, answers: approveStops(root ? held : waiting) } : read;
-  const answers = matchAnswers(given, waiting, holding, onSuspended, settings.clock.now());
+  const answers = matchAnswers(given, waiting, holding, onSuspended, clock.now());
   const rows = answerRows(ids, answers, waiting);
   const answered = rows.flatMap((row) => workload.target(row) ?? []);
   for (const { rootTaskId } of answered) {
     const asked = workload.record(rootTaskId) ?? (await store.task(rootTaskId));
-    if (asked) checkAgent(settings.name, asked);
+    if (asked) checkAgent(name, asked);
   }
   const tops = answered.map((record) => workload.top(record));
-  const isForRoot = root !== undefined && (isText || tops.length === 0 || tops.includes(root));
-  const continued = isForRoot && (!isText || holding.size > 0 || root.status === "suspended");
-  if (continued) return continueTask(call, read, root, rows);
-  if (isText) {
-    const refused = await post(call, sessionId, rows);
-    return { ...(await startTask(call, read, sessionId, root, only)), refused };
-  }
-  const [top] = tops;
-  if (top) return continueTask(call, read, top, rows, sessionId);
-  const inbox = workload.posts.filter((row) => row.sessionId === sessionId && !isControl(row));
-  if (inbox.length > 0) return startTask(call, read, sessionId, undefined);
-  if (isMissing) throw notFound("session", sessionId);
-  throw new RivuletError("nothing_to_resume", `Session ${sessionId} has no unfinished task.`, {
-    hint: "Pass a message to start a task.",
-  });
+  return { rows, tops, isHeld: holding.size > 0 };
 }
 
 /** Posts answers and text to a task and follows it. */
@@ -275,7 +318,7 @@ async function continueTask(
   read: ReadInput,
   record: TaskRecord,
   rows: readonly Post[],
-  conversation = record.sessionId,
+  conversation: string,
 ): Promise<Entered> {
   const { settings, options, stop } = call;
   const { store, ids } = settings;
@@ -310,13 +353,12 @@ async function post(call: Call, sessionId: string, rows: readonly Post[]) {
 async function startTask(
   call: Call,
   read: ReadInput,
-  sessionId: string,
-  unfinishedRoot: TaskRecord | undefined,
+  { sessionId, root }: CallSession,
   only?: Only,
 ): Promise<Entered> {
   const { process, settings, options, stop } = call;
-  const { onBusy = "queue" } = options;
-  if (unfinishedRoot && onBusy === "fail") throw busy(sessionId);
+  const start = planStart(options, root);
+  if (start === "busy") throw busy(sessionId);
   const record = {
     ...rootRecord(settings, sessionId, options),
     ...(only && { [only]: true as const }),
@@ -325,14 +367,12 @@ async function startTask(
   const queued = { ...record, input };
   register(call, record);
   const entered = { record: queued, conversation: sessionId, after: -1 };
-  if (isLive(options)) {
+  if (start === "own") {
     await submitLive(call, queued);
     return entered;
   }
-  // The queue keeps the first record of a given id, so two calls with one id start one task.
-  const isQueued = (unfinishedRoot ?? options.taskId) !== undefined;
-  if (!isQueued && (await submit(call, queued))) return entered;
-  const stored = await process.store.enqueue(queued, { ifIdle: onBusy === "fail" });
+  if (start === "begin" && (await submit(call, queued))) return entered;
+  const stored = await process.store.enqueue(queued, { ifIdle: options.onBusy === "fail" });
   return { ...entered, record: stored, conversation: stored.sessionId };
 }
 
@@ -412,15 +452,16 @@ async function untilChange(
   if (stop.aborted) throw cancelledInQueue(stop.reason);
 }
 
-/** Whether a call has values and functions that only this process can use. */
-function isLive({ context, hooks }: CallOptions): boolean {
-  return context !== undefined || hooks !== undefined;
-}
-
 function busy(sessionId: string): RivuletError {
   return new RivuletError("agent_busy", `Session ${sessionId} has a task running.`, {
     retryable: true,
     hint: 'Wait for the task, steer it, or call with onBusy: "queue".',
+  });
+}
+
+function nothingToResume(sessionId: string): RivuletError {
+  return new RivuletError("nothing_to_resume", `Session ${sessionId} has no unfinished task.`, {
+    hint: "Pass a message to start a task.",
   });
 }
 
