@@ -21,7 +21,7 @@ import {
   targetFields,
 } from "../contract/index.ts";
 import { checkBudget } from "./base/budget.ts";
-import { remoteExecutor } from "./drive/drive.ts";
+import { linkExecutor } from "./drive/executor.ts";
 import {
   type AgentSettings,
   observeFields,
@@ -35,7 +35,7 @@ import {
 import { enter, findTask, openApprovals } from "./stream/door.ts";
 import { TaskHandle } from "./stream/run.ts";
 
-remoteExecutor.load = () => import("./remote/remote.ts");
+linkExecutor.load = () => import("./remote/link-executor.ts");
 
 /**
  * An agent that reasons and acts in turns. The object holds settings only and is frozen; everything that changes lives in

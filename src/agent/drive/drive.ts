@@ -3,33 +3,22 @@ import { RivuletError } from "../../base/error.ts";
 import type {
   Agent,
   Budget,
-  Message,
   Post,
-  RemoteLink,
   RunOptions,
   StandardSchema,
   TaskRecord,
 } from "../../contract/index.ts";
 import { isTerminal } from "../../protocol/index.ts";
-import { type Ending, executorLost, failed } from "../loop/ending.ts";
+import { executorLost } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
-import { fail, runLoop } from "../loop/loop.ts";
+import { fail } from "../loop/loop.ts";
 import { type AgentSettings, settingsBehind, withModel } from "../loop/settings.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
 import type { Conversation } from "./conversation.ts";
-import {
-  beginTask,
-  cancelQueued,
-  endingSettings,
-  endTask,
-  nameOnly,
-  openParent,
-  openTask,
-  remoteSettings,
-  resumeTask,
-} from "./lifecycle.ts";
+import { type Executor, LoopExecutor, linkExecutor } from "./executor.ts";
+import { endingSettings, endTask, nameOnly, openParent } from "./lifecycle.ts";
 import { unfinished } from "./plan.ts";
 import { taskReached } from "./rest.ts";
 
@@ -79,9 +68,9 @@ export class Drive {
   rows: readonly Post[] = [];
   /** Resolves when the task rests; rejects when this process may not write, or the store refused its beginning. */
   readonly ended: Promise<void>;
+  readonly conversation: Conversation;
+  readonly start: DriveStart;
   #record: TaskRecord;
-  readonly #conversation: Conversation;
-  readonly #start: DriveStart;
   readonly #opened = Promise.withResolvers<void>();
   readonly #begun = Promise.withResolvers<void>();
   /** Resolves when the task is open, or rests without having been opened. */
@@ -92,9 +81,9 @@ export class Drive {
   constructor(conversation: Conversation, record: TaskRecord, start: DriveStart) {
     const { parent, isNew, cancel } = start;
     this.queue = !isNew && record.status === "queued" ? "session" : undefined;
-    this.#conversation = conversation;
+    this.conversation = conversation;
     this.#record = record;
-    this.#start = start;
+    this.start = start;
     this.ancestors = parent ? [...parent.ancestors, parent.ref.taskId] : [];
     const { signal: lost } = conversation.lost;
     const ignoreLost = onAbort(lost, () => this.controller.abort(lost.reason));
@@ -110,7 +99,7 @@ export class Drive {
     this.ended = this.#run().then(
       () => {
         rest();
-        this.#onOpen();
+        this.onOpen();
       },
       (error: unknown) => {
         rest();
@@ -131,17 +120,18 @@ export class Drive {
     else this.#record = record;
   }
 
-  #onOpen(): void {
+  /** Called by the executor when the task has begun or is resumed. */
+  onOpen(): void {
     this.#opened.resolve();
     this.#begun.resolve();
   }
 
   async #run(): Promise<void> {
-    const conversation = this.#conversation;
+    const { conversation } = this;
     const { lost } = conversation;
     try {
-      await this.#start.stored;
-      if (this.#start.isNew || (await this.#canMove())) await this.#open();
+      await this.start.stored;
+      if (this.start.isNew || (await this.#canMove())) await this.#open();
     } catch (thrown) {
       const isLost = lost.signal.aborted;
       const error: unknown = isLost ? lost.signal.reason : thrown;
@@ -157,10 +147,10 @@ export class Drive {
 
   /** Reads the record again, now that no other drive can change it; waits for the earlier tasks of its session. */
   async #canMove(): Promise<boolean> {
-    const { store } = this.#conversation;
-    const { fail: failure, caller } = this.#start;
+    const { store } = this.conversation;
+    const { fail: failure, caller } = this.start;
     const { taskId } = this.#record;
-    const workload = await this.#conversation.workload();
+    const workload = await this.conversation.workload();
     const open = workload.record(taskId);
     const stored = open ?? (await store.task(taskId)) ?? this.#record;
     // The call may have promoted the task while it was read.
@@ -171,121 +161,73 @@ export class Drive {
     this.rows = workload.rowsFor(taskId);
     const budget = caller?.budget ?? budgetIn(this.rows);
     if (budget) this.#record = { ...record, budget: { ...record.budget, ...budget } };
-    const cancel = this.#cancelRow();
+    const cancel = this.cancelRow();
     if (cancel) this.controller.abort(cancelReason(cancel));
     const { signal } = this.controller;
     if (record.status === "suspended")
       return this.rows.length > 0 || signal.aborted || failure !== undefined;
     if (record.status === "queued" && failure === undefined) {
-      await untilFirst(this.#conversation, record, signal);
+      await untilFirst(this.conversation, record, signal);
       this.queue = "place";
-      await untilPlaced(this.#conversation, this);
+      await untilPlaced(this.conversation, this);
     }
     this.queue = undefined;
     return true;
   }
 
-  #cancelRow(): Post | undefined {
+  /** The row that cancels the task, if the drive found one. */
+  cancelRow(): Post | undefined {
     return this.rows.find((row) => row.kind === "cancel" && isFor(row, this.#record));
   }
 
   async #open(): Promise<void> {
-    const conversation = this.#conversation;
-    const { caller, isNew = false } = this.#start;
-    const { depth, status } = this.#record;
-    const isChild = depth > 0;
-    let { parent } = this.#start;
+    const { conversation } = this;
+    const isChild = this.#record.depth > 0;
+    let { parent } = this.start;
     if (isChild) parent ??= await openParent(conversation, this.#record);
     if (isChild && parent === undefined) return;
     if (parent) this.ancestors = [...parent.ancestors, parent.ref.taskId];
     const executor = await this.#executor(parent);
-    if (executor === undefined) return;
-    const task =
-      executor.task ??
-      (await openTask({
-        ...{ conversation, parent, controller: this.controller },
-        settings: executor.settings,
-        record: this.#record, // it may have been promoted meanwhile
-        ...(caller && { caller }),
-        isNew: isNew || (!isChild && status === "queued"),
-        isAnnounced: !isNew && isChild && status === "queued" && !executor.isRemote,
-      }));
-    const { controller, record } = this;
+    const task = await executor?.open(this);
+    if (executor === undefined || task === undefined) return;
     this.task = task;
-    if (executor.task) {
-      task.record = { ...task.record, mode: record.mode };
-      onAbort(controller.signal, () => task.controller.abort(controller.signal.reason));
-    }
     await traceTask(task, () => this.#execute(task, executor));
   }
 
-  /** Undefined: the agent of this root is not here, so the task waits for a process that has it; or nothing is left. */
+  /** Undefined: the agent of this root is not here, so the task waits for a process that has it. */
   async #executor(parent: TaskRun | undefined): Promise<Executor | undefined> {
-    const conversation = this.#conversation;
+    const { conversation } = this;
     const record = this.#record;
-    const { settings = conversation.rootSettings(record), fail: failure } = this.#start;
+    const { settings = conversation.rootSettings(record), fail: failure } = this.start;
     const isEnding = this.controller.signal.aborted || failure !== undefined;
     const named = parent && nameOnly(parent.settings, record);
     // A step of a suspect takes the process down, so nothing of it runs again.
     if (isEnding && conversation.isSuspect && !record.remote) {
       const any = named ?? settings;
-      return any && { settings: endingSettings(any, record), run: runLoop };
+      return any && new LoopExecutor(endingSettings(any, record), parent);
     }
-    if (parent === undefined || named === undefined)
-      return settings && (isEnding ? { settings, run: runLoop } : loopWith(settings, record));
-    if (record.remote) return this.#remoteExecutor(parent);
-    if (isEnding) return { settings: named, run: runLoop };
+    if (parent === undefined || named === undefined) {
+      if (settings === undefined) return undefined;
+      return isEnding ? new LoopExecutor(settings, parent) : loopWith(settings, parent, record);
+    }
+    if (record.remote) {
+      const { LinkExecutor } = await linkExecutor.load();
+      return new LinkExecutor(parent);
+    }
+    if (isEnding) return new LoopExecutor(named, parent);
     try {
-      const agent = this.#start.agent ?? (await conversation.childAgent(parent, record));
+      const agent = this.start.agent ?? (await conversation.childAgent(parent, record));
       const own = agent && settingsBehind(agent);
       if (!agent || !own) throw executorLost(); // its parent no longer offers it
       conversation.process.childAgents.set(record.taskId, agent);
-      return loopWith(own, record);
+      return loopWith(own, parent, record);
     } catch (error) {
-      return { settings: named, run: (task) => fail(task, error) };
+      return new LoopExecutor(named, parent, (task) => fail(task, error));
     }
-  }
-
-  /**
-   * The executor of a task behind a link; undefined if the task has ended since its record was read. A queued task below
-   * the child of a link waits at its other end.
-   */
-  async #remoteExecutor(parent: TaskRun): Promise<Executor | undefined> {
-    const conversation = this.#conversation;
-    const record = this.#record;
-    const { agent, fail: failure, caller } = this.#start;
-    const { openRemote } = await remoteExecutor.load();
-    const starter = { parent, agent, failure, output: caller?.output };
-    const child = await openRemote(conversation, record, starter);
-    const task = child.log.runs.get(record.taskId);
-    const isBegun = record.status !== "queued" || !child.isTop(record);
-    if (task === undefined && isBegun) {
-      await child.log.settled();
-      this.#record = (await conversation.store.task(record.taskId)) ?? record;
-      return undefined;
-    }
-    return {
-      settings: remoteSettings(parent.settings, record, child.link),
-      task,
-      isRemote: true,
-      run: (task) => child.drive(task),
-    };
   }
 
   async #execute(task: TaskRun, executor: Executor): Promise<void> {
-    const { fail: failure, isNew, onBegin } = this.#start;
-    const { input = [], status } = task.record;
-    const { aborted } = task.controller.signal;
-    if (status === "queued" && !executor.task) {
-      if (failure) return endTask(task, failed(task, failure));
-      if (aborted && !isNew) return cancelQueued(task, this.#cancelRow());
-      await beginTask(task, input, onBegin);
-    } else if (!executor.isRemote) {
-      await resumeTask(task, aborted ? "cancelled" : "approval_resolved");
-    }
-    this.#onOpen();
-    const isFailing = failure && !executor.isRemote;
-    const ending = isFailing ? await fail(task, failure) : await executor.run(task, input);
+    const ending = await executor.run(task, this);
     if (ending === undefined) return;
     await endTask(task, ending);
     if (ending.status !== "failed") return;
@@ -295,11 +237,15 @@ export class Drive {
 }
 
 /** Runs the loop with the model of a task; fails a task whose model its agent does not allow any more. */
-function loopWith(settings: AgentSettings, { model }: TaskRecord): Executor {
+function loopWith(
+  settings: AgentSettings,
+  parent: TaskRun | undefined,
+  { model }: TaskRecord,
+): LoopExecutor {
   try {
-    return { settings: withModel(settings, model), run: runLoop };
+    return new LoopExecutor(withModel(settings, model), parent);
   } catch (error) {
-    return { settings, run: (task) => fail(task, error) };
+    return new LoopExecutor(settings, parent, (task) => fail(task, error));
   }
 }
 
@@ -384,55 +330,4 @@ export function hasAhead(
   const ahead = childrenAhead(drives, record);
   for (let n = 0; n < count; n++) if (ahead.next().done) return false;
   return true;
-}
-
-/** Loads the executor of agents behind links, which is above this folder and which few processes need. */
-export const remoteExecutor: { load: () => Promise<RemoteExecutor> } = {
-  load: () => Promise.reject(new Error("No executor for agents behind links is set.")),
-};
-
-/** Opens the child of a link that a task belongs to. */
-export interface RemoteExecutor {
-  openRemote(
-    conversation: Conversation,
-    record: TaskRecord,
-    starter: RemoteStarter,
-  ): Promise<RemoteChild>;
-}
-
-/** What is known about the child of a link when one of its tasks is taken up. */
-export interface RemoteStarter {
-  readonly parent: TaskRun;
-  /** The agent of the child, if the task is the child. */
-  readonly agent?: Agent | undefined;
-  /** The schema of its result, if the caller has it. */
-  readonly output?: StandardSchema | undefined;
-  /** Why the agent must not run. */
-  readonly failure?: RivuletError | undefined;
-}
-
-/** A child behind a link, with its descendants. */
-export interface RemoteChild {
-  readonly link: RemoteLink;
-  readonly log: {
-    /** The unfinished tasks of the child that are open here, by id. */
-    readonly runs: ReadonlyMap<string, TaskRun>;
-    /** Resolves when all that has arrived is stored. */
-    settled(): Promise<void>;
-  };
-  /** Whether a record is that of the child itself. */
-  isTop(record: TaskRecord): boolean;
-  /** Drives a task until it has ended or is suspended; the log has its end then. */
-  drive(run: TaskRun): Promise<undefined>;
-}
-
-/** Runs the agent behind a record: the loop for our agents, a link for agents on other servers and any other object. */
-interface Executor {
-  readonly settings: AgentSettings;
-  /** The task, if it is open already. */
-  readonly task?: TaskRun | undefined;
-  /** True: the other end of a link tells the lifecycle of the task. */
-  readonly isRemote?: true;
-  /** Resolves to the ending to write; undefined when it is written. */
-  run(task: TaskRun, input: readonly Message[]): Promise<Ending | undefined>;
 }

@@ -19,7 +19,6 @@ import {
 import { viaOf } from "../../store/index.ts";
 import { TimeUsedUp } from "../base/budget.ts";
 import type { Conversation } from "../drive/conversation.ts";
-import type { RemoteChild, RemoteStarter } from "../drive/drive.ts";
 import { openParent } from "../drive/lifecycle.ts";
 import { cancelled, type Ending, executorLost, failed, incomplete } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
@@ -44,12 +43,23 @@ const settledCodes: ReadonlySet<string> = new Set(["already_answered", "not_foun
 /** The remote children with unfinished tasks, by the id of the child. */
 const remotes = new WeakMap<Conversation, Map<string, Promise<LinkedChild>>>();
 
+/** What is known about the child of a link when one of its tasks is taken up. */
+interface RemoteStarter {
+  readonly parent: TaskRun;
+  /** The agent of the child, if the task is the child. */
+  readonly agent?: Agent | undefined;
+  /** The schema of its result, if the caller has it. */
+  readonly output?: StandardSchema | undefined;
+  /** Why the agent must not run. */
+  readonly failure?: RivuletError | undefined;
+}
+
 /** Opens the child of a link that a task belongs to. Without its agent, all its tasks fail. */
 export async function openRemote(
   conversation: Conversation,
   record: TaskRecord,
   { parent, agent, output, failure }: RemoteStarter,
-): Promise<RemoteChild> {
+): Promise<LinkedChild> {
   const top = agent ? record : await topOf(conversation.store, record);
   const all = remotes.get(conversation) ?? new Map<string, Promise<LinkedChild>>();
   remotes.set(conversation, all);
@@ -112,7 +122,7 @@ async function topOf(store: Store, record: TaskRecord): Promise<TaskRecord> {
 }
 
 /** One child on another server, with its descendants. Reads its events while one of its tasks is driven here. */
-class LinkedChild implements RemoteChild {
+export class LinkedChild {
   readonly link: RemoteLink;
   readonly log: RemoteLog;
   readonly #conversation: Conversation;
