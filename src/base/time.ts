@@ -50,14 +50,19 @@ export interface Patience {
 
 /** The parts of a task that decide how long it waits for user code. */
 interface CancellableTask {
-  readonly controller: AbortController;
   readonly settings: { readonly clock: Clock };
-  readonly cancelledAt: number | undefined;
+  readonly control: {
+    readonly controller: AbortController;
+    readonly cancelledAt: number | undefined;
+  };
 }
 
 /** How long a task, or the part of it that `signal` stops, waits for user code. */
-export function patienceOf(task: CancellableTask, signal = task.controller.signal): Patience {
-  return { signal, clock: task.settings.clock, cancelledAt: () => task.cancelledAt };
+export function patienceOf(
+  { settings, control }: CancellableTask,
+  signal = control.controller.signal,
+): Patience {
+  return { signal, clock: settings.clock, cancelledAt: () => control.cancelledAt };
 }
 
 /** Waits for user code, after an abort only for the grace; leaves no timer, listener or unhandled rejection. */

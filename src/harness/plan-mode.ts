@@ -89,7 +89,7 @@ function exitPlan(): Tool {
     needsApproval: (_, { messages }) => isPlanning(messages),
     execute(_, context) {
       const { messages, callId } = context;
-      if (taskBehind(context).record.depth > 0)
+      if (taskBehind(context).state.record.depth > 0)
         throw new ToolFailure("not_the_lead", planTexts.childExit);
       if (!isPlanning(messages)) return planTexts.off;
       const blocks = messages.flatMap(({ content }) => content);

@@ -45,13 +45,16 @@ function promptKeeper(store: Store): OnModelCall {
     if (last.get(task) === text) return;
     last.set(task, text);
     const iteration = String(iterationOf(task) + 1).padStart(6, "0");
-    const path = `${prefixOf(task.ref.taskId)}${iteration}`;
+    const path = `${prefixOf(task.identity.ref.taskId)}${iteration}`;
     // A prompt that is missing must not fail the run.
     store.files.put(path, new TextEncoder().encode(text)).catch(() => {});
   };
 }
 
-function keptPrompt({ messages, offset }: TaskRun, request: TurnRequest): KeptPrompt {
+function keptPrompt(
+  { transcript: { messages, offset } }: TaskRun,
+  request: TurnRequest,
+): KeptPrompt {
   const { systemPrompt, tools, options } = request;
   return {
     systemPrompt,

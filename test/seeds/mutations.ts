@@ -390,8 +390,8 @@ export const mutations: readonly Mutation[] = [
   {
     test: "test/seeds/react-agent.test.ts: a chunk hook gets the call of its chunk",
     file: "src/agent/loop/call.ts",
-    from: "hook.actingChunk?.(task.hookContext, call, chunk)",
-    to: 'hook.actingChunk?.(task.hookContext, { ...call, name: "" }, chunk)',
+    from: "hook.actingChunk?.(task.scope.hookContext, call, chunk)",
+    to: 'hook.actingChunk?.(task.scope.hookContext, { ...call, name: "" }, chunk)',
   },
   {
     test: "test/harness/subagents/seed-004.test.ts: matches the sample of an agent's own stream",

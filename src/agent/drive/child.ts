@@ -46,7 +46,7 @@ export async function runChild(
     });
   }
   const known = await conversation.store.task(callId);
-  if (known) parent.childCalls.add(callId);
+  if (known) parent.output.childCalls.add(callId);
   if (known && isTerminal(known.status)) return endedOutcome(parent, known, options);
   if (known) checkAgent(nameOf(agent), known);
   const driven =
@@ -87,21 +87,21 @@ async function startChild(
   const server = url !== undefined && { url };
   // A child with the models of its parent has none of its own, so it uses the chosen one.
   const isShared = own && isSame([...own.choices], [...parent.settings.choices]);
-  const model = isShared ? parent.record.model : undefined;
+  const model = isShared ? parent.state.record.model : undefined;
   const record: TaskRecord = {
     taskId: callId,
-    rootTaskId: parent.ref.rootTaskId,
-    parentTaskId: parent.ref.taskId,
+    rootTaskId: parent.identity.ref.rootTaskId,
+    parentTaskId: parent.identity.ref.taskId,
     parentItemId: childPlace(parent, callId).item_id,
     agentId,
     agentName: nameOf(agent),
     agentKey: child?.agentKey ?? agentKeyOf(agentId, uuid),
     ...(label !== undefined && { label }),
     sessionId: child?.sessionId ?? `sub-${uuid}`,
-    parentSessionId: parent.ref.sessionId,
-    ...(parent.record.userId !== undefined && { userId: parent.record.userId }),
-    depth: parent.record.depth + 1,
-    path: `${parent.record.path}/${agentId}`,
+    parentSessionId: parent.identity.ref.sessionId,
+    ...(parent.state.record.userId !== undefined && { userId: parent.state.record.userId }),
+    depth: parent.state.record.depth + 1,
+    path: `${parent.state.record.path}/${agentId}`,
     createdAt: settings.clock.now(),
     mode,
     status: "queued",
@@ -114,14 +114,14 @@ async function startChild(
   const queued = { ...record, input: await storedInput(messages, record, settings, signal) };
   const start = { agent, parent, ...(output && { caller: { output } }) };
   const tellStarted = () => {
-    parent.emitter.emit({
+    parent.output.emitter.emit({
       type: "task.child.started",
       ...childPlace(parent, callId),
       mode,
       ...(server && { remote: true }),
       agent: { id: agentId, name: record.agentName, key: record.agentKey },
     });
-    parent.childCalls.add(callId);
+    parent.output.childCalls.add(callId);
   };
   const { drives } = conversation;
   const isFull = maxParallel !== undefined && hasAhead(drives, record, maxParallel);
@@ -136,8 +136,8 @@ async function startChild(
   const stored = Promise.allSettled(awaited.map(({ begun }) => begun)).then(() => {
     tellStarted();
     const source = sourceOf(queued);
-    announce(new TaskEmitter(callId, parent.log, source, parent.settings.clock), queued);
-    return parent.log.commit({ tasks: [queued] });
+    announce(new TaskEmitter(callId, parent.output.log, source, parent.settings.clock), queued);
+    return parent.output.log.commit({ tasks: [queued] });
   });
   return drive(conversation, queued, { ...start, stored });
 }
@@ -157,7 +157,7 @@ async function waitFor(
   try {
     const isLate = await Promise.race([child.ended.then(() => false), timeout.promise]);
     if (isLate && !child.queue) await child.opened;
-    const isAtRest = child.task ? child.task.isResting : !child.queue;
+    const isAtRest = child.task ? child.task.control.isResting : !child.queue;
     if (isLate && !isAtRest) return await promote(parent, child);
     await child.ended;
     tellFinished(parent, child);
@@ -169,19 +169,29 @@ async function waitFor(
 
 function tellFinished(parent: TaskRun, { task }: Drive): void {
   if (task === undefined) return;
-  const { taskId, status } = task.record;
+  const { taskId, status } = task.state.record;
   if (!isTerminal(status)) return;
   const place = childPlace(parent, taskId);
-  parent.emitter.emit({ type: "task.child.finished", ...place, status, usage: task.usage });
+  parent.output.emitter.emit({
+    type: "task.child.finished",
+    ...place,
+    status,
+    usage: task.state.usage,
+  });
 }
 
 /** Continues a child in the background: same task, same source, only its mode changes. */
 async function promote(parent: TaskRun, child: Drive): Promise<void> {
   const mode = "background" as const;
-  child.record = { ...child.record, mode };
+  child.state.record = { ...child.record, mode };
   const place = childPlace(parent, child.record.taskId);
-  parent.emitter.emit({ type: "task.child.promoted", ...place, mode, reason: "sync_timeout" });
-  await parent.log.commit({ tasks: [child.record] });
+  parent.output.emitter.emit({
+    type: "task.child.promoted",
+    ...place,
+    mode,
+    reason: "sync_timeout",
+  });
+  await parent.output.log.commit({ tasks: [child.record] });
 }
 
 /**
@@ -194,8 +204,8 @@ export async function cancelChildren(
   which: "all" | "sync",
 ): Promise<void> {
   const { store, drives, sessionId } = conversation;
-  const { rootTaskId, taskId } = parent.ref;
-  if (parent.childCalls.size === 0) return;
+  const { rootTaskId, taskId } = parent.identity.ref;
+  if (parent.output.childCalls.size === 0) return;
   for (let hasMore = true; hasMore; ) {
     hasMore = false;
     const tree = await unfinishedTree(store, sessionId, rootTaskId);
@@ -233,7 +243,7 @@ async function cancelUndriven(
 ): Promise<void> {
   const reason = reasonOf(above);
   const { taskId, mode, parentTaskId } = record;
-  const isChild = parentTaskId === above.ref.taskId;
+  const isChild = parentTaskId === above.identity.ref.taskId;
   const driven = conversation.drives.get(taskId);
   if (driven) {
     driven.controller.abort(reason);
@@ -241,9 +251,11 @@ async function cancelUndriven(
   }
   const child = drive(conversation, record, { cancel: reason, ...(isChild && { parent: above }) });
   await child.ended;
-  if (isChild && mode === "sync" && above.openResults.has(taskId)) tellFinished(above, child);
+  if (isChild && mode === "sync" && above.output.openResults.has(taskId))
+    tellFinished(above, child);
 }
 
-function reasonOf({ controller: { signal } }: TaskRun): unknown {
+function reasonOf({ control }: TaskRun): unknown {
+  const { signal } = control.controller;
   return signal.aborted ? signal.reason : new Error("Its caller has ended.");
 }

@@ -415,9 +415,10 @@ export class Conversation implements TaskConversation {
   cancelNow(taskId: string, reason: unknown): void {
     const { task, controller } = this.drives.get(taskId) ?? {};
     // The other end of a link numbers the events of its task.
-    const isShown = task && !task.emitter.isNew && !task.isResting && !task.record.remote;
+    const isShown =
+      task && !task.output.emitter.isNew && !task.control.isResting && !task.state.record.remote;
     if (isShown && !controller?.signal.aborted)
-      task.emitter.emit({ type: "task.cancelling", reason: reasonText(reason) });
+      task.output.emitter.emit({ type: "task.cancelling", reason: reasonText(reason) });
     this.abortTree(taskId, reason);
   }
 
@@ -437,12 +438,12 @@ export class Conversation implements TaskConversation {
 /** Stores a cancel for each task until it ends, for a process that takes one of them over before. */
 function postCancels(drives: readonly Drive[], reason: unknown): void {
   const message = reasonText(reason);
-  const tasks = drives.flatMap(({ task }) => (task && !task.isResting ? [task] : []));
+  const tasks = drives.flatMap(({ task }) => (task && !task.control.isResting ? [task] : []));
   const posts = tasks.flatMap((task) => {
-    const row = cancelRow(task.record, message);
-    if (task.claims.has(row.id)) return [];
-    task.claims.set(row.id, untilItEnds);
+    const row = cancelRow(task.state.record, message);
+    if (task.control.claims.has(row.id)) return [];
+    task.control.claims.set(row.id, untilItEnds);
     return [row];
   });
-  if (posts.length > 0) tasks[0]?.log.commit({ posts }).catch(() => {}); // the next commit reports it
+  if (posts.length > 0) tasks[0]?.output.log.commit({ posts }).catch(() => {}); // the next commit reports it
 }

@@ -14,7 +14,7 @@ import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
 import { fail } from "../loop/loop.ts";
 import { type AgentSettings, settingsBehind, withModel } from "../loop/settings.ts";
-import type { TaskRun } from "../loop/task-run.ts";
+import { stateOf, type TaskRun, type TaskState } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
 import type { Conversation } from "./conversation.ts";
 import { type Executor, LoopExecutor, linkExecutor } from "./executor.ts";
@@ -70,7 +70,10 @@ export class Drive {
   readonly ended: Promise<void>;
   readonly conversation: Conversation;
   readonly start: DriveStart;
-  #record: TaskRecord;
+  /** The same object as that of the open task. */
+  state: TaskState;
+  /** Whether the drive begins a root task, which the store may refuse. */
+  #isRootBeginning = false;
   readonly #opened = Promise.withResolvers<void>();
   readonly #begun = Promise.withResolvers<void>();
   /** Resolves when the task is open, or rests without having been opened. */
@@ -82,13 +85,14 @@ export class Drive {
     const { parent, isNew, cancel } = start;
     this.queue = !isNew && record.status === "queued" ? "session" : undefined;
     this.conversation = conversation;
-    this.#record = record;
+    this.state = stateOf(record);
     this.start = start;
-    this.ancestors = parent ? [...parent.ancestors, parent.ref.taskId] : [];
+    this.ancestors = parent ? [...parent.identity.ancestors, parent.identity.ref.taskId] : [];
     const { signal: lost } = conversation.lost;
     const ignoreLost = onAbort(lost, () => this.controller.abort(lost.reason));
     if (cancel !== undefined) this.controller.abort(cancel);
-    if (parent?.controller.signal.aborted) this.controller.abort(parent.controller.signal.reason);
+    if (parent?.control.controller.signal.aborted)
+      this.controller.abort(parent.control.controller.signal.reason);
     conversation.drives.set(record.taskId, this);
     if (!isNew) this.#begun.resolve(start.stored);
     const rest = () => {
@@ -112,12 +116,7 @@ export class Drive {
   }
 
   get record(): TaskRecord {
-    return this.task?.record ?? this.#record;
-  }
-
-  set record(record: TaskRecord) {
-    if (this.task) this.task.record = record;
-    else this.#record = record;
+    return this.state.record;
   }
 
   /** Called by the executor when the task has begun or is resumed. */
@@ -135,9 +134,8 @@ export class Drive {
     } catch (thrown) {
       const isLost = lost.signal.aborted;
       const error: unknown = isLost ? lost.signal.reason : thrown;
-      const { depth, status } = this.#record;
       if (!isLost) {
-        if (depth === 0 && status === "queued" && isRefusedBeginning(error)) throw error;
+        if (this.#isRootBeginning && isRefusedBeginning(error)) throw error;
         conversation.lose(error); // only the store fails here: nothing more can be written for certain
       }
       if (this.task && error instanceof Error) await tellError(this.task, error);
@@ -149,18 +147,18 @@ export class Drive {
   async #canMove(): Promise<boolean> {
     const { store } = this.conversation;
     const { fail: failure, caller } = this.start;
-    const { taskId } = this.#record;
+    const { taskId } = this.record;
     const workload = await this.conversation.workload();
     const open = workload.record(taskId);
-    const stored = open ?? (await store.task(taskId)) ?? this.#record;
+    const stored = open ?? (await store.task(taskId)) ?? this.record;
     // The call may have promoted the task while it was read.
-    const isPromoted = this.#record.mode === "background";
+    const isPromoted = this.record.mode === "background";
     const record = isPromoted ? { ...stored, mode: "background" as const } : stored;
-    this.#record = record;
+    this.state.record = record;
     if (open === undefined) return false;
     this.rows = workload.rowsFor(taskId);
     const budget = caller?.budget ?? budgetIn(this.rows);
-    if (budget) this.#record = { ...record, budget: { ...record.budget, ...budget } };
+    if (budget) this.state.record = { ...record, budget: { ...record.budget, ...budget } };
     const cancel = this.cancelRow();
     if (cancel) this.controller.abort(cancelReason(cancel));
     const { signal } = this.controller;
@@ -177,27 +175,29 @@ export class Drive {
 
   /** The row that cancels the task, if the drive found one. */
   cancelRow(): Post | undefined {
-    return this.rows.find((row) => row.kind === "cancel" && isFor(row, this.#record));
+    return this.rows.find((row) => row.kind === "cancel" && isFor(row, this.record));
   }
 
   async #open(): Promise<void> {
     const { conversation } = this;
-    const isChild = this.#record.depth > 0;
+    const isChild = this.record.depth > 0;
+    this.#isRootBeginning = !isChild && this.record.status === "queued";
     let { parent } = this.start;
-    if (isChild) parent ??= await openParent(conversation, this.#record);
+    if (isChild) parent ??= await openParent(conversation, this.record);
     if (isChild && parent === undefined) return;
-    if (parent) this.ancestors = [...parent.ancestors, parent.ref.taskId];
+    if (parent) this.ancestors = [...parent.identity.ancestors, parent.identity.ref.taskId];
     const executor = await this.#executor(parent);
     const task = await executor?.open(this);
     if (executor === undefined || task === undefined) return;
     this.task = task;
+    this.state = task.state;
     await traceTask(task, () => this.#execute(task, executor));
   }
 
   /** Undefined: the agent of this root is not here, so the task waits for a process that has it. */
   async #executor(parent: TaskRun | undefined): Promise<Executor | undefined> {
     const { conversation } = this;
-    const record = this.#record;
+    const record = this.record;
     const { settings = conversation.rootSettings(record), fail: failure } = this.start;
     const isEnding = this.controller.signal.aborted || failure !== undefined;
     const named = parent && nameOnly(parent.settings, record);
@@ -257,7 +257,7 @@ function budgetIn(rows: readonly Post[]): Budget | undefined {
 /** Tells the hooks why a task failed. */
 async function tellError(task: TaskRun, error: Error): Promise<void> {
   try {
-    await callHooks(task, "onError", 0, (hook) => hook.onError?.(task.hookContext, error));
+    await callHooks(task, "onError", 0, (hook) => hook.onError?.(task.scope.hookContext, error));
   } catch {
     // The error that the hooks were told of is the one to report.
   }

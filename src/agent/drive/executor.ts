@@ -26,14 +26,14 @@ export class LoopExecutor implements Executor {
     this.#loop = loop;
   }
 
-  open({ conversation, record, controller, start }: Drive): Promise<TaskRun> {
+  open({ conversation, state, controller, start }: Drive): Promise<TaskRun> {
     const { caller, isNew = false } = start;
-    const isChild = record.depth > 0;
-    const isQueued = record.status === "queued";
+    const isChild = state.record.depth > 0;
+    const isQueued = state.record.status === "queued";
     return openTask({
       conversation,
       settings: this.#settings,
-      record,
+      state,
       parent: this.#parent,
       controller,
       ...(caller && { caller }),
@@ -43,8 +43,8 @@ export class LoopExecutor implements Executor {
   }
 
   async run(task: TaskRun, drive: Drive): Promise<Ending | undefined> {
-    const { input = [], status } = task.record;
-    const { aborted } = task.controller.signal;
+    const { input = [], status } = task.state.record;
+    const { aborted } = task.control.controller.signal;
     if (status !== "queued") await resumeTask(task, aborted ? "cancelled" : "approval_resolved");
     else if (!(await beginQueued(task, drive))) return undefined;
     drive.onOpen();
@@ -56,10 +56,10 @@ export class LoopExecutor implements Executor {
 /** Begins a queued task; false if the task was failed or cancelled instead. */
 export async function beginQueued(task: TaskRun, drive: Drive): Promise<boolean> {
   const { fail: failure, isNew, onBegin } = drive.start;
-  const isCancelled = task.controller.signal.aborted && !isNew;
+  const isCancelled = task.control.controller.signal.aborted && !isNew;
   if (failure) await endTask(task, failed(task, failure));
   else if (isCancelled) await cancelQueued(task, drive.cancelRow());
-  else await beginTask(task, task.record.input ?? [], onBegin);
+  else await beginTask(task, task.state.record.input ?? [], onBegin);
   return !failure && !isCancelled;
 }
 

@@ -19,12 +19,13 @@ import {
   type LogEvent,
   noUsage,
   type Source,
+  type Task,
   type TaskObject,
   type TerminalStatus,
 } from "../../protocol/index.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { type EventBody, TaskEmitter } from "../events/emit.ts";
+import { type EventBody, type ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
@@ -38,20 +39,17 @@ import {
   commitStep,
   findTool,
   refreshTools,
+  stateOf,
   type TaskRun,
+  type TaskState,
+  type TaskTranscript,
   totalOf,
   untilItEnds,
   withMessages,
 } from "../loop/task-run.ts";
 import { taskKey } from "../loop/tool-context.ts";
 import { openTrace } from "../loop/trace.ts";
-import {
-  isCiting,
-  loadReferences,
-  readTranscript,
-  referencesIn,
-  type Transcript,
-} from "../loop/transcript.ts";
+import { readReferences, readTranscript, type Transcript } from "../loop/transcript.ts";
 import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
 import { toJsonSchema } from "../tool/schema.ts";
@@ -66,7 +64,7 @@ const announcedSeq = 1;
 interface OpenTask {
   readonly conversation: Conversation;
   readonly settings: AgentSettings;
-  readonly record: TaskRecord;
+  readonly state: TaskState;
   readonly parent?: TaskRun | undefined;
   readonly caller?: RunOptions<StandardSchema | undefined>;
   readonly controller?: AbortController;
@@ -78,81 +76,99 @@ interface OpenTask {
 
 /** Opens a task to drive it; a task that has begun continues the numbers of its log. */
 export async function openTask(open: OpenTask): Promise<TaskRun> {
-  const { conversation, record, parent, caller = {} } = open;
+  const { conversation, state, parent, caller = {}, controller = new AbortController() } = open;
+  const { store } = conversation;
+  const { record } = state;
   const own = withHooks(open.settings, caller.hooks);
   const settings = parent ? { ...own, agentId: record.agentId, clock: parent.settings.clock } : own;
   const log = conversation.log(record.rootTaskId);
   const source = record.depth > 0 ? sourceOf(record) : undefined;
+  const ref = refOf(record);
   const isUnbegun = open.isNew || open.isAnnounced;
   // A fold reads the whole log, which the children of a long task share.
-  const folded = isUnbegun ? emptyFold : await foldTask(conversation.store, record);
+  const { task: folded, used } = isUnbegun ? emptyFold : await foldTask(store, record);
   const trace = await openTrace(settings, record, parent?.trace);
-  const emitter = new TaskEmitter(record.taskId, log, source, settings.clock, {
-    taskSeq: open.isAnnounced ? announcedSeq : (folded.task?.appliedSeq ?? -1) + 1,
-    outputIndex: folded.task?.output.length ?? 0,
+  const isEmpty = open.isNew && record.depth > 0;
+  const read = isEmpty ? emptyTranscript() : await transcriptOf(store, settings, record);
+  const { transcript, pool } = await continued(store, settings, record, read);
+  // The log may have more than the last commit.
+  state.usage = folded?.usage ?? noUsage;
+  state.cost = folded?.cost;
+  const hookContext = withMessages<HookContext>(transcript.messages, {
+    agent: settings.name,
+    agentId: record.agentId,
+    task: ref,
+    state: new Map(),
+    ...(record.userId !== undefined && { userId: record.userId }),
+    ...(source && { source }),
   });
-  const transcript =
-    open.isNew && record.depth > 0
-      ? { messages: [], offset: 0 }
-      : await transcriptOf(conversation.store, settings, record);
-  const { messages } = transcript;
-  const ref = refOf(record);
-  const controller = open.controller ?? new AbortController();
   const task: TaskRun = {
     settings,
     conversation,
-    log,
-    emitter,
-    source,
-    ref,
-    messages,
-    steps: new StepState(messages, settings.name),
-    offset: 0,
-    record,
-    usage: folded.task?.usage ?? noUsage,
-    cost: folded.task?.cost,
-    pool: new ReferencePool(record.taskId),
-    storedReferences: 0,
-    openResults: new Map(
-      folded.task?.output.flatMap((item, index) =>
-        item.type === "tool_result" && item.status === "in_progress"
-          ? [[item.call_id, { id: item.id, index, blocks: item.block_list }] as const]
-          : [],
+    identity: {
+      ref,
+      source,
+      ancestors: parent ? [...parent.identity.ancestors, parent.identity.ref.taskId] : [],
+      deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
+    },
+    state,
+    transcript,
+    output: {
+      log,
+      emitter: new TaskEmitter(record.taskId, log, source, settings.clock, {
+        taskSeq: open.isAnnounced ? announcedSeq : (folded?.appliedSeq ?? -1) + 1,
+        outputIndex: folded?.output.length ?? 0,
+      }),
+      openResults: openResultsOf(folded),
+      childCalls: new Set(folded?.children),
+      pool,
+    },
+    control: {
+      controller,
+      calls: new AbortController(),
+      cancelledAt: undefined,
+      claims: new Map(),
+      isResting: false,
+    },
+    scope: {
+      caller,
+      context: layerContext(
+        ...[caller.context, parent?.scope.context, settings.context, settings.toolkit.context],
       ),
-    ),
-    childCalls: new Set(folded.task?.children),
-    controller,
-    calls: new AbortController(),
-    cancelledAt: undefined,
-    context: layerContext(
-      ...[caller.context, parent?.context, settings.context, settings.toolkit.context],
-    ),
-    caller,
-    hookContext: withMessages<HookContext>(messages, {
-      ...{ agent: settings.name, agentId: record.agentId, task: ref, state: new Map() },
-      ...(record.userId !== undefined && { userId: record.userId }),
-      ...(source && { source }),
-    }),
+      hookContext,
+      permissions: [
+        settings.permissions,
+        ...(parent ? [inheritedRules(parent.scope.permissions)] : []),
+      ],
+    },
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },
       settings.clock,
-      { ...folded.used, wallMs: record.workedMs ?? 0 },
+      { ...used, wallMs: record.workedMs ?? 0 },
       parent?.budget,
     ),
-    permissions: [settings.permissions, ...(parent ? [inheritedRules(parent.permissions)] : [])],
-    ancestors: parent ? [...parent.ancestors, parent.ref.taskId] : [],
-    deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
-    claims: new Map(),
-    isResting: false,
     trace,
   };
-  Object.freeze(Object.assign(task.hookContext, { [taskKey]: task }));
+  Object.freeze(Object.assign(hookContext, { [taskKey]: task })); // they refer to each other
   onAbort(controller.signal, () => {
-    task.cancelledAt = settings.clock.now();
-    task.calls.abort(controller.signal.reason);
+    task.control.cancelledAt = settings.clock.now();
+    task.control.calls.abort(controller.signal.reason);
   });
-  await continueTranscript(task, transcript);
   return task;
+}
+
+/** The results that were open when the log ended. */
+function openResultsOf(folded: Task | undefined): Map<string, ItemPlace> {
+  const open = new Map<string, ItemPlace>();
+  for (const [index, item] of (folded?.output ?? []).entries()) {
+    if (item.type !== "tool_result" || item.status !== "in_progress") continue;
+    open.set(item.call_id, { id: item.id, index, blocks: item.block_list });
+  }
+  return open;
+}
+
+function emptyTranscript(): Transcript {
+  return { messages: [], offset: 0 };
 }
 
 /** The messages that a task continues; one with tool groups or hooks that may add calls looks at all of them. */
@@ -170,21 +186,35 @@ function transcriptOf(
 
 /** Reads the messages that a task continues and that were not there when it was opened. */
 export async function loadTranscript(task: TaskRun): Promise<void> {
-  const { settings, record, conversation } = task;
-  const transcript = await transcriptOf(conversation.store, settings, record);
-  task.messages.length = 0; // hooks share the array
-  for (const message of transcript.messages) task.messages.push(message);
-  task.steps = new StepState(task.messages, settings.name);
-  await continueTranscript(task, transcript);
+  const { settings, conversation, transcript, output } = task;
+  const { store } = conversation;
+  const { record } = task.state;
+  const { messages, offset } = await transcriptOf(store, settings, record);
+  transcript.messages.length = 0; // hooks share the array
+  for (const message of messages) transcript.messages.push(message);
+  const shared = { messages: transcript.messages, offset };
+  const { pool, transcript: read } = await continued(store, settings, record, shared);
+  Object.assign(transcript, read);
+  output.pool = pool;
 }
 
-async function continueTranscript(task: TaskRun, { messages, offset }: Transcript): Promise<void> {
-  const { record } = task;
-  task.offset = offset;
-  const entries = referencesIn(messages);
-  task.pool = ReferencePool.from({ taskId: record.taskId, entries });
-  task.storedReferences = entries.length;
-  if (offset > 0 && messages.some(isCiting)) await loadReferences(task);
+/** A transcript with its next step, and the references in it. */
+async function continued(
+  store: Store,
+  settings: AgentSettings,
+  record: TaskRecord,
+  read: Transcript,
+): Promise<{ readonly transcript: TaskTranscript; readonly pool: ReferencePool }> {
+  const { entries, isWhole } = await readReferences(store, record, read);
+  const { messages, offset } = read;
+  const transcript = {
+    messages,
+    offset,
+    steps: new StepState(messages, settings.name),
+    storedReferences: entries.length,
+    earlierReferences: isWhole ? Promise.resolve() : undefined,
+  };
+  return { transcript, pool: ReferencePool.from({ taskId: record.taskId, entries }) };
 }
 
 /** The task above a child, opened without being driven if need be; undefined when the root's agent is not here. */
@@ -199,13 +229,13 @@ export async function openParent(
   if (record === undefined) return undefined;
   if (record.parentTaskId === undefined) {
     const settings = conversation.rootSettings(record);
-    return settings && openTask({ conversation, settings, record });
+    return settings && openTask({ conversation, settings, state: stateOf(record) });
   }
   const parent = await openParent(conversation, record);
   if (parent === undefined) return undefined;
   const agent = await conversation.childAgent(parent, record);
   const settings = (agent && settingsBehind(agent)) ?? nameOnly(parent.settings, record);
-  return openTask({ conversation, settings, record, parent });
+  return openTask({ conversation, settings, state: stateOf(record), parent });
 }
 
 /** Settings that suffice to end a task without running its agent. */
@@ -231,7 +261,7 @@ export function remoteSettings(
 
 /** The place of a child in its parent's output. */
 export function childPlace(parent: TaskRun, callId: string) {
-  const place = parent.openResults.get(callId);
+  const place = parent.output.openResults.get(callId);
   if (place === undefined) throw new Error(`No item is open for call ${callId}.`);
   return { child_task_id: callId, call_id: callId, item_id: place.id, output_index: place.index };
 }
@@ -275,14 +305,14 @@ export async function beginTask(
 ): Promise<void> {
   const late = await lateRows(task);
   onBegin?.(); // what it emits must not be flushed before this commit
-  if (task.emitter.isNew) announce(task.emitter, task.record);
-  const shown = { id: task.ref.taskId, object: "task", status: "in_progress" } as const;
-  task.emitter.emit({ type: "task.in_progress", task: shown });
+  if (task.output.emitter.isNew) announce(task.output.emitter, task.state.record);
+  const shown = { id: task.identity.ref.taskId, object: "task", status: "in_progress" } as const;
+  task.output.emitter.emit({ type: "task.in_progress", task: shown });
   // `preCall` hooks may change the input, so it stays in the record until they have seen it.
-  const { input: _, ...record } = task.record;
+  const { input: _, ...record } = task.state.record;
   const isHooked = hooksAt(task.settings.hooks, "preCall").length > 0;
   const isHeld = input.length > 0 && !record.observes && isHooked;
-  if (!isHeld) task.record = record;
+  if (!isHeld) task.state.record = record;
   const { messages = [], taken = [] } = arrived(task, late);
   await commitStep(task, {
     messages: isHeld ? messages : [...messages, ...input],
@@ -294,10 +324,10 @@ export async function beginTask(
 
 /** Ends a task that never began: one commit creates it in its log, cancels it and takes the row that asked for it. */
 export async function cancelQueued(task: TaskRun, row: Post | undefined): Promise<void> {
-  if (task.emitter.isNew) announce(task.emitter, task.record);
-  if (row !== undefined) task.claims.set(row.id, untilItEnds);
-  const reason = reasonText(row ? cancelReason(row) : task.controller.signal.reason);
-  task.emitter.emit({ type: "task.cancelling", reason });
+  if (task.output.emitter.isNew) announce(task.output.emitter, task.state.record);
+  if (row !== undefined) task.control.claims.set(row.id, untilItEnds);
+  const reason = reasonText(row ? cancelReason(row) : task.control.controller.signal.reason);
+  task.output.emitter.emit({ type: "task.cancelling", reason });
   await endTask(task, cancelled(task));
 }
 
@@ -305,10 +335,12 @@ export async function cancelQueued(task: TaskRun, row: Post | undefined): Promis
 export async function resumeTask(task: TaskRun, reason: string): Promise<void> {
   const rows = await lateRows(task);
   // Text that came with answers belongs to this resume; other words wait for the next reasoning.
-  const isText = rows.some(({ post }) => post.taskId === task.ref.taskId && post.kind === "input");
-  task.isResting = false;
-  const wasLost = task.record.status === "in_progress";
-  task.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
+  const isText = rows.some(
+    ({ post }) => post.taskId === task.identity.ref.taskId && post.kind === "input",
+  );
+  task.control.isResting = false;
+  const wasLost = task.state.record.status === "in_progress";
+  task.output.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
   if (wasLost) await recover(task);
   const late = arrived(task, isText ? rows : []);
   await commitStep(task, { ...late, record: { status: "in_progress" } });
@@ -328,9 +360,9 @@ export async function endTask(
   forwarded?: ForwardedRest,
 ): Promise<void> {
   const total = await totalOf(task);
-  task.isResting = true;
+  task.control.isResting = true;
   const show = (body: () => EventBody) =>
-    forwarded ? task.emitter.forward(forwarded.event) : task.emitter.emit(body());
+    forwarded ? task.output.emitter.forward(forwarded.event) : task.output.emitter.emit(body());
   if ("suspension" in ending && ending.suspension) {
     const { suspension, status, generateReason, message: result } = ending;
     const type = "task.suspended";
@@ -339,9 +371,9 @@ export async function endTask(
     return;
   }
   const status = ending.status as TerminalStatus;
-  const { usage } = task;
+  const { usage } = task.state;
   const completed_at = task.settings.clock.now();
-  const common = { id: task.ref.taskId, object: "task", completed_at, usage } as const;
+  const common = { id: task.identity.ref.taskId, object: "task", completed_at, usage } as const;
   const { shown, record } = ending.status === "failed" ? failure(ending.error) : outcome(ending);
   const type = `task.${status}` as const;
   show(() => ({ type, task: { ...common, ...shown, status } }) as EventBody);
@@ -378,23 +410,23 @@ function outcome(ending: RestingEnding) {
 async function recover(task: TaskRun): Promise<void> {
   // A tool that cannot be found now is not run again.
   await refreshTools(task)?.catch(() => {});
-  const { task: folded } = await foldTask(task.conversation.store, task.record);
+  const { task: folded } = await foldTask(task.conversation.store, task.state.record);
   for (const [index, item] of (folded?.output ?? []).entries()) {
-    const isProvisional = index >= task.record.committedOutput && item.type !== "tool_result";
+    const isProvisional = index >= task.state.record.committedOutput && item.type !== "tool_result";
     if (isProvisional && item.type !== "discarded")
-      task.emitter.discardItem({ id: item.id, index }, "recovered");
+      task.output.emitter.discardItem({ id: item.id, index }, "recovered");
   }
-  const { next } = task.steps;
+  const { next } = task.transcript.steps;
   const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
   for (const { call, suspension, answer } of calls) {
-    const place = task.openResults.get(call.id);
+    const place = task.output.openResults.get(call.id);
     const isAllowed = answer?.decision === "approve" || answer?.decision === "edit";
     // One that waits has not begun; one that was allowed may have.
     if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
-    if (task.childCalls.has(call.id)) continue;
+    if (task.output.childCalls.has(call.id)) continue;
     if (isIdempotent(task, call.name)) {
-      task.emitter.discardItem(place, "recovered");
-      task.openResults.delete(call.id);
+      task.output.emitter.discardItem(place, "recovered");
+      task.output.openResults.delete(call.id);
     } else {
       await settleCall(task, call, "interrupted", unknownEffectResult);
     }
@@ -441,7 +473,7 @@ export function rootRecord(
 
 /** The record of a descendant of the child. */
 export function childRecord(
-  { record: parent }: TaskRun,
+  { state: { record: parent } }: TaskRun,
   { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
   sessionId: string,
   { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},

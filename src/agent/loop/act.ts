@@ -19,7 +19,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   let failure: { readonly error: unknown } | undefined;
   let isWoken = false;
   let resume = () => {};
-  const batch = { signal: task.calls.signal, running };
+  const batch = { signal: task.control.calls.signal, running };
   const unwatch = task.conversation.onPost(() => {
     posts += 1;
     wake();
@@ -63,7 +63,7 @@ export async function act(task: TaskRun): Promise<boolean> {
       const calls = mayStart || running.size === 0 ? startable(task, running, childWaits) : [];
       mayStart = false;
       // A crash must leave no effect of an unrecorded call, and none that follows a lost result.
-      if (calls.length > 0) await task.log.flush();
+      if (calls.length > 0) await task.output.log.flush();
       for (const pending of calls) start(pending);
       if (running.size === 0) return moved;
       if (!isWoken) {
@@ -75,7 +75,7 @@ export async function act(task: TaskRun): Promise<boolean> {
     }
   } catch (error) {
     // A hook or the store failed: the remaining calls stop before the task ends.
-    task.calls.abort(error);
+    task.control.calls.abort(error);
     await Promise.all(running.values());
     throw error;
   } finally {
@@ -89,9 +89,9 @@ function startable(
   running: ReadonlyMap<string, unknown>,
   childWaits: ReadonlySet<string>,
 ): readonly PendingCall[] {
-  if (task.controller.signal.aborted) return [];
+  if (task.control.controller.signal.aborted) return [];
   const starting: PendingCall[] = [];
-  for (const pending of task.steps.runnable()) {
+  for (const pending of task.transcript.steps.runnable()) {
     const { id, name } = pending.call;
     if (childWaits.has(id)) continue;
     if (task.settings.parallel && !findTool(task, name)?.exclusive) {
@@ -106,6 +106,6 @@ function startable(
 
 /** Opens the result items of calls that were stopped or recovered; those of a new turn are open. */
 function openResults(task: TaskRun): void {
-  for (const { call } of task.steps.open)
-    if (!task.openResults.has(call.id)) addResultItem(task, call.id);
+  for (const { call } of task.transcript.steps.open)
+    if (!task.output.openResults.has(call.id)) addResultItem(task, call.id);
 }

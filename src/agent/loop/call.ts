@@ -63,31 +63,31 @@ export async function runCall(
   batch: Batch,
 ): Promise<"moved" | "child_waits"> {
   const { signal } = batch;
-  const place = task.openResults.get(pending.call.id);
+  const place = task.output.openResults.get(pending.call.id);
   if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
   const { call, result } = await editCall(task, pending, signal);
   const tool = findTool(task, call.name);
   const isCitable = task.settings.references || tool?.citable;
-  const reserve = isCitable ? () => task.pool.reserve() : undefined;
+  const reserve = isCitable ? () => task.output.pool.reserve() : undefined;
   if (reserve) await loadReferences(task);
-  const shown = new ResultEmitter(task.emitter, place, pending.call.id, reserve);
+  const shown = new ResultEmitter(task.output.emitter, place, pending.call.id, reserve);
   try {
     const outcome = result ?? (await answerCall(task, pending, call, { tool, shown, signal }));
     // Without the lease the call has not ended: the next owner runs it.
     task.conversation.lost.signal.throwIfAborted();
     if (outcome.type === "result") {
-      if (task.childCalls.has(call.id)) await task.conversation.cancelChildOf(task, call.id);
+      if (task.output.childCalls.has(call.id)) await task.conversation.cancelChildOf(task, call.id);
       await finishCall(task, pending.call, call, outcome, shown, batch);
       return "moved";
     }
-    task.openResults.set(pending.call.id, shown.pause());
+    task.output.openResults.set(pending.call.id, shown.pause());
     if (outcome.type === "child_waits") return "child_waits";
     await suspendCall(task, pending.call, call, outcome);
     return "moved";
   } catch (error) {
     // The result that settles the call continues after the streamed blocks.
-    if (task.openResults.has(pending.call.id)) {
-      task.openResults.set(pending.call.id, shown.pause());
+    if (task.output.openResults.has(pending.call.id)) {
+      task.output.openResults.set(pending.call.id, shown.pause());
     }
     throw error;
   }
@@ -114,7 +114,7 @@ function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awa
       if (result !== undefined) return undefined;
       const { readOnly } = findTool(task, call.name)?.tool ?? {};
       return hook.preActing?.(
-        task.hookContext,
+        task.scope.hookContext,
         Object.freeze(readOnly ? { ...call, readOnly } : call),
       );
     },
@@ -184,7 +184,10 @@ async function checkAndRun(
   const { tool: definition, shown, signal } = options;
   const patience = patienceOf(task, signal);
   if (definition === undefined) {
-    return failed("unknown_tool", toolkit.explainMissing(call.name, task.messages, agentName));
+    return failed(
+      "unknown_tool",
+      toolkit.explainMissing(call.name, task.transcript.messages, agentName),
+    );
   }
   const createContext = () => toolContext(task, call, shown, { attempt: 1, signal });
   const read = await untilCancelled(patience, () =>
@@ -194,7 +197,7 @@ async function checkAndRun(
   const shownInput = withoutPreset(definition, call, read.input);
   // Rules do not apply to the tool that takes the structured answer.
   const isOwn = definition.tool === structuredTool(task);
-  const rule = isOwn ? "allow" : decide(task.permissions, call.name, read.input);
+  const rule = isOwn ? "allow" : decide(task.scope.permissions, call.name, read.input);
   if (rule === "deny") return denied(`A rule forbids ${call.name} with this input.`);
   if (!isApproved && rule !== "allow") {
     const asks = definition.needsApproval;
@@ -231,7 +234,7 @@ async function execute(
 ): Promise<CallOutcome> {
   const { settings } = task;
   // A suspended child must end before its call; the end of the task ends both.
-  if (stopped.aborted && task.childCalls.has(call.id)) return childWaiting;
+  if (stopped.aborted && task.output.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
   const outcome = await traceToolCall(task, call, (onRetry) =>
     executeTool(definition, input, {
@@ -275,7 +278,7 @@ function withoutPreset({ preset }: ToolDefinition, { input }: ToolCall, read: un
 
 /** Discards the output of a failed attempt; the item of a child is kept. */
 async function startOver(task: TaskRun, call: ToolCall, shown: ResultEmitter): Promise<void> {
-  if (!shown.hasStreamed || task.childCalls.has(call.id)) return;
+  if (!shown.hasStreamed || task.output.childCalls.has(call.id)) return;
   tellChunk(task, call, { type: "retracted" });
   shown.startOver(() => addResultItem(task, call.id));
   await commitStep(task);
@@ -284,7 +287,7 @@ async function startOver(task: TaskRun, call: ToolCall, shown: ResultEmitter): P
 function tellChunk(task: TaskRun, call: ToolCall, chunk: ToolChunk): void {
   const { hooks, toolkit } = task.settings;
   const listening = hooksAt(hooks, "actingChunk");
-  tellHooks(listening, (hook) => hook.actingChunk?.(task.hookContext, call, chunk));
+  tellHooks(listening, (hook) => hook.actingChunk?.(task.scope.hookContext, call, chunk));
   tellAnyway(() => toolkit.onChunk?.(call, chunk));
 }
 

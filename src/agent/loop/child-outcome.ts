@@ -41,7 +41,8 @@ export async function outcomeOf(
   if (callId !== undefined && record.mode === "background") await claim(parent, record, callId);
   const messages = result ? await parent.conversation.store.session(record.sessionId) : [];
   await loadReferences(parent);
-  const embedded = result && parent.pool.embed(poolOf(record.taskId, messages), result.content);
+  const embedded =
+    result && parent.output.pool.embed(poolOf(record.taskId, messages), result.content);
   const content = embedded?.message ?? [];
   return {
     ...standing(record),
@@ -63,9 +64,9 @@ function poolOf(taskId: string, messages: readonly Message[]): ReferencePool {
 async function claim(parent: TaskRun, { taskId }: TaskRecord, callId: string): Promise<void> {
   const id = deliveryId(taskId);
   const { store } = parent.conversation;
-  const posts = await store.posts({ sessionId: parent.ref.sessionId });
+  const posts = await store.posts({ sessionId: parent.identity.ref.sessionId });
   const isThere = posts.some((post) => post.id === id);
-  if (isThere && !parent.claims.has(id)) parent.claims.set(id, callId);
+  if (isThere && !parent.control.claims.has(id)) parent.control.claims.set(id, callId);
 }
 
 /** The status words that a model reads. */
@@ -119,7 +120,7 @@ export function childReport(outcome: ChildOutcome, status = words[outcome.status
 
 /** The row that delivers the end of a background child: a pointer, resolved before the parent's next model call. */
 export function deliveryOf(task: TaskRun, status: TerminalStatus): readonly Post[] {
-  const { taskId, rootTaskId, mode, parentSessionId, agentId } = task.record;
+  const { taskId, rootTaskId, mode, parentSessionId, agentId } = task.state.record;
   if (mode !== "background" || parentSessionId === undefined) return [];
   const text = `${agentId} ${status}`;
   const message: Message = {
@@ -128,7 +129,9 @@ export function deliveryOf(task: TaskRun, status: TerminalStatus): readonly Post
     content: [{ type: "hint", text, metadata: { taskId } }],
   };
   const id = deliveryId(taskId);
-  return [{ id, kind: task.deliveryKind, sessionId: parentSessionId, rootTaskId, message }];
+  return [
+    { id, kind: task.identity.deliveryKind, sessionId: parentSessionId, rootTaskId, message },
+  ];
 }
 
 /** The message that a row becomes: the result or error of an ended child, or the message of the row. */

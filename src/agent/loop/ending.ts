@@ -13,7 +13,8 @@ import { type IncompleteReason, noUsage, type Suspension } from "../../protocol/
 import { callHooks, hooksAt, readReplyVerdict } from "./hooks.ts";
 import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";
-import { type TaskRun, totalOf } from "./task-run.ts";
+import type { AgentSettings } from "./settings.ts";
+import { type TaskRun, type TaskWords, totalOf } from "./task-run.ts";
 import { waitingTasks } from "./waiting.ts";
 
 /** How a task rests. All but `suspended` are final. */
@@ -37,9 +38,9 @@ type Rested = Pick<RestingEnding, "generateReason" | "message" | "structured"> &
   Pick<TaskRecord, "status">;
 
 /** The part of a task that its ending depends on. */
-type Spoken = Pick<TaskRun, "messages" | "ref"> & {
-  readonly settings: Pick<TaskRun["settings"], "ids" | "name">;
-};
+interface Spoken extends TaskWords {
+  readonly settings: Pick<AgentSettings, "ids" | "name">;
+}
 
 /** The task has its answer. */
 export function completed(
@@ -69,12 +70,12 @@ export function incomplete(task: Spoken, reason: IncompleteReason): RestingEndin
 
 /** The task was cancelled. */
 export function cancelled(task: TaskRun): RestingEnding {
-  const reason = reasonText(task.controller.signal.reason);
+  const reason = reasonText(task.control.controller.signal.reason);
   return { status: "cancelled", generateReason: "interrupted", message: lastReply(task), reason };
 }
 
 /** The task cannot continue; the error names the task. */
-export function failed({ record }: TaskRun, error: unknown): Ending {
+export function failed({ state: { record } }: TaskRun, error: unknown): Ending {
   const { taskId, path } = record;
   return { status: "failed", error: rivuletErrorOf(error).at({ taskId, path }) };
 }
@@ -140,15 +141,17 @@ function openMessage({ message, calls }: OpenStep, withText: boolean): Message {
 }
 
 function lastReply(task: Spoken): Message {
-  const mine = task.messages.findLast(
-    (message) => message.role === "assistant" && message.metadata?.taskId === task.ref.taskId,
+  const { taskId } = task.identity.ref;
+  const mine = task.transcript.messages.findLast(
+    (message) => message.role === "assistant" && message.metadata?.taskId === taskId,
   );
   const { ids, name } = task.settings;
   return mine ?? freezePlain({ id: ids.next("msg"), role: "assistant", name, content: [] });
 }
 
 function lastToolMessage(task: Spoken): Message {
-  const result = task.messages.findLast((message) => message.content[0]?.type === "tool_result");
+  const { messages } = task.transcript;
+  const result = messages.findLast((message) => message.content[0]?.type === "tool_result");
   return result ?? lastReply(task);
 }
 
@@ -187,9 +190,11 @@ export function readEnding(record: TaskRecord): Rested {
 
 /** Calls the `postCall` hooks, which may change the message of the reply. */
 export async function editReply(task: TaskRun, ending: RestingEnding): Promise<RestingEnding> {
-  const { hookContext, record, conversation } = task;
+  const { conversation } = task;
+  const { hookContext } = task.scope;
+  const { record } = task.state;
   if (hooksAt(task.settings.hooks, "postCall").length === 0) return ending;
-  await task.log.flush(); // a hook must not see a reply that a crash could lose
+  await task.output.log.flush(); // a hook must not see a reply that a crash could lose
   const total = await totalOf(task);
   const reply = Object.freeze(await replyOf(conversation.store, { ...record, total }, ending));
   const edited = await callHooks(

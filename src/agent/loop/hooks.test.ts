@@ -12,8 +12,7 @@ const call = (hooks: readonly Hook[]) =>
   callHooks(
     {
       settings: { hooks, clock: systemClock },
-      controller: new AbortController(),
-      cancelledAt: undefined,
+      control: { controller: new AbortController(), cancelledAt: undefined },
     },
     "preCall",
     "",

@@ -22,7 +22,7 @@ import {
 } from "../../contract/index.ts";
 import { toolsField } from "../tool/tool.ts";
 import type { AgentSettings } from "./settings.ts";
-import type { TaskRun } from "./task-run.ts";
+import type { TaskControl, TaskRun } from "./task-run.ts";
 
 type AwaitedPoint = Exclude<
   keyof Hook,
@@ -31,9 +31,10 @@ type AwaitedPoint = Exclude<
 type EditingPoint = "preReasoning" | "preSummary";
 
 /** The part of a task that its hooks need. */
-type HookedTask = Pick<TaskRun, "controller" | "cancelledAt"> & {
+interface HookedTask {
   readonly settings: Pick<AgentSettings, "hooks" | "clock">;
-};
+  readonly control: Pick<TaskControl, "controller" | "cancelledAt">;
+}
 
 const hookFields: Fields<Hook> = {
   name: is.text,
@@ -96,7 +97,7 @@ export function callHooks<Point extends AwaitedPoint, Value>(
   value: Value,
   call: (hook: Hook, value: Value) => Awaitable<unknown>,
   visit: (value: Value, returned: unknown) => Value = (unchanged) => unchanged,
-  signal = task.controller.signal,
+  signal = task.control.controller.signal,
 ): Awaitable<Value> {
   const hooks = hooksAt(task.settings.hooks, point);
   if (hooks.length === 0) return value;
@@ -199,7 +200,7 @@ async function editedCall(task: TaskRun, point: EditingPoint, call: ModelCall): 
     task,
     point,
     own,
-    (hook, current) => hook[point]?.(task.hookContext, current),
+    (hook, current) => hook[point]?.(task.scope.hookContext, current),
     (current, returned) => readModelCall(returned, current),
   );
   const isUnread = edited === own && messages === undefined;

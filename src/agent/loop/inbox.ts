@@ -27,12 +27,15 @@ export async function takeInbox(
   before: "step" | "reasoning",
   read?: readonly Post[],
 ): Promise<readonly Post[]> {
-  const { sessionId } = task.record;
+  const { sessionId } = task.state.record;
   const posts = read ?? (await task.conversation.store.posts({ sessionId }));
   if (posts.length === 0) return posts;
   const control = posts.filter(
     (post) =>
-      isControl(post) && !post.ifQueued && isFor(post, task.record) && !task.claims.has(post.id),
+      isControl(post) &&
+      !post.ifQueued &&
+      isFor(post, task.state.record) &&
+      !task.control.claims.has(post.id),
   );
   const words = before === "reasoning" ? await addressedTo(task, posts) : [];
   const wanted = new Set([...control, ...words]);
@@ -55,7 +58,7 @@ export interface DueRow {
 
 /** The hints and input posted before this task began: they precede its own input. */
 export async function lateRows(task: TaskRun): Promise<readonly DueRow[]> {
-  const posts = await task.conversation.store.posts({ sessionId: task.record.sessionId });
+  const posts = await task.conversation.store.posts({ sessionId: task.state.record.sessionId });
   return posts.length === 0 ? [] : readRows(task, await addressedTo(task, posts));
 }
 
@@ -65,7 +68,7 @@ async function addressedTo(task: TaskRun, posts: readonly Post[]): Promise<reado
   const isMine = await Promise.all(
     posts.map(async (post) => {
       if (isControl(post)) return false;
-      if (post.taskId === undefined || post.taskId === task.ref.taskId) return true;
+      if (post.taskId === undefined || post.taskId === task.identity.ref.taskId) return true;
       const target = await store.task(post.taskId);
       return target === undefined || isTerminal(target.status);
     }),
@@ -89,10 +92,10 @@ export function arrived(task: TaskRun, due: readonly DueRow[]): StepWrite {
     if (problem === undefined) return arrive(task, post, message);
     // Any process may post, so a malformed row is dropped instead of failing the session on every read.
     const value = { post: post.id, kind: post.kind, problem };
-    task.emitter.emit({ type: "task.custom", name: "rivulet.ignored", value });
+    task.output.emitter.emit({ type: "task.custom", name: "rivulet.ignored", value });
     return [];
   });
-  const taken = due.flatMap(({ post }) => (task.claims.has(post.id) ? [] : [post.id]));
+  const taken = due.flatMap(({ post }) => (task.control.claims.has(post.id) ? [] : [post.id]));
   return { messages, taken };
 }
 
@@ -111,16 +114,16 @@ function postProblem({ kind, message }: Post): string | undefined {
 function arrive(task: TaskRun, post: Post, message: Message | undefined): Message[] {
   if (post.kind === "cancel") {
     const reason = cancelReason(post);
-    task.claims.set(post.id, untilItEnds);
-    task.emitter.emit({ type: "task.cancelling", reason: reason.message });
-    task.controller.abort(reason);
-    task.conversation.abortTree(task.ref.taskId, reason);
+    task.control.claims.set(post.id, untilItEnds);
+    task.output.emitter.emit({ type: "task.cancelling", reason: reason.message });
+    task.control.controller.abort(reason);
+    task.conversation.abortTree(task.identity.ref.taskId, reason);
     return [];
   }
   if (message === undefined || comesTooLate(task, message)) return [];
   for (const block of message.content) {
     if (block.type === "answer") {
-      task.emitter.emit({
+      task.output.emitter.emit({
         type: "task.approval.resolved",
         approval_id: block.approvalId,
         decision: block.decision,
@@ -141,7 +144,7 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
       text,
       ...(taskId !== undefined && { from_task_id: taskId }),
     };
-    task.emitter.emit({ type: "task.hint.added", hint });
+    task.output.emitter.emit({ type: "task.hint.added", hint });
   }
   return [message, ...denialOf(task, message)];
 }

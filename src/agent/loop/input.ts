@@ -253,8 +253,8 @@ export function duplicate(message: string): RivuletError {
 
 /** Calls the `preCall` hooks; input that waits for them is stored as they leave it, or as it was if one fails. */
 export async function takeInput(task: TaskRun, input: readonly Message[]): Promise<void> {
-  const { hookContext } = task;
-  const isHeld = task.record.input !== undefined;
+  const { hookContext } = task.scope;
+  const isHeld = task.state.record.input !== undefined;
   let taken = input;
   try {
     await callHooks(
@@ -272,8 +272,8 @@ export async function takeInput(task: TaskRun, input: readonly Message[]): Promi
     );
   } finally {
     if (isHeld) {
-      const { input: _, ...record } = task.record;
-      task.record = record;
+      const { input: _, ...record } = task.state.record;
+      task.state.record = record;
       await commitStep(task, { messages: taken });
     }
   }
@@ -281,7 +281,7 @@ export async function takeInput(task: TaskRun, input: readonly Message[]): Promi
 
 /** Reads the return value of `preCall`: what takes the place of the input. */
 function readInputVerdict(
-  { settings, ref }: TaskRun,
+  { settings, identity: { ref } }: TaskRun,
   given: readonly Message[],
   returned: unknown,
 ) {

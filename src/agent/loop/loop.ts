@@ -30,8 +30,8 @@ import { iterationOf, lastRepeat } from "./transcript.ts";
 export async function runLoop(task: TaskRun, input: readonly Message[]): Promise<Ending> {
   const stopClock = stopWhenTimeIsUp(task);
   try {
-    if (task.record.compacts) await prepareTurn(task, "asked");
-    if (task.record.observes ?? task.record.compacts) return completed(task, undefined);
+    if (task.state.record.compacts) await prepareTurn(task, "asked");
+    if (task.state.record.observes ?? task.state.record.compacts) return completed(task, undefined);
     await refreshTools(task); // an open call of a crashed process runs before the first reasoning
     await takeInput(task, input);
     return await editReply(task, await stepUntilRest(task));
@@ -59,31 +59,31 @@ export async function fail(task: TaskRun, error: unknown): Promise<Ending> {
 }
 
 /** Aborts the task when its time budget is used up. */
-function stopWhenTimeIsUp({ budget, controller, settings }: TaskRun): (() => void) | undefined {
+function stopWhenTimeIsUp({ budget, control, settings }: TaskRun): (() => void) | undefined {
   const { leftMs } = budget;
   if (leftMs > longestTimer) return undefined; // the check before each model call applies
   return after(settings.clock, Math.max(0, leftMs), () =>
-    controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
+    control.controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
   );
 }
 
 async function step(task: TaskRun): Promise<RestingEnding | undefined> {
   task.conversation.lost.signal.throwIfAborted();
   const posts = await takeInbox(task, "step");
-  if (task.controller.signal.aborted) return cancel(task);
-  const { next } = task.steps;
+  if (task.control.controller.signal.aborted) return cancel(task);
+  const { next } = task.transcript.steps;
   switch (next.type) {
     case "wait":
       return suspend(task, next);
     case "act": {
       const moved = await act(task);
-      return moved || task.controller.signal.aborted ? undefined : suspend(task, next);
+      return moved || task.control.controller.signal.aborted ? undefined : suspend(task, next);
     }
     case "done":
-      if (next.message.metadata?.taskId === task.ref.taskId) return done(task);
+      if (next.message.metadata?.taskId === task.identity.ref.taskId) return done(task);
       break;
     case "reason": {
-      const answer = task.record.outputSchema && (await structuredState(task));
+      const answer = task.state.record.outputSchema && (await structuredState(task));
       if (answer?.type === "found") return completed(task, answer.message, answer);
       break;
     }
@@ -96,19 +96,19 @@ async function reasonWithin(
   task: TaskRun,
   posts: readonly Post[],
 ): Promise<RestingEnding | undefined> {
-  if (task.controller.signal.aborted) return cancel(task);
+  if (task.control.controller.signal.aborted) return cancel(task);
   if (posts.length > 0) await takeInbox(task, "reasoning", posts);
   refuseTooManyTries(task);
-  if ((lastRepeat(task.messages, task.ref.taskId)?.times ?? 0) > 3)
+  if ((lastRepeat(task.transcript.messages, task.identity.ref.taskId)?.times ?? 0) > 3)
     return incomplete(task, "no_progress");
   if (task.budget.isUsedUp) return incomplete(task, "budget");
   const { maxIters } = task.settings;
-  const isSentBack = task.messages.at(-1)?.metadata?.goto === true;
+  const isSentBack = task.transcript.messages.at(-1)?.metadata?.goto === true;
   // A hook may exceed the limit, but not without end.
   if (iterationOf(task) >= (isSentBack ? 2 * maxIters : maxIters)) {
-    const last = task.messages.findLast((one) => one.role === "assistant");
+    const last = task.transcript.messages.findLast((one) => one.role === "assistant");
     // A crash happened between a summary without visible text and the end of the task.
-    if (last?.metadata?.summary && last.metadata.taskId === task.ref.taskId)
+    if (last?.metadata?.summary && last.metadata.taskId === task.identity.ref.taskId)
       return incomplete(task, "max_iterations");
     await settlePending(task, "error", tooLateResult);
     await reason(task, "summary");
@@ -120,7 +120,7 @@ async function reasonWithin(
 
 /** Ends a task after the model's final reply, unless the reply was cut or does not match the output schema. */
 async function done(task: TaskRun): Promise<RestingEnding | undefined> {
-  const message = task.messages.findLast((one) => one.role === "assistant");
+  const message = task.transcript.messages.findLast((one) => one.role === "assistant");
   if (message?.metadata?.summary) return incomplete(task, "max_iterations");
   if (message?.metadata?.finish === "length") return incomplete(task, "max_output_tokens");
   if (message?.metadata?.finish === "content-filter") return incomplete(task, "content_filter");
@@ -136,12 +136,12 @@ async function cancel(task: TaskRun): Promise<RestingEnding> {
   await takeInbox(task, "step"); // takes the row of the cancel
   await task.conversation.cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
-  const isLate = task.controller.signal.reason instanceof TimeUsedUp;
+  const isLate = task.control.controller.signal.reason instanceof TimeUsedUp;
   return isLate ? incomplete(task, "budget") : cancelled(task);
 }
 
 /** Whether an error is the effect of a cancel; only a cancel aborts the task's controller. */
-function isInterruption({ controller }: TaskRun, error: unknown): boolean {
+function isInterruption({ control: { controller } }: TaskRun, error: unknown): boolean {
   const { signal } = controller;
   return isCancel(signal, error instanceof TurnInterrupted ? error.cause : error);
 }

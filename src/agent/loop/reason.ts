@@ -61,12 +61,12 @@ export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise
 
 /** Lets hooks add to the transcript before a model call; returns whether one has shortened what the model sees. */
 export function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Awaitable<boolean> {
-  const turn = { reason, offset: task.offset, signal: task.controller.signal };
+  const turn = { reason, offset: task.transcript.offset, signal: task.control.controller.signal };
   return callHooks(
     task,
     "preTurn",
     false,
-    (hook) => hook.preTurn?.(task.hookContext, turn),
+    (hook) => hook.preTurn?.(task.scope.hookContext, turn),
     (isShorter, returned) => addToTranscript(task, returned as TurnAddition) || isShorter,
   );
 }
@@ -74,11 +74,11 @@ export function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Awai
 function addToTranscript(task: TaskRun, addition: TurnAddition): boolean {
   const { compaction, hints = [], events = {}, usage, model = "" } = addition;
   for (const [name, value] of Object.entries(events))
-    task.emitter.emit({ type: "task.custom", name, value });
+    task.output.emitter.emit({ type: "task.custom", name, value });
   if (usage) addSpent(task, usage, model);
   const control = compaction && controlMessage(task, { ...compaction, type: "compaction" });
   // A task that is resumed here still may exceed its iterations, as a hook has asked for.
-  const goto = task.messages.at(-1)?.metadata?.goto === true && { goto: true };
+  const goto = task.transcript.messages.at(-1)?.metadata?.goto === true && { goto: true };
   const { metadata, ...message } = hintMessage(task, "");
   const hint = { ...message, content: hints, metadata: { ...metadata, ...goto } };
   writeStep(task, {
@@ -89,7 +89,9 @@ function addToTranscript(task: TaskRun, addition: TurnAddition): boolean {
 
 /** Makes one model call and commits its message; everything streamed before the commit is provisional. */
 async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
-  const { emitter, hookContext, settings } = task;
+  const { settings } = task;
+  const { emitter } = task.output;
+  const { hookContext } = task.scope;
   const { ids, clock, hooks, models, modelExecution: execution, rawReasoning } = settings;
   const sent = request(task, await prepare(task, purpose), purpose);
   task.conversation.process.onModelCall?.(task, sent);
@@ -99,13 +101,13 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     emitter,
     ids,
     messageId,
-    ...(!task.pool.isEmpty && { references: task.pool }),
+    ...(!task.output.pool.isEmpty && { references: task.output.pool }),
     rawReasoning,
     ...(purpose === "summary" && { purpose }),
     ...(listening.length > 0 && {
       onChunk: (chunk) => tellHooks(listening, (hook) => hook.reasoningChunk?.(hookContext, chunk)),
     }),
-    ready: task.log.catchUp,
+    ready: task.output.log.catchUp,
   });
   try {
     const dependencies = { ids, clock, random: Math.random, execution };
@@ -123,7 +125,7 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     }
     const message = assistantMessage(task, messageId, { ...turn, content }, purpose);
     await settle(task, sink, message, purpose).catch((error: unknown) => {
-      if (!isCancel(task.controller.signal, error)) throw error;
+      if (!isCancel(task.control.controller.signal, error)) throw error;
       // A cancel while a hook runs keeps the text of the reply.
       throw new TurnInterrupted(error, withoutCalls(content), turn.usage);
     });
@@ -148,17 +150,17 @@ async function prepare(task: TaskRun, purpose: Purpose): Promise<ModelCall> {
   const refreshed = refreshTools(task);
   if (refreshed) await refreshed;
   const systemPrompt =
-    task.storedReferences > 0
+    task.transcript.storedReferences > 0
       ? [settings.systemPrompt, citationPrompt].filter((text) => text !== "").join("\n\n")
       : settings.systemPrompt;
   const { modelOptions } = settings;
   if (purpose === "summary") {
-    const messages = [...task.messages, hintMessage(task, summaryPrompt)];
+    const messages = [...task.transcript.messages, hintMessage(task, summaryPrompt)];
     const call = { messages, systemPrompt, tools: [], options: withoutTools(modelOptions) };
     return editModelCall(task, "preSummary", call);
   }
   const tools = [...offeredTools(task)];
-  const call = { messages: task.messages, systemPrompt, tools, options: modelOptions };
+  const call = { messages: task.transcript.messages, systemPrompt, tools, options: modelOptions };
   return editModelCall(task, "preReasoning", call);
 }
 
@@ -173,13 +175,13 @@ function request(task: TaskRun, call: ModelCall, purpose: Purpose) {
   const onlyAnswer = answerTool !== undefined && forbidsTools(call.options);
   return {
     ...call,
-    offset: task.offset,
+    offset: task.transcript.offset,
     name: task.settings.name,
     ...(onlyAnswer && {
       tools: call.tools.filter((tool) => tool === answerTool),
       options: withoutTools(call.options),
     }),
-    signal: task.controller.signal,
+    signal: task.control.controller.signal,
     ...(schema && { responseSchema: { schema } }),
   };
 }
@@ -195,7 +197,7 @@ async function settle(
       task,
       "postSummary",
       message,
-      (hook, current) => hook.postSummary?.(task.hookContext, current),
+      (hook, current) => hook.postSummary?.(task.scope.hookContext, current),
       (_, returned) => readReply(returned),
     );
     commitTurn(task, showEdit(sink, message, edited));
@@ -205,7 +207,7 @@ async function settle(
     task,
     "postReasoning",
     { message, stop: false },
-    (hook, current) => hook.postReasoning?.(task.hookContext, current.message),
+    (hook, current) => hook.postReasoning?.(task.scope.hookContext, current.message),
     (current, returned) => applyVerdict(task, current, returned),
   );
   const kept = showEdit(sink, message, verdict.message);
@@ -239,7 +241,7 @@ function applyVerdict(task: TaskRun, current: Verdict, returned: unknown): Verdi
 }
 
 /** Throws for a call id that the session has used, because it identifies a result, an item and a child. */
-function checkCallIds({ messages }: TaskRun, { content }: Message): void {
+function checkCallIds({ transcript: { messages } }: TaskRun, { content }: Message): void {
   const used = new Set(messages.flatMap((message) => message.content).flatMap(callIdOf));
   const duplicate = content.flatMap(callIdOf).find((id) => used.has(id));
   if (duplicate !== undefined) throw new Error(`an earlier call has the id ${duplicate}`);
@@ -266,20 +268,20 @@ function commitTurn(
 ): void {
   addSpent(task, message.usage ?? noUsage, String(message.metadata?.model ?? ""));
   const opened = open();
-  const record = { committedOutput: task.emitter.outputLength };
+  const record = { committedOutput: task.output.emitter.outputLength };
   writeStep(task, { messages: [message, ...opened, ...followUps], record });
 }
 
 /** Adds the usage of a model call to the task and its budget. */
 function addSpent(task: TaskRun, usage: Usage, model: string): void {
   const price = addPrice(task, usage, model);
-  task.usage = task.usage === noUsage ? usage : addUsage(task.usage, usage);
+  task.state.usage = task.state.usage === noUsage ? usage : addUsage(task.state.usage, usage);
   task.budget.add(usage, price);
-  task.emitter.emit({
+  task.output.emitter.emit({
     type: "task.usage",
     cumulative: true,
-    usage: task.usage,
-    ...(task.cost && { cost: task.cost }),
+    usage: task.state.usage,
+    ...(task.state.cost && { cost: task.state.cost }),
   });
 }
 
@@ -289,11 +291,11 @@ function addPrice(task: TaskRun, usage: Usage, model: string): number {
   if (price === undefined) return 0;
   try {
     const money = priceOf(price, usage, model);
-    task.cost = addCost(task.cost, money);
+    task.state.cost = addCost(task.state.cost, money);
     return money.amount;
   } catch (error) {
     // A cancelled task keeps its partial reply and stays cancelled.
-    if (task.controller.signal.aborted) return 0;
+    if (task.control.controller.signal.aborted) return 0;
     throw error;
   }
 }
@@ -313,7 +315,7 @@ function assistantMessage(
     content,
     usage,
     metadata: {
-      taskId: task.ref.taskId,
+      taskId: task.identity.ref.taskId,
       iteration: iterationOf(task) + 1,
       ...(model && { model: `${model.provider}/${model.modelId}` }),
       ...((finish === "length" || finish === "content-filter") && { finish }),
@@ -332,7 +334,7 @@ export async function askAgain(task: TaskRun, problem: string): Promise<void> {
 
 function hintMessage(task: TaskRun, text: string): Message {
   const { ids } = task.settings;
-  const metadata = { taskId: task.ref.taskId };
+  const metadata = { taskId: task.identity.ref.taskId };
   return { id: ids.next("msg"), role: "user", content: [{ type: "hint", text }], metadata };
 }
 
@@ -354,7 +356,7 @@ function gotoMessages(task: TaskRun, reply: Message, messages: readonly Message[
     throw wrongResults(`no result for the calls of ${open.map(({ name }) => name).join(", ")}`);
   }
   for (const { id, state, output } of results) showResult(task, id, state, output);
-  const metadata = { taskId: task.ref.taskId, goto: true };
+  const metadata = { taskId: task.identity.ref.taskId, goto: true };
   if (messages.length === 0) return [{ ...hintMessage(task, reasonAgainPrompt), metadata }];
   const markNotRun = (block: Block): Block =>
     block.type === "tool_result" ? { ...block, metadata: { ...block.metadata, ...notRun } } : block;

@@ -71,7 +71,7 @@ function ask(
   const { kind, callId, reason } = question;
   const approvalId = ids.next("apr");
   const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
-  task.emitter.emit({
+  task.output.emitter.emit({
     type: "task.approval.requested",
     approval_id: approvalId,
     kind: kindOf(kind),
@@ -131,7 +131,7 @@ export async function finishCall(
     task,
     "postActing",
     { result: { state: result.state, output: freezePlain(result.content) }, stop: false },
-    (hook, current) => hook.postActing?.(task.hookContext, ran, current.result),
+    (hook, current) => hook.postActing?.(task.scope.hookContext, ran, current.result),
     (current, returned) => {
       const said = readResultVerdict(returned);
       if ("stop" in said) return { ...current, stop: current.stop || said.stop };
@@ -141,12 +141,12 @@ export async function finishCall(
   );
   const { state, output, keepsDisplay = false } = verdict.result;
   const cut = cutText(output === result.content ? output : copyPlain(output));
-  const repeat = repeatOf(task.messages, task.ref.taskId, call, cut);
+  const repeat = repeatOf(task.transcript.messages, task.identity.ref.taskId, call, cut);
   const isRepeated = repeat.times === 3;
   const content: readonly Block[] = isRepeated
     ? [{ type: "text", text: repeatedResult(call.name) }]
     : cut;
-  const childTaskId = task.childCalls.has(call.id) ? call.id : undefined;
+  const childTaskId = task.output.childCalls.has(call.id) ? call.id : undefined;
   // Streamed output, or that of a child, replaces the returned value for people unless the tool returned a display.
   const isStreamed = shown.hasStreamed || childTaskId !== undefined;
   const said = result.display ?? (isStreamed ? [] : undefined);
@@ -162,7 +162,7 @@ export async function finishCall(
     ...(state !== "success" && { error: result.error ?? problem(state, content) }),
     ...(childTaskId !== undefined && { childTaskId }),
   });
-  task.openResults.delete(call.id);
+  task.output.openResults.delete(call.id);
   const mark = ranMark(call, result.hasRun ? ran : undefined);
   const metadata = { repeat, ...newReferences(task), ...mark };
   writeStep(task, {
@@ -180,8 +180,8 @@ function stopAfter(
   { name }: ToolUseBlock,
   running: ReadonlyMap<string, unknown>,
 ): readonly Message[] {
-  if (task.steps.stoppedAfter) return [];
-  const calls = task.steps.runnable().map(({ call }) => call);
+  if (task.transcript.steps.stoppedAfter) return [];
+  const calls = task.transcript.steps.runnable().map(({ call }) => call);
   const unbegun = calls.filter(({ id }) => !running.has(id));
   return askAboutStop(task, unbegun, `Continue after ${name}?`);
 }
@@ -192,11 +192,11 @@ export async function settlePending(
   state: "interrupted" | "error",
   text: string,
 ): Promise<void> {
-  const step = task.steps.next;
+  const step = task.transcript.steps.next;
   if (step.type !== "act" && step.type !== "wait") return;
   const decision = "cancel";
   const resolve = ({ approvalId: approval_id }: SuspensionBlock) =>
-    task.emitter.emit({ type: "task.approval.resolved", approval_id, decision });
+    task.output.emitter.emit({ type: "task.approval.resolved", approval_id, decision });
   for (const { call, suspension, answer } of step.calls) {
     if (suspension && !answer) resolve(suspension);
     await settleCall(task, call, state, text);
@@ -227,14 +227,14 @@ export function showResult(
   state: ToolResultState,
   content: readonly Block[],
 ): void {
-  const place = task.openResults.get(callId) ?? addResultItem(task, callId);
-  new ResultEmitter(task.emitter, place, callId).end({
+  const place = task.output.openResults.get(callId) ?? addResultItem(task, callId);
+  new ResultEmitter(task.output.emitter, place, callId).end({
     status: itemStatus[state],
     display: content.map(toWireBlock),
     ...(state !== "success" && { error: problem(state, content) }),
-    ...(task.childCalls.has(callId) && { childTaskId: callId }),
+    ...(task.output.childCalls.has(callId) && { childTaskId: callId }),
   });
-  task.openResults.delete(callId);
+  task.output.openResults.delete(callId);
 }
 
 function cite(
@@ -246,10 +246,11 @@ function cite(
   shown: ResultEmitter,
 ): { content: readonly Block[]; display: readonly WireBlock[]; referenceId?: number } {
   const { referenceId } = shown;
-  const isCited = referenceId !== undefined || (shown.isCitable && !task.childCalls.has(call.id));
+  const isCited =
+    referenceId !== undefined || (shown.isCitable && !task.output.childCalls.has(call.id));
   if (state !== "success" || !isCited) return { content, display };
   const number = referenceId !== undefined && { referenceId };
-  return task.pool.add({ itemId: shown.place.id, content, display, ...number });
+  return task.output.pool.add({ itemId: shown.place.id, content, display, ...number });
 }
 
 function toolMessage(
@@ -266,7 +267,7 @@ function toolMessage(
     role: "tool",
     name,
     content: [{ ...result, ...(metadata && { metadata }) }],
-    metadata: { taskId: task.ref.taskId },
+    metadata: { taskId: task.identity.ref.taskId },
   };
 }
 

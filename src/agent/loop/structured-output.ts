@@ -15,26 +15,27 @@ import { type JsonSchema, jsonSchema, standardSchema } from "../tool/schema.ts";
 import { type Tool, tool } from "../tool/tool.ts";
 import { isSpoken } from "./next.ts";
 import { strictSchema, wrappedSchema } from "./output-schema.ts";
-import type { TaskRun } from "./task-run.ts";
+import type { AgentSettings } from "./settings.ts";
+import type { TaskControl, TaskRun, TaskScope, TaskState, TaskWords } from "./task-run.ts";
 import { messagesOf } from "./transcript.ts";
 
 const maxTries = 3;
 const tools = new WeakMap<TaskRun, Tool>();
 
 /** A task as far as its transcript tells its answer. */
-export type AnsweringTask = Pick<
-  TaskRun,
-  "settings" | "record" | "ref" | "messages" | "controller" | "cancelledAt" | "caller"
->;
+export interface AnsweringTask extends TaskWords {
+  readonly settings: AgentSettings;
+  readonly state: Pick<TaskState, "record">;
+  readonly control: Pick<TaskControl, "controller" | "cancelledAt">;
+  readonly scope: Pick<TaskScope, "caller">;
+}
 
 /** The schema for the response format of the model, if the model and the schema support it. */
-export function nativeSchema({
-  record,
-  settings,
-  messages,
-}: AnsweringTask): JsonSchema | undefined {
+export function nativeSchema(task: AnsweringTask): JsonSchema | undefined {
+  const { settings } = task;
+  const { record } = task.state;
   if (record.outputSchema === undefined) return undefined;
-  const tools = settings.toolkit.active(messages, settings.name).length > 0;
+  const tools = settings.toolkit.active(task.transcript.messages, settings.name).length > 0;
   if (!supportsResponseFormat(settings.models, { tools })) return undefined;
   return strictSchema(record.outputSchema as JsonSchema);
 }
@@ -47,7 +48,7 @@ function structuredName({ settings }: AnsweringTask): string {
 
 /** The tool with which a model without response format submits its answer. */
 export function structuredTool(task: TaskRun): Tool | undefined {
-  if (task.record.outputSchema === undefined || nativeSchema(task)) return undefined;
+  if (task.state.record.outputSchema === undefined || nativeSchema(task)) return undefined;
   const cached = tools.get(task);
   if (cached) return cached;
   const created = tool({
@@ -63,7 +64,7 @@ export function structuredTool(task: TaskRun): Tool | undefined {
 
 /** The input schema of the answer tool; an error of the caller's schema accepts the answer and goes to `onFailure`. */
 function answerSchema(task: AnsweringTask, onFailure: (error: unknown) => void): StandardSchema {
-  const schema = task.record.outputSchema as JsonSchema;
+  const schema = task.state.record.outputSchema as JsonSchema;
   // Tools take objects, so any other answer becomes their only field.
   const isWrapped = schema.type !== "object";
   return standardSchema(isWrapped ? wrappedSchema(schema) : schema, async (sent) => {
@@ -90,11 +91,11 @@ export type StructuredState =
 
 /** Finds and validates the answer in the last reply of a task. */
 export async function structuredState(task: AnsweringTask): Promise<StructuredState> {
-  if (task.record.outputSchema === undefined) return { type: "none" };
+  if (task.state.record.outputSchema === undefined) return { type: "none" };
   const mine = messagesOf(task);
   const reply = mine.findLast((message) => message.role === "assistant");
   if (reply === undefined) return { type: "none" };
-  if (task.messages.slice(task.messages.indexOf(reply) + 1).some(asksForMore))
+  if (task.transcript.messages.slice(task.transcript.messages.indexOf(reply) + 1).some(asksForMore))
     return { type: "none" };
   if (nativeSchema(task)) {
     if (reply.content.some((block) => block.type === "tool_use")) return { type: "none" };
@@ -170,7 +171,7 @@ function found(message: Message, value: unknown): StructuredState {
 
 /** Throws when the model has given too many invalid answers. */
 export function refuseTooManyTries(task: TaskRun): void {
-  if (task.record.outputSchema === undefined) return;
+  if (task.state.record.outputSchema === undefined) return;
   const mine = messagesOf(task);
   const name = structuredName(task);
   const wrong = mine.filter(
@@ -190,12 +191,13 @@ export function refuseTooManyTries(task: TaskRun): void {
 
 /** Validates an answer with the caller's schema, or in another process with its JSON Schema. */
 async function validate(task: AnsweringTask, answer: unknown): Promise<StandardResult<unknown>> {
-  const { caller, record, controller } = task;
+  const { outputSchema } = task.state.record;
   try {
-    const schema: StandardSchema = caller.output ?? jsonSchema(record.outputSchema as JsonSchema);
+    const schema: StandardSchema =
+      task.scope.caller.output ?? jsonSchema(outputSchema as JsonSchema);
     return await untilCancelled(patienceOf(task), () => schema["~standard"].validate(answer));
   } catch (error) {
-    if (isCancel(controller.signal, error)) throw error;
+    if (isCancel(task.control.controller.signal, error)) throw error;
     throw new RivuletError(
       "output_schema_failed",
       `The output schema threw while validating an answer: ${reasonOf(error)}.`,

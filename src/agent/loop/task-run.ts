@@ -14,7 +14,14 @@ import type {
   TaskRecord,
   TaskRef,
 } from "../../contract/index.ts";
-import { type Cost, type Mutable, type Source, sumOf, type Usage } from "../../protocol/index.ts";
+import {
+  type Cost,
+  type Mutable,
+  noUsage,
+  type Source,
+  sumOf,
+  type Usage,
+} from "../../protocol/index.ts";
 import type { BudgetMeter } from "../base/budget.ts";
 import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
 import type { LogWriter, StepChange } from "../events/log-writer.ts";
@@ -60,58 +67,101 @@ export interface TaskConversation {
   cancelTask(taskId: string, reason: string): Promise<void>;
 }
 
-/** A task while this process drives it; the record and the messages hold everything that must outlive the process. */
-export interface TaskRun {
-  readonly settings: AgentSettings;
-  readonly conversation: TaskConversation;
-  readonly log: LogWriter;
-  readonly emitter: TaskEmitter;
-  readonly source: Source | undefined;
+/** The place of a task among the others; it never changes. */
+export interface TaskIdentity {
   readonly ref: TaskRef;
-  /** The end of the transcript; see `readTranscript`. */
-  readonly messages: Message[];
-  /** The next step after the transcript. */
-  steps: StepState;
-  /** The index of the first of them in the session. */
-  offset: number;
+  /** Undefined for a root. */
+  readonly source: Source | undefined;
+  /** The ids of the tasks above it, the root's first. */
+  readonly ancestors: readonly string[];
+  /** The row kind that delivers the end of a background task: `input` starts an idle session, `hint` waits. */
+  readonly deliveryKind: "hint" | "input";
+}
+
+/** The values of a task that each step stores. A drive and its open task share the object. */
+export interface TaskState {
   record: TaskRecord;
   usage: Usage;
   cost: Cost | undefined;
-  pool: ReferencePool;
+}
+
+/** The end of a task's transcript; see `readTranscript`. */
+export interface TaskTranscript {
+  readonly messages: Message[];
+  /** The index of the first of them in the session. */
+  offset: number;
+  /** The next step after the transcript. */
+  steps: StepState;
   /** How many entries of the reference pool the transcript holds. */
   storedReferences: number;
+  /** Resolves when the pool has the references from before `messages`; undefined until they are needed. */
+  earlierReferences: Promise<void> | undefined;
+}
+
+/** The writing side of a task. */
+export interface TaskOutput {
+  readonly log: LogWriter;
+  readonly emitter: TaskEmitter;
   /** The `tool_result` items that are open, by call id. */
   readonly openResults: Map<string, ItemPlace>;
   /** The calls that have started a child. */
   readonly childCalls: Set<string>;
+  pool: ReferencePool;
+}
+
+/** The parts of a task that stop it. */
+export interface TaskControl {
   readonly controller: AbortController;
   /** Stops the calls: aborts with the task, and when one of them fails it. */
   readonly calls: AbortController;
   /** The time of the cancel. */
   cancelledAt: number | undefined;
-  readonly context: LayeredContext;
-  readonly caller: RunOptions<StandardSchema | undefined>;
-  readonly hookContext: HookContext;
-  readonly budget: BudgetMeter;
-  /** The permission rules of this task and its ancestors. */
-  readonly permissions: readonly Permissions[];
-  /** The ids of the tasks above it, the root's first. */
-  readonly ancestors: readonly string[];
-  /** The row kind that delivers the end of a background task: `input` starts an idle session, `hint` waits. */
-  readonly deliveryKind: "hint" | "input";
   /** The inbox rows that a call's result or the task's end takes, by row. */
   readonly claims: Map<string, string>;
   /** True after the event that ends or suspends the task; no event may follow it. */
   isResting: boolean;
+}
+
+/** The values and rules that hooks and tools of a task get. */
+export interface TaskScope {
+  readonly caller: RunOptions<StandardSchema | undefined>;
+  readonly context: LayeredContext;
+  readonly hookContext: HookContext;
+  /** The permission rules of this task and its ancestors. */
+  readonly permissions: readonly Permissions[];
+}
+
+/** A task while this process drives it; the record and the messages hold everything that must outlive the process. */
+export interface TaskRun {
+  readonly settings: AgentSettings;
+  readonly conversation: TaskConversation;
+  readonly identity: TaskIdentity;
+  readonly state: TaskState;
+  readonly transcript: TaskTranscript;
+  readonly output: TaskOutput;
+  readonly control: TaskControl;
+  readonly scope: TaskScope;
+  readonly budget: BudgetMeter;
   /** Undefined without a tracer. */
   readonly trace: TaskTrace | undefined;
+}
+
+/** The messages of a task and its id. */
+export interface TaskWords {
+  readonly identity: Pick<TaskIdentity, "ref">;
+  readonly transcript: Pick<TaskTranscript, "messages">;
+}
+
+/** The state of a task as of its record. */
+export function stateOf(record: TaskRecord): TaskState {
+  return { record, usage: record.usage ?? noUsage, cost: record.cost };
 }
 
 /** Stands for a call id, for rows that the end of the task takes. */
 export const untilItEnds = "";
 
 /** The rows that the result of a call takes, or the end of the task. */
-export function claimedBy({ claims }: TaskRun, callId: string): readonly string[] {
+export function claimedBy({ control: { claims } }: TaskRun, callId: string): readonly string[] {
   if (claims.size === 0) return [];
   return [...claims].flatMap(([row, by]) => (by === callId ? [row] : []));
 }
@@ -128,47 +178,48 @@ export interface StepWrite {
 
 /** Commits a step: messages, record and all events so far. */
 export function commitStep(task: TaskRun, write: StepWrite = {}): Promise<void> {
-  return task.log.commit(applyStep(task, write));
+  return task.output.log.commit(applyStep(task, write));
 }
 
 /** Commits a step without waiting for the disk; the next wait, before tools start or the task rests, throws its error. */
 export function writeStep(task: TaskRun, write: StepWrite): void {
-  task.log.write(applyStep(task, write));
+  task.output.log.write(applyStep(task, write));
 }
 
 function applyStep(task: TaskRun, write: StepWrite): StepChange {
   const { messages = [], record, posts = [], taken = [], begins } = write;
-  const at = task.offset + task.messages.length;
-  for (const message of messages) task.messages.push(freezePlain(message));
-  const { usage, cost, budget } = task;
-  const changed: Mutable<TaskRecord> = { ...task.record };
+  const { transcript } = task;
+  const at = transcript.offset + transcript.messages.length;
+  for (const message of messages) transcript.messages.push(freezePlain(message));
+  const { usage, cost } = task.state;
+  const changed: Mutable<TaskRecord> = { ...task.state.record };
   if (record) Object.assign(changed, record);
   if (cost) changed.cost = cost;
   changed.usage = usage;
-  changed.workedMs = budget.wallMs;
-  task.record = changed;
+  changed.workedMs = task.budget.wallMs;
+  task.state.record = changed;
   const { sessionId } = changed;
   const appends = messages.length > 0 ? [{ sessionId, at, messages }] : [];
-  const begun = begins && { begins: task.ref.taskId };
+  const begun = begins && { begins: task.identity.ref.taskId };
   return { appends, tasks: [changed], posts, taken, ...begun };
 }
 
 /** The usage and the cost of a task and all its descendants, as far as the store has them. */
 export async function totalOf(task: TaskRun): Promise<NonNullable<TaskRecord["total"]>> {
-  const own = { usage: task.usage, ...(task.cost && { cost: task.cost }) };
-  if (task.childCalls.size === 0) return own;
+  const own = { usage: task.state.usage, ...(task.state.cost && { cost: task.state.cost }) };
+  if (task.output.childCalls.size === 0) return own;
   return sumOf([own, ...(await descendantsOf(task))]);
 }
 
 /** The cost is in proportion to the task's own descendants, not to the tree that it is part of. */
 async function descendantsOf(task: TaskRun): Promise<readonly TaskRecord[]> {
   const { store } = task.conversation;
-  const { rootTaskId, taskId } = task.ref;
+  const { rootTaskId, taskId } = task.identity.ref;
   if (taskId === rootTaskId) {
     const tree = await store.tasks({ rootTaskId });
     return tree.filter((record) => record.taskId !== taskId);
   }
-  const children = await Promise.all([...task.childCalls].map((id) => store.task(id)));
+  const children = await Promise.all([...task.output.childCalls].map((id) => store.task(id)));
   const found = children.filter((record) => record !== undefined);
   // The list grows while it is read.
   for (const { taskId: parentTaskId, sessionId: parentSessionId } of found) {
@@ -211,28 +262,28 @@ export function withMessages<T extends { readonly messages: readonly Message[] }
 
 /** Opens the item of a call's result. */
 export function addResultItem(task: TaskRun, callId: string): ItemPlace {
-  const place = task.emitter.addItem({
+  const place = task.output.emitter.addItem({
     type: "tool_result",
     id: task.settings.ids.next("fco"),
     status: "in_progress",
     call_id: callId,
     block_list: [],
   });
-  task.openResults.set(callId, place);
+  task.output.openResults.set(callId, place);
   return place;
 }
 
 /** A control message that the model never sees. */
 export function controlMessage(task: TaskRun, block: Block): Message {
   const { ids, name } = task.settings;
-  const metadata = { taskId: task.ref.taskId };
+  const metadata = { taskId: task.identity.ref.taskId };
   return { id: ids.next("msg"), role: "tool", name, content: [block], metadata };
 }
 
 /** Refreshes the tool sources unless the task was cancelled; undefined without sources. */
 export function refreshTools(task: TaskRun): Promise<void> | undefined {
   const { toolkit } = task.settings;
-  const { signal } = task.controller;
+  const { signal } = task.control.controller;
   if (!toolkit.hasSources || signal.aborted) return undefined;
   const refreshed = toolkit.refresh(signal);
   if (!isThenable(refreshed)) return undefined;
@@ -242,7 +293,7 @@ export function refreshTools(task: TaskRun): Promise<void> | undefined {
 /** The tools on offer, including the one for structured output. */
 export function offeredTools(task: TaskRun): readonly Tool[] {
   const { toolkit, name } = task.settings;
-  const offered = toolkit.active(task.messages, name);
+  const offered = toolkit.active(task.transcript.messages, name);
   const structured = structuredTool(task);
   if (structured === undefined) return offered;
   return [...offered.filter((tool) => tool.name !== structured.name), structured];

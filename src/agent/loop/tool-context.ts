@@ -35,7 +35,8 @@ export function toolContext(
   shown: ResultEmitter,
   { attempt, signal, suspend, onChunk, onChildWaits }: CallContext,
 ): ToolContext {
-  const { settings, record } = task;
+  const { settings } = task;
+  const { record } = task.state;
   const fields: Omit<ToolContext, "messages"> & { readonly [taskKey]: TaskRun } = {
     signal,
     callId: call.id,
@@ -55,7 +56,7 @@ export function toolContext(
       onChunk?.({ type: "progress", ...progress });
     },
     suspend: suspend ?? refuseToSuspend,
-    get: task.context.get,
+    get: task.scope.context.get,
     async runChild(agent, input, options) {
       readArgument("agent", agent, is.required(agentField));
       const withSignal = { ...readOptions("runChild()", options, childFields), signal };
@@ -67,7 +68,11 @@ export function toolContext(
     [taskKey]: task,
     ...(record.userId !== undefined && { userId: record.userId }),
   };
-  return withMessages<ToolContext>(task.messages, fields, task.messages.length);
+  return withMessages<ToolContext>(
+    task.transcript.messages,
+    fields,
+    task.transcript.messages.length,
+  );
 }
 
 /** The property of a context that holds its task. */

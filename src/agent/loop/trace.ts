@@ -89,7 +89,7 @@ export function traceTask<T>(task: TaskRun, drive: () => Promise<T>): Promise<T>
     try {
       return await drive();
     } finally {
-      const { status, error } = task.record;
+      const { status, error } = task.state.record;
       update((span) => span.setAttribute("rivulet.task.status", status));
       if (status === "failed" && error) update((span) => setError(own, span, error));
     }
@@ -107,7 +107,11 @@ type OnRetry = (retry: Retry) => void;
 const log = debuglog("rivulet");
 
 /** Tells of a retry: as an event of the task, on its span, and in the log of `NODE_DEBUG=rivulet`. */
-function retryTeller({ emitter, ref }: TaskRun, callId?: string, update?: UpdateSpan): OnRetry {
+function retryTeller(
+  { output: { emitter }, identity: { ref } }: TaskRun,
+  callId?: string,
+  update?: UpdateSpan,
+): OnRetry {
   let retries = 0;
   return (failed) => {
     const retry: Retry = { ...failed, ...(callId !== undefined && { callId }) };

@@ -9,7 +9,7 @@ import {
   type Store,
   type TaskRecord,
 } from "../../contract/index.ts";
-import type { TaskRun } from "./task-run.ts";
+import type { TaskRun, TaskWords } from "./task-run.ts";
 
 /** The end of a session's messages. */
 export interface Transcript {
@@ -61,22 +61,30 @@ async function readFrom(
 }
 
 /** All messages of a task's session. */
-export async function wholeTranscript(task: TaskRun): Promise<readonly Message[]> {
-  const { messages, offset, conversation, ref } = task;
+export function wholeTranscript(task: TaskRun): Promise<readonly Message[]> {
+  return wholeSession(task.conversation.store, task.identity.ref, task.transcript);
+}
+
+async function wholeSession(
+  store: Store,
+  { sessionId }: Pick<TaskRecord, "sessionId">,
+  { messages, offset }: Transcript,
+): Promise<readonly Message[]> {
   if (offset === 0) return messages;
-  return [...(await conversation.store.session(ref.sessionId, 0, offset)), ...messages];
+  return [...(await store.session(sessionId, 0, offset)), ...messages];
 }
 
 /** The messages of a task: tasks of a session do not overlap, so a reply of another task ends the search. */
-export function messagesOf({ messages, ref }: Pick<TaskRun, "messages" | "ref">) {
+export function messagesOf({ transcript: { messages }, identity: { ref } }: TaskWords) {
   const before = messages.findLastIndex((message) => isReplyOfOther(message, ref.taskId));
   return messages.slice(before + 1).filter(({ metadata }) => metadata?.taskId === ref.taskId);
 }
 
 /** The number of model calls of this task in the transcript. */
-export function iterationOf({ messages, ref: { taskId } }: TaskRun): number {
+export function iterationOf({ transcript, identity }: TaskWords): number {
+  const { taskId } = identity.ref;
   const last = findLastOwn(
-    messages,
+    transcript.messages,
     taskId,
     ({ role, metadata }) =>
       role === "assistant" && metadata?.taskId === taskId && metadata.iteration !== undefined,
@@ -129,26 +137,37 @@ function referencesOf({ content, metadata }: Message): readonly ReferenceEntry[]
   );
 }
 
-const loaded = new WeakMap<TaskRun, Promise<void>>();
-
 /** Adds the references from before the task's messages; a task gives numbers only after that, so that none repeats. */
 export function loadReferences(task: TaskRun): Promise<void> {
-  const load = async () => {
-    if (task.offset === 0) return;
-    const entries = referencesIn(await wholeTranscript(task));
-    task.pool = ReferencePool.from({ taskId: task.ref.taskId, entries });
-    task.storedReferences = entries.length;
-  };
-  const loading = loaded.get(task) ?? load();
-  loaded.set(task, loading);
-  return loading;
+  const { transcript } = task;
+  transcript.earlierReferences ??= addEarlier(task);
+  return transcript.earlierReferences;
+}
+
+async function addEarlier({ transcript, output, identity, conversation }: TaskRun): Promise<void> {
+  if (transcript.offset === 0) return;
+  const entries = referencesIn(await wholeSession(conversation.store, identity.ref, transcript));
+  output.pool = ReferencePool.from({ taskId: identity.ref.taskId, entries });
+  transcript.storedReferences = entries.length;
+}
+
+/** The references that a task continues with; those from before its messages only if the messages may cite them. */
+export async function readReferences(
+  store: Store,
+  record: TaskRecord,
+  transcript: Transcript,
+): Promise<{ readonly entries: readonly ReferenceEntry[]; readonly isWhole: boolean }> {
+  const { messages, offset } = transcript;
+  const isWhole = offset > 0 && messages.some(isCiting);
+  const read = isWhole ? await wholeSession(store, record, transcript) : messages;
+  return { entries: referencesIn(read), isWhole };
 }
 
 /** The entries of the reference pool that the transcript does not hold; the caller stores them. */
 export function newReferences(task: TaskRun): { readonly references?: readonly ReferenceEntry[] } {
-  if (task.pool.isEmpty) return {};
-  const references = task.pool.toJSON().entries.slice(task.storedReferences);
-  task.storedReferences += references.length;
+  if (task.output.pool.isEmpty) return {};
+  const references = task.output.pool.toJSON().entries.slice(task.transcript.storedReferences);
+  task.transcript.storedReferences += references.length;
   return references.length > 0 ? { references } : {};
 }
 

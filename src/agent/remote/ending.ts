@@ -23,7 +23,7 @@ export async function endingOf(run: TaskRun, event: RestEvent, isChild: boolean)
   const last = completed(run, undefined);
   if (event.type === "task.suspended") {
     const { generate_reason: generateReason = "approval_required", reason } = event;
-    const { next } = run.steps;
+    const { next } = run.transcript.steps;
     const isOpen = next.type === "act" || next.type === "wait";
     const { message } = isOpen ? suspended(run, next) : last;
     return { status: "suspended", generateReason, message, suspension: { reason } };
@@ -31,7 +31,7 @@ export async function endingOf(run: TaskRun, event: RestEvent, isChild: boolean)
   const { status, error, structured, incomplete_details, reason } = event.task;
   const edited = editedMessage(event.task);
   const isEdited = edited && ({ message: edited, isEdited: true } as const);
-  const { taskId, path, outputSchema } = run.record;
+  const { taskId, path, outputSchema } = run.state.record;
   switch (status) {
     case "failed": {
       const { code = "failed", message = "The task failed.", retryable, hint } = error ?? {};

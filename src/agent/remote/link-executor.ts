@@ -25,28 +25,20 @@ export class LinkExecutor implements Executor {
     this.#child = child;
     const open = child.log.runs.get(record.taskId);
     if (open) {
-      open.record = { ...open.record, mode: drive.record.mode };
-      onAbort(controller.signal, () => open.controller.abort(controller.signal.reason));
+      open.state.record = { ...open.state.record, mode: drive.record.mode };
+      onAbort(controller.signal, () => open.control.controller.abort(controller.signal.reason));
       return open;
     }
     // A queued task below the child of a link waits at its other end.
     if (record.status === "queued" && child.isTop(record)) {
       this.#isBegun = false;
       const settings = remoteSettings(parent.settings, record, child.link);
-      const promoted = drive.record;
+      const { state } = drive;
       const options = caller && { caller };
-      return openTask({
-        conversation,
-        settings,
-        record: promoted,
-        parent,
-        controller,
-        ...options,
-        isNew,
-      });
+      return openTask({ conversation, settings, state, parent, controller, ...options, isNew });
     }
     await child.log.settled();
-    drive.record = (await conversation.store.task(record.taskId)) ?? record;
+    drive.state.record = (await conversation.store.task(record.taskId)) ?? record;
     return undefined;
   }
 

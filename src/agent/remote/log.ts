@@ -45,7 +45,7 @@ import { type EventBody, maxEventBytes } from "../events/emit.ts";
 import { cancelled, type Ending } from "../loop/ending.ts";
 import { stopCallId } from "../loop/next.ts";
 import { settlePending } from "../loop/settle.ts";
-import { commitStep, controlMessage, type TaskRun, writeStep } from "../loop/task-run.ts";
+import { commitStep, controlMessage, stateOf, type TaskRun, writeStep } from "../loop/task-run.ts";
 import { messagesOf } from "../loop/transcript.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 import { endingOf, isEnd, type RestEvent } from "./ending.ts";
@@ -112,7 +112,7 @@ export class RemoteLog {
 
   /** The state of a task that has just begun here. */
   begin(run: TaskRun): void {
-    const { taskId: id, agentId, sessionId, createdAt: created_at } = run.record;
+    const { taskId: id, agentId, sessionId, createdAt: created_at } = run.state.record;
     const at = { task_id: id, sequence_number: -1, created_at };
     const task = { id, object: "task", agent_id: agentId, session_id: sessionId } as const;
     const created = { ...task, status: "queued", created_at } as const;
@@ -166,7 +166,7 @@ export class RemoteLog {
     if (parent === undefined) throw forged(`task ${record.taskId} has no parent here`);
     const settings = remoteSettings(parent.settings, record, this.#link);
     const conversation = this.#conversation;
-    const run = await openTask({ conversation, settings, record, parent, isNew });
+    const run = await openTask({ conversation, settings, state: stateOf(record), parent, isNew });
     this.runs.set(record.taskId, run);
     if (record.status !== "queued") this.#writers.set(record.sessionId, record.taskId);
     return run;
@@ -235,7 +235,7 @@ export class RemoteLog {
     this.cursor = at;
     const rested = await this.#write(run, event);
     if (++this.#unstored >= maxUnstored) this.#storePlace(run);
-    await run.log.catchUp();
+    await run.output.log.catchUp();
     return rested;
   }
 
@@ -255,8 +255,8 @@ export class RemoteLog {
     const isValid = idPattern.test(taskId) && segmentPattern.test(agent.id);
     if (!isValid || (await this.#conversation.store.task(taskId)) !== undefined)
       throw forged(`task ${taskId.slice(0, 128)} cannot be its child`);
-    if (run.childCalls.size >= maxTasks) throw forged(`it has more than ${maxTasks} tasks`);
-    run.childCalls.add(taskId);
+    if (run.output.childCalls.size >= maxTasks) throw forged(`it has more than ${maxTasks} tasks`);
+    run.output.childCalls.add(taskId);
     this.#announced.set(taskId, { run, event });
   }
 
@@ -266,12 +266,13 @@ export class RemoteLog {
     const { store } = this.#conversation;
     const { maxTasks = defaultMaxTasks } = this.#link.limits;
     const { run: parent, event } = this.#announced.get(taskId) ?? {};
-    if (parent === undefined || parent.ref.taskId !== parentId || event === undefined)
+    if (parent === undefined || parent.identity.ref.taskId !== parentId || event === undefined)
       throw forged(`no task of it has started ${taskId}`);
     if (this.#seqs.size > maxTasks + 1) throw forged(`it has more than ${maxTasks} tasks`);
     const earlier = await store.tasks({ sessionId });
     const isOwn = ({ remote, parentSessionId }: TaskRecord) =>
-      remote?.url === parent.record.remote?.url && parentSessionId === parent.record.sessionId;
+      remote?.url === parent.state.record.remote?.url &&
+      parentSessionId === parent.state.record.sessionId;
     const [session] = await store.sessions({ sessionId, limit: 1 });
     const isTaken = !earlier.every(isOwn) || (session !== undefined && earlier.length === 0);
     if (isTaken || !segmentPattern.test(sessionId) || source?.agentId !== event.agent.id)
@@ -286,10 +287,11 @@ export class RemoteLog {
    */
   async #begin(run: TaskRun): Promise<void> {
     const { store, lost } = this.#conversation;
-    const { sessionId, taskId } = run.record;
-    const { controller } = this.runs.get(this.#top.taskId) ?? run;
+    const { sessionId, taskId } = run.state.record;
+    const { control: top } = this.runs.get(this.#top.taskId) ?? run;
     const limit = AbortSignal.timeout(maxTurnWaitMs);
-    const signal = AbortSignal.any([limit, lost.signal, controller.signal, run.controller.signal]);
+    const stops = [top, run.control].map(({ controller }) => controller.signal);
+    const signal = AbortSignal.any([limit, lost.signal, ...stops]);
     for (;;) {
       const begun = await store.tasks({ sessionId, status: ["in_progress", "suspended"] });
       const other = begun.find((task) => task.taskId !== taskId)?.taskId;
@@ -303,12 +305,15 @@ export class RemoteLog {
     await loadTranscript(run);
   }
 
-  #release({ record: { sessionId, taskId } }: TaskRun): void {
+  #release({ state }: TaskRun): void {
+    const { sessionId, taskId } = state.record;
     if (this.#writers.get(sessionId) === taskId) this.#writers.delete(sessionId);
   }
 
   /** Copies the blob that an event names, so that readers of this log find it; what is over the limits stays there. */
-  async #copyBlob({ ref: { taskId }, log }: TaskRun, event: LogEvent): Promise<void> {
+  async #copyBlob({ identity, output }: TaskRun, event: LogEvent): Promise<void> {
+    const { taskId } = identity.ref;
+    const { log } = output;
     const { maxBytes = defaultMaxBytes } = this.#link.limits;
     const name = blobIn(event);
     const left = maxBytes - this.#blobBytes;
@@ -331,10 +336,10 @@ export class RemoteLog {
       case "task.created":
       case "task.in_progress":
       case "task.resumed":
-        if (event.type === "task.in_progress" && run.ref.taskId !== this.#top.taskId)
+        if (event.type === "task.in_progress" && run.identity.ref.taskId !== this.#top.taskId)
           await this.#begin(run);
-        run.isResting = false;
-        run.emitter.forward(event);
+        run.control.isResting = false;
+        run.output.emitter.forward(event);
         this.#store(run, { status: event.type === "task.created" ? "queued" : "in_progress" });
         return undefined;
       case "task.usage":
@@ -349,15 +354,15 @@ export class RemoteLog {
       case "task.approval.requested":
         return this.#ask(run, event);
       case "task.approval.resolved":
-        run.emitter.forward(event);
+        run.output.emitter.forward(event);
         this.#resolve(run, event);
         return undefined;
       case "task.output_item.done":
-        run.emitter.forward(event);
+        run.output.emitter.forward(event);
         if (event.item.type === "tool_result") this.#store(run);
         return undefined;
     }
-    run.emitter.forward(event);
+    run.output.emitter.forward(event);
     return undefined;
   }
 
@@ -383,8 +388,8 @@ export class RemoteLog {
     writeStep(run, { record: { ...change, remote: this.#place(run) } });
   }
 
-  #place({ record: { remote } }: TaskRun): NonNullable<TaskRecord["remote"]> {
-    return { taskId: this.#top.taskId, ...remote, cursor: this.cursor };
+  #place({ state }: TaskRun): NonNullable<TaskRecord["remote"]> {
+    return { taskId: this.#top.taskId, ...state.record.remote, cursor: this.cursor };
   }
 
   #promote(taskId: string): void {
@@ -393,13 +398,13 @@ export class RemoteLog {
   }
 
   /** The budgets of the parents count what a remote task uses. */
-  #countUsage(run: TaskRun, usage: Usage | undefined, cost = run.cost): void {
+  #countUsage(run: TaskRun, usage: Usage | undefined, cost = run.state.cost): void {
     if (usage === undefined) return;
-    const grown = usage.total_tokens - run.usage.total_tokens;
-    const spent = amountOf(cost) - amountOf(run.cost);
+    const grown = usage.total_tokens - run.state.usage.total_tokens;
+    const spent = amountOf(cost) - amountOf(run.state.cost);
     if (grown > 0) run.budget.add({ ...usage, total_tokens: grown }, Math.max(0, spent));
-    run.usage = usage;
-    run.cost = cost;
+    run.state.usage = usage;
+    run.state.cost = cost;
   }
 
   /** An approval has an id of its own in the whole conversation: an answer must not reach another task. */
@@ -408,7 +413,7 @@ export class RemoteLog {
     const waiting = await waitingTasks(store, { conversation });
     if (waiting.some(({ approvals }) => approvals.some(({ id }) => id === event.approval_id)))
       throw forged(`approval ${event.approval_id} exists already`);
-    run.emitter.forward(event);
+    run.output.emitter.forward(event);
     this.#store(run, {}, [controlMessage(run, suspensionOf(event, stopCallId))]);
   }
 
@@ -417,7 +422,7 @@ export class RemoteLog {
     const { approval_id: approvalId, decision, by, reason } = event;
     const post = this.answers.get(approvalId);
     this.answers.delete(approvalId);
-    if (post) run.claims.delete(post.id);
+    if (post) run.control.claims.delete(post.id);
     const taken = post ? [post.id] : [];
     const blocks = messagesOf(run).flatMap(({ content }) => content);
     const asked = blocks.find(
@@ -433,10 +438,10 @@ export class RemoteLog {
 
   async #rest(run: TaskRun, event: RestEvent): Promise<TaskRun> {
     this.#store(run);
-    const { taskId, path } = run.record;
+    const { taskId, path } = run.state.record;
     const isBelow = taskId !== this.#top.taskId;
     if ("task" in event) this.#countUsage(run, event.task.usage);
-    run.record = { ...run.record, remote: this.#place(run) };
+    run.state.record = { ...run.state.record, remote: this.#place(run) };
     const ending = await endingOf(run, event, !isBelow);
     if (ending.status !== "suspended") this.runs.delete(taskId);
     const isAsSent = ending.status === ("task" in event ? event.task.status : "suspended");
@@ -448,13 +453,13 @@ export class RemoteLog {
 
   /** Adds an event of our own to those that were read. */
   #add(run: TaskRun, body: EventBody): void {
-    const { taskId: task_id } = run.ref;
+    const { taskId: task_id } = run.identity.ref;
     const task_seq = (this.#seqs.get(task_id) ?? -1) + 1;
     this.#seqs.set(task_id, task_seq);
     const at = { task_id, task_seq, sequence_number: -1, created_at: run.settings.clock.now() };
     const event = { ...body, ...at } as LogEvent;
     this.#tree.apply(event);
-    run.emitter.forward(event);
+    run.output.emitter.forward(event);
   }
 
   /** Ends a task and those below it here, because the server cannot be asked or believed any more. */
@@ -463,9 +468,9 @@ export class RemoteLog {
   }
 
   async #endTree(run: TaskRun, ending: EndingOf, belowIt: EndingOf): Promise<void> {
-    const { taskId } = run.ref;
+    const { taskId } = run.identity.ref;
     for (const below of [...this.runs.values()].reverse())
-      if (below.ancestors.includes(taskId)) await this.#end(below, belowIt);
+      if (below.identity.ancestors.includes(taskId)) await this.#end(below, belowIt);
     await this.#end(run, ending);
   }
 
@@ -477,13 +482,13 @@ export class RemoteLog {
       const sessionId = `sub-${run.settings.ids.uuid()}`;
       const record = childRecord(run, event, sessionId, { created_at: run.settings.clock.now() });
       const child = await this.#open(record, run, true);
-      announce(child.emitter, record);
+      announce(child.output.emitter, record);
       await this.#end(child, cancelled);
     }
   }
 
   async #end(run: TaskRun, endingFor: EndingOf): Promise<void> {
-    const { taskId } = run.ref;
+    const { taskId } = run.identity.ref;
     if (!this.runs.delete(taskId)) return;
     this.#closed.add(taskId);
     await this.#endAnnounced(run);
@@ -491,8 +496,8 @@ export class RemoteLog {
     await commitStep(run, newMessages(run, this.#tree));
     const ending = await endingFor(run);
     // A suspended task cannot show the results that end it.
-    if (run.record.status === "suspended")
-      run.emitter.emit({ type: "task.resumed", reason: "cancelled" });
+    if (run.state.record.status === "suspended")
+      run.output.emitter.emit({ type: "task.resumed", reason: "cancelled" });
     const state = ending.status === "failed" ? "error" : "interrupted";
     await settlePending(run, state, interruptedResult);
     await endTask(run, ending, undefined);

@@ -36,8 +36,8 @@ interface NewMessages {
 
 /** Converts the closed items of a remote task to messages. The items of a turn wait until all of them are closed. */
 export function newMessages(run: TaskRun, tree: TaskTree): NewMessages {
-  const { committedOutput } = run.record;
-  const output = tree.task(run.ref.taskId)?.output ?? [];
+  const { committedOutput } = run.state.record;
+  const output = tree.task(run.identity.ref.taskId)?.output ?? [];
   const fresh = output.slice(committedOutput).filter(isOfTurn);
   const isOpen = fresh.some(({ status }) => status === "in_progress");
   const turns = isOpen ? [] : turnsIn(fresh).map((items) => turnMessage(run, tree, items));
@@ -54,7 +54,8 @@ export function newMessages(run: TaskRun, tree: TaskTree): NewMessages {
 }
 
 function turnMessage(run: TaskRun, tree: TaskTree, items: readonly TurnItem[]): Message {
-  const { settings, ref } = run;
+  const { settings } = run;
+  const { ref } = run.identity;
   const references = newReferences(run, tree, items);
   return {
     id: items[0]?.message_id ?? settings.ids.next("msg"),
@@ -83,7 +84,9 @@ function newReferences(
   tree: TaskTree,
   items: readonly Item[],
 ): readonly ReferenceEntry[] {
-  const known = new Set(referencesIn(run.messages).map(({ referenceId }) => referenceId));
+  const known = new Set(
+    referencesIn(run.transcript.messages).map(({ referenceId }) => referenceId),
+  );
   const blocks = items.flatMap((item) => (item.type === "message" ? item.block_list : []));
   const annotations = blocks.flatMap((block) => (block.type === "text" ? block.annotations : []));
   return annotations.flatMap((annotation): readonly ReferenceEntry[] => {
@@ -113,13 +116,17 @@ export function editedMessage({ metadata }: TaskObject): Message | undefined {
 
 /** The events that close what a remote task has open; the results of its calls stay open, for their ends. */
 export function closeItems(run: TaskRun, tree: TaskTree): readonly EventBody[] {
-  const { output = [] } = tree.task(run.ref.taskId) ?? {};
-  const status = run.controller.signal.aborted ? "cancelled" : "incomplete";
+  const { output = [] } = tree.task(run.identity.ref.taskId) ?? {};
+  const status = run.control.controller.signal.aborted ? "cancelled" : "incomplete";
   return output.flatMap((item, output_index): readonly EventBody[] => {
     const { id } = item;
     if (item.status !== "in_progress") return [];
     if (item.type === "tool_result") {
-      run.openResults.set(item.call_id, { id, index: output_index, blocks: item.block_list });
+      run.output.openResults.set(item.call_id, {
+        id,
+        index: output_index,
+        blocks: item.block_list,
+      });
       return [];
     }
     const discarded = { type: "task.output_item.discarded", item_id: id, output_index } as const;

@@ -176,7 +176,7 @@ export class LinkedChild {
 
   /** Drives a task until it has ended or is suspended; the log has its end then. */
   async drive(run: TaskRun): Promise<undefined> {
-    const { taskId } = run.ref;
+    const { taskId } = run.identity.ref;
     const { signal: lost } = this.#conversation.lost;
     if (!this.log.has(taskId)) this.log.begin(run);
     if (!this.log.runs.has(taskId)) return void (await this.log.settled()); // it has just ended
@@ -192,7 +192,7 @@ export class LinkedChild {
     };
     const stops = [
       onAbort(lost, () => rested.reject(lost.reason)),
-      onAbort(run.controller.signal, () => this.#cancel(run)),
+      onAbort(run.control.controller.signal, () => this.#cancel(run)),
       this.#conversation.onPost(send),
       this.#stopWhenTimeIsUp(run),
     ];
@@ -212,7 +212,7 @@ export class LinkedChild {
   }
 
   /** The server ends a task whose time is over; it is cancelled from here if it does not. */
-  #stopWhenTimeIsUp({ budget, controller }: TaskRun): () => void {
+  #stopWhenTimeIsUp({ budget, control: { controller } }: TaskRun): () => void {
     const { leftMs } = budget;
     if (leftMs > longestTimer - lateMs) return () => {};
     return after(this.#clock, Math.max(0, leftMs) + lateMs, () =>
@@ -266,7 +266,9 @@ export class LinkedChild {
       this.#last = log.cursor;
       this.#unresolved.clear(); // no task moves
       this.#settle();
-      const open = [...this.#driven.keys()].find((id) => log.runs.get(id)?.isResting === false);
+      const open = [...this.#driven.keys()].find(
+        (id) => log.runs.get(id)?.control.isResting === false,
+      );
       if (open !== undefined) throw endedEarly(open);
     } catch (error) {
       if (signal.aborted && this.#driven.size === 0) return;
@@ -285,13 +287,14 @@ export class LinkedChild {
     const isCurrent = this.log.cursor >= this.#last;
     for (const [taskId, { resolve }] of this.#driven) {
       const run = this.log.runs.get(taskId);
-      const isSuspended = run?.record.status === "suspended" && isCurrent;
+      const isSuspended = run?.state.record.status === "suspended" && isCurrent;
       if (run === undefined || (isSuspended && !this.#isAnswered(taskId))) resolve();
     }
   }
 
   #isAnswered(taskId: string): boolean {
-    const isBelow = (run: TaskRun) => run.ref.taskId === taskId || run.ancestors.includes(taskId);
+    const isBelow = (run: TaskRun) =>
+      run.identity.ref.taskId === taskId || run.identity.ancestors.includes(taskId);
     return this.#unread.has(taskId) || [...this.#unresolved.values()].some(isBelow);
   }
 
@@ -299,14 +302,14 @@ export class LinkedChild {
   async #start(): Promise<void> {
     const { taskId, sessionId, remoteId: known } = this.#task;
     const run = this.log.runs.get(taskId);
-    const isCancelled = run?.controller.signal.aborted === true;
+    const isCancelled = run?.control.controller.signal.aborted === true;
     // An id of the server's own says that the task has started.
     const isStarted = this.log.cursor >= 0 || known !== taskId;
     if (isStarted || run === undefined || isCancelled) return;
-    const { outputSchema } = run.record;
+    const { outputSchema } = run.state.record;
     const { left } = run.budget;
     const traceparent = traceparentOf(run);
-    const { rootTaskId } = run.ref;
+    const { rootTaskId } = run.identity.ref;
     const request = {
       ...{ taskId, sessionId },
       messages: messagesOf(run).filter(({ metadata }) => metadata?.input),
@@ -314,13 +317,13 @@ export class LinkedChild {
       ...(left && { budget: left }),
       ...(outputSchema && { outputSchema }),
       ...(traceparent !== undefined && { traceparent }),
-      via: await viaOf(this.#conversation.store, rootTaskId, run.record.depth),
+      via: await viaOf(this.#conversation.store, rootTaskId, run.state.record.depth),
     };
     const remoteId = await this.#send((signal) => this.link.start(request, signal));
     if (remoteId === this.#task.remoteId) return;
     Object.assign(this.#task, { remoteId });
     await commitStep(run, {
-      record: { remote: { ...run.record.remote, taskId: remoteId, cursor: -1 } },
+      record: { remote: { ...run.state.record.remote, taskId: remoteId, cursor: -1 } },
     });
   }
 
@@ -339,21 +342,22 @@ export class LinkedChild {
       this.#mustSendMore = false;
       for (const post of await store.posts({ conversation: sessionId })) {
         const run = this.log.runs.get(post.taskId ?? post.message?.metadata?.taskId ?? "");
-        if (run && !post.ifQueued && !run.claims.has(post.id)) await this.#sendRow(run, post);
+        if (run && !post.ifQueued && !run.control.claims.has(post.id))
+          await this.#sendRow(run, post);
       }
     }
   }
 
   async #sendRow(run: TaskRun, post: Post): Promise<void> {
-    const { taskId } = run.ref;
+    const { taskId } = run.identity.ref;
     const { message } = post;
     if (post.kind === "cancel") {
-      run.claims.set(post.id, untilItEnds);
-      if (this.#driven.has(taskId)) run.controller.abort(cancelReason(post));
+      run.control.claims.set(post.id, untilItEnds);
+      if (this.#driven.has(taskId)) run.control.controller.abort(cancelReason(post));
       else this.#cancel(run, reasonText(cancelReason(post)));
       return;
     }
-    run.claims.set(post.id, untilItEnds); // the task may end meanwhile, and its end takes the row
+    run.control.claims.set(post.id, untilItEnds); // the task may end meanwhile, and its end takes the row
     const [block] = message?.content ?? [];
     const isAnswer = post.kind === "answer" && block?.type === "answer";
     if (isAnswer) {
@@ -374,7 +378,7 @@ export class LinkedChild {
     }
     this.#sent += 1;
     if (!this.log.runs.has(taskId)) return;
-    run.claims.delete(post.id);
+    run.control.claims.delete(post.id);
     await commitStep(run, { taken: [post.id] });
   }
 
@@ -394,14 +398,14 @@ export class LinkedChild {
   }
 
   /** Cancels a task on the server; ends it here if the server does not say within the grace that it has ended. */
-  #cancel(run: TaskRun, reason = reasonText(run.controller.signal.reason)): void {
+  #cancel(run: TaskRun, reason = reasonText(run.control.controller.signal.reason)): void {
     if (this.#conversation.lost.signal.aborted) return;
     const sent = this.#sendCancel(run, reason).finally(() => this.#cancelling.delete(sent));
     this.#cancelling.add(sent);
   }
 
   async #sendCancel(run: TaskRun, reason: string): Promise<void> {
-    const { taskId } = run.ref;
+    const { taskId } = run.identity.ref;
     const stop = after(this.#clock, cancelGraceMs, () => void this.#force(run));
     void this.#driven.get(taskId)?.promise.then(stop, stop);
     const cancel = (signal: AbortSignal) => this.link.cancel(this.#task, taskId, reason, signal);
@@ -413,7 +417,7 @@ export class LinkedChild {
   }
 
   async #force(run: TaskRun): Promise<void> {
-    const isLate = run.controller.signal.reason instanceof TimeUsedUp;
+    const isLate = run.control.controller.signal.reason instanceof TimeUsedUp;
     const ending = (task: TaskRun): Ending =>
       isLate ? incomplete(task, "budget") : cancelled(task);
     await this.#end(run, ending);
@@ -423,11 +427,11 @@ export class LinkedChild {
   async #fail(error: unknown): Promise<void> {
     if (this.#conversation.lost.signal.aborted) return;
     const tops = [...this.log.runs.values()].filter(
-      ({ ancestors }) => !ancestors.some((id) => this.log.runs.has(id)),
+      ({ identity: { ancestors } }) => !ancestors.some((id) => this.log.runs.has(id)),
     );
     for (const run of tops) {
-      const { taskId } = run.ref;
-      const isCancelled = run.controller.signal.aborted;
+      const { taskId } = run.identity.ref;
+      const isCancelled = run.control.controller.signal.aborted;
       await this.#end(run, isCancelled ? cancelled : (task) => failed(task, error), cancelled);
       const signal = AbortSignal.timeout(requestMs);
       this.link.cancel(this.#task, taskId, "Its caller has given it up.", signal).catch(() => {});

@@ -195,7 +195,7 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   const { store } = call.process;
   const { output } = call.options;
   const reply = await replyOf(store, record, readEnding(record));
-  const isChecked = output === undefined || drive?.task?.caller.output === output;
+  const isChecked = output === undefined || drive?.task?.scope.caller.output === output;
   if (reply.generateReason !== "structured_output") return reply;
   // The caller may change its value; the store's is frozen.
   if (isChecked) return { ...reply, structured: structuredClone(reply.structured) };
@@ -203,8 +203,12 @@ async function readReply(call: Call, { record, drive }: Rest): Promise<Reply<unk
   const all = await store.session(record.sessionId);
   const messages = all.filter(({ metadata }) => metadata?.taskId === record.taskId);
   const state = await structuredState({
-    ...{ settings: call.settings, record, ref: refOf(record), messages, caller: { output } },
-    ...{ controller: new AbortController(), cancelledAt: undefined },
+    settings: call.settings,
+    identity: { ref: refOf(record) },
+    state: { record },
+    transcript: { messages },
+    control: { controller: new AbortController(), cancelledAt: undefined },
+    scope: { caller: { output } },
   });
   if (state.type === "found") return { ...reply, structured: state.value };
   const problem = state.type === "wrong" ? `: ${state.problem}` : "";

@@ -26,7 +26,7 @@ export interface FileRules {
 
 /** The rules of the task behind a context; none for a context that another program created. */
 export function rulesBehind(context: ToolContext | HookContext): readonly Permissions[] {
-  return taskKey in context ? taskBehind(context).permissions : [];
+  return taskKey in context ? taskBehind(context).scope.permissions : [];
 }
 
 /** The rules for files that the operator selects, such as context files: only deny rules on a path hide those. */

@@ -21,7 +21,8 @@ export function labelOf(given: unknown): string | undefined {
 export async function childrenOf(parent: TaskRun): Promise<readonly Child[]> {
   const children = new Map<string, Child>();
   for (const child of createdIn(await wholeTranscript(parent))) children.set(child.agentKey, child);
-  const { conversation, ref } = parent;
+  const { conversation } = parent;
+  const { ref } = parent.identity;
   for (const task of await conversation.store.tasks({ parentSessionId: ref.sessionId })) {
     children.set(task.agentKey, childOf(task, children));
   }
@@ -66,7 +67,8 @@ export function childIndexOf(parent: TaskRun): Promise<ChildIndex> {
 }
 
 async function readIndex(parent: TaskRun): Promise<GrowingIndex> {
-  const { offset, messages, childCalls, openResults } = parent;
+  const { offset, messages } = parent.transcript;
+  const { childCalls, openResults } = parent.output;
   const index: GrowingIndex = {
     byKey: new Map(),
     byLabel: new Map(),
@@ -79,7 +81,9 @@ async function readIndex(parent: TaskRun): Promise<GrowingIndex> {
 }
 
 async function extend(parent: TaskRun, index: GrowingIndex): Promise<GrowingIndex> {
-  const { offset, messages, childCalls, conversation } = parent;
+  const { conversation } = parent;
+  const { offset, messages } = parent.transcript;
+  const { childCalls } = parent.output;
   const added = messages.slice(index.messages - offset);
   const calls = [...index.unstored, ...[...childCalls].slice(index.calls)];
   index.messages += added.length;
@@ -89,7 +93,8 @@ async function extend(parent: TaskRun, index: GrowingIndex): Promise<GrowingInde
   for (const callId of calls) {
     const task = await conversation.store.task(callId);
     if (task === undefined) index.unstored.push(callId);
-    else if (task.parentSessionId === parent.ref.sessionId) add(index, childOf(task, index.byKey));
+    else if (task.parentSessionId === parent.identity.ref.sessionId)
+      add(index, childOf(task, index.byKey));
   }
   return index;
 }

@@ -30,8 +30,9 @@ export async function runSubagent(
 ): Promise<{ readonly content: readonly Block[] }> {
   const { declaration } = entry;
   const { isKnown, input, seconds, maxParallel } = options;
-  const { ref, record } = taskBehind(context);
-  const { userId, depth } = record;
+  const { identity, state } = taskBehind(context);
+  const { ref } = identity;
+  const { userId, depth } = state.record;
   const agent = await entry.agentFor({
     agentKey,
     task: { taskId: context.callId, rootTaskId: ref.rootTaskId, sessionId },
@@ -102,14 +103,14 @@ export async function checkSpawn(
   { maxSpawnDepth, childrenPerTask }: Required<SubagentLimits>,
   label?: string,
 ): Promise<void> {
-  const { conversation, ref, record } = parent;
+  const { conversation, identity, state } = parent;
   await placeInTurn(parent);
-  const root = await conversation.store.task(ref.rootTaskId);
-  const depth = record.depth + (root?.origin?.via?.depth ?? 0);
+  const root = await conversation.store.task(identity.ref.rootTaskId);
+  const depth = state.record.depth + (root?.origin?.via?.depth ?? 0);
   if (depth >= maxSpawnDepth) {
     throw new ToolFailure("too_deep", subagentErrors.tooDeep(depth, maxSpawnDepth));
   }
-  const { childCalls } = parent;
+  const { childCalls } = parent.output;
   if (childCalls.has(callId)) return; // the call has its child
   const before = callsBefore(parent, callId, messages);
   if (childCalls.size + before.starting >= childrenPerTask) {
@@ -159,7 +160,7 @@ function delegationsIn(reply: Message): Delegations {
  * because a model is called only when all calls have results. Each call looks at the few that started just before it.
  */
 function callsBefore(
-  { childCalls, openResults }: TaskRun,
+  { output: { childCalls, openResults } }: TaskRun,
   callId: string,
   messages: readonly Message[],
 ) {

@@ -182,7 +182,8 @@ const taskList = tool({
   }),
   execution,
   async execute({ status_filter = "all" }, context) {
-    const { conversation, ref } = taskBehind(context);
+    const { conversation, identity } = taskBehind(context);
+    const { ref } = identity;
     const status: readonly TaskStatus[] | undefined = filters[status_filter];
     const records = await conversation.store.tasks({
       parentSessionId: ref.sessionId,
@@ -202,7 +203,7 @@ function lineOf({ taskId, agentId, label, status, mode }: TaskRecord): string {
 
 async function ownTask(task: TaskRun, taskId: string): Promise<TaskRecord> {
   const record = await task.conversation.store.task(taskId);
-  if (record?.parentSessionId === task.ref.sessionId) return record;
+  if (record?.parentSessionId === task.identity.ref.sessionId) return record;
   throw new ToolFailure(
     "unknown_task",
     `There is no task "${taskId}" of this session. Use task_list to see the tasks.`,
@@ -210,7 +211,8 @@ async function ownTask(task: TaskRun, taskId: string): Promise<TaskRecord> {
 }
 
 /** Returns the background tasks that have not ended, or whose result the model has not seen. */
-async function undelivered({ conversation, ref }: TaskRun): Promise<readonly string[]> {
+async function undelivered({ conversation, identity }: TaskRun): Promise<readonly string[]> {
+  const { ref } = identity;
   const { store } = conversation;
   const records = await store.tasks({ parentSessionId: ref.sessionId });
   const posts = await store.posts({ sessionId: ref.sessionId });
