@@ -28,6 +28,10 @@ export class Conversation implements TaskConversation {
   readonly sessionId: string;
   /** The tasks that run now, by id. */
   readonly drives = new Map<string, Drive>();
+  /** The children behind links with unfinished tasks, by id; `remote` opens them. */
+  readonly linked = new Map<string, Promise<unknown>>();
+  /** The tasks that write to the sessions of tasks behind links, by session. */
+  readonly sessionWriters = new Map<string, string>();
   /** Aborts every drive when this process may no longer write. */
   readonly lost = new AbortController();
   readonly #closing = Promise.withResolvers<void>();
@@ -313,7 +317,8 @@ export class Conversation implements TaskConversation {
   log(rootTaskId: string): LogWriter {
     const known = this.#logs.get(rootTaskId);
     if (known) return known;
-    const writer = new LogWriter(rootTaskId, (steps) => this.#commit(steps), this.store);
+    const { flushes } = this.process;
+    const writer = new LogWriter(rootTaskId, (steps) => this.#commit(steps), this.store, flushes);
     this.#logs.set(rootTaskId, writer);
     return writer;
   }

@@ -140,6 +140,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
         settings.permissions,
         ...(parent ? [inheritedRules(parent.scope.permissions)] : []),
       ],
+      structuredTool: undefined,
     },
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },

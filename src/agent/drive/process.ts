@@ -1,6 +1,7 @@
 import { RivuletError } from "../../base/error.ts";
 import type { Agent, RunOptions, StandardSchema, Store } from "../../contract/index.ts";
 import { withoutChecks } from "../../store/index.ts";
+import { FlushQueue } from "../events/flush-queue.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
@@ -22,6 +23,8 @@ export class Process {
   readonly childAgents = new Map<string, Agent>();
   /** Why this process gave a conversation up, until it owns it again. */
   readonly failures = new Map<string, RivuletError>();
+  /** The logs of all conversations here with events that wait for a step. */
+  readonly flushes = new FlushQueue();
   /** Called with the request before each model call here, at any depth; must not throw. */
   onModelCall: OnModelCall | undefined;
   readonly #conversations = new Map<string, Promise<Conversation | undefined>>();

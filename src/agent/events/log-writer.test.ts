@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Commit, Store } from "../../contract/store.ts";
 import type { LogEvent } from "../../protocol/event.ts";
+import { FlushQueue } from "./flush-queue.ts";
 import { LogWriter } from "./log-writer.ts";
 
 const customEvent = (name: string) => ({ type: "task.custom", name }) as unknown as LogEvent;
@@ -11,6 +12,7 @@ const durable = { files: {} } as Store;
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("LogWriter", () => {
+  const flushes = new FlushQueue();
   /** A writer that records its writes; each write ends on demand, with the number of written steps. */
   function slowWriter(store?: Store) {
     const writes: string[][][] = [];
@@ -25,6 +27,7 @@ describe("LogWriter", () => {
         return end.promise;
       },
       store,
+      flushes,
     );
     return {
       writer,

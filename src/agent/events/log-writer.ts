@@ -3,27 +3,12 @@ import { nextTurn } from "../../base/time.ts";
 import type { Commit, Lease, Store } from "../../contract/index.ts";
 import type { LogEvent } from "../../protocol/index.ts";
 import { makeRoom } from "../../store/index.ts";
+import { FlushQueue } from "./flush-queue.ts";
 
 /** The loop yields beyond this many events that are not durable, so that a fast model does not starve the writer. */
 const maxPending = 512;
 /** The store gets at most this many steps at a time, because it encodes them all in one turn of the event loop. */
 const maxSteps = 128;
-/** How long the events of durable logs wait, because a transaction costs as much as a hundred events. */
-const holdMs = 20;
-const maxFlushedPerTurn = 200;
-
-/** The writers with waiting events. One timer for all: it costs less, and durable logs share a transaction. */
-const held: Record<"durable" | "memory", LogWriter[]> = { durable: [], memory: [] };
-
-async function flushHeld(kind: keyof typeof held): Promise<void> {
-  const writers = held[kind];
-  held[kind] = [];
-  let flushed = 0;
-  for (const writer of writers) {
-    if (++flushed % maxFlushedPerTurn === 0) await nextTurn();
-    writer.writeHeld();
-  }
-}
 
 /** A step of a log: its changes and its events. */
 export interface Step extends Omit<Commit, "lease"> {
@@ -62,6 +47,7 @@ export class LogWriter {
   readonly rootTaskId: string;
   readonly #write: (steps: readonly Step[]) => Promise<number>;
   readonly #store: Store | undefined;
+  readonly #flushes: FlushQueue;
   readonly #isDurable: boolean;
   #pending: LogEvent[] = none;
   #undurable = 0;
@@ -78,8 +64,10 @@ export class LogWriter {
     rootTaskId: string,
     write: (steps: readonly Step[]) => Promise<number>,
     store?: Store,
+    flushes = new FlushQueue(),
   ) {
     this.rootTaskId = rootTaskId;
+    this.#flushes = flushes;
     this.#write = write;
     this.#store = store;
     this.#isDurable = store !== undefined && store.memory === undefined;
@@ -94,7 +82,7 @@ export class LogWriter {
     return `task://${taskId}/blobs/${name}`;
   }
 
-  /** Queues an event, which is written with the next step; without one in the next turn, or after `holdMs`. */
+  /** Queues an event, which is written with the next step; without one when the flush queue writes it. */
   append(event: LogEvent): void {
     this.#undurable += 1;
     if (this.#pending.length > 0) {
@@ -104,10 +92,7 @@ export class LogWriter {
     this.#pending = [event]; // an array that grows reserves room for 16 more
     if (this.#isHeld) return;
     this.#isHeld = true;
-    const kind = this.#isDurable ? "durable" : "memory";
-    if (held[kind].push(this) > 1) return;
-    if (this.#isDurable) setTimeout(flushHeld, holdMs, kind);
-    else setImmediate(flushHeld, kind);
+    this.#flushes.add(this, this.#isDurable);
   }
 
   /** Writes the events that waited for a step. */

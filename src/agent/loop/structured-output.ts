@@ -20,7 +20,6 @@ import type { TaskControl, TaskRun, TaskScope, TaskState, TaskWords } from "./ta
 import { messagesOf } from "./transcript.ts";
 
 const maxTries = 3;
-const tools = new WeakMap<TaskRun, Tool>();
 
 /** A task as far as its transcript tells its answer. */
 export interface AnsweringTask extends TaskWords {
@@ -49,17 +48,14 @@ function structuredName({ settings }: AnsweringTask): string {
 /** The tool with which a model without response format submits its answer. */
 export function structuredTool(task: TaskRun): Tool | undefined {
   if (task.state.record.outputSchema === undefined || nativeSchema(task)) return undefined;
-  const cached = tools.get(task);
-  if (cached) return cached;
-  const created = tool({
+  task.scope.structuredTool ??= tool({
     name: structuredName(task),
     description: answerTexts.description,
     input: answerSchema(task, () => {}),
     readOnly: true,
     execute: () => answerTexts.accepted,
   });
-  tools.set(task, created);
-  return created;
+  return task.scope.structuredTool;
 }
 
 /** The input schema of the answer tool; an error of the caller's schema accepts the answer and goes to `onFailure`. */

@@ -129,6 +129,8 @@ export interface TaskScope {
   readonly hookContext: HookContext;
   /** The permission rules of this task and its ancestors. */
   readonly permissions: readonly Permissions[];
+  /** The tool that submits a structured answer; undefined until it is offered. */
+  structuredTool: Tool | undefined;
 }
 
 /** A task while this process drives it; the record and the messages hold everything that must outlive the process. */

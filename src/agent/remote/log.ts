@@ -61,9 +61,6 @@ const maxUnstored = 512;
 /** How long a task may wait for the end of an earlier one of its session, which another connection tells. */
 const maxTurnWaitMs = 30_000;
 
-/** The tasks that write to the sessions of remote tasks, by session. */
-const writers = new WeakMap<Conversation, Map<string, string>>();
-
 /** How a task ends, with the messages that it has then. */
 type EndingOf = (run: TaskRun) => Awaitable<Ending>;
 
@@ -101,8 +98,7 @@ export class RemoteLog {
     this.#link = link;
     this.#top = top;
     this.cursor = top.remote?.cursor ?? -1;
-    this.#writers = writers.get(conversation) ?? new Map();
-    writers.set(conversation, this.#writers);
+    this.#writers = conversation.sessionWriters;
   }
 
   /** The child as it was read so far. */

@@ -40,9 +40,6 @@ const lateMs = 2_000;
 /** An answer with one of these errors has no effect: the approval no longer waits. */
 const settledCodes: ReadonlySet<string> = new Set(["already_answered", "not_found", "task_ended"]);
 
-/** The remote children with unfinished tasks, by the id of the child. */
-const remotes = new WeakMap<Conversation, Map<string, Promise<LinkedChild>>>();
-
 /** What is known about the child of a link when one of its tasks is taken up. */
 interface RemoteStarter {
   readonly parent: TaskRun;
@@ -61,8 +58,7 @@ export async function openRemote(
   { parent, agent, output, failure }: RemoteStarter,
 ): Promise<LinkedChild> {
   const top = agent ? record : await topOf(conversation.store, record);
-  const all = remotes.get(conversation) ?? new Map<string, Promise<LinkedChild>>();
-  remotes.set(conversation, all);
+  const all = conversation.linked as Map<string, Promise<LinkedChild>>;
   const { clock } = parent.settings;
   const open = async () => {
     const link = failure
