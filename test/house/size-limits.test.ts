@@ -1,19 +1,19 @@
 import { expect, it } from "vitest";
 import { sourceSize, walkHello } from "../../scripts/walk.ts";
 
-it("a hello runs at most 34 files of src/agent", () => {
+it("a hello runs at most 35 files of src/agent", () => {
   const files = walkHello().map(({ file }) => file);
   expect(files).toContain("react-agent.ts");
   expect(new Set(files).size).toBe(files.length);
-  expect(files.length).toBeLessThanOrEqual(34);
+  expect(files.length).toBeLessThanOrEqual(35);
 });
 
-it("src/agent has at most 76 files and 15,400 lines without tests", () => {
+it("src/agent has at most 76 files and 15,850 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(76);
-  expect(agentLines).toBeLessThanOrEqual(15_400);
+  expect(agentLines).toBeLessThanOrEqual(15_850);
 });
 
-it("src has at most 63,200 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(63_200);
+it("src has at most 63,450 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(63_450);
 });

@@ -1,4 +1,5 @@
 import { RivuletError } from "../../base/error.ts";
+import type { Awaitable } from "../../base/time.ts";
 import {
   isTerminal,
   type LogEvent,
@@ -9,6 +10,9 @@ import { completed, type Ending, incomplete, suspended } from "../loop/ending.ts
 import type { TaskRun } from "../loop/task-run.ts";
 import { type JsonSchema, jsonSchema } from "../tool/schema.ts";
 import { editedMessage } from "./messages.ts";
+
+/** How a task ends, with the messages that it has then. */
+export type EndingOf = (run: TaskRun) => Awaitable<Ending>;
 
 /** An event with which a task ends or waits. */
 export type RestEvent = TaskSuspended | Extract<LogEvent, { readonly task: TaskObject }>;

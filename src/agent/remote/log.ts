@@ -1,5 +1,4 @@
 import { RivuletError } from "../../base/error.ts";
-import type { Awaitable } from "../../base/time.ts";
 import {
   blobIn,
   errorPlaced,
@@ -42,13 +41,13 @@ import {
 } from "../drive/lifecycle.ts";
 import { taskReached } from "../drive/rest.ts";
 import { type EventBody, maxEventBytes } from "../events/emit.ts";
-import { cancelled, type Ending } from "../loop/ending.ts";
+import { cancelled } from "../loop/ending.ts";
 import { stopCallId } from "../loop/next.ts";
 import { settlePending } from "../loop/settle.ts";
 import { commitStep, controlMessage, stateOf, type TaskRun, writeStep } from "../loop/task-run.ts";
 import { messagesOf } from "../loop/transcript.ts";
 import { waitingTasks } from "../loop/waiting.ts";
-import { endingOf, isEnd, type RestEvent } from "./ending.ts";
+import { type EndingOf, endingOf, isEnd, type RestEvent } from "./ending.ts";
 import { closeItems, isAnswered, newMessages, sizeOf } from "./messages.ts";
 
 const defaultMaxBytes = 64 * 1024 * 1024;
@@ -60,9 +59,6 @@ const segmentPattern = /^[^/]{1,128}$/;
 const maxUnstored = 512;
 /** How long a task may wait for the end of an earlier one of its session, which another connection tells. */
 const maxTurnWaitMs = 30_000;
-
-/** How a task ends, with the messages that it has then. */
-type EndingOf = (run: TaskRun) => Awaitable<Ending>;
 
 /**
  * Writes the events of a remote child and its descendants into the log of their root here, with a record and a
