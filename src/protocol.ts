@@ -95,6 +95,8 @@ export {
   type TaskSuspended,
   TaskTree,
   type TaskUsage,
+  TaskWriter,
+  type TaskWriterOptions,
   type TerminalStatus,
   type TextAdded,
   type TextAnnotationAdded,
@@ -115,5 +117,7 @@ export {
   type WireImageBlock,
   type WireTaskBlock,
   type WireTextBlock,
+  type WrittenItem,
+  type WrittenPart,
   waitingApprovals,
 } from "./protocol/index.ts";

@@ -688,8 +688,101 @@ function protocolExports(): Readonly<Record<string, Export>> {
       made: () => new protocol.TaskTree(),
       methods: methods(() => new protocol.TaskTree(), { apply: [created], task: ["t"] }),
     },
+    "protocol.TaskWriter": {
+      entry: withOptions(
+        (task, options) => new protocol.TaskWriter(task, options),
+        () => "t",
+        () => ({ write: () => {}, now: () => 1, source: undefined }),
+      ),
+      made: () => writing().writer,
+      methods: writerMethods(),
+    },
     "protocol.textOf": { entry: one(protocol.textOf, [block]) },
     "protocol.waitingApprovals": { entry: ofTree(protocol.waitingApprovals) },
+  };
+}
+
+/** A writer with open items and parts. */
+function writing() {
+  const writer = new protocol.TaskWriter("t", { write: () => {}, now: () => 1 });
+  writer.create();
+  writer.start();
+  const message = writer.open({ type: "message", id: "m" });
+  const image = writer.openPart(message, { type: "image" });
+  const text = writer.openPart(message);
+  writer.delta(text, "See [^1].");
+  const call = writer.open({ type: "tool_call", id: "c", call_id: "k", name: "look" });
+  writer.close(call);
+  const result = writer.open({ type: "tool_result", id: "r", call_id: "k" });
+  return { writer, message, image, text, result };
+}
+
+function writerMethods(): Readonly<Record<string, Entry>> {
+  const cited = { type: "reference_to_block", reference_id: 1, start_index: 4, end_index: 8 };
+  const picture = { type: "image", image_url: { url: "https://a.test" } };
+  const usage = { input_tokens: 1, output_tokens: 1, total_tokens: 2 };
+  const agent = { id: "helper", key: "agent:helper:1" };
+  type Writing = ReturnType<typeof writing>;
+  const on = (use: (writing: Writing, ...args: never[]) => unknown, ...args: unknown[]) =>
+    one((...given: never[]) => use(writing(), ...given), ...args);
+  return {
+    create: on((_, task) => new protocol.TaskWriter("t", { write() {} }).create(task), {}),
+    start: on(() => {
+      const writer = new protocol.TaskWriter("t", { write() {} });
+      writer.create();
+      writer.start();
+    }),
+    item: on(({ writer }, id) => writer.item(id), "m"),
+    call: on(({ writer }, id) => writer.call(id), "k"),
+    result: on(({ writer }, id) => writer.result(id), "k"),
+    open: on(({ writer }, item) => writer.open(item), { type: "message", id: "n" }),
+    openPart: on(({ writer, message }, part) => writer.openPart(message, part), { type: "text" }),
+    delta: on(({ writer, text }, more) => writer.delta(text, more), "more"),
+    annotate: on(({ writer, text }, citation) => writer.annotate(text, citation), cited),
+    preview: on(({ writer, image }, shown) => writer.preview(image, shown), picture),
+    block: on(({ writer, message }, block) => writer.block(message, block), picture),
+    closePart: on(({ writer, image }, whole) => writer.closePart(image, whole), picture),
+    progress: on(({ writer, result }, report) => writer.progress(result, report), { progress: 1 }),
+    reference: on(({ writer, message }, source) => writer.reference(message, source), { id: "a" }),
+    close: on(({ writer, result }, end) => writer.close(result, end), { status: "completed" }),
+    discard: on(({ writer, result }, reason) => writer.discard(result, reason), "recovered"),
+    startChild: on(({ writer, result }, child) => writer.startChild(result, child), {
+      mode: "sync",
+      agent,
+    }),
+    finishChild: on(
+      ({ writer, result }, id, end) => {
+        writer.startChild(result, { mode: "sync", agent });
+        writer.finishChild(id, end);
+      },
+      "k",
+      { status: "completed" },
+    ),
+    promoteChild: on(({ writer, result }, id) => {
+      writer.startChild(result, { mode: "sync", agent });
+      writer.promoteChild(id);
+    }, "k"),
+    ask: on(({ writer }, approval) => writer.ask(approval), {
+      ...{ approval_id: "a", kind: "tool_call", call_id: "k" },
+    }),
+    resolve: on(
+      ({ writer }, id, decision) => {
+        writer.ask({ approval_id: "a", kind: "stop" });
+        writer.resolve(id, decision);
+      },
+      "a",
+      { decision: "approve" },
+    ),
+    suspend: on(({ writer }, wait) => writer.suspend(wait), { reason: "stop_requested" }),
+    resume: on(({ writer }, reason) => {
+      writer.suspend({ reason: "stop_requested" });
+      writer.resume(reason);
+    }, "continued"),
+    cancelling: on(({ writer }, request) => writer.cancelling(request), { reason: "late" }),
+    usage: on(({ writer }, total) => writer.usage(total), usage),
+    hint: on(({ writer }, hint) => writer.hint(hint), { id: "h", text: "Hint." }),
+    custom: on(({ writer }, name, value) => writer.custom(name, value), "name", 1),
+    end: on(({ writer }, end) => writer.end(end), { status: "completed" }),
   };
 }
 

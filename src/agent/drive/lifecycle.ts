@@ -16,6 +16,7 @@ import {
 } from "../../contract/index.ts";
 import {
   type ChildStarted,
+  type EventBody,
   type LogEvent,
   noUsage,
   type Source,
@@ -25,7 +26,7 @@ import {
 } from "../../protocol/index.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { type EventBody, type ItemPlace, TaskEmitter } from "../events/emit.ts";
+import { type ItemPlace, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";

@@ -8,6 +8,7 @@ import {
 import {
   type Annotation,
   type DiscardReason,
+  halfAtEnd,
   type ItemStatus,
   type ReferenceLookup,
   ReferenceParser,
@@ -15,7 +16,7 @@ import {
   type WireBlock,
 } from "../../protocol/index.ts";
 import type { TurnPart, TurnSink, TurnSource } from "../model/turn.ts";
-import { halfAtEnd, type ItemPlace, type TaskEmitter } from "./emit.ts";
+import type { ItemPlace, TaskEmitter } from "./emit.ts";
 
 interface TurnItem {
   readonly kind: "message" | "reasoning" | "tool_call";

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { LogEvent } from "../../protocol/event.ts";
+import { halfAtEnd } from "../../protocol/index.ts";
 import type { Source } from "../../protocol/source.ts";
-import { type EmitterStart, halfAtEnd, maxEventBytes, TaskEmitter } from "./emit.ts";
+import { type EmitterStart, maxEventBytes, TaskEmitter } from "./emit.ts";
 import type { LogWriter } from "./log-writer.ts";
 
 function createEmitter(options: { source?: Source; start?: EmitterStart } = {}) {

@@ -1,15 +1,18 @@
 import type { Clock } from "../../base/clock.ts";
 import { RivuletError } from "../../base/error.ts";
 import { coarseNow } from "../../base/time.ts";
-import type {
-  DiscardReason,
-  Item,
-  ItemChange,
-  LogEvent,
-  Mutable,
-  Source,
-  TextDelta,
-  WireBlock,
+import {
+  type DiscardReason,
+  type EventBody,
+  type Item,
+  type ItemChange,
+  type LogEvent,
+  type Mutable,
+  maxDelta,
+  piecesOf,
+  type Source,
+  type TextDelta,
+  type WireBlock,
 } from "../../protocol/index.ts";
 import type { LogWriter } from "./log-writer.ts";
 
@@ -17,8 +20,6 @@ import type { LogWriter } from "./log-writer.ts";
 export const maxEventBytes = 256 * 1024;
 /** A longer data URL becomes a blob. */
 const maxDataUrl = 64 * 1024;
-/** A longer delta becomes several, each smaller than the largest event in any encoding. */
-const maxDelta = 32 * 1024;
 /** Numbers alone, or the text, the arguments and the result that they repeat and that have limits of their own. */
 const unlimited: ReadonlySet<string> = new Set([
   "task.usage",
@@ -28,13 +29,6 @@ const unlimited: ReadonlySet<string> = new Set([
   "task.tool_call_arguments.done",
   "task.output_item.done",
 ]);
-
-/** An event without the fields that the emitter adds. */
-export type EventBody = LogEvent extends infer Event
-  ? Event extends LogEvent
-    ? Omit<Event, "task_id" | "sequence_number" | "task_seq" | "created_at" | "source">
-    : never
-  : never;
 
 /** An item and its index in the task's output. */
 export interface ItemPlace {
@@ -188,23 +182,4 @@ export class TaskEmitter {
 function sizeOf(body: EventBody): number {
   const json = JSON.stringify(body);
   return 3 * json.length <= maxEventBytes ? json.length : Buffer.byteLength(json);
-}
-
-/** Cuts a delta into pieces that do not split a surrogate pair. */
-export function piecesOf(text: string): readonly string[] {
-  const pieces: string[] = [];
-  for (let from = 0; from < text.length; ) {
-    const piece = text.slice(from, from + maxDelta);
-    const isLast = from + maxDelta >= text.length;
-    const end = isLast ? piece.length : piece.length - halfAtEnd(piece);
-    pieces.push(piece.slice(0, end));
-    from += end;
-  }
-  return pieces;
-}
-
-/** The number of UTF-16 units at the end of a text that wait for the rest of their surrogate pair: 0 or 1. */
-export function halfAtEnd(text: string): 0 | 1 {
-  const last = text.charCodeAt(text.length - 1);
-  return last >= 0xd800 && last <= 0xdbff ? 1 : 0;
 }

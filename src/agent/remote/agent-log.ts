@@ -16,9 +16,11 @@ import {
 import {
   type Cost,
   closedItem,
+  type EventBody,
   type Item,
   type ItemChange,
   type LogEvent,
+  piecesOf,
   type Source,
   type Task,
   type TaskEvent,
@@ -26,7 +28,6 @@ import {
   type TaskSuspended,
   type Usage,
 } from "../../protocol/index.ts";
-import { type EventBody, piecesOf } from "../events/emit.ts";
 import { isVisible, stopCallId } from "../loop/next.ts";
 
 /** Marks the id of an item that a crash discarded and that the agent shows again: ids are used once. */

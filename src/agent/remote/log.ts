@@ -18,6 +18,7 @@ import {
   amountOf,
   asSent,
   type ChildStarted,
+  type EventBody,
   isTerminal,
   type LogEvent,
   StreamCheck,
@@ -40,7 +41,7 @@ import {
   remoteSettings,
 } from "../drive/lifecycle.ts";
 import { taskReached } from "../drive/rest.ts";
-import { type EventBody, maxEventBytes } from "../events/emit.ts";
+import { maxEventBytes } from "../events/emit.ts";
 import { cancelled } from "../loop/ending.ts";
 import { stopCallId } from "../loop/next.ts";
 import { settlePending } from "../loop/settle.ts";

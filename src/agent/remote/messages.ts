@@ -15,6 +15,7 @@ import {
 } from "../../contract/index.ts";
 import {
   closedItem,
+  type EventBody,
   type Item,
   type ItemChange,
   type LogEvent,
@@ -23,7 +24,6 @@ import {
   type TaskTree,
   type ToolResultItem,
 } from "../../protocol/index.ts";
-import type { EventBody } from "../events/emit.ts";
 import { controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { iterationOf, messagesOf, referencesIn } from "../loop/transcript.ts";
 import { parseToolInput } from "../model/collect.ts";

@@ -76,8 +76,12 @@ function checkAsked(check: Check, task: TaskState, event: ApprovalRequested): vo
 }
 
 function isShown(call: ItemState, { name, arguments: input = "" }: ApprovalRequested): boolean {
-  const sent = call.arguments[0]?.text ?? "";
-  return name === call.sent.name && (sent === input || isSame(parsed(sent), parsed(input)));
+  return name === call.sent.name && isSameInput(call.arguments[0]?.text ?? "", input);
+}
+
+/** Whether two arguments are the same JSON. */
+export function isSameInput(left: string, right: string): boolean {
+  return left === right || isSame(parsed(left), parsed(right));
 }
 
 /** Arguments that are not JSON are compared as text. */

@@ -15,11 +15,11 @@ const comesFrom: Readonly<Record<Exclude<TaskStatus, "queued">, readonly TaskSta
   cancelled: ["queued", "in_progress", "suspended"],
 };
 
-/** Why a task resumes. */
-const resumeReasons = ["approval_resolved", "continued", "cancelled", "recovered"];
+/** Why a task may resume. */
+export const resumeReasons = ["approval_resolved", "continued", "cancelled", "recovered"];
 const stopReasons = ["reasoning_stop_requested", "acting_stop_requested"];
 /** The reasons that a reply in each state may give; an incomplete task names its own. */
-const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> = {
+export const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> = {
   suspended: ["approval_required", "tool_suspended", ...stopReasons],
   completed: ["model_stop", "structured_output"],
   failed: ["failed"],

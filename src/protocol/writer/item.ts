@@ -1,0 +1,124 @@
+import { closed } from "../fold/item.ts";
+import type { Annotation, Item, ItemStatus, WireBlock } from "../task.ts";
+
+/** An item that a writer has opened; its fields change with the events of the item. */
+export class WrittenItem {
+  readonly id: string;
+  /** The position in the task's `output`. */
+  readonly index: number;
+  type: Item["type"];
+  readonly callId: string | undefined;
+  readonly name: string | undefined;
+  readonly messageId: string | undefined;
+  readonly parts: WrittenPart[] = [];
+  /** Absent on a discarded item. */
+  status: ItemStatus | undefined;
+
+  constructor(item: Item, index: number) {
+    this.id = item.id;
+    this.index = index;
+    this.type = item.type;
+    this.callId = "call_id" in item ? item.call_id : undefined;
+    this.name = "name" in item ? item.name : undefined;
+    this.messageId = "message_id" in item ? item.message_id : undefined;
+    this.status = item.status;
+    this.#addParts(item);
+  }
+
+  get isOpen(): boolean {
+    return this.status === "in_progress";
+  }
+
+  partsOf(kind: WrittenPart["kind"]): readonly WrittenPart[] {
+    return this.parts.filter((part) => part.kind === kind);
+  }
+
+  /** The blocks of a message or a result. */
+  get blocks(): readonly WireBlock[] {
+    const hasBlocks = this.type === "message" || this.type === "tool_result";
+    return hasBlocks ? this.parts.map(({ block }) => block as WireBlock) : [];
+  }
+
+  /** The arguments of a call so far. */
+  get arguments(): string {
+    return this.parts[0]?.text ?? "";
+  }
+
+  /** The index of the next part of a kind: blocks share one list. */
+  lengthOf(kind: WrittenPart["kind"]): number {
+    return this.type === "reasoning" ? this.partsOf(kind).length : this.parts.length;
+  }
+
+  addPart(kind: WrittenPart["kind"], isOpen: boolean, block?: WireBlock): WrittenPart {
+    const part = new WrittenPart(this, kind, this.lengthOf(kind), block);
+    part.isOpen = isOpen;
+    this.parts.push(part);
+    return part;
+  }
+
+  /** The parts of an item that the fold has read. */
+  #addParts(item: Item): void {
+    if (item.type === "message" || item.type === "tool_result") {
+      for (const block of item.block_list) {
+        const kind = block.type === "text" || block.type === "image" ? block.type : "block";
+        this.addPart(kind, block.status !== undefined, block);
+      }
+    } else if (item.type === "reasoning") {
+      for (const { text, status } of item.summary)
+        this.addPart("summary", status !== undefined).text = text;
+      for (const { text, status } of item.content ?? [])
+        this.addPart("content", status !== undefined).text = text;
+    } else if (item.type === "tool_call") {
+      const isOpen = this.isOpen && item.arguments_status === undefined;
+      if (!isOpen || item.arguments !== "") this.addPart("arguments", isOpen).text = item.arguments;
+    }
+  }
+}
+
+/** A part of an item: a block, a paragraph of a summary, raw reasoning, or the arguments of a call. */
+export class WrittenPart {
+  readonly item: WrittenItem;
+  readonly kind: "text" | "image" | "block" | "summary" | "content" | "arguments";
+  /** The position in the list of the item that holds the part. */
+  readonly index: number;
+  isOpen = true;
+  /** The text so far. */
+  text = "";
+  /** The first half of a surrogate pair, written together with the second half. */
+  held = "";
+  /** The number of the next preview of an image. */
+  preview = 0;
+  #block: WireBlock | undefined;
+
+  constructor(item: WrittenItem, kind: WrittenPart["kind"], index: number, block?: WireBlock) {
+    this.item = item;
+    this.kind = kind;
+    this.index = index;
+    this.block = closed(block);
+    if (block?.type === "image") this.preview = (block.partial_image_index ?? -1) + 1;
+  }
+
+  /** The block so far; undefined if the part is not one. */
+  get block(): WireBlock | undefined {
+    return this.kind === "text" ? ({ ...this.#block, text: this.text } as WireBlock) : this.#block;
+  }
+
+  set block(block: WireBlock | undefined) {
+    this.#block = block;
+    if (block?.type === "text") this.text = block.text;
+  }
+
+  /** The id of the block. */
+  get id(): string | undefined {
+    return this.#block?.id;
+  }
+
+  get annotations(): readonly Annotation[] {
+    return (this.#block?.type === "text" && this.#block.annotations) || [];
+  }
+
+  /** Whether the image of the part has not arrived. */
+  get isEmptyImage(): boolean {
+    return this.#block?.type === "image" && this.#block.image_url.url === "";
+  }
+}

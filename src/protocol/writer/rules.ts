@@ -1,0 +1,140 @@
+import { readInput } from "../../base/argument.ts";
+import { RivuletError } from "../../base/error.ts";
+import { isObject } from "../../base/plain.ts";
+import { generateReasons } from "../check/lifecycle.ts";
+import { describeMisfit, type Misfit, misfitOf } from "../check/misfit.ts";
+import type { Envelope, LogEvent } from "../event.ts";
+import { logEvents, words } from "../grammar/index.ts";
+import { readerOf } from "../shape.ts";
+import type { Source } from "../source.ts";
+import type { Annotation, TaskObject, TaskStatus, Usage, WireBlock } from "../task.ts";
+
+/** An event without the fields that the writer adds. */
+export type EventBody = LogEvent extends infer Event
+  ? Event extends LogEvent
+    ? Omit<Event, keyof Envelope>
+    : never
+  : never;
+
+/** The longest delta: smaller than the largest event that a reader takes, in any encoding. */
+export const maxDelta = 32 * 1024;
+
+/** Throws the error for a call that would make the stream illegal. */
+export function refuse(problem: string, hint: string): never {
+  throw new RivuletError("invalid_argument", problem, { hint });
+}
+
+/** Returns a copy of an object that a caller has passed; throws for any other value. */
+export function copyOf<T>(place: string, value: T): T {
+  return readInput(place, "an object", value, () => isObject(value) && { ...value }) as T;
+}
+
+/** An event of a type, without the fields that the writer adds. */
+export type BodyOf<Type extends LogEvent["type"]> = Extract<EventBody, { readonly type: Type }>;
+
+/** Returns an event that fits the grammar; throws for any other. */
+export function readBody<Type extends LogEvent["type"]>(
+  type: Type,
+  fields: Omit<BodyOf<Type>, "type">,
+): BodyOf<Type> {
+  const shape = logEvents[type];
+  const body = readInput("event", "plain data", fields, () => ({ ...fields, type }));
+  const [read] = readInput("event", "plain data", body, () => [readerOf(shape)(body, { words })]);
+  if (read !== undefined) return read as BodyOf<Type>;
+  const misfit = readInput("event", "plain data", body, () => misfitOf(shape, body, { words }));
+  return refuse(
+    `The event does not fit: ${describeMisfit(type, misfit as Misfit)}.`,
+    "Correct the value.",
+  );
+}
+
+/** The number of UTF-16 units at the end of a text that wait for the rest of their surrogate pair: 0 or 1. */
+export function halfAtEnd(text: string): 0 | 1 {
+  const last = text.charCodeAt(text.length - 1);
+  return last >= 0xd800 && last <= 0xdbff ? 1 : 0;
+}
+
+/** Cuts a delta into pieces that do not split a surrogate pair. */
+export function piecesOf(text: string): readonly string[] {
+  const pieces: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    const piece = text.slice(from, from + maxDelta);
+    const isLast = from + maxDelta >= text.length;
+    const end = isLast ? piece.length : piece.length - halfAtEnd(piece);
+    pieces.push(piece.slice(0, end));
+    from += end;
+  }
+  return pieces;
+}
+
+/** Refuses a `task.created` that contradicts the source of the task. */
+export function checkOrigin(task: TaskObject, source: Source | undefined): void {
+  const { id, parent_task_id, parent_call_id, parent_item_id, mode, agent_id, session_id } = task;
+  if (parent_task_id === undefined) {
+    if (source) refuse(`The root ${id} has a source.`, "Name its parent, or leave `source` out.");
+    return;
+  }
+  const isLinked = parent_call_id === id && parent_item_id !== undefined && mode !== undefined;
+  if (!isLinked || parent_task_id === id)
+    refuse(
+      `The child ${id} is not linked to its parent.`,
+      "Pass parent_call_id (the id of the child), parent_item_id and mode.",
+    );
+  const { agentId, sessionId, depth, path, taskId } = source ?? {};
+  const segments = path?.split("/") ?? [];
+  const isPlaced = segments.length - 1 === depth && segments.at(-1) === agentId && taskId === id;
+  const isOwn = (agent_id ?? agentId) === agentId && (session_id ?? sessionId) === sessionId;
+  if (!isPlaced || !isOwn)
+    refuse(`The source of the child ${id} does not fit it.`, "Pass the `source` of the child.");
+}
+
+/** Refuses a citation whose range is not its marker. */
+export function checkRange(text: string, annotation: Annotation): void {
+  const { start_index, end_index, reference_id, marker = `[^${reference_id}]` } = annotation;
+  if (end_index > text.length || text.slice(start_index, end_index) !== marker)
+    refuse(`${start_index}..${end_index} of the text is not ${marker}.`, "Write the marker first.");
+}
+
+/** Refuses a block that does not belong on the wire. */
+export function checkBlockType({ type }: WireBlock): void {
+  const refused = ["image_url", "reasoning", "tool_call", "tool_result", "message"];
+  if (refused.includes(type))
+    refuse(
+      `A block cannot be a ${type}.`,
+      'Use "image", "text", "file", "task" or a type of yours.',
+    );
+}
+
+/** Refuses a usage that shrinks. */
+export function checkUsage(usage: Usage | undefined, before: Usage | undefined): void {
+  for (const name of ["input_tokens", "output_tokens", "total_tokens"] as const) {
+    if (usage && before && usage[name] < before[name])
+      refuse(`${name} ${usage[name]} is less than ${before[name]} before.`, "Pass totals so far.");
+  }
+}
+
+/** Refuses a `generate_reason` that does not fit the status. */
+export function checkReason(status: TaskStatus, reason: string | undefined): void {
+  const fitting = generateReasons[status];
+  if (reason !== undefined && fitting !== undefined && !fitting.includes(reason))
+    refuse(
+      `generate_reason ${reason} does not fit a task that is ${status}.`,
+      `Use ${fitting.join(" or ")}.`,
+    );
+}
+
+/** Refuses an end whose cause does not fit its status. */
+export function checkCause(task: TaskObject): void {
+  const { status, error, incomplete_details: details, generate_reason } = task;
+  if ((status === "failed") !== (error !== undefined))
+    refuse(`A task that is ${status} has ${error ? "an" : "no"} error.`, "Pass it with `failed`.");
+  if ((status === "incomplete") !== (details !== undefined))
+    refuse(
+      `A task that is ${status} has ${details ? "" : "no "}incomplete_details.`,
+      "Pass them with `incomplete`.",
+    );
+  const fitting = details?.reason === "timeout" ? "interrupted" : details?.reason;
+  if (details && (generate_reason ?? fitting) !== fitting)
+    refuse(`generate_reason ${generate_reason} is not ${fitting}.`, "Leave generate_reason out.");
+  checkReason(status, generate_reason);
+}
