@@ -130,19 +130,19 @@ export class A2aReader {
     // The text was replaced: the message is shown again.
     const last = this.#task.lastMessage;
     if (!last?.isOpen) return;
-    const others = last.parts.filter((part) => part.key !== key);
+    const others = last.parts.filter(({ id = "" }) => id !== key);
     this.#task.discard();
-    for (const part of others) {
-      if (part.whole) this.#task.show(part.key, part.key, part.whole);
-      else this.#task.say("message", part.key, part.key, part.text);
+    for (const { id = "", kind, block, text: shownText } of others) {
+      if (kind !== "text" && block) this.#task.show(id, id, block);
+      else this.#task.say("message", id, id, shownText);
     }
     this.#task.say("message", key, key, text);
   }
 
   /** The text of an artifact so far, in any message. */
   #shown(key: string): string | undefined {
-    for (const { type, parts } of this.#task.entries.toReversed()) {
-      const part = type === "message" ? parts.find((one) => one.key === key) : undefined;
+    for (const { type, parts } of this.#task.items.toReversed()) {
+      const part = type === "message" ? parts.find(({ id = "" }) => id === key) : undefined;
       if (part) return part.text + part.held;
     }
     return undefined;
@@ -200,7 +200,7 @@ export class A2aReader {
   #ask(message: A2aMessage | undefined, text: string): void {
     const questions = questionsIn(this.#taskId, message, text);
     if (this.#isNew(questions)) this.#resume();
-    this.#task.ask(`ask${this.#task.entries.length}`, questions);
+    this.#task.ask(`ask${this.#task.items.length}`, questions);
   }
 }
 

@@ -45,7 +45,7 @@ export class AgentScopeReader {
 
   /** Finds the place from which a new connection must read. */
   reopen(): void {
-    const last = this.#task.entries.findLast(({ id }) => /_\d+$/.test(id));
+    const last = this.#task.items.findLast(({ id }) => /_\d+$/.test(id));
     const seq = Number(/_(\d+)$/.exec(last?.id ?? "")?.[1] ?? 0);
     const isText = last?.type === "message" || last?.type === "reasoning";
     this.#from = seq;
