@@ -1,7 +1,7 @@
 import { notFound, RivuletError } from "../base/error.ts";
 import { agentKeyOf, createIds } from "../base/id.ts";
 import type { Block, Message, Store, TaskRecord } from "../contract/index.ts";
-import { isTerminal, type TaskEvent } from "../protocol/index.ts";
+import { isTerminal, type TaskEvent, TaskWriter } from "../protocol/index.ts";
 import { withChildSessions } from "./subagents/children.ts";
 
 /** The place that a session was forked from. */
@@ -64,20 +64,14 @@ function forkRecord(
 }
 
 function eventsOf({ taskId, agentId, sessionId, createdAt, metadata }: TaskRecord): TaskEvent[] {
-  const task = { id: taskId, object: "task" } as const;
+  const events: TaskEvent[] = [];
+  const write = (event: TaskEvent) => void events.push(event);
+  const writer = new TaskWriter(taskId, { write, now: () => createdAt });
   const named = { agent_id: agentId, session_id: sessionId, created_at: createdAt };
-  const at = { task_id: taskId, sequence_number: 0, created_at: createdAt };
-  return [
-    {
-      ...{ type: "task.created", ...at, task_seq: 0 },
-      task: { ...task, status: "queued", ...named, ...(metadata && { metadata }) },
-    },
-    { type: "task.in_progress", ...at, task_seq: 1, task: { ...task, status: "in_progress" } },
-    {
-      ...{ type: "task.completed", ...at, task_seq: 2 },
-      task: { ...task, status: "completed", completed_at: createdAt },
-    },
-  ];
+  writer.create({ ...named, ...(metadata && { metadata }) });
+  writer.start();
+  writer.end({ status: "completed" });
+  return events;
 }
 
 /** A child that exists only in the transcript gets its own session in the fork. */
