@@ -84,6 +84,12 @@ class Log {
     const text = this.pick(texts);
     const id = `i${this.#ids++}`;
     const call_id = this.pick([id, item?.callId ?? id]);
+    // A writer knows one task: it does not see that a child has ended before `finishChild`.
+    const waiting_on = this.writers.every(
+      ({ taskId, status }) => taskId !== call_id || !isTerminal(status ?? "queued"),
+    )
+      ? [call_id]
+      : [];
     const image = { type: "image", image_url: { url: this.pick(["", "https://a.test"]) } } as const;
     const status = this.pick([...statuses, "in_progress"] as const);
     const cited = {
@@ -132,7 +138,7 @@ class Log {
       () => writer.ask({ approval_id: id, kind: "stop" }),
       () => writer.ask({ approval_id: id, kind: "form", call_id, name: "b", arguments: "{}" }),
       () => writer.resolve(approval, { decision: this.pick(["approve", "deny"]), by: "u" }),
-      () => writer.suspend(this.pick([{}, { reason: "child", waiting_on: [call_id] } as const])),
+      () => writer.suspend(this.pick([{}, { reason: "child", waiting_on } as const])),
       () => writer.resume(this.pick(["approval_resolved", "recovered", "because"])),
       () => writer.resume(),
       () => writer.usage({ input_tokens: 1, output_tokens: 1, total_tokens: this.events.length }),
