@@ -122,3 +122,18 @@ export class WrittenPart {
     return this.#block?.type === "image" && this.#block.image_url.url === "";
   }
 }
+
+/** The place of the child that a result holds. */
+export function childPlace({
+  id: item_id,
+  index: output_index,
+  callId: call_id = "",
+}: WrittenItem) {
+  return { child_task_id: call_id, call_id, item_id, output_index };
+}
+
+/** Whether a text of an item cites another item of the task. */
+export function cites({ parts }: WrittenItem, { id }: WrittenItem, taskId: string): boolean {
+  const targets = parts.flatMap(({ annotations }) => annotations.map(({ target }) => target));
+  return targets.some((target) => target?.item_id === id && target.task_id === taskId);
+}

@@ -26,7 +26,7 @@ import {
   type WireImageBlock,
 } from "../task.ts";
 import { doneItem, type ItemEnd } from "./done.ts";
-import { WrittenItem, WrittenPart } from "./item.ts";
+import { childPlace, cites, WrittenItem, WrittenPart } from "./item.ts";
 import { addBlock, appendText, closePart, openPart, type PartStart, previewImage } from "./part.ts";
 import {
   checkCause,
@@ -496,14 +496,4 @@ export class TaskWriter {
     state.append(body);
     state.status = status;
   }
-}
-
-function childPlace({ id: item_id, index: output_index, callId: call_id = "" }: WrittenItem) {
-  return { child_task_id: call_id, call_id, item_id, output_index };
-}
-
-/** Whether a text of an item cites another item of the task. */
-function cites({ parts }: WrittenItem, { id }: WrittenItem, taskId: string): boolean {
-  const targets = parts.flatMap(({ annotations }) => annotations.map(({ target }) => target));
-  return targets.some((target) => target?.item_id === id && target.task_id === taskId);
 }
