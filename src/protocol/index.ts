@@ -9,7 +9,6 @@ export type {
   ChildPromoted,
   ChildStarted,
   ControlFrame,
-  Envelope,
   HintAdded,
   ImageAdded,
   ImageDelta,
@@ -156,9 +155,9 @@ export {
   type WireTaskBlock,
   type WireTextBlock,
 } from "./task.ts";
-export type { ItemEnd } from "./writer/done.ts";
+
 export type { WrittenItem, WrittenPart } from "./writer/item.ts";
-export type { PartStart } from "./writer/part.ts";
+
 export { type EventBody, halfAtEnd, maxDelta, piecesOf } from "./writer/rules.ts";
 export type { TaskWriterOptions } from "./writer/state.ts";
-export { type ItemStart, type TaskEnd, type TaskStart, TaskWriter } from "./writer/writer.ts";
+export { TaskWriter } from "./writer/writer.ts";

@@ -14,6 +14,6 @@ it("src/agent has at most 76 files and 15,850 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(15_850);
 });
 
-it("src has at most 63,450 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(63_450);
+it("src has at most 64,400 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(64_400);
 });

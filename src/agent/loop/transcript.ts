@@ -172,7 +172,7 @@ export function newReferences(task: TaskRun): { readonly references?: readonly R
 }
 
 /** Whether a message may cite by number. */
-export function isCiting({ content }: Message): boolean {
+function isCiting({ content }: Message): boolean {
   return content.some((block) => {
     if (block.type === "compaction") return block.summary.includes("[^");
     return (block.type === "text" || block.type === "hint") && block.text.includes("[^");
