@@ -466,7 +466,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     importConversations: operator,
     ...Object.fromEntries(
       [
-        ...["agentTool", "assistantMessage", "childResult", "connectMcp", "ContextStore"],
+        ...["agentTool", "assistantMessage", "connectMcp", "ContextStore"],
         ...["isCallOf", "jsonSchema", "RivuletError", "tool", "Toolkit", "userMessage"],
         ...["fromAiMessages", "fromAiTools", "toModelMessages", "toUiMessages"],
       ].map((name) => [name, noUser]),
