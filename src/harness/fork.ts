@@ -2,13 +2,8 @@ import { notFound, RivuletError } from "../base/error.ts";
 import { agentKeyOf, createIds } from "../base/id.ts";
 import type { Block, Message, Store, TaskRecord } from "../contract/index.ts";
 import { isTerminal, type TaskEvent, TaskWriter } from "../protocol/index.ts";
+import type { ForkOrigin } from "./session.ts";
 import { withChildSessions } from "./subagents/children.ts";
-
-/** The place that a session was forked from. */
-export interface ForkOrigin {
-  readonly sessionId: string;
-  readonly taskId: string;
-}
 
 const leaseMs = 10_000;
 
@@ -36,12 +31,6 @@ export async function forkSession(
   await store.commit({ lease, log, tasks: [record], events: eventsOf(record), appends });
   await store.release(lease);
   return newSession;
-}
-
-/** Where a session was forked, by its first task; undefined if it was not. */
-export function forkOriginOf(first: TaskRecord | undefined): ForkOrigin | undefined {
-  const origin = first?.observes && first.metadata?.forkedFrom;
-  return (origin || undefined) as ForkOrigin | undefined;
 }
 
 /** The first task of a fork only adds the copied messages. */

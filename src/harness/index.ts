@@ -11,7 +11,6 @@ export {
 } from "./filesystem/sandbox.ts";
 export { configFiles } from "./filesystem/steering.ts";
 export { type StoreFilesystemOptions, storeFilesystem } from "./filesystem/store.ts";
-export { type ForkOrigin, forkOriginOf } from "./fork.ts";
 export { type HarnessAgentOptions, harnessBehind } from "./harness.ts";
 export { HarnessAgent, harnessAgentWith, offerOf } from "./harness-agent.ts";
 export type { McpServerOptions, ToolsFileOptions } from "./mcp-servers.ts";
@@ -21,6 +20,8 @@ export type { Memory, MemoryFile } from "./memory/memory-of.ts";
 
 export type { SandboxOptions } from "./sandbox/jail.ts";
 export {
+  type ForkOrigin,
+  forkOriginOf,
   messageWithoutRepeat,
   type SessionExportHeader,
   type Sessions,

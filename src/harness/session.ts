@@ -19,7 +19,6 @@ import {
   userIdField,
 } from "../contract/index.ts";
 import { openStoreField } from "../store/index.ts";
-import { forkOriginOf, forkSession } from "./fork.ts";
 import { copyCursor } from "./memory/cursor.ts";
 
 /** The sessions of a store that one user, or the operator, can see. */
@@ -88,6 +87,7 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
     async fork(sessionId, from) {
       const { taskId } = readOptions("fork()", from, forkFields);
       const info = await find(sessionId);
+      const { forkSession } = await import("./fork.ts"); // few programs fork, and it loads the writer
       const fork = await find(await forkSession(store, { sessionId, taskId }));
       await copyCursor(store, info, fork);
       return fork;
@@ -96,6 +96,18 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
       yield* exportSession(store, await withStatus(store, await find(sessionId)));
     },
   };
+}
+
+/** The place that a session was forked from. */
+export interface ForkOrigin {
+  readonly sessionId: string;
+  readonly taskId: string;
+}
+
+/** Where a session was forked, by its first task; undefined if it was not. */
+export function forkOriginOf(first: TaskRecord | undefined): ForkOrigin | undefined {
+  const origin = first?.observes && first.metadata?.forkedFrom;
+  return (origin || undefined) as ForkOrigin | undefined;
 }
 
 async function withStatus(store: Store, info: SessionInfo): Promise<ListedSession> {

@@ -155,9 +155,7 @@ export {
   type WireTaskBlock,
   type WireTextBlock,
 } from "./task.ts";
-
+export { type EventBody, halfAtEnd, maxDelta, piecesOf } from "./writer/delta.ts";
 export type { WrittenItem, WrittenPart } from "./writer/item.ts";
-
-export { type EventBody, halfAtEnd, maxDelta, piecesOf } from "./writer/rules.ts";
 export type { TaskWriterOptions } from "./writer/state.ts";
 export { TaskWriter } from "./writer/writer.ts";

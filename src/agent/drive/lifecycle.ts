@@ -14,9 +14,9 @@ import {
   type Store,
   type TaskRecord,
 } from "../../contract/index.ts";
+import type { EventBody } from "../../protocol/index.ts";
 import {
   type ChildStarted,
-  type EventBody,
   type LogEvent,
   noUsage,
   type Source,

@@ -1,13 +1,8 @@
 import type { ErrorShape } from "../../base/error.ts";
 import { isSame } from "../../base/plain.ts";
 import { type Block, toWireBlock } from "../../contract/index.ts";
-import {
-  halfAtEnd,
-  type ItemStatus,
-  type Progress,
-  type WireBlock,
-  type WireImageBlock,
-} from "../../protocol/index.ts";
+import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/index.ts";
+import { halfAtEnd } from "../../protocol/index.ts";
 import { placeholders } from "../base/prompts.ts";
 import type { ItemPlace, TaskEmitter } from "./emit.ts";
 

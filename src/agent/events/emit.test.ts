@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LogEvent } from "../../protocol/event.ts";
-import { halfAtEnd } from "../../protocol/index.ts";
 import type { Source } from "../../protocol/source.ts";
+import { halfAtEnd } from "../../protocol/writer/delta.ts";
 import { type EmitterStart, maxEventBytes, TaskEmitter } from "./emit.ts";
 import type { LogWriter } from "./log-writer.ts";
 

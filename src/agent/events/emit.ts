@@ -1,19 +1,17 @@
 import type { Clock } from "../../base/clock.ts";
 import { RivuletError } from "../../base/error.ts";
 import { coarseNow } from "../../base/time.ts";
-import {
-  type DiscardReason,
-  type EventBody,
-  type Item,
-  type ItemChange,
-  type LogEvent,
-  type Mutable,
-  maxDelta,
-  piecesOf,
-  type Source,
-  type TextDelta,
-  type WireBlock,
+import type {
+  DiscardReason,
+  Item,
+  ItemChange,
+  LogEvent,
+  Mutable,
+  Source,
+  TextDelta,
+  WireBlock,
 } from "../../protocol/index.ts";
+import { type EventBody, maxDelta, piecesOf } from "../../protocol/index.ts";
 import type { LogWriter } from "./log-writer.ts";
 
 /** The largest event in bytes, except for the events of a whole text, arguments or item. */

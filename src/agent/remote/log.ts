@@ -12,13 +12,13 @@ import {
   type TaskRecord,
   tooManyBytes,
 } from "../../contract/index.ts";
+import type { EventBody } from "../../protocol/index.ts";
 import {
   type ApprovalRequested,
   type ApprovalResolved,
   amountOf,
   asSent,
   type ChildStarted,
-  type EventBody,
   isTerminal,
   type LogEvent,
   StreamCheck,

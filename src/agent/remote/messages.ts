@@ -13,9 +13,9 @@ import {
   type TurnItem,
   turnsIn,
 } from "../../contract/index.ts";
+import type { EventBody } from "../../protocol/index.ts";
 import {
   closedItem,
-  type EventBody,
   type Item,
   type ItemChange,
   type LogEvent,

@@ -3,8 +3,9 @@ import type { LogEvent } from "../event.ts";
 import { pick } from "../fold/draft.ts";
 import { closed } from "../fold/item.ts";
 import type { WireBlock, WireImageBlock } from "../task.ts";
+import { type EventBody, halfAtEnd, piecesOf } from "./delta.ts";
 import type { WrittenItem, WrittenPart } from "./item.ts";
-import { copyOf, type EventBody, halfAtEnd, piecesOf, readBody, refuse } from "./rules.ts";
+import { copyOf, readBody, refuse } from "./rules.ts";
 import type { WriterState } from "./state.ts";
 
 /** A part to open: text, an image, or a piece of raw reasoning. */

@@ -3,21 +3,12 @@ import { RivuletError } from "../../base/error.ts";
 import { isObject } from "../../base/plain.ts";
 import { generateReasons } from "../check/lifecycle.ts";
 import { describeMisfit, type Misfit, misfitOf } from "../check/misfit.ts";
-import type { Envelope, LogEvent } from "../event.ts";
+import type { LogEvent } from "../event.ts";
 import { logEvents, words } from "../grammar/index.ts";
 import { readerOf } from "../shape.ts";
 import type { Source } from "../source.ts";
 import type { Annotation, TaskObject, TaskStatus, Usage, WireBlock } from "../task.ts";
-
-/** An event without the fields that the writer adds. */
-export type EventBody = LogEvent extends infer Event
-  ? Event extends LogEvent
-    ? Omit<Event, keyof Envelope>
-    : never
-  : never;
-
-/** The longest delta: smaller than the largest event that a reader takes, in any encoding. */
-export const maxDelta = 32 * 1024;
+import type { EventBody } from "./delta.ts";
 
 /** Throws the error for a call that would make the stream illegal. */
 export function refuse(problem: string, hint: string): never {
@@ -46,25 +37,6 @@ export function readBody<Type extends LogEvent["type"]>(
     `The event does not fit: ${describeMisfit(type, misfit as Misfit)}.`,
     "Correct the value.",
   );
-}
-
-/** The number of UTF-16 units at the end of a text that wait for the rest of their surrogate pair: 0 or 1. */
-export function halfAtEnd(text: string): 0 | 1 {
-  const last = text.charCodeAt(text.length - 1);
-  return last >= 0xd800 && last <= 0xdbff ? 1 : 0;
-}
-
-/** Cuts a delta into pieces that do not split a surrogate pair. */
-export function piecesOf(text: string): readonly string[] {
-  const pieces: string[] = [];
-  for (let from = 0; from < text.length; ) {
-    const piece = text.slice(from, from + maxDelta);
-    const isLast = from + maxDelta >= text.length;
-    const end = isLast ? piece.length : piece.length - halfAtEnd(piece);
-    pieces.push(piece.slice(0, end));
-    from += end;
-  }
-  return pieces;
 }
 
 /** Refuses a `task.created` that contradicts the source of the task. */

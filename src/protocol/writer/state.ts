@@ -4,8 +4,9 @@ import type { Mutable } from "../fold/draft.ts";
 import { isId, isTime } from "../shape.ts";
 import type { Source } from "../source.ts";
 import type { Annotation, ApprovalState, Task, TaskStatus, Usage, WireBlock } from "../task.ts";
+import type { EventBody } from "./delta.ts";
 import { WrittenItem, WrittenPart } from "./item.ts";
-import { checkBlockType, checkRange, copyOf, type EventBody, refuse } from "./rules.ts";
+import { checkBlockType, checkRange, copyOf, refuse } from "./rules.ts";
 
 /** The options of a `TaskWriter`. */
 export interface TaskWriterOptions {
