@@ -68,7 +68,13 @@ function subjectOf(part: string): string {
 
 function refersBack(part: string): boolean {
   const hasPronoun = /\b(?:they|them|their|it|its|these|those|this|that)\b/i.test(part);
-  return hasPronoun || (termsOf(part).length < 2 && !isSubject(part));
+  return hasPronoun || (termsOf(part).length < 2 && !isSubject(part) && !namesSubject(part));
+}
+
+/** Whether a verb is followed by a subject of the question's own, as in "Why do wetlands matter?". */
+function namesSubject(part: string): boolean {
+  const [, subject] = /\b(?:is|are|was|were|do|does|did|can|will) (\p{L}+)/iu.exec(part) ?? [];
+  return termsOf(part).some(({ word }) => word === subject);
 }
 
 /** Whether a question has nothing but a subject, as in "What about beavers?" and "And waterfalls?". */
