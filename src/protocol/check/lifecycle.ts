@@ -2,6 +2,7 @@ import type { LogEvent, TaskCreated, TaskResumed, TaskSuspended } from "../event
 import type { TaskObject, TaskStatus, Usage } from "../task.ts";
 import { isTerminal } from "../task.ts";
 import { checkCalls } from "./calls.ts";
+import { causeFlaws, type Flaw, reasonFlaws, resumeReasons, usageFlaws } from "./flaws.ts";
 import type { Check, TaskState } from "./state.ts";
 import { report, show } from "./state.ts";
 
@@ -15,16 +16,6 @@ const comesFrom: Readonly<Record<Exclude<TaskStatus, "queued">, readonly TaskSta
   cancelled: ["queued", "in_progress", "suspended"],
 };
 
-/** Why a task may resume. */
-export const resumeReasons = ["approval_resolved", "continued", "cancelled", "recovered"];
-const stopReasons = ["reasoning_stop_requested", "acting_stop_requested"];
-/** The reasons that a reply in each state may give; an incomplete task names its own. */
-export const generateReasons: Partial<Readonly<Record<TaskStatus, readonly string[]>>> = {
-  suspended: ["approval_required", "tool_suspended", ...stopReasons],
-  completed: ["model_stop", "structured_output"],
-  failed: ["failed"],
-  cancelled: ["interrupted"],
-};
 /** Events that only a working task emits; a suspended task may still close items and be answered. */
 const work =
   /^task\.(text|image|block|reasoning|tool_call|tool_result|child\.(started|promoted))|\.requested$|item\.added$/;
@@ -49,48 +40,27 @@ export function checkLifecycle(check: Check, task: TaskState, event: LifecycleEv
       task.status = "in_progress";
       return;
     case "task.suspended":
-      checkReason(check, "suspended", event.generate_reason);
+      reportAll(check, reasonFlaws("suspended", event.generate_reason));
       checkWaits(check, task, event);
       move(check, task, "suspended");
       return;
     default:
       checkUsage(check, task, event.task.usage);
-      checkCause(check, event.task);
+      reportAll(check, causeFlaws(event.task));
       checkEnded(check, task, event.task.status);
       move(check, task, event.task.status);
       return;
   }
 }
 
-/** A task that fails or is incomplete gives the reason, and no other task does. */
-function checkCause(check: Check, task: TaskObject): void {
-  const { status, error, incomplete_details: details, generate_reason } = task;
-  if ((status === "failed") !== (error !== undefined))
-    report(check, "L3", `task.${status} ${error ? "has a" : "has no"} task.error`);
-  if ((status === "incomplete") !== (details !== undefined))
-    report(check, "L3", `task.${status} ${details ? "has" : "has no"} task.incomplete_details`);
-  const { reason } = details ?? {};
-  const isNamed = generate_reason === (reason === "timeout" ? "interrupted" : reason);
-  if (reason !== undefined && generate_reason !== undefined && !isNamed)
-    report(check, "reason", `the reason is ${reason}, but generate_reason is ${generate_reason}`);
-  checkReason(check, status, generate_reason);
-}
-
-function checkReason(check: Check, status: TaskStatus, reason: string | undefined): void {
-  const fitting = generateReasons[status];
-  if (reason === undefined || fitting === undefined || fitting.includes(reason)) return;
-  report(check, "reason", `generate_reason ${reason} does not fit a task that is ${status}`);
-}
-
 /** Usage only grows. */
 export function checkUsage(check: Check, task: TaskState, usage: Usage | undefined): void {
-  if (usage === undefined) return;
-  for (const name of ["input_tokens", "output_tokens", "total_tokens"] as const) {
-    const before = task.usage?.[name] ?? 0;
-    if (usage[name] < before)
-      report(check, "usage", `${name} ${usage[name]} is less than ${before} before`);
-  }
-  task.usage = usage;
+  reportAll(check, usageFlaws(usage, task.usage));
+  task.usage = usage ?? task.usage;
+}
+
+function reportAll(check: Check, flaws: readonly Flaw[]): void {
+  for (const { rule, message } of flaws) report(check, rule, message);
 }
 
 /** A task works only while it is in progress. */

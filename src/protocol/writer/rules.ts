@@ -1,18 +1,23 @@
 import { readInput } from "../../base/argument.ts";
 import { RivuletError } from "../../base/error.ts";
 import { isObject } from "../../base/plain.ts";
-import { generateReasons } from "../check/lifecycle.ts";
+import type { Flaw } from "../check/flaws.ts";
 import { describeMisfit, type Misfit, misfitOf } from "../check/misfit.ts";
 import type { LogEvent } from "../event.ts";
 import { logEvents, words } from "../grammar/index.ts";
 import { readerOf } from "../shape.ts";
 import type { Source } from "../source.ts";
-import type { Annotation, TaskObject, TaskStatus, Usage, WireBlock } from "../task.ts";
+import type { Annotation, TaskObject, WireBlock } from "../task.ts";
 import type { EventBody } from "./delta.ts";
 
 /** Throws the error for a call that would make the stream illegal. */
 export function refuse(problem: string, hint: string): never {
   throw new RivuletError("invalid_argument", problem, { hint });
+}
+
+/** Refuses what the linter would report. */
+export function refuseFlaws([flaw]: readonly Flaw[], hint: string): void {
+  if (flaw !== undefined) refuse(`The event would be illegal: ${flaw.message}.`, hint);
 }
 
 /** Returns a copy of an object that a caller has passed; throws for any other value. */
@@ -75,38 +80,4 @@ export function checkBlockType({ type }: WireBlock): void {
       `A block cannot be a ${type}.`,
       'Use "image", "text", "file", "task" or a type of yours.',
     );
-}
-
-/** Refuses a usage that shrinks. */
-export function checkUsage(usage: Usage | undefined, before: Usage | undefined): void {
-  for (const name of ["input_tokens", "output_tokens", "total_tokens"] as const) {
-    if (usage && before && usage[name] < before[name])
-      refuse(`${name} ${usage[name]} is less than ${before[name]} before.`, "Pass totals so far.");
-  }
-}
-
-/** Refuses a `generate_reason` that does not fit the status. */
-export function checkReason(status: TaskStatus, reason: string | undefined): void {
-  const fitting = generateReasons[status];
-  if (reason !== undefined && fitting !== undefined && !fitting.includes(reason))
-    refuse(
-      `generate_reason ${reason} does not fit a task that is ${status}.`,
-      `Use ${fitting.join(" or ")}.`,
-    );
-}
-
-/** Refuses an end whose cause does not fit its status. */
-export function checkCause(task: TaskObject): void {
-  const { status, error, incomplete_details: details, generate_reason } = task;
-  if ((status === "failed") !== (error !== undefined))
-    refuse(`A task that is ${status} has ${error ? "an" : "no"} error.`, "Pass it with `failed`.");
-  if ((status === "incomplete") !== (details !== undefined))
-    refuse(
-      `A task that is ${status} has ${details ? "" : "no "}incomplete_details.`,
-      "Pass them with `incomplete`.",
-    );
-  const fitting = details?.reason === "timeout" ? "interrupted" : details?.reason;
-  if (details && (generate_reason ?? fitting) !== fitting)
-    refuse(`generate_reason ${generate_reason} is not ${fitting}.`, "Leave generate_reason out.");
-  checkReason(status, generate_reason);
 }

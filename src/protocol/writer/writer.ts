@@ -1,6 +1,6 @@
 import { readText } from "../../base/argument.ts";
 import { isSameInput } from "../check/calls.ts";
-import { resumeReasons } from "../check/lifecycle.ts";
+import { causeFlaws, reasonFlaws, resumeReasons, usageFlaws } from "../check/flaws.ts";
 import type { ChildFinished, ChildStarted, TaskSuspended, TaskUsage } from "../event.ts";
 import { pick } from "../fold/draft.ts";
 import {
@@ -28,15 +28,7 @@ import {
 import { doneItem, type ItemEnd } from "./done.ts";
 import { childPlace, cites, WrittenItem, WrittenPart } from "./item.ts";
 import { addBlock, appendText, closePart, openPart, type PartStart, previewImage } from "./part.ts";
-import {
-  checkCause,
-  checkOrigin,
-  checkReason,
-  checkUsage,
-  copyOf,
-  readBody,
-  refuse,
-} from "./rules.ts";
+import { checkOrigin, copyOf, readBody, refuse, refuseFlaws } from "./rules.ts";
 import { type TaskWriterOptions, WriterState, type WrittenChild } from "./state.ts";
 
 /** The fields of an item that belong to later events than its first. */
@@ -413,7 +405,7 @@ export class TaskWriter {
       ...copyOf("wait", wait),
     });
     const { reason, approval_ids: ids = [], waiting_on: tasks = [] } = body;
-    checkReason("suspended", body.generate_reason);
+    refuseFlaws(reasonFlaws("suspended", body.generate_reason), "Leave generate_reason out.");
     const isRunning = (id: string) => (state.children.get(id)?.state ?? "finished") !== "finished";
     // A descendant may have asked for an approval, which its own events show.
     const hasRunning = [...state.children.keys()].some(isRunning);
@@ -447,7 +439,7 @@ export class TaskWriter {
     const state = this.#state;
     state.expect(...live);
     const body = readBody("task.usage", { ...copyOf("more", more), cumulative: true, usage });
-    checkUsage(body.usage, state.usage);
+    refuseFlaws(usageFlaws(body.usage, state.usage), "Pass totals so far.");
     state.append(body);
     state.usage = body.usage;
   }
@@ -476,8 +468,11 @@ export class TaskWriter {
     const fields = { completed_at: state.now(), ...pick(given, ...endFields) };
     const task = { ...fields, id, object: "task", status } as const;
     const body = readBody(`task.${status}`, { task } as never);
-    checkCause(body.task);
-    checkUsage(body.task.usage, state.usage);
+    refuseFlaws(
+      causeFlaws(body.task),
+      "Pass `error` with `failed`, and `incomplete_details` with `incomplete`.",
+    );
+    refuseFlaws(usageFlaws(body.task.usage, state.usage), "Pass totals so far.");
     for (const item of state.items) state.checkChildEnded(item);
     if (state.status === "suspended" && !isCut) this.resume("continued");
     for (const { approval_id } of this.pending) this.resolve(approval_id, { decision: "cancel" });
