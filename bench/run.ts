@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 type Command = readonly [program: string, ...args: string[]];
 
 interface Bench {
-  /** What it measures, in a few words. */
+  /** The measured thing, in a few words. */
   readonly measures: string;
   /** The command that it needs first. */
   readonly setUp?: Command;

@@ -131,7 +131,7 @@ function showProgress(root) {
 }
 
 /**
- * What an installation has done so far, in words.
+ * The progress of an installation, in words.
  * @param {string} root
  * @param {readonly string[]} packages
  */

@@ -22,7 +22,7 @@ import {
 } from "./contract/index.ts";
 import { type Task, type Tree, taskOf, waitingApprovals } from "./protocol/index.ts";
 
-/** What the hooks read: a run, or a store of your own. */
+/** The source of the hooks: a run, or a store of your own. */
 export type TaskSource = Run<unknown> | TaskStore;
 
 const ids = createIds();

@@ -66,7 +66,7 @@ function useAnnouncements(): void {
     let { tree, healing } = log?.getSnapshot() ?? {};
     return log?.subscribe(() => {
       const now = log.getSnapshot();
-      // What has happened before a run was opened is no news.
+      // Events from before a run was opened are not announced.
       const isNews = log.isNew || tree?.rootId !== undefined;
       const said = tree && isNews ? [...announcementsOf(tree, log.liveTree)] : [];
       if (now.healing?.status === "held" && healing?.status !== "held")

@@ -79,7 +79,7 @@ function NotOpened({ error }: { readonly error: RivuletError | undefined }) {
   );
 }
 
-/** What a fork continues: the turns before it, or the questions and answers that it has copied of them. */
+/** The conversation that a fork continues: the turns before it, or its copies of their questions and answers. */
 function Earlier({ earlier, copied }: Pick<OpenSession, "earlier" | "copied">) {
   if (earlier.length + copied.length === 0) return null;
   return (

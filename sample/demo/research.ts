@@ -14,7 +14,7 @@ const minRelativeSentence = 0.5; // relative to the score of the best sentence
 /** The report of a researcher without findings begins with this; the lead recognizes it. */
 export const nothingFound = /^The (?:library has|files have) nothing that answers /;
 
-/** What the files say about one question; `failure` if they could not be searched. */
+/** The findings of the files about one question; `failure` if they could not be searched. */
 interface Result {
   readonly findings: readonly Finding[];
   readonly missing: readonly Term[];

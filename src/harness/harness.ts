@@ -95,7 +95,7 @@ export interface Offered {
   readonly subagents?: readonly Offered[];
 }
 
-/** What an agent works with, and what it offers to its model. */
+/** The model and the workspace of an agent, and the tools, subagents and skills that it offers to its model. */
 export interface Offer {
   /** Its model, as `provider:id`. */
   readonly model?: string;

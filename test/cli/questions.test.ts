@@ -25,7 +25,7 @@ const questions = JSON.parse(
 const articles = readdirSync("sample/workspace/library");
 const { ask, team } = libraryTeam();
 
-/** What is wrong with an answer; "" if it is right. */
+/** The flaw of an answer; "" if it is right. */
 function problemOf({ expected, says = "" }: Question, { text, citations }: LibraryAnswer): string {
   const files = citations.map(({ place }) => place.replace(/^library\/|:\d+$/g, ""));
   if (expected === "refused") return files.length > 0 ? `cites ${files.join(", ")}` : "";

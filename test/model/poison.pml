@@ -73,7 +73,7 @@ inline die(p) {
   }
 }
 
-/* What process p does for conversation c. */
+/* The work of process p for conversation c. */
 proctype Conversation(byte p, c) {
   byte i;
   do

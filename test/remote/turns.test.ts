@@ -15,7 +15,7 @@ import {
 import { rawServer } from "./support/raw-server.ts";
 import { scripted, spawn, storeOf } from "./support/team.ts";
 
-/** What Node reads from a socket at once. One chunk may be left from the turn before. */
+/** The bytes that Node reads from a socket at once. One chunk may be left from the turn before. */
 const maxTurnBytes = 2 * 65_536;
 /** The largest event that a reader takes is that of a whole text. */
 const maxEventChars = 8 * 1024 * 1024;

@@ -1,7 +1,7 @@
 import { isTerminal, type Task, type Tree, taskOf } from "rivulet/protocol";
 import { labelOf, waitingIn } from "./agents.ts";
 
-/** What a person who does not see the page must hear about a change: requests to a person, ends and failures. */
+/** The announcements for a person who does not see the page: requests to a person, ends and failures. */
 export function announcementsOf(before: Tree, after: Tree): readonly string[] {
   const said: string[] = [];
   for (const task of Object.values(after.tasks)) {

@@ -251,7 +251,7 @@ async function readCopied(id: string, ownIds: ReadonlySet<string>): Promise<read
   );
 }
 
-/** What tells a fork apart from the other sessions with its title; undefined if it is none. */
+/** The words that tell a fork apart from other sessions with its title; undefined for a session that is no fork. */
 export function forkName({ list }: Sessions, sessionId: string | undefined): string | undefined {
   const origin = list.find((session) => session.sessionId === sessionId)?.forkedFrom;
   if (origin === undefined) return undefined;

@@ -59,7 +59,7 @@ export const Turn = memo(function Turn({ log }: { readonly log: RunLog }) {
   );
 });
 
-/** What a run waits for. The page asks after a second without an event. */
+/** The reason why a run waits. The page asks for it after a second without an event. */
 function Wait({ log }: { readonly log: RunLog }) {
   const [text, setText] = useState("");
   useEffect(() => {

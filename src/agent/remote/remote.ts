@@ -40,7 +40,7 @@ const lateMs = 2_000;
 /** An answer with one of these errors has no effect: the approval no longer waits. */
 const settledCodes: ReadonlySet<string> = new Set(["already_answered", "not_found", "task_ended"]);
 
-/** What is known about the child of a link when one of its tasks is taken up. */
+/** The facts about the child of a link when one of its tasks is taken up. */
 interface RemoteStarter {
   readonly parent: TaskRun;
   /** The agent of the child, if the task is the child. */

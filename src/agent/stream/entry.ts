@@ -22,7 +22,7 @@ export interface EntrySession {
 }
 
 /**
- * What a call does first. `start`: starts a task, or queues it behind the unfinished one. `answer`: answers approvals.
+ * The first action of a call. `start`: starts a task, or queues it behind the unfinished one. `answer`: answers approvals.
  * `resume`: approves the stops that wait. `missing`: fails, because there is no such session.
  */
 export type Entry = "start" | "answer" | "resume" | "missing";
@@ -47,7 +47,7 @@ export interface Answered {
 }
 
 /**
- * What a call does with its answers. `continue`: posts them and its text to a task. `start`: posts them and starts a task
+ * The action of a call with answers. `continue`: posts them and its text to a task. `start`: posts them and starts a task
  * with the text. `drain`: starts a task that reads the inbox. `missing` and `idle`: fails.
  */
 export type AnswerEntry =

@@ -278,7 +278,7 @@ export const streamError = {
   message: isText,
   /** Whether the same request may succeed later. */
   retryable: isFlag,
-  /** What to do. */
+  /** Advice for the reader. */
   hint: optional(isText),
   /** The first event that the log still has. */
   oldest_sequence_number: optional(isIndex),

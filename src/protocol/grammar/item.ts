@@ -42,7 +42,7 @@ export const errorShape = {
   retryable: isFlag,
   /** The task and the path where the error occurred. */
   where: optional({ taskId: optional(isId), path: optional(isText) }),
-  /** What to do. */
+  /** Advice for the reader. */
   hint: optional(isText),
 } as const;
 // The model decides what to do next, so a producer may leave `retryable` out.
@@ -175,7 +175,7 @@ export const progress = {
   progress: isNumber,
   /** How much there is to do. */
   total: optional(isNumber),
-  /** What the tool is doing. */
+  /** The current work of the tool. */
   message: optional(isText),
 } as const;
 

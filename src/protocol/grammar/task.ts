@@ -12,7 +12,7 @@ import {
 import { cost, errorShape, item, usage } from "./item.ts";
 
 export const suspension = {
-  /** What the task waits for. */
+  /** The reason why the task waits. */
   reason: "~suspended",
   /** The approvals that the task waits for. */
   approval_ids: optional([isId]),
@@ -24,7 +24,7 @@ export const suspension = {
 export const approvalRequest = {
   /** The id of the approval. */
   approval_id: isId,
-  /** What is asked: whether a call may run (`tool_call`), a question, the result of an `external` tool, a `form`, an `auth`, or whether to continue after a `stop`. */
+  /** The question: whether a call may run (`tool_call`), a question, the result of an `external` tool, a `form`, an `auth`, or whether to continue after a `stop`. */
   kind: "~approval",
   /** The id of the tool call; unique in the log. */
   call_id: optional(isId),

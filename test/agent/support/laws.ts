@@ -21,7 +21,7 @@ export async function expectLawful(store: Store, rootTaskId: string, hint = ""):
   expect({ hint, problems: await lawProblems(store, rootTaskId) }).toEqual({ hint, problems: [] });
 }
 
-/** What breaks "one end", "one result" and "log matches transcript" in the tree of a root task that rests. */
+/** The breaches of "one end", "one result" and "log matches transcript" in the tree of a root task that rests. */
 async function lawProblems(store: Store, rootTaskId: string): Promise<readonly string[]> {
   const events = await readLog(store, rootTaskId);
   const records = await store.tasks({ rootTaskId });

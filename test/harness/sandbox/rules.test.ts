@@ -82,14 +82,14 @@ async function ranBad(scripts: ReadonlySet<string>, path: string): Promise<strin
   await files.write("bin/bad", "#!/bin/sh\n: > /tmp/bad\n");
   await files.write("scripts", [...scripts].map((script) => `${script}\0`).join(""));
   const driver = `chmod +x bin/*; export PATH=${path}; unset HISTFILE
-    /bin/mkdir -p /tmp/work && cd /tmp/work
+    /bin/mkdir -p /tmp/box && cd /tmp/box
     while IFS= read -r -d '' script; do
-      echo bad > /tmp/work/cmd
+      echo bad > /tmp/box/cmd
       /bin/bash -c "$script" </dev/null >/dev/null 2>&1
-      /bin/rm -f /tmp/work/cmd
+      /bin/rm -f /tmp/box/cmd
       if [ -e /tmp/bad ]; then printf 'ran: %q\\n' "$script"; fi
       if [ -n "$(/bin/ls -A)" ]; then printf 'left a file: %q\\n' "$script"; fi
-      /bin/rm -rf /tmp/bad /tmp/work/*
+      /bin/rm -rf /tmp/bad /tmp/box/*
     done < /workspace/scripts; echo checked`;
   const { output } = await files.shell.run(driver, { timeoutMs: 300_000 });
   return output;

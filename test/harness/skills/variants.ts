@@ -3,7 +3,7 @@ export interface Variant {
   readonly directory: string;
   /** The files of the directory by path. */
   readonly files: Readonly<Record<string, string | Uint8Array>>;
-  /** What `agent.skills()` returns; absent if the skill is skipped. */
+  /** The skill that `agent.skills()` returns; absent if the skill is skipped. */
   readonly skill?: object;
   /** Parts of the warnings, in order: one for a skipped skill. */
   readonly warnings?: readonly string[];
