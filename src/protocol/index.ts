@@ -1,54 +1,8 @@
 export { checkStream, StreamCheck } from "./check/check.ts";
-export type { CheckOptions, CheckRule, Problem } from "./check/state.ts";
+export type { CheckOptions } from "./check/checked.ts";
+export type { CheckRule, Problem } from "./check/problem.ts";
 export { addAmounts, amountOf, sumOf } from "./cost.ts";
-export type {
-  ApprovalRequested,
-  ApprovalResolved,
-  BlockDone,
-  ChildFinished,
-  ChildPromoted,
-  ChildStarted,
-  ControlFrame,
-  HintAdded,
-  ImageAdded,
-  ImageDelta,
-  ImageDone,
-  LogEvent,
-  OutputItemAdded,
-  OutputItemDiscarded,
-  OutputItemDone,
-  ReasoningSummaryItemAdded,
-  ReasoningSummaryItemDone,
-  ReasoningSummaryTextDelta,
-  ReasoningTextDelta,
-  ReasoningTextDone,
-  ReferenceAdded,
-  StreamClosed,
-  StreamError,
-  StreamFrame,
-  StreamHeartbeat,
-  StreamOpened,
-  TaskCancelled,
-  TaskCancelling,
-  TaskCompleted,
-  TaskCreated,
-  TaskCustom,
-  TaskEvent,
-  TaskFailed,
-  TaskIncomplete,
-  TaskInProgress,
-  TaskResumed,
-  TaskSnapshot,
-  TaskSuspended,
-  TaskUsage,
-  TextAdded,
-  TextAnnotationAdded,
-  TextDelta,
-  TextDone,
-  ToolCallArgumentsDelta,
-  ToolCallArgumentsDone,
-  ToolResultProgress,
-} from "./event.ts";
+export type * from "./event.ts";
 export type { Mutable } from "./fold/draft.ts";
 export type { FoldOptions } from "./fold/fold.ts";
 export { closedItem } from "./fold/item.ts";
@@ -115,46 +69,8 @@ export {
   SseDecoder,
   type SseEncodeOptions,
 } from "./sse.ts";
-export type { Decision, GenerateReason } from "./task.ts";
-export {
-  type Annotation,
-  type ApprovalKind,
-  type ApprovalQuestion,
-  type ApprovalState,
-  type BlockAddress,
-  type Cost,
-  type DiscardReason,
-  type Gap,
-  type Hint,
-  type IncompleteReason,
-  type Item,
-  type ItemChange,
-  type ItemStatus,
-  isTerminal,
-  type MessageItem,
-  type ModelUsage,
-  type Progress,
-  type ReasoningItem,
-  type ReasoningText,
-  type Reference,
-  type SnapshotTask,
-  type SummaryEntry,
-  type Suspension,
-  type Task,
-  type TaskMode,
-  type TaskObject,
-  type TaskStatus,
-  type TerminalStatus,
-  type ToolCallItem,
-  type ToolResultItem,
-  type Tree,
-  type Usage,
-  type WireBlock,
-  type WireFileBlock,
-  type WireImageBlock,
-  type WireTaskBlock,
-  type WireTextBlock,
-} from "./task.ts";
+export type * from "./task.ts";
+export { isTerminal } from "./task.ts";
 export { type EventBody, halfAtEnd, maxDelta, piecesOf } from "./writer/delta.ts";
 export type { WrittenItem, WrittenPart } from "./writer/item.ts";
 export type { TaskWriterOptions } from "./writer/state.ts";

@@ -1,6 +1,6 @@
 import { readTyped } from "../base/argument.ts";
 import { RivuletError } from "../base/error.ts";
-import { isObject } from "../base/plain.ts";
+import { firstFormBlock, firstFormItem } from "./first-form.ts";
 import { childrenOf, readTree, taskOf } from "./select.ts";
 import type { Item, Task, Tree, WireBlock } from "./task.ts";
 
@@ -76,11 +76,7 @@ function itemOf(walk: Walk, task: Task, item: Item, index: number): DocumentItem
       view.content = item.content ?? contentOf(walk, item, children);
     else delete view.content;
   }
-  const fields = options.seed ? seedFields.get(item.type) : undefined;
-  if (fields === undefined) return view as DocumentItem;
-  return Object.fromEntries(
-    fields.flatMap((name) => (name in view ? [[name, view[name]]] : [])),
-  ) as DocumentItem;
+  return (options.seed ? firstFormItem(view) : view) as DocumentItem;
 }
 
 /** The children that belong into an item. */
@@ -96,7 +92,7 @@ function blocksOf(walk: Walk, item: ItemWithBlocks, children: readonly Task[]): 
   const unplaced = new Map(children.map((child) => [child.id, child]));
   const blocks = item.block_list.flatMap((block): readonly unknown[] => {
     const child = block.type === "task" ? unplaced.get(block.task_id) : undefined;
-    if (child === undefined) return [seed ? seedBlock(block) : block];
+    if (child === undefined) return [seed ? firstFormBlock(block) : block];
     unplaced.delete(child.id);
     return outputOf(walk, child);
   });
@@ -114,7 +110,7 @@ function contentOf(
   if (item.type === "message") return blocks.map(plainBlock);
   return blocks.flatMap((block, index) => {
     const { reference_id: id } = block as { readonly reference_id?: number };
-    const shown = walk.options.seed ? seedBlock(block) : plainBlock(block);
+    const shown = walk.options.seed ? firstFormBlock(block) : plainBlock(block);
     if (id === undefined) return [shown];
     const isFirst = referenceOf(blocks[index - 1]) !== id;
     const isLast = referenceOf(blocks[index + 1]) !== id;
@@ -142,35 +138,4 @@ function mark(text: string, id: number) {
 function plainBlock(block: WireBlock): unknown {
   const { annotations: _, status: __, ...rest } = block as WireBlock & Record<string, unknown>;
   return rest;
-}
-
-/** The fields of the first form of the protocol. */
-const seedFields: ReadonlyMap<string, readonly string[]> = new Map([
-  ["reasoning", ["type", "id", "summary"]],
-  ["tool_call", ["type", "id", "call_id", "name", "arguments"]],
-  ["tool_result", ["type", "id", "call_id", "content", "block_list"]],
-  ["message", ["type", "id", "role", "content", "block_list"]],
-]);
-
-function seedBlock(block: WireBlock): WireBlock {
-  const {
-    reference_id,
-    status: _,
-    partial_image_index: __,
-    id: ___,
-    mime_type: ____,
-    ...rest
-  } = block as WireBlock & Record<string, unknown>;
-  const annotations = Array.isArray(rest.annotations)
-    ? rest.annotations.map((annotation) => {
-        if (!isObject(annotation)) return annotation; // of a block that this version does not know
-        const { type, reference_id, start_index, end_index } = annotation;
-        return { type, reference_id, start_index, end_index };
-      })
-    : undefined;
-  return {
-    ...rest,
-    ...(reference_id !== undefined && { id: reference_id }),
-    ...(annotations !== undefined && { annotations }),
-  } as unknown as WireBlock;
 }

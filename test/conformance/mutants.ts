@@ -182,7 +182,7 @@ export const mutants: readonly Mutant[] = [
   ),
   tree(
     "keeps the type image_url",
-    "protocol/fold/item.ts",
+    "protocol/first-form.ts",
     '  if (block.type === "image_url") normal.type = "image";\n',
     "",
   ),
@@ -259,11 +259,7 @@ export const mutants: readonly Mutant[] = [
     "...[].map",
   ),
   document("nests without end", "above.size < maxDepth && ", ""),
-  document(
-    "ignores the first form",
-    "options.seed ? seedFields.get(item.type) : undefined",
-    "undefined as readonly string[] | undefined",
-  ),
+  document("ignores the first form", "options.seed ? firstFormItem(view) : view", "view"),
   linter("does not check the end", "protocol/check/check.ts", "  checkEnd(check);\n", ""),
   linter("accepts duplicates", "protocol/check/envelope.ts", '"duplicate"', '"sequence"'),
   linter("accepts unknown words", "protocol/check/check.ts", '"word"', '"shape"'),

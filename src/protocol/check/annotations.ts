@@ -1,44 +1,43 @@
 import type { TextAnnotationAdded } from "../event.ts";
 import type { Annotation } from "../task.ts";
-import type { Check, PartState, SentBlock, TaskState } from "./state.ts";
-import { isSame, report, show } from "./state.ts";
+import type { AnyBlock, Check, CheckedTask } from "./checked.ts";
+import { foldInto, itemOf, report } from "./checked.ts";
+import { isSame, show } from "./problem.ts";
 
-/** Checks an annotation of an open text; its range is checked when the text is complete. */
+/** Checks and folds an annotation of an open text; its range is checked when the text is complete. */
 export function checkAdded(
   check: Check,
-  part: PartState | undefined,
+  part: AnyBlock | undefined,
   event: TextAnnotationAdded,
 ): void {
-  if (part === undefined || !part.open || part.kind !== "text") {
+  if (part?.status !== "in_progress" || part.type !== "text") {
     report(check, "I4", `no open text at block_index ${event.block_index}`);
     return;
   }
-  if (event.annotation_index !== part.annotations.length) {
-    report(
-      check,
-      "A20",
-      `annotation_index must be ${part.annotations.length}, got ${event.annotation_index}`,
-    );
-  }
-  if (event.annotation.end_index > part.text.length)
-    report(check, "A1", `the text so far ends at ${part.text.length}, before the citation`);
-  part.annotations.push({ annotation: event.annotation, index: check.index });
+  const { annotation_index: at, annotation } = event;
+  const { text = "", annotations: { length: next } = [] } = part;
+  if (at !== next) report(check, "A20", `annotation_index must be ${next}, got ${at}`);
+  if (annotation.end_index > text.length)
+    report(check, "A1", `the text so far ends at ${text.length}, before the citation`);
+  check.sentAt.set(annotation, check.index);
+  foldInto(check, { ...event, annotation_index: next });
 }
 
 /** Checks the annotations of a complete text: their ranges, their targets, and that none is missing. */
 export function checkAnnotations(
   check: Check,
-  task: TaskState,
-  block: SentBlock,
-  added: PartState["annotations"] = [],
+  task: CheckedTask,
+  block: AnyBlock,
+  added: readonly Annotation[] = [],
 ): void {
   if (block.type !== "text") return;
   const { text = "", annotations = [] } = block;
-  for (const { annotation, index } of added) checkRange(check, text, annotation, index);
+  for (const annotation of added)
+    checkRange(check, text, annotation, check.sentAt.get(annotation) ?? check.index);
   for (const [at, annotation] of annotations.entries()) {
     checkRange(check, text, annotation, check.index);
     checkTarget(check, task, annotation);
-    const before = added[at]?.annotation;
+    const before = added[at];
     if (before !== undefined && !isSame(before, annotation))
       report(check, "A20", `the annotation at ${at} differs from the one that was added`);
   }
@@ -54,27 +53,26 @@ function checkRange(check: Check, text: string, annotation: Annotation, index: n
   report(check, "A1", `${start}..${end} is ${show(found)}, not ${show(marker)}`, index);
 }
 
-function checkTarget(check: Check, task: TaskState, annotation: Annotation): void {
+function checkTarget(check: Check, task: CheckedTask, annotation: Annotation): void {
   const { target } = annotation;
   const cited = target === undefined ? undefined : check.tasks.get(target.task_id);
   if (target === undefined || cited === undefined) return;
-  const item = cited.itemById.get(target.item_id);
+  const item = itemOf(cited, target.item_id);
   if (item === undefined) {
     if (!check.options.filtered)
       report(check, "A17", `the target ${show(target.item_id)} does not exist`);
     return;
   }
-  if (item.state === "discarded") {
+  if (item.type === "discarded") {
     report(check, "A17", `the target ${show(item.id)} was discarded`);
     return;
   }
-  const block = item.blocks[target.block_index];
+  const block = item.block_list?.[target.block_index];
   if (block === undefined) {
     report(check, "A17", `${show(item.id)} has no block ${target.block_index}`);
     return;
   }
-  // The first form sends the number to cite as `id`.
-  const number = block.block?.reference_id ?? block.block?.id;
-  if (cited !== task || typeof number !== "number" || number === annotation.reference_id) return;
-  report(check, "A17", `the target has the number ${number}, not ${annotation.reference_id}`);
+  const { reference_id: number = annotation.reference_id } = block;
+  if (cited === task && number !== annotation.reference_id)
+    report(check, "A17", `the target has the number ${number}, not ${annotation.reference_id}`);
 }

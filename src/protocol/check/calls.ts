@@ -1,12 +1,13 @@
 import type { ApprovalRequested, ApprovalResolved } from "../event.ts";
-import type { Check, ItemState, SentItem, TaskState } from "./state.ts";
-import { isSame, report, show } from "./state.ts";
+import type { AnyItem, Check, CheckedTask } from "./checked.ts";
+import { itemAt, report } from "./checked.ts";
+import { isSame, show } from "./problem.ts";
 
 /** A result belongs to one call of its task, and a call has one result. */
 export function checkResult(
   check: Check,
-  task: TaskState,
-  { call_id: callId = "" }: SentItem,
+  task: CheckedTask,
+  { call_id: callId = "" }: AnyItem,
 ): void {
   if (!task.calls.has(callId) && !check.options.filtered) {
     report(check, "call", `the task has no call ${show(callId)}`);
@@ -16,21 +17,23 @@ export function checkResult(
 }
 
 /** At its end a task has a call for every result, and, if it was not interrupted, a result for every call. */
-export function checkCalls(check: Check, task: TaskState, isFinished: boolean): void {
+export function checkCalls(check: Check, task: CheckedTask, isFinished: boolean): void {
   if (check.options.filtered) return;
-  for (const [callId, { id, isCompleted }] of task.calls) {
-    if (isFinished && isCompleted && !task.results.has(callId))
-      report(check, "call", `the call ${show(id)} has no result`);
+  for (const [callId, at] of task.calls) {
+    const call = itemAt(task, at);
+    if (isFinished && call?.status === "completed" && !task.results.has(callId))
+      report(check, "call", `the call ${show(call.id)} has no result`);
   }
-  for (const [callId, { id }] of task.results) {
-    if (!task.calls.has(callId)) report(check, "call", `the result ${show(id)} has no call`);
+  for (const [callId, at] of task.results) {
+    if (!task.calls.has(callId))
+      report(check, "call", `the result ${show(itemAt(task, at)?.id)} has no call`);
   }
 }
 
 /** An approval is requested once, for a call that has no result yet, and resolved once. */
 export function checkApproval(
   check: Check,
-  task: TaskState,
+  task: CheckedTask,
   event: ApprovalRequested | ApprovalResolved,
 ): void {
   const id = event.approval_id;
@@ -38,7 +41,6 @@ export function checkApproval(
   if (event.type === "task.approval.requested") {
     if (known !== undefined) report(check, "approval", `${show(id)} was already requested`);
     else check.approvals.set(id, { taskId: task.id, resolved: false });
-    task.pending.add(id);
     checkAsked(check, task, event);
   } else if (known === undefined) {
     if (!check.options.filtered) report(check, "approval", `${show(id)} was never requested`);
@@ -48,16 +50,15 @@ export function checkApproval(
     report(check, "approval", `${show(id)} was already resolved`);
   } else {
     known.resolved = true;
-    task.pending.delete(id);
   }
 }
 
 /** An approval shows the call that waits; only a stop may be about no call. */
-function checkAsked(check: Check, task: TaskState, event: ApprovalRequested): void {
+function checkAsked(check: Check, task: CheckedTask, event: ApprovalRequested): void {
   const { kind, call_id: callId = "", output_index: at, item_id: itemId } = event;
   if (kind === "stop" && callId === "") return;
-  const call = task.calls.get(callId);
-  const item = at === undefined ? undefined : task.itemAt.get(at);
+  const call = itemAt(task, task.calls.get(callId));
+  const item = itemAt(task, at);
   if (item?.id !== itemId && (item !== undefined || !check.options.filtered))
     report(check, "I3", `${show(itemId)} is not the item at ${show(at)}`);
   if (call === undefined) {
@@ -67,16 +68,16 @@ function checkAsked(check: Check, task: TaskState, event: ApprovalRequested): vo
   }
   if (item !== undefined && item !== call)
     report(check, "approval", `${show(item.id)} is not the call ${show(callId)}`);
-  const result = task.results.get(callId);
-  if (result?.state === "done")
+  const result = itemAt(task, task.results.get(callId));
+  if (result && result.status !== "in_progress")
     report(check, "approval", `the call ${show(callId)} has a result already`);
   // A call that started a child may ask for one of the child's calls.
   if (!event.edited && !check.children.has(callId) && !isShown(call, event))
     report(check, "approval", `the approval shows another tool or input than ${show(call.id)}`);
 }
 
-function isShown(call: ItemState, { name, arguments: input = "" }: ApprovalRequested): boolean {
-  return name === call.sent.name && isSameInput(call.arguments[0]?.text ?? "", input);
+function isShown(call: AnyItem, { name, arguments: input = "" }: ApprovalRequested): boolean {
+  return name === call.name && isSameInput(call.arguments ?? "", input);
 }
 
 /** Whether two arguments are the same JSON. */

@@ -1,9 +1,20 @@
 import { readInput, readTyped } from "../../base/argument.ts";
 import { isObject } from "../../base/plain.ts";
-import type { ControlFrame, LogEvent, StreamFrame, TaskSnapshot } from "../event.ts";
+import type { ControlFrame, LogEvent, TaskSnapshot } from "../event.ts";
 import { logEvents, words } from "../grammar/index.ts";
 import { isId, readerOf } from "../shape.ts";
 import { checkApproval } from "./calls.ts";
+import {
+  type Check,
+  type CheckedTask,
+  type CheckOptions,
+  checkedTask,
+  type Frame,
+  foldInto,
+  hasEnded,
+  newCheck,
+  report,
+} from "./checked.ts";
 import { checkChild, checkInside } from "./children.ts";
 import { checkEnd } from "./end.ts";
 import { checkNumbers, checkSource } from "./envelope.ts";
@@ -11,20 +22,11 @@ import { checkControl, isControl, shapeOf } from "./frame.ts";
 import { checkItem } from "./items.ts";
 import { checkBegun, checkLifecycle, checkUsage, checkWorks } from "./lifecycle.ts";
 import { describeMisfit, type Misfit, misfitOf } from "./misfit.ts";
+import { type Problem, show } from "./problem.ts";
 import { checkSnapshot } from "./snapshot.ts";
-import {
-  type Check,
-  type CheckOptions,
-  type Frame,
-  newCheck,
-  type Problem,
-  report,
-  show,
-  type TaskState,
-  taskState,
-} from "./state.ts";
 
-export type { CheckOptions, CheckRule, Problem } from "./state.ts";
+export type { CheckOptions } from "./checked.ts";
+export type { CheckRule, Problem } from "./problem.ts";
 
 /**
  * Checks a stream and returns its problems in the order of the events; a correct stream has none. Throws only for
@@ -64,7 +66,6 @@ export class StreamCheck {
     } catch (error) {
       report(check, "I1", `the event cannot be read: ${show(String(error))}`);
     }
-    check.unfolded = [];
     check.tasks.get(event.task_id)?.seen.clear();
     return check.problems[0];
   }
@@ -101,8 +102,7 @@ function checkFrame(check: Check, frame: unknown): void {
     checkSnapshot(check, event as unknown as TaskSnapshot);
   } else if (type !== "error") {
     check.snapshotSequence = undefined;
-    check.unfolded.push(event as unknown as StreamFrame);
-    checkTask(check, taskState(check, id), event, readable !== undefined);
+    checkTask(check, checkedTask(check, id), event, readable !== undefined);
   }
 }
 
@@ -119,13 +119,13 @@ function readFrame(check: Check, frame: Frame): Frame | undefined {
 }
 
 /** Checks an event of a log; its contents only if it is readable. */
-function checkTask(check: Check, task: TaskState, event: Frame, isReadable: boolean): void {
+function checkTask(check: Check, task: CheckedTask, event: Frame, isReadable: boolean): void {
   const { type } = event;
   const { legacy } = check.options;
   task.lastIndex = check.index;
   if (!legacy) {
     if (!checkNumbers(check, task, event)) return;
-    if (task.ended) {
+    if (hasEnded(task)) {
       report(check, "L3", `${show(type)} after the end of ${show(task.id)}`);
       return;
     }
@@ -138,7 +138,7 @@ function checkTask(check: Check, task: TaskState, event: Frame, isReadable: bool
   checkInside(check, task);
 }
 
-function checkEvent(check: Check, task: TaskState, event: LogEvent): void {
+function checkEvent(check: Check, task: CheckedTask, event: LogEvent): void {
   switch (event.type) {
     case "task.created":
     case "task.in_progress":
@@ -154,20 +154,21 @@ function checkEvent(check: Check, task: TaskState, event: LogEvent): void {
     case "task.child.finished":
     case "task.child.promoted":
       checkChild(check, task, event);
-      return;
+      break;
     case "task.approval.requested":
     case "task.approval.resolved":
       checkApproval(check, task, event);
-      return;
+      break;
     case "task.usage":
       checkUsage(check, task, event.usage);
-      return;
+      break;
     case "task.cancelling":
     case "task.hint.added":
     case "task.custom":
-      return;
+      break;
     default:
       checkItem(check, task, event);
       return;
   }
+  foldInto(check, event);
 }

@@ -1,12 +1,13 @@
 import type { ChildFinished, ChildPromoted, ChildStarted } from "../event.ts";
+import type { AnyItem, Check, CheckedTask, ChildLink } from "./checked.ts";
+import { hasEnded, itemAt, itemOf, report } from "./checked.ts";
 import { checkParentSource } from "./envelope.ts";
-import type { Check, ChildState, ItemState, TaskState } from "./state.ts";
-import { isSame, report, show } from "./state.ts";
+import { isSame, show } from "./problem.ts";
 
 /** Checks a parent's event about a child. */
 export function checkChild(
   check: Check,
-  task: TaskState,
+  task: CheckedTask,
   event: ChildStarted | ChildFinished | ChildPromoted,
 ): void {
   const id = event.child_task_id;
@@ -25,7 +26,7 @@ export function checkChild(
     report(check, "link", `${show(id)} was started by ${show(link.parentId)}`);
     return;
   }
-  const itemId = task.itemAt.get(event.output_index)?.id ?? event.item_id;
+  const itemId = itemAt(task, event.output_index)?.id ?? event.item_id;
   if (link.itemId !== event.item_id || link.itemId !== itemId)
     report(check, "I3", `${show(link.itemId)} holds the child, not ${show(itemId)}`);
   if (link.mode === "background" || link.finished) {
@@ -38,28 +39,29 @@ export function checkChild(
     link.mode = "background";
     if (event.reason !== "sync_timeout")
       report(check, "reason", `${show(event.reason)} is not a reason to promote a child`);
-    if (child?.ended) report(check, "child", `${show(id)} is promoted after its end`);
+    if (child && hasEnded(child)) report(check, "child", `${show(id)} is promoted after its end`);
     if (child !== undefined) child.mode = "background";
     return;
   }
   link.finished = true;
-  if (child === undefined ? !check.lenient : !child.ended) {
+  if (child === undefined ? !check.lenient : !hasEnded(child)) {
     report(check, "child", `${show(id)} has not ended`);
-  } else if (child !== undefined && child.status !== event.status) {
-    report(check, "child", `${show(id)} is ${child.status}, not ${event.status}`);
+  } else if (child !== undefined && child.node.status !== event.status) {
+    report(check, "child", `${show(id)} is ${child.node.status}, not ${event.status}`);
   }
-  if (child?.ended && event.usage && child.usage && !isSame(event.usage, child.usage))
+  const { usage } = child?.node ?? {};
+  if (child && hasEnded(child) && event.usage && usage && !isSame(event.usage, usage))
     report(check, "usage", `the usage differs from the one at the end of ${show(id)}`);
 }
 
 /** The state of a child whose start the stream left out. */
 function unshown(
   check: Check,
-  task: TaskState,
+  task: CheckedTask,
   { child_task_id: id, item_id: itemId }: ChildFinished | ChildPromoted,
-): ChildState | undefined {
+): ChildLink | undefined {
   if (!check.lenient) return undefined;
-  const link: ChildState = {
+  const link: ChildLink = {
     parentId: task.id,
     itemId,
     index: check.index,
@@ -70,7 +72,7 @@ function unshown(
   return link;
 }
 
-function checkStarted(check: Check, task: TaskState, event: ChildStarted): void {
+function checkStarted(check: Check, task: CheckedTask, event: ChildStarted): void {
   const { child_task_id: id, item_id: itemId } = event;
   if (check.children.has(id)) {
     report(check, "child", `${show(id)} was already started`);
@@ -86,30 +88,33 @@ function checkStarted(check: Check, task: TaskState, event: ChildStarted): void 
   });
   if (id === task.id) report(check, "link", `${show(id)} is its own parent`);
   const child = check.tasks.get(id);
-  if (child?.parentId !== undefined && child.parentId !== task.id) {
-    report(check, "link", `${show(id)} names ${show(child.parentId)} as its parent`);
+  const parentId = child?.sent.parent_task_id;
+  if (parentId !== undefined && parentId !== task.id) {
+    report(check, "link", `${show(id)} names ${show(parentId)} as its parent`);
   } else if (child?.mode !== undefined && child.mode !== event.mode) {
     report(check, "link", `the mode of ${show(id)} is ${child.mode}, not ${event.mode}`);
-  } else if (child?.source !== undefined) checkParentSource(check, child, child.source);
-  const item = task.itemAt.get(event.output_index);
+  } else if (child?.node.source !== undefined) checkParentSource(check, child, child.node.source);
+  const item = itemAt(task, event.output_index);
   if (item === undefined) {
     if (!check.options.filtered)
       report(check, "I3", `no item at output_index ${event.output_index}`);
     return;
   }
-  if (item.id !== itemId || item.type !== "tool_result" || item.callId !== event.call_id)
+  if (item.id !== itemId || item.type !== "tool_result" || item.call_id !== event.call_id)
     report(check, "I3", `${show(itemId)} is not the tool result of the call at its output_index`);
-  if (item.state !== "open") report(check, "I14", `${show(item.id)} is not open`);
-  if (item.childId !== undefined)
-    report(check, "I12", `${show(item.id)} holds the child ${show(item.childId)} already`);
-  item.childId = id;
+  if (item.status !== "in_progress") report(check, "I14", `${show(item.id)} is not open`);
+  const held = check.held.get(item);
+  if (held !== undefined)
+    report(check, "I12", `${show(item.id)} holds the child ${show(held)} already`);
+  check.held.set(item, id);
 }
 
 /** A synchronous child has events only while its item is open. */
-export function checkInside(check: Check, task: TaskState): void {
+export function checkInside(check: Check, task: CheckedTask): void {
   if (task.outsideReported) return;
   const item = containerOf(check, task);
-  if (item === undefined || (item === "unknown" ? check.lenient : item.state === "open")) return;
+  if (item === undefined || (item === "unknown" ? check.lenient : item.status === "in_progress"))
+    return;
   task.outsideReported = true;
   const problem =
     item === "unknown"
@@ -119,23 +124,25 @@ export function checkInside(check: Check, task: TaskState): void {
 }
 
 /** The item that must be open while this task runs. */
-function containerOf(check: Check, task: TaskState): ItemState | "unknown" | undefined {
+function containerOf(check: Check, task: CheckedTask): AnyItem | "unknown" | undefined {
   if (check.options.legacy) {
-    const result = check.results.get(task.id);
-    return result === undefined || result.task === task ? undefined : result.item;
+    const { parentTaskId = "", parentOutputIndex } = task.node;
+    const parent = check.tasks.get(parentTaskId);
+    return parent && itemAt(parent, parentOutputIndex);
   }
   const mode = check.children.get(task.id)?.mode ?? task.mode;
-  if (task.parentId === undefined || task.parentItemId === undefined || mode !== "sync") {
-    return undefined;
-  }
-  return check.tasks.get(task.parentId)?.itemById.get(task.parentItemId) ?? "unknown";
+  const { parent_task_id: parentId, parent_item_id: itemId } = task.sent;
+  if (parentId === undefined || itemId === undefined || mode !== "sync") return undefined;
+  const parent = check.tasks.get(parentId);
+  return (parent && itemOf(parent, itemId)) ?? "unknown";
 }
 
 /** The item of a synchronous child closes after the child has ended. */
-export function checkOutlived(check: Check, item: ItemState): void {
-  if (item.childId === undefined || check.children.get(item.childId)?.mode !== "sync") return;
-  const child = check.tasks.get(item.childId);
-  if (child === undefined || child.ended || child.outsideReported) return;
+export function checkOutlived(check: Check, item: AnyItem): void {
+  const childId = check.held.get(item) ?? "";
+  const child = check.tasks.get(childId);
+  if (child === undefined || check.children.get(childId)?.mode !== "sync") return;
+  if (hasEnded(child) || child.outsideReported) return;
   child.outsideReported = true;
   report(check, "I14", `${show(item.id)} is closed before its child ${show(child.id)} has ended`);
 }

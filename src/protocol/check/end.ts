@@ -1,6 +1,8 @@
+import { flat } from "../fold/pages.ts";
 import { checkCalls } from "./calls.ts";
-import type { Check, TaskState } from "./state.ts";
-import { report, show } from "./state.ts";
+import type { Check, CheckedTask } from "./checked.ts";
+import { hasEnded, itemOf, report } from "./checked.ts";
+import { show } from "./problem.ts";
 
 /** Checks what only the end of the stream can show. */
 export function checkEnd(check: Check): void {
@@ -8,10 +10,11 @@ export function checkEnd(check: Check): void {
   if (check.options.partial) return;
   for (const task of check.tasks.values()) {
     if (check.options.legacy) checkItemsClosed(check, task);
-    else if (!task.ended) report(check, "L3", `${show(task.id)} never ended`, task.lastIndex);
+    else if (!hasEnded(task)) report(check, "L3", `${show(task.id)} never ended`, task.lastIndex);
     if (check.options.legacy) checkCalls(check, task, true);
     checkHolder(check, task);
-    if (task.parentId === undefined || check.lenient || check.children.has(task.id)) continue;
+    if (task.sent.parent_task_id === undefined || check.lenient || check.children.has(task.id))
+      continue;
     report(check, "link", `no task.child.started names ${show(task.id)}`, task.linkedAt);
   }
   if (check.lenient) return;
@@ -22,33 +25,35 @@ export function checkEnd(check: Check): void {
 }
 
 /** The item that a child names is the result of its call. */
-function checkHolder(check: Check, task: TaskState): void {
-  const parent = check.tasks.get(task.parentId ?? "");
+function checkHolder(check: Check, task: CheckedTask): void {
+  const { parent_task_id: parentId = "", parent_item_id: itemId } = task.sent;
+  const parent = check.tasks.get(parentId);
   if (parent === undefined || check.options.filtered) return;
-  const item = parent.itemById.get(task.parentItemId ?? "");
-  if (item?.callId === task.id || item?.state === "discarded") return;
-  report(check, "link", `${show(task.parentItemId)} does not hold ${show(task.id)}`, task.linkedAt);
+  const item = itemOf(parent, itemId);
+  if (item?.call_id === task.id || item?.type === "discarded") return;
+  report(check, "link", `${show(itemId)} does not hold ${show(task.id)}`, task.linkedAt);
 }
 
 /** A producer without a lifecycle closes its items as well. */
-function checkItemsClosed(check: Check, task: TaskState): void {
-  for (const item of task.itemAt.values()) {
-    if (item.state === "open") report(check, "L3", `${show(item.id)} is never done`, item.openedAt);
+function checkItemsClosed(check: Check, task: CheckedTask): void {
+  for (const item of flat(task.node.output)) {
+    if (item.status === "in_progress")
+      report(check, "L3", `${show(item.id)} is never done`, check.sentAt.get(item));
   }
 }
 
 /** Follows every task to its root, visiting each task once, to find cycles. */
 function checkCycles(check: Check): void {
-  const settled = new Set<TaskState>();
+  const settled = new Set<CheckedTask>();
   for (const start of check.tasks.values()) {
-    const path = new Set<TaskState>();
-    let task: TaskState | undefined = start;
+    const path = new Set<CheckedTask>();
+    let task: CheckedTask | undefined = start;
     while (task !== undefined && !settled.has(task) && !path.has(task)) {
       path.add(task);
-      task = task.parentId === undefined ? undefined : check.tasks.get(task.parentId);
+      task = check.tasks.get(task.sent.parent_task_id ?? "");
     }
     // A task that is its own parent was reported at its event.
-    if (task !== undefined && path.has(task) && task.parentId !== task.id)
+    if (task !== undefined && path.has(task) && task.sent.parent_task_id !== task.id)
       report(check, "link", `${show(task.id)} is its own ancestor`, task.linkedAt);
     for (const seen of path) settled.add(seen);
   }

@@ -1,12 +1,13 @@
 import { position, sourceRef } from "../grammar/index.ts";
 import { isCursor, isIndex, nests, readerOf } from "../shape.ts";
 import type { SourceRef } from "../source.ts";
+import type { Check, CheckedTask, Frame } from "./checked.ts";
+import { report } from "./checked.ts";
 import { describeMisfit, misfitOf } from "./misfit.ts";
-import type { Check, Frame, TaskState } from "./state.ts";
-import { isSame, report, show } from "./state.ts";
+import { isSame, show } from "./problem.ts";
 
 /** Checks the numbers of a log event; returns false for a repeated event, which needs no further checks. */
-export function checkNumbers(check: Check, task: TaskState, event: Frame): boolean {
+export function checkNumbers(check: Check, task: CheckedTask, event: Frame): boolean {
   const { sequence_number: sequence, task_seq: seq } = event;
   const { type } = event;
   const misfit = misfitOf(position, event, {});
@@ -43,9 +44,9 @@ function checkSequence(check: Check, sequence: number): void {
   check.lastSequence = Math.max(last, sequence);
 }
 
-function checkTaskSeq(check: Check, task: TaskState, seq: number, previous?: number): void {
-  const last = task.lastSeq;
-  task.lastSeq = Math.max(last, seq);
+function checkTaskSeq(check: Check, task: CheckedTask, seq: number, previous?: number): void {
+  const last = task.node.appliedSeq;
+  task.node.appliedSeq = Math.max(last, seq);
   if (seq <= last) {
     report(check, "task_seq", `task_seq ${seq} does not come after ${last}`);
     return;
@@ -55,20 +56,22 @@ function checkTaskSeq(check: Check, task: TaskState, seq: number, previous?: num
     return;
   }
   const expected = check.options.filtered && previous !== undefined ? previous : seq - 1;
-  if (expected > last)
-    report(check, "task_seq", `task_seq ${seq} follows ${last}: events are missing`);
+  if (expected <= last) return;
+  task.hasGap = true;
+  report(check, "task_seq", `task_seq ${seq} follows ${last}: events are missing`);
 }
 
 /** Checks the source of an event (I15) against earlier events of its task and its parent (L6). */
-export function checkSource(check: Check, task: TaskState, event: Frame): void {
+export function checkSource(check: Check, task: CheckedTask, event: Frame): void {
   const { source } = event;
-  const isChild = task.parentId !== undefined || check.children.has(task.id);
+  const { node } = task;
+  const isChild = task.sent.parent_task_id !== undefined || check.children.has(task.id);
   if (source === undefined || source === null) {
-    if (isChild || task.source !== undefined)
+    if (isChild || node.source !== undefined)
       report(check, "I15", `an event of the child ${show(task.id)} has no source`);
     return;
   }
-  if (!isChild && task.status !== undefined && task.source === undefined) {
+  if (!isChild && node.status !== "unknown" && node.source === undefined) {
     report(check, "I15", `an event of the root ${show(task.id)} has a source`);
     return;
   }
@@ -88,12 +91,12 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
         report(check, "I15", `the source of task.created has no ${name}`);
     }
   }
-  if (task.source === undefined) {
-    task.source = sent;
+  if (node.source === undefined) {
+    node.source = sent;
     checkParentSource(check, task, sent);
     return;
   }
-  for (const [name, before] of Object.entries(task.source)) {
+  for (const [name, before] of Object.entries(node.source)) {
     const now: unknown = sent[name as keyof SourceRef] ?? before;
     if (now !== before)
       report(check, "L6", `source.${name} ${show(now)} was ${show(before)} before`);
@@ -101,11 +104,11 @@ export function checkSource(check: Check, task: TaskState, event: Frame): void {
 }
 
 /** The source agrees with the task, with its parent and with what the parent says about the child. */
-export function checkParentSource(check: Check, task: TaskState, source: SourceRef): void {
+export function checkParentSource(check: Check, task: CheckedTask, source: SourceRef): void {
   const link = check.children.get(task.id);
-  const parent = check.tasks.get(task.parentId ?? link?.parentId ?? "");
+  const parent = check.tasks.get(task.sent.parent_task_id ?? link?.parentId ?? "");
   const agent = link?.agent;
-  const parentPath = parent && (parent.source?.path ?? parent.sent.session_id);
+  const parentPath = parent && (parent.node.source?.path ?? parent.sent.session_id);
   const expected = [
     ["agentId", task.sent.agent_id],
     ["sessionId", task.sent.session_id],
@@ -126,7 +129,7 @@ export function checkParentSource(check: Check, task: TaskState, source: SourceR
  * The session of the parent. A forwarded agent has another one where its events are made, and its children name that
  * one: all of them the same, and no session of another task.
  */
-function parentSession(check: Check, parent: TaskState | undefined, source: SourceRef) {
+function parentSession(check: Check, parent: CheckedTask | undefined, source: SourceRef) {
   if (parent === undefined || source.parentSessionId === undefined) return undefined;
   const isKnown = check.sessionIds.has(source.parentSessionId);
   parent.childSessionId ??= isKnown ? parent.sent.session_id : source.parentSessionId;

@@ -1,5 +1,5 @@
 import type { TaskObject, TaskStatus, Usage } from "../task.ts";
-import type { CheckRule } from "./state.ts";
+import type { CheckRule } from "./problem.ts";
 
 /** A rule that a task breaks: the linter reports it, the writer refuses it. */
 export interface Flaw {

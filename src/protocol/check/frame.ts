@@ -8,8 +8,9 @@ import {
   streamError,
 } from "../grammar/index.ts";
 import type { Fields } from "../shape.ts";
-import type { Check } from "./state.ts";
-import { report, show } from "./state.ts";
+import type { Check } from "./checked.ts";
+import { hasEnded, report } from "./checked.ts";
+import { show } from "./problem.ts";
 
 const shapes = /* @__PURE__ */ allShapes();
 
@@ -46,7 +47,7 @@ export function checkControl(check: Check, frame: ControlFrame): void {
   if (frame.final !== (frame.reason === "terminal"))
     report(check, "frame", `final is ${frame.final}, but the reason is ${frame.reason}`);
   if (!frame.final) return;
-  const running = [...check.tasks.values()].find((task) => !task.ended);
+  const running = [...check.tasks.values()].find((task) => !hasEnded(task));
   if (running) report(check, "frame", `the stream is final, but ${show(running.id)} has not ended`);
   if (last > check.lastSequence && !check.options.filtered)
     report(check, "frame", `the stream is final, but ${check.lastSequence} of ${last} was sent`);

@@ -1,18 +1,28 @@
 import type {
+  LogEvent,
   OutputItemAdded,
   OutputItemDiscarded,
   OutputItemDone,
   ReferenceAdded,
   ToolResultProgress,
 } from "../event.ts";
-import { kindOf } from "../shape.ts";
+import { normalBlock } from "../first-form.ts";
+import { pick } from "../fold/draft.ts";
 import { checkAnnotations } from "./annotations.ts";
 import { checkResult } from "./calls.ts";
+import type { AnyBlock, AnyItem, Check, CheckedTask } from "./checked.ts";
+import { foldInto, itemAt, report } from "./checked.ts";
 import { checkOutlived } from "./children.ts";
-import type { PartEvent } from "./parts.ts";
-import { checkForm, checkPart, checkTaskBlock, partOf, valueIn } from "./parts.ts";
-import type { Check, ItemState, PartState, SentBlock, SentItem, TaskState } from "./state.ts";
-import { addItem, isSame, newPart, report, show } from "./state.ts";
+import {
+  checkForm,
+  checkPart,
+  checkTaskBlock,
+  type ListName,
+  type PartEvent,
+  partsOf,
+  valueIn,
+} from "./contents.ts";
+import { isSame, show } from "./problem.ts";
 
 type ItemEvent =
   | OutputItemAdded
@@ -23,69 +33,78 @@ type ItemEvent =
   | PartEvent;
 
 /** The types of items that a part's event is for, by the prefix of its type. */
-const itemTypes = [
+const itemTypes: readonly (readonly [prefix: string, types: readonly string[]])[] = [
   ["task.reasoning_", ["reasoning"]],
   ["task.tool_call_", ["tool_call"]],
   ["task.tool_result.", ["tool_result"]],
+  ["task.reference.", []],
   ["task.", ["tool_result", "message"]],
-] as const;
+];
 
-/** Checks the events of items and their parts. */
-export function checkItem(check: Check, task: TaskState, event: ItemEvent): void {
+/** The fields of an item that do not change. */
+const fixed = ["call_id", "name", "provider_call_id", "purpose"] as const;
+
+/** Checks and folds an event of an item or its parts; one that belongs to no open item is not folded. */
+export function checkItem(check: Check, task: CheckedTask, event: ItemEvent): void {
   if (event.type === "task.output_item.added") {
     checkItemAdded(check, task, event);
     return;
   }
   const at = event.output_index;
-  const item = task.itemAt.get(at);
+  const item = itemAt(task, at);
   if (item === undefined) {
     report(check, "I4", `no item was added at output_index ${at}`);
     return;
   }
   const id = event.type === "task.output_item.done" ? event.item.id : event.item_id;
   if (id !== item.id) report(check, "I3", `the item at ${at} is ${show(item.id)}, not ${show(id)}`);
+  const isDiscarded = item.type === "discarded";
   if (event.type === "task.output_item.discarded") {
-    if (item.state === "discarded") report(check, "I4", `${show(item.id)} was already discarded`);
+    if (isDiscarded) report(check, "I4", `${show(item.id)} was already discarded`);
     checkOutlived(check, item);
-    item.state = "discarded";
     // A discarded call may be sent again, with the same call id.
-    if (item.type === "tool_call") check.callIds.delete(item.callId ?? "");
-    const kept = item.type === "tool_call" ? task.calls : task.results;
-    if (kept.get(item.callId ?? "") === item) kept.delete(item.callId ?? "");
+    const { type, call_id: callId = "" } = item;
+    if (type === "tool_call") check.callIds.delete(callId);
+    const kept = type === "tool_call" ? task.calls : task.results;
+    if (kept.get(callId) === at) kept.delete(callId);
+    foldInto(check, { ...event, item_id: item.id });
     return;
   }
-  if (item.state !== "open") {
-    report(check, "I4", `${event.type} on ${show(item.id)}, which is ${item.state}`);
+  if (item.status !== "in_progress") {
+    const state = isDiscarded ? "discarded" : "done";
+    report(check, "I4", `${event.type} on ${show(item.id)}, which is ${state}`);
     return;
   }
   if (event.type === "task.output_item.done") {
     checkItemDone(check, task, item, event);
     return;
   }
-  if (event.type === "task.reference.added") return;
-  const [, fitting] = itemTypes.find(([start]) => event.type.startsWith(start)) ?? itemTypes[3];
-  if (!(fitting as readonly string[]).includes(item.type)) {
+  const types = itemTypes.find(([prefix]) => event.type.startsWith(prefix))?.[1] ?? [];
+  if (types.length > 0 && !types.includes(item.type)) {
     report(check, "I3", `${event.type} on ${show(item.id)}, which is a ${show(item.type)}`);
-    return;
-  }
-  if (event.type !== "task.tool_result.progress") {
+  } else if (event.type === "task.reference.added") {
+    foldInto(check, event);
+  } else if (event.type === "task.tool_result.progress") {
+    if (event.call_id !== item.call_id)
+      report(check, "I3", `the call of ${show(item.id)} is ${show(item.call_id)}`);
+    foldInto(check, event);
+  } else {
     checkPart(check, task, item, event);
-    return;
   }
-  if (event.call_id !== item.callId)
-    report(check, "I3", `the call of ${show(item.id)} is ${show(item.callId)}`);
 }
 
-function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): void {
-  const { output_index: at, item: sent } = event;
-  const known = task.itemAt.get(at);
+function checkItemAdded(check: Check, task: CheckedTask, event: OutputItemAdded): void {
+  const { output_index: at } = event;
+  const sent = event.item as AnyItem;
+  const known = itemAt(task, at);
   if (known !== undefined) {
-    const state = known.state === "discarded" ? "of a discarded item" : `of ${show(known.id)}`;
+    const state = known.type === "discarded" ? "of a discarded item" : `of ${show(known.id)}`;
     report(check, "I2", `output_index ${at} is the index ${state}`);
     return;
   }
-  if (at < task.nextIndex || (at > task.nextIndex && !check.options.filtered))
-    report(check, "I2", `output_index ${at}, but ${task.nextIndex} is next`);
+  const next = task.node.output.length;
+  if (at < next || (at > next && !check.options.filtered))
+    report(check, "I2", `output_index ${at}, but ${next} is next`);
   checkProjection(check, sent);
   if (!check.options.legacy) {
     if (sent.status !== "in_progress")
@@ -94,114 +113,101 @@ function checkItemAdded(check: Check, task: TaskState, event: OutputItemAdded): 
   }
   if (sent.type === "tool_result") checkResult(check, task, sent);
   checkShell(check, sent);
-  const item = rememberItem(check, task, at, sent);
-  if (item.type === "tool_result" && item.callId !== undefined && !check.results.has(item.callId)) {
-    check.results.set(item.callId, { task, item });
-  }
+  foldInto(check, { ...event, item: { ...event.item, status: "in_progress" } } as LogEvent);
+  rememberItem(check, task, at, sent);
 }
 
-/** Adds an item and its parts to the state. */
-export function rememberItem(check: Check, task: TaskState, at: number, sent: SentItem): ItemState {
-  const item = addItem(check, task, at, sent);
-  if (item.callId !== undefined && item.type === "tool_call") {
-    check.callIds.add(item.callId);
-    task.calls.set(item.callId, item);
-  } else if (item.callId !== undefined) task.results.set(item.callId, item);
-  for (const block of sent.block_list ?? []) item.blocks.push(partOf(block, check.index));
-  for (const entry of sent.summary ?? []) item.summary.push(partOf(entry, check.index));
-  if (item.type === "reasoning") {
-    for (const text of sent.content ?? []) item.content.push(partOf(text, check.index));
-  }
-  // An item of an unknown type may hold anything under this name.
-  if (item.type === "tool_call" && sent.arguments) {
-    item.arguments.push(newPart("text", sent.arguments_status === undefined, sent.arguments));
-  }
-  return item;
+/** Adds a folded item to the indexes of its task. */
+export function rememberItem(check: Check, task: CheckedTask, at: number, sent: AnyItem): void {
+  const item = itemAt(task, at);
+  if (item === undefined) return;
+  check.sentAt.set(item, check.index);
+  task.itemAt.set(item.id, at);
+  if (sent.call_id === undefined) return;
+  if (sent.type === "tool_call") check.callIds.add(sent.call_id);
+  (sent.type === "tool_call" ? task.calls : task.results).set(sent.call_id, at);
 }
 
 /** An item opens empty. */
-function checkShell(check: Check, sent: SentItem): void {
+function checkShell(check: Check, sent: AnyItem): void {
   const { error, child_task_id: child, encrypted_content: signature } = sent;
   const lists = [sent.block_list, sent.summary, sent.content, sent.arguments];
   if (lists.some((list) => list?.length) || (error ?? child ?? signature) !== undefined)
     report(check, "I4", `${show(sent.id)} opens with contents that belong to later events`);
 }
 
-function checkIds(check: Check, task: TaskState, sent: SentItem): void {
-  if (task.itemById.has(sent.id)) report(check, "A9", `the task has an item ${show(sent.id)}`);
+function checkIds(check: Check, task: CheckedTask, sent: AnyItem): void {
+  if (task.itemAt.has(sent.id)) report(check, "A9", `the task has an item ${show(sent.id)}`);
   if (sent.type === "tool_call" && check.callIds.has(sent.call_id ?? ""))
     report(check, "A9", `the call id ${show(sent.call_id)} was used before`);
 }
 
 /** The wire carries the blocks for people, not the model's content. */
-function checkProjection(check: Check, sent: SentItem): void {
+function checkProjection(check: Check, sent: AnyItem): void {
   if ((sent.type === "tool_result" || sent.type === "message") && sent.content !== undefined)
     report(check, "I10", `a ${sent.type} must not have content`);
 }
 
 function checkItemDone(
   check: Check,
-  task: TaskState,
-  item: ItemState,
+  task: CheckedTask,
+  item: AnyItem,
   event: OutputItemDone,
 ): void {
-  const sent: SentItem = event.item;
-  item.state = "done";
-  item.isCompleted = (sent.status ?? "completed") === "completed";
-  if (sent.type !== item.type) {
-    report(check, "I3", `${show(item.id)} is a ${show(item.type)}, not ${show(sent.type)}`);
+  const sent = event.item as AnyItem;
+  const { id, type } = item;
+  if (sent.type !== type) {
+    report(check, "I3", `${show(id)} is a ${show(type)}, not ${show(sent.type)}`);
+    foldInto(check, { ...event, item: { id, type, status: sent.status } } as LogEvent);
     return;
   }
-  for (const name of ["call_id", "name", "provider_call_id", "purpose"] as const) {
-    const [before, now] = [item.sent[name], sent[name]];
+  for (const name of fixed) {
+    const [before, now] = [item[name], sent[name]];
     if (now !== undefined && now !== before)
-      report(check, "I3", `${name} of ${show(item.id)} is ${show(before)}, not ${show(now)}`);
+      report(check, "I3", `${name} of ${show(id)} is ${show(before)}, not ${show(now)}`);
   }
   checkProjection(check, sent);
   if (!check.options.legacy && (sent.status ?? "in_progress") === "in_progress")
     report(check, "A23", `an item must close with its final status, got ${show(sent.status)}`);
   checkOutlived(check, item);
-  const finished = item.isCompleted;
-  if (sent.error ? finished : sent.status === "failed")
-    report(
-      check,
-      "L3",
-      `${show(item.id)} is ${sent.status} with ${sent.error ? "an" : "no"} error`,
-    );
-  if (sent.type === "tool_call") {
-    const text =
-      sent.arguments === undefined ? undefined : [{ type: "text", text: sent.arguments }];
-    checkWhole(check, "arguments", item.arguments, text, finished);
-    if (text) item.arguments[0] = newPart("text", false, text[0]?.text ?? "");
-  } else if (sent.type === "reasoning") {
-    checkWhole(check, "summary", item.summary, sent.summary, finished);
-    if (item.content.length > 0) {
-      checkWhole(check, "content", item.content, sent.content, finished);
-    }
-  } else if (sent.type === "tool_result" || sent.type === "message") {
+  const isFinished = (sent.status ?? "completed") === "completed";
+  const { error } = sent;
+  if (error ? isFinished : sent.status === "failed")
+    report(check, "L3", `${show(id)} is ${sent.status} with ${error ? "an" : "no"} error`);
+  const whole = (name: ListName) =>
+    checkWhole(check, name, partsOf(item, name), isFinished, item, sent);
+  const hasBlocks = type === "tool_result" || type === "message";
+  if (type === "tool_call") whole("arguments");
+  else if (type === "reasoning") {
+    whole("summary");
+    if (partsOf(item, "content").length > 0) whole("content");
+  } else if (hasBlocks) {
     checkContainer(check, item, sent);
     if (sent.progress !== undefined) report(check, "I6", "done repeats the progress");
-    const holdsChild = item.childId !== undefined || holdsUnlinked(check, task, item);
-    if (sent.block_list !== undefined || !holdsChild) {
-      checkWhole(check, "block_list", item.blocks, sent.block_list, finished);
-    }
-    checkBlocks(check, task, item, sent.block_list ?? []);
+    if (sent.block_list !== undefined || !holdsChild(check, task, item)) whole("block_list");
   }
+  foldInto(check, { ...event, item: { ...sent, id, ...pick(item, ...fixed) } } as LogEvent);
+  if (hasBlocks) checkBlocks(check, task, item, sent);
 }
 
-/** Whether an item may hold a child whose start the stream does not have. */
-function holdsUnlinked(check: Check, task: TaskState, item: ItemState): boolean {
-  if (item.callId === undefined) return false;
-  if (check.lenient) return true;
-  return check.options.legacy === true && item.callId !== task.id && check.tasks.has(item.callId);
+/** Whether an item holds a child, or may hold one whose start the stream does not have. */
+function holdsChild(check: Check, task: CheckedTask, item: AnyItem): boolean {
+  const { call_id: callId } = item;
+  if (check.held.has(item)) return true;
+  if (callId === undefined) return false;
+  return (
+    check.lenient ||
+    (check.options.legacy === true && callId !== task.id && check.tasks.has(callId))
+  );
 }
 
 /** An item that holds a child names it when it closes, and does not repeat its output. */
-function checkContainer(check: Check, item: ItemState, sent: SentItem): void {
+function checkContainer(check: Check, item: AnyItem, sent: AnyItem): void {
   if (sent.type !== "tool_result" || check.options.legacy) return;
-  if (item.childId !== undefined && sent.child_task_id !== item.childId) {
-    report(check, "I11", `${show(item.id)} closes without the child_task_id ${show(item.childId)}`);
-  } else if (sent.child_task_id !== undefined && item.childId === undefined && !check.lenient) {
+  const childId = check.held.get(item);
+  if (childId !== undefined && sent.child_task_id !== childId) {
+    report(check, "I11", `${show(item.id)} closes without the child_task_id ${show(childId)}`);
+  } else if (sent.child_task_id !== undefined && childId === undefined && !check.lenient) {
     report(check, "link", `${show(sent.child_task_id)} was not started on ${show(item.id)}`);
   }
   const nested = ["reasoning", "tool_call", "tool_result", "message"];
@@ -212,60 +218,50 @@ function checkContainer(check: Check, item: ItemState, sent: SentItem): void {
 /** The list in `done` must be complete and agree with the list that was assembled. */
 function checkWhole(
   check: Check,
-  name: string,
-  parts: readonly PartState[],
-  sent: readonly SentBlock[] | undefined,
-  finished: boolean,
+  name: ListName,
+  parts: readonly AnyBlock[],
+  isFinished: boolean,
+  item: AnyItem,
+  sent: AnyItem,
 ): void {
-  const open = parts.findIndex((part) => part.open && (part.deltas > 0 || name !== "arguments"));
-  if (open >= 0 && finished) report(check, "L3", `${name} ${open} was opened and never done`);
-  if (sent === undefined) {
+  const hasDeltas = (part: AnyBlock) => check.streamed.has(name === "arguments" ? item : part);
+  const open = parts.findIndex(
+    (part) => part.status === "in_progress" && (hasDeltas(part) || name !== "arguments"),
+  );
+  if (open >= 0 && isFinished) report(check, "L3", `${name} ${open} was opened and never done`);
+  if (sent[name] === undefined) {
     report(check, "I6", `done has no ${name}`);
     return;
   }
-  if (parts.length > 0 && sent.length !== parts.length) {
-    report(check, "I6", `done has ${sent.length} of ${name}, ${parts.length} were sent`);
+  const blocks = partsOf(sent, name, true);
+  if (parts.length > 0 && blocks.length !== parts.length) {
+    report(check, "I6", `done has ${blocks.length} of ${name}, ${parts.length} were sent`);
     return;
   }
   for (const [at, part] of parts.entries()) {
-    if (!agrees(part, sent[at] as SentBlock))
-      report(check, "I6", `${name} ${at} differs from its own events`);
+    const block = normalBlock(blocks[at] as AnyBlock, item.type);
+    // A part that was interrupted closes with its item, which must repeat its deltas.
+    const agrees =
+      part.status === "in_progress"
+        ? !hasDeltas(part) || valueIn(block) === valueIn(part)
+        : isSameBlock(part, block);
+    if (!agrees) report(check, "I6", `${name} ${at} differs from its own events`);
   }
 }
 
-/** A part that was interrupted closes with its item, which must repeat its deltas. */
-function agrees(part: PartState, block: SentBlock): boolean {
-  if (part.open) return part.deltas === 0 || valueIn(block) === part.text;
-  const { block: sent = block } = part;
-  const [before, now] = [sent.reference_id, block.reference_id];
-  // A result that fails loses the number of its blocks, and one that is cited may get it at its end.
-  const isNumbered = (before ?? now) === (now ?? before);
-  const hasValue = kindOf(block.type) === part.kind && valueIn(block) === part.text;
-  return isNumbered && hasValue && isSame(comparable(sent), comparable(block));
+/** A result that fails loses the number of its blocks, and one that is cited may get it at its end. */
+function isSameBlock(part: AnyBlock, block: AnyBlock): boolean {
+  const { reference_id: before, annotations: added = [], ...left } = part;
+  const { reference_id: now, annotations = [], ...right } = block;
+  return (before ?? now) === (now ?? before) && isSame(added, annotations) && isSame(left, right);
 }
 
-/** A block without its number, which the first form sends as its id. */
-function comparable({ reference_id: _, id, annotations = [], ...rest }: SentBlock) {
-  return {
-    ...rest,
-    id: typeof id === "number" ? undefined : id,
-    type: kindOf(rest.type),
-    annotations,
-  };
-}
-
-/** Checks the blocks of a closing item and adds them to the state, because others may cite them. */
-function checkBlocks(
-  check: Check,
-  task: TaskState,
-  item: ItemState,
-  blocks: readonly SentBlock[],
-): void {
-  for (const [at, block] of blocks.entries()) {
-    const part = item.blocks[at];
+/** Checks the blocks of a closed item. */
+function checkBlocks(check: Check, task: CheckedTask, before: AnyItem, sent: AnyItem): void {
+  for (const [at, block] of (sent.block_list ?? []).entries()) {
+    const part = before.block_list?.[at];
     checkForm(check, block);
-    checkTaskBlock(check, task, item, block);
-    checkAnnotations(check, task, block, part?.open ? part.annotations : []);
-    item.blocks[at] = partOf(block, check.index);
+    checkTaskBlock(check, task, before, block);
+    checkAnnotations(check, task, block, part?.status === "in_progress" ? part.annotations : []);
   }
 }

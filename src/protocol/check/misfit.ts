@@ -21,7 +21,7 @@ import {
   readerOf,
   Variants,
 } from "../shape.ts";
-import { show } from "./state.ts";
+import { show } from "./problem.ts";
 
 const shortText = "a string of 1 to 128 characters";
 const whole = "a whole number from 0";

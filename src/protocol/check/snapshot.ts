@@ -1,12 +1,15 @@
 import type { StreamFrame, TaskSnapshot } from "../event.ts";
+import { taskFrom } from "../fold/draft.ts";
+import { foldSnapshot } from "../fold/task.ts";
 import { TaskTree } from "../reduce.ts";
 import type { Task } from "../task.ts";
 import { isTerminal } from "../task.ts";
+import type { AnyItem, Check, CheckedTask, Frame } from "./checked.ts";
+import { addTask, hasEnded, report } from "./checked.ts";
 import { checkSource } from "./envelope.ts";
 import { rememberItem } from "./items.ts";
 import { checkEnded, checkRoot } from "./lifecycle.ts";
-import type { Check, Frame, TaskState } from "./state.ts";
-import { isSame, report, show, taskState } from "./state.ts";
+import { isSame, show } from "./problem.ts";
 
 /** Compares a snapshot with the frames before it; replaces the state of its task unless that is newer. */
 export function checkSnapshot(check: Check, event: TaskSnapshot): void {
@@ -20,19 +23,18 @@ export function checkSnapshot(check: Check, event: TaskSnapshot): void {
   if (through < check.lastSequence) check.replayedTo = through;
   if (task !== undefined && !check.options.filtered) {
     checkCursor(check, task, event);
-    checkContents(check, event);
+    checkContents(check, task, event);
   }
-  check.unfolded.push(event);
-  if ((task?.lastSeq ?? -1) <= event.through_task_seq) takeSnapshot(check, event);
+  if ((task?.node.appliedSeq ?? -1) <= event.through_task_seq) takeSnapshot(check, event);
   check.lastSequence = Math.max(check.lastSequence, through);
 }
 
 /** The numbers agree with the events that the stream has had. */
-function checkCursor(check: Check, task: TaskState, event: TaskSnapshot): void {
+function checkCursor(check: Check, task: CheckedTask, event: TaskSnapshot): void {
   const { through_sequence_number: through, through_task_seq: seq } = event;
   const last = task.seen.get(seq)?.sequence_number;
   const next = task.seen.get(seq + 1)?.sequence_number;
-  const isMissing = through <= check.eventSequence && seq > task.lastSeq;
+  const isMissing = through <= check.eventSequence && seq > task.node.appliedSeq;
   if (Number(last) > through || Number(next) <= through || isMissing)
     report(check, "snapshot", `task_seq ${seq} is not the last one up to ${through}`);
 }
@@ -41,12 +43,11 @@ function checkCursor(check: Check, task: TaskState, event: TaskSnapshot): void {
 const linkFields: readonly string[] = ["mode", "parentOutputIndex", "remote"];
 
 /** The task of the snapshot is the one that the frames up to it make, or an earlier or later state of it. */
-function checkContents(check: Check, event: TaskSnapshot): void {
-  check.tree.apply(check.unfolded);
-  check.unfolded = [];
-  const known = check.tree.task(event.task_id);
+function checkContents(check: Check, task: CheckedTask, event: TaskSnapshot): void {
+  if (task.hasGap) return;
+  const known = taskFrom(task.node);
   const sent = new TaskTree().apply(event as StreamFrame).task(event.task_id);
-  if (known === undefined || sent === undefined || known.parked !== undefined) return;
+  if (sent === undefined) return;
   const seq = event.through_task_seq;
   if (seq !== known.appliedSeq) {
     const [earlier, later] = seq < known.appliedSeq ? [sent, known] : [known, sent];
@@ -95,17 +96,11 @@ function contradiction(earlier: Task, later: Task): string | undefined {
 
 function takeSnapshot(check: Check, event: TaskSnapshot): void {
   const { task: sent } = event;
-  const seen = check.tasks.get(event.task_id)?.seen ?? [];
-  check.tasks.delete(event.task_id);
-  const task = taskState(check, event.task_id);
-  for (const [seq, frame] of seen) task.seen.set(seq, frame);
-  task.status = sent.status;
-  task.ended = isTerminal(sent.status);
-  task.lastSeq = event.through_task_seq;
+  const task = addTask(check, event.task_id);
+  const { source: _, ...frame } = event;
+  foldSnapshot(check.draft, frame, check.options);
   task.sent = sent;
   check.sessionIds.add(sent.session_id ?? "");
-  task.parentId = sent.parent_task_id;
-  task.parentItemId = sent.parent_item_id;
   // The parent may have promoted the child after an older snapshot.
   const link = check.children.get(task.id);
   task.mode = link?.mode === "background" ? "background" : sent.mode;
@@ -120,19 +115,14 @@ function takeSnapshot(check: Check, event: TaskSnapshot): void {
       mode: task.mode ?? "sync",
     });
   }
-  task.usage = sent.usage;
   for (const [at, item] of (sent.output ?? []).entries()) {
     if (item.type === "omitted") continue;
-    if (task.itemById.has(item.id)) report(check, "A9", `the task has an item ${show(item.id)}`);
-    const state = rememberItem(check, task, at, item);
-    if (item.type === "discarded") state.state = "discarded";
-    else if (item.status !== "in_progress") state.state = "done";
-    state.isCompleted = item.status === "completed";
+    if (task.itemAt.has(item.id)) report(check, "A9", `the task has an item ${show(item.id)}`);
+    rememberItem(check, task, at, item as AnyItem);
   }
   for (const { approval_id, decision } of sent.approvals ?? []) {
     check.approvals.set(approval_id, { taskId: task.id, resolved: decision !== undefined });
-    if (decision === undefined) task.pending.add(approval_id);
   }
-  if (task.ended) checkEnded(check, task, sent.status);
+  if (hasEnded(task)) checkEnded(check, task, sent.status);
   checkSource(check, task, event as unknown as Frame);
 }

@@ -57,9 +57,8 @@ const lists = {
 /** Starts an edit of a tree; the tree itself does not change. */
 export function draftOf(tree: Tree): Draft {
   const { rootId, safeCursor, snapshotCursor, unknown, ignored } = tree;
-  const { table, links, ahead, holes, gapCount } = insideOf(tree);
-  const inside = { table, links, ahead, holes, gapCount };
-  return { ...inside, owned: new Created(), rootId, safeCursor, snapshotCursor, unknown, ignored };
+  const owned = new Created();
+  return { ...insideOf(tree), owned, rootId, safeCursor, snapshotCursor, unknown, ignored };
 }
 
 /** The current tree; afterwards the draft copies each branch that it changes. */

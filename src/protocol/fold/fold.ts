@@ -142,6 +142,11 @@ function applyRule(draft: Draft, event: LogEvent, options: FoldOptions): boolean
   return fitting !== undefined && rule.fold(draft, fitting as never, options);
 }
 
+/** Folds an event of a known type that fits the grammar, whatever its number; returns false if it does not fit the tree. */
+export function foldFitting(draft: Draft, event: LogEvent, options: FoldOptions): boolean {
+  return rules.get(event.type)?.fold(draft, event as never, options) ?? false;
+}
+
 /** Whether an event is a delta that plainly fits the grammar: most events are, and reading one in full takes longer. */
 function isPlainDelta(event: LogEvent): boolean {
   if (event.type === "task.tool_call_arguments.delta") return isPlain(event, 0);

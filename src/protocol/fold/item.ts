@@ -1,5 +1,6 @@
 import { isObject } from "../../base/plain.ts";
 import type { OutputItemAdded, OutputItemDiscarded, OutputItemDone } from "../event.ts";
+import { normalBlock } from "../first-form.ts";
 import { itemChange } from "../grammar/index.ts";
 import { readerOf } from "../shape.ts";
 import type { Item } from "../task.ts";
@@ -115,15 +116,4 @@ export function closed<T>(part: T): T {
   if (part.status === undefined && part.partial_image_index === undefined) return part;
   const { status: _, partial_image_index: __, ...rest } = part;
   return rest as T;
-}
-
-/** Converts a block of the first form: `image_url` as the type of an image, the reference number as `id`. */
-export function normalBlock<T>(block: T, holder: string): T {
-  if (!isObject(block)) return block;
-  if (block.type !== "image_url" && typeof block.id !== "number") return block;
-  const { id, ...normal } = block as Record<string, unknown>;
-  if (block.type === "image_url") normal.type = "image";
-  if (typeof id !== "number") normal.id = id;
-  else if (holder === "tool_result") normal.reference_id ??= id;
-  return normal as T;
 }

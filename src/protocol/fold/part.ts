@@ -5,8 +5,9 @@ import type {
   ToolCallArgumentsDone,
   ToolResultProgress,
 } from "../event.ts";
+import { impliedItem, normalBlock } from "../first-form.ts";
 import { isText } from "../shape.ts";
-import type { Annotation, Item } from "../task.ts";
+import type { Annotation } from "../task.ts";
 import {
   type Draft,
   editEntry,
@@ -18,7 +19,7 @@ import {
   putItem,
 } from "./draft.ts";
 import type { FoldOptions } from "./fold.ts";
-import { closed, leaveOut, normalBlock, ownPart, reach } from "./item.ts";
+import { closed, leaveOut, ownPart, reach } from "./item.ts";
 import { at } from "./pages.ts";
 
 /** The events that build the blocks of an item, its summary or its raw reasoning. */
@@ -151,15 +152,4 @@ function openItem(
     putItem(draft, task, index, item);
   }
   return item?.status === status ? editItem(draft, task, index) : undefined;
-}
-
-/** The item for a part that comes before it, which producers of the first form may send. */
-function impliedItem(
-  id: string,
-  type: "message" | "reasoning" | "tool_call" | "tool_result",
-): Item {
-  if (type === "reasoning") return { type, id, status, summary: [] };
-  if (type === "tool_call") return { type, id, status, call_id: "", name: "", arguments: "" };
-  if (type === "tool_result") return { type, id, status, call_id: "", block_list: [] };
-  return { type, id, status, role: "assistant", block_list: [] };
 }
