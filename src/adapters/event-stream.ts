@@ -124,7 +124,7 @@ export async function untilTrue(
 ): Promise<void> {
   while (!signal.aborted) {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const unwatch = store.watch(key, resolve); // before the test, so that no change falls between
+    const unwatch = store.watch(key, () => resolve()); // before the test, so that no change falls between
     const ignoreAbort = onAbort(signal, resolve);
     try {
       if (await test()) return;

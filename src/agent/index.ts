@@ -6,6 +6,7 @@ export { answerRows } from "./drive/answers.ts";
 export { postCancel, unfinished, Workload } from "./drive/plan.ts";
 export { processOf } from "./drive/process.ts";
 export { cancelTask, taskReached, waitReason } from "./drive/rest.ts";
+export type { FlushQueue } from "./events/flush-queue.ts";
 export { foldTask } from "./events/fold-log.ts";
 export { childReport, describeChild, outcomeOf, standing } from "./loop/child-outcome.ts";
 export { tellAnyway } from "./loop/hooks.ts";

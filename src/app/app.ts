@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { a2aRoutes, agentScopeRoutes } from "../adapters/index.ts";
-import { agentWith, settingsBehind } from "../agent/index.ts";
+import { agentWith, processOf, settingsBehind } from "../agent/index.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { createIds } from "../base/id.ts";
 import * as is from "../base/options.ts";
@@ -23,6 +23,8 @@ import {
   limitFields,
   limitsOf,
   loopback,
+  Metrics,
+  metricsRoute,
   openApi,
   PageSessions,
   pageRoutes,
@@ -201,6 +203,7 @@ function demoRoutes({ demo }: AppOptions): readonly Route[] {
 /** The routes that every server has, with the scope that each needs. */
 export const routes: readonly Route[] = [
   ...commonRoutes,
+  metricsRoute,
   ...taskRoutes,
   retryRoute,
   ...promptRoutes,
@@ -229,6 +232,8 @@ export function openApp(options: AppOptions): OpenApp {
       "Remove `demo`: it is for one person on this machine.",
     );
   if (options.prompts) keepPrompts(store);
+  const { flushes } = processOf(store);
+  flushes.adapt();
   const addresses: Addresses = {
     origins: options.origins ?? [],
     ...((auth === undefined || options.hosts) && {
@@ -254,7 +259,8 @@ export function openApp(options: AppOptions): OpenApp {
     agents: new Map(agents.map((agent) => [agent.name, agent])),
     ...{ store, streams, trees },
     ids: createIds({ clock }),
-    limits: new UserLimits(limits, clock, store),
+    limits: new UserLimits(limits, clock, store, () => flushes.isOverloaded),
+    metrics: new Metrics(flushes),
     pages,
     background: (work) => void work.catch(() => {}), // the log of the task has the error
   };
@@ -276,6 +282,7 @@ export function openApp(options: AppOptions): OpenApp {
   const close = async () => {
     door.isClosing = true;
     services.limits.close();
+    services.metrics.close();
     await streams.close();
   };
   return { app, agents, store, close };

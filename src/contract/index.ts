@@ -121,8 +121,10 @@ export {
 } from "./remote-link.ts";
 export type {
   Commit,
+  CommittedEvents,
   FileInfo,
   Files,
+  FlushMs,
   Lease,
   ListedSession,
   LogSnapshot,

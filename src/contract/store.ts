@@ -109,13 +109,31 @@ export interface Store {
   task(id: string): Promise<TaskRecord | undefined>;
   /** Records in insertion order; an update keeps a record's place. */
   tasks(query: TaskQuery): Promise<readonly TaskRecord[]>;
-  /** Calls `wake` after a change; the change itself must be read. Returns a function that stops watching. */
-  watch(key: WatchKey, wake: () => void): () => void;
+  /**
+   * Calls `wake` after a change. A watcher of a log gets the events that this process has committed since its last wake,
+   * if nothing else has changed; without them, the change must be read. Returns a function that stops watching.
+   */
+  watch(key: WatchKey, wake: (committed?: CommittedEvents) => void): () => void;
   readonly files: Files;
+  /** How long events wait; without it 20 ms, in memory the next turn of the event loop, and none are merged. */
+  readonly flushMs?: FlushMs;
   /** Present when the store keeps its data in the memory of its process. */
   readonly memory?: StoreMemory;
   close(): Promise<void>;
 }
+
+/** Successive events of a log that this process has committed, which must not be changed. */
+export interface CommittedEvents {
+  /** The number of the event before the first; without events, the last number of the log. */
+  readonly after: number;
+  readonly events: readonly TaskEvent[];
+}
+
+/**
+ * How long the events of a log wait to be written together, in milliseconds. Deltas of one block that wait become one;
+ * 0: the next turn of the event loop, and none are merged. `"adaptive"`: at most 50, the less the process has to do.
+ */
+export type FlushMs = number | "adaptive";
 
 /** How much memory a log takes; its writer trims it before it exceeds the limit. */
 export interface StoreMemory {
@@ -185,7 +203,7 @@ export interface TaskQuery {
 export interface Commit {
   readonly lease: Lease;
   readonly log: string;
-  /** The store numbers them. */
+  /** The store numbers them, in place, and may hand them to watchers: the caller must not change them any more. */
   readonly events?: readonly TaskEvent[];
   /** Each must start at the session's current length. */
   readonly appends?: readonly SessionAppend[];

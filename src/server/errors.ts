@@ -27,6 +27,7 @@ const statuses: Readonly<Record<string, number>> = {
   too_many_streams: 429,
   too_many_waiting: 429,
   fenced: 503,
+  overloaded: 503,
   shutting_down: 503,
   store_closed: 503,
   store_failed: 503,

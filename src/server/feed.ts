@@ -1,6 +1,6 @@
 import { RivuletError } from "../base/error.ts";
 import type { Store, TaskRecord } from "../contract/index.ts";
-import { readFrames, unfinishedStatuses } from "../store/index.ts";
+import { type Frames, LogTail, readFrames, unfinishedStatuses } from "../store/index.ts";
 import { type Batch, batchesOf, Pages, pageBytes } from "./pages.ts";
 
 /** How many events a read of the store returns. */
@@ -12,42 +12,41 @@ export interface LiveReader {
   push(batch: Batch | undefined): void;
 }
 
-/** The one reader of a log in this process: it reads and encodes each event once and hands it to all followers. */
+/** The one reader of a log in this process: it takes and encodes each event once and hands it to all followers. */
 export class LogFeed {
   readonly log: string;
-  /** The number of the last event that was read. */
-  last = -1;
   users = 0;
   /** True when the log was deleted or cannot be read. */
   isLost = false;
   readonly #store: Store;
   readonly #pages: Pages;
   readonly #live = new Set<LiveReader>();
-  #unwatch: () => void = () => {};
+  readonly #tail: LogTail;
   /** The reads of the store that have not ended, by the number that they start after. */
   readonly #reads = new Map<number, Promise<Batch | undefined>>();
   #reading: Promise<void> | undefined;
-  #isChanged = false;
   #unfinished:
     | { readonly at: number; readonly records: Promise<readonly TaskRecord[]> }
     | undefined;
-  readonly #opened: Promise<void>;
+  readonly #opened: Promise<unknown>;
 
   constructor(store: Store, log: string, pages: Pages) {
     this.#store = store;
     this.log = log;
     this.#pages = pages;
-    // The watch precedes the first read, so no event falls between them.
-    this.#unwatch = store.watch({ log }, () => this.#onChange());
-    this.#opened = store.last(log).then((last) => {
-      this.last = Math.max(this.last, last);
-    });
+    this.#tail = new LogTail(store, log, -1, () => this.#onChange());
+    this.#opened = this.#tail.skip();
     this.#opened.catch(() => {});
   }
 
+  /** The number of the last event that is known. */
+  get last(): number {
+    return this.#tail.after;
+  }
+
   /** Resolves when `last` is known. */
-  opened(): Promise<void> {
-    return this.#opened;
+  async opened(): Promise<void> {
+    await this.#opened;
   }
 
   /** Reads what the store has now, although no watch has told of it yet. */
@@ -58,14 +57,15 @@ export class LogFeed {
       this.isLost = true;
       return;
     }
+    this.#tail.doubt();
     this.#onChange();
     await this.#reading;
   }
 
-  /** The next events after a number; undefined at the head. */
-  async next(after: number): Promise<Batch | undefined> {
+  /** The next events after a number; undefined at the head. Without `withEvents`, the batch may have bytes alone. */
+  async next(after: number, withEvents = false): Promise<Batch | undefined> {
     if (after >= this.last) return undefined;
-    const kept = this.#pages.find(this.log, after);
+    const kept = this.#pages.find(this.log, after, withEvents);
     if (kept) return kept;
     const started = this.#reads.get(after);
     if (started) return started;
@@ -99,56 +99,57 @@ export class LogFeed {
   }
 
   close(): void {
-    this.#unwatch();
+    this.#tail.leave();
     this.#pages.forget(this.log);
   }
 
   async #readPage(after: number): Promise<Batch | undefined> {
-    const kept = this.#pages.find(this.log, after); // read as part of another page since
+    const kept = this.#pages.find(this.log, after, true); // read as part of another page since
     if (kept) return kept;
-    const batches = await this.#read(after);
+    const page = await readFrames(this.#store, this.log, after, pageSize, pageBytes);
+    const batches = batchesOf(after, page);
     for (const batch of batches) this.#pages.keep(this.log, batch);
     return batches[0];
   }
 
-  async #read(after: number): Promise<readonly Batch[]> {
-    const { frames, through } = await readFrames(this.#store, this.log, after, pageSize, pageBytes);
-    return batchesOf(after, through, frames);
-  }
-
   #onChange(): void {
-    this.#isChanged = true;
-    this.#reading ??= this.#advance()
+    if (this.#reading) return;
+    this.#takeHanded();
+    if (!this.#tail.mustRead) return;
+    this.#reading = this.#advance()
       .catch(() => this.#end())
       .finally(() => {
         this.#reading = undefined;
-        if (this.#isChanged) this.#onChange();
+        this.#takeHanded();
+        if (this.#tail.mustRead && !this.isLost) this.#onChange();
       });
   }
 
+  /** Hands over what this process has committed. */
+  #takeHanded(): void {
+    const after = this.last;
+    const frames = this.#tail.take();
+    if (frames && this.#live.size > 0) this.#add(after, frames);
+  }
+
+  /** Reads what other processes have written, or what was too much to hand over. */
   async #advance(): Promise<void> {
     await this.#opened;
-    while (this.#isChanged) {
-      this.#isChanged = false;
-      if (this.#live.size === 0) {
-        const last = await this.#store.last(this.log);
-        // Without live readers the events may never be read, so only their number matters.
-        if (this.#live.size === 0 && last > this.last) {
-          this.last = last;
-          continue;
-        }
-      }
-      const batches = await this.#read(this.last);
-      for (const batch of batches) this.#add(batch);
-      if (batches.length > 0) this.#isChanged = true;
+    while (this.#tail.mustRead) {
+      // Without live readers the events may never be read, so only their number matters.
+      if (this.#live.size === 0 && (await this.#tail.skip())) continue;
+      const after = this.last;
+      const page = await this.#tail.read(pageSize, pageBytes);
+      if (page.frames.length > 0) this.#add(after, page);
       else if ((await this.#store.task(this.log)) === undefined) this.#end();
     }
   }
 
-  #add(batch: Batch): void {
-    this.last = batch.through;
-    this.#pages.keep(this.log, batch);
-    this.#publish(batch);
+  #add(after: number, page: Frames): void {
+    for (const batch of batchesOf(after, page)) {
+      this.#pages.keep(this.log, batch);
+      this.#publish(batch);
+    }
   }
 
   #publish(batch: Batch | undefined): void {

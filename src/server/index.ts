@@ -16,6 +16,7 @@ export { badRequest, errorResponse, publicError, statusOf, unknownAgent } from "
 export { Feeds } from "./feed.ts";
 export { agentOf, type FoundTask, findTask, ownedBy } from "./found-task.ts";
 export { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
+export { Metrics, metricsRoute } from "./metrics.ts";
 export { openApi } from "./openapi.ts";
 export { pageRoutes } from "./page.ts";
 export { PageSessions } from "./page-sessions.ts";
@@ -26,6 +27,7 @@ export { beginRun } from "./runs.ts";
 export { sessionRoutes } from "./sessions.ts";
 export { openSink, untilDrained } from "./sink.ts";
 export { type Sink, UnsentBytes } from "./sink-queue.ts";
-export { type OpenStream, Streams } from "./stream.ts";
+export type { OpenStream } from "./stream.ts";
+export { Streams } from "./streams.ts";
 export { taskRoutes } from "./tasks.ts";
 export { Trees } from "./trees.ts";

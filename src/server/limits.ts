@@ -110,6 +110,7 @@ export interface RunPlace {
 }
 
 const maxKept = 10_000;
+const overloadRetryMs = 2_000;
 /** Approvals are answered by people. */
 const waitingRetryMs = 60_000;
 
@@ -118,6 +119,7 @@ export class UserLimits {
   readonly #limits: Required<ServerLimits>;
   readonly #clock: Pick<Clock, "now">;
   readonly #store: Pick<Store, "task" | "tasks">;
+  readonly #isOverloaded: () => boolean;
   readonly #users = new Map<string, Usage>();
   readonly #addresses = new Map<string, Allowance>();
   /** Credentials that were accepted, by digest: a blocked address must not lock out its users. */
@@ -129,10 +131,23 @@ export class UserLimits {
     limits: Required<ServerLimits>,
     clock: Pick<Clock, "now">,
     store: Pick<Store, "task" | "tasks">,
+    isOverloaded: () => boolean = () => false,
   ) {
     this.#limits = limits;
     this.#clock = clock;
     this.#store = store;
+    this.#isOverloaded = isOverloaded;
+  }
+
+  /** How many runs of all users are queued or at work, how many wait for approvals, and how many starts for a place. */
+  totals(): { readonly runs: number; readonly waiting: number; readonly queued: number } {
+    let [runs, waiting, queued] = [0, 0, 0];
+    for (const user of this.#users.values()) {
+      runs += user.runs;
+      waiting += user.waiting.size;
+      queued += user.queue.length;
+    }
+    return { runs, waiting, queued };
   }
 
   /** Counts a request; throws `rate_limited`. */
@@ -156,11 +171,13 @@ export class UserLimits {
   }
 
   /**
-   * Counts the start of a run; throws `rate_limited`, `too_many_waiting` or `too_many_runs`, or waits for a place until
-   * the signal aborts.
+   * Counts the start of a run; throws `overloaded`, `rate_limited`, `too_many_waiting` or `too_many_runs`, or waits for a
+   * place until the signal aborts.
    */
   async start(userId = "", signal?: AbortSignal): Promise<RunPlace> {
     const { runs, queuedStarts, waitingRuns, startsPerMinute: rate } = this.#limits;
+    if (this.#isOverloaded())
+      throw new LimitError("overloaded", "The server has more to do than it can.", overloadRetryMs);
     await this.#load();
     const user = this.#usage(userId);
     if (user.waiting.size >= waitingRuns) await this.#dropAnswered(user);

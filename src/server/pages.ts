@@ -1,11 +1,12 @@
 import { encodeSse, isTerminal, type TaskEvent } from "../protocol/index.ts";
+import type { Frames } from "../store/index.ts";
 
-/** About how many bytes a batch has, unless one event has more. */
-export const pageBytes = 32 * 1024;
+/** About how many bytes a batch has, unless one event has more; a connection sends it in one part. */
+export const pageBytes = 24 * 1024;
 /** How many bytes of batches are kept for readers that come to the same place later. */
 const keptBytes = 8 * 1024 * 1024;
 /** The cost of a kept batch besides its bytes. */
-const batchOverhead = 1_024;
+const batchOverhead = 256;
 /** How many reads of the store one turn of the event loop takes. */
 const readsAtOnce = 4;
 /** Not looked up at each call, because fake timers in a test must not stop the readers. */
@@ -23,7 +24,8 @@ export class Batch {
   /** The number of the event before the first one. */
   readonly after: number;
   readonly through: number;
-  readonly events: readonly TaskEvent[];
+  /** Undefined in a batch that is kept for its bytes. */
+  readonly events: readonly TaskEvent[] | undefined;
   /** True: the events are the snapshots of all tasks, because older events were trimmed. */
   readonly isSnapshot: boolean;
   /** True: a task ends or waits with one of the events. */
@@ -31,19 +33,25 @@ export class Batch {
   #named: Encoded | undefined;
   #unnamed: Encoded | undefined;
 
-  /** `texts`: the frames of the events, with `event` lines, if they are known. */
+  /** `encoded`: the frames of the events, with `event` lines; without it, it is made of the events. */
   constructor(
     after: number,
     through: number,
-    events: readonly TaskEvent[],
-    texts?: readonly string[],
+    events: readonly TaskEvent[] | undefined,
+    encoded?: Encoded,
   ) {
     this.after = after;
     this.through = through;
     this.events = events;
-    this.isSnapshot = events[0]?.type === "task.snapshot";
-    this.changesStatus = events.some(isRest);
-    if (texts) this.#named = encoded(texts);
+    this.isSnapshot = events?.[0]?.type === "task.snapshot";
+    this.changesStatus = events?.some(isRest) ?? false;
+    this.#named = encoded;
+  }
+
+  /** The batch to keep: its bytes alone, because events take several times their memory; all of it if a task rests. */
+  lean(): Batch {
+    if (this.changesStatus) return this;
+    return new Batch(this.after, this.through, undefined, { bytes: this.bytes(), ends: [] });
   }
 
   /** All frames, the same buffer for each caller; `eventNames` false: without `event` lines. */
@@ -68,9 +76,10 @@ export class Batch {
 
   #texts(eventNames: boolean): string[] {
     const options = eventNames ? undefined : { eventNames };
-    const texts = this.events.map((event) => encodeSse(event, options));
+    const { events = [] } = this;
+    const texts = events.map((event) => encodeSse(event, options));
     // The last snapshot carries the number, so a reader that has some of them starts over.
-    const last = this.events.at(-1);
+    const last = events.at(-1);
     if (this.isSnapshot && last)
       texts[texts.length - 1] = encodeSse(last, { eventNames, id: this.through });
     return texts;
@@ -95,8 +104,7 @@ function isRest(event: TaskEvent): boolean {
 /** Divides events into batches of `pageBytes`; snapshots stay together, because they are one place in the log. */
 export function batchesOf(
   after: number,
-  through: number,
-  events: readonly TaskEvent[],
+  { frames: events, through }: Pick<Frames, "frames" | "through">,
 ): readonly Batch[] {
   if (events.length === 0) return [];
   if (events[0]?.type === "task.snapshot") return [new Batch(after, through, events)];
@@ -110,7 +118,7 @@ export function batchesOf(
     length += text.length;
     const end = index + 1;
     if (length < pageBytes && end < events.length) continue;
-    batches.push(new Batch(after + from, after + end, events.slice(from, end), texts));
+    batches.push(new Batch(after + from, after + end, events.slice(from, end), encoded(texts)));
     texts = [];
     length = 0;
     from = end;
@@ -129,11 +137,12 @@ export class Pages {
   #free = readsAtOnce;
   readonly #queue: (() => void)[] = [];
 
-  /** The batch after this number of a log, if it is at hand. */
-  find(log: string, after: number): Batch | undefined {
+  /** The batch after this number of a log, if it is at hand; `withEvents`: only one that has its events. */
+  find(log: string, after: number, withEvents: boolean): Batch | undefined {
     const key = keyOf(log, after);
     const kept = this.#kept.get(key);
     if (kept === undefined) return this.#large.get(key)?.deref();
+    if (withEvents && kept.events === undefined) return undefined;
     this.#kept.delete(key);
     this.#kept.set(key, kept);
     return kept;
@@ -149,7 +158,7 @@ export class Pages {
       this.#batchOf.set(batch.bytes(), batch);
       return;
     }
-    this.#kept.set(key, batch);
+    this.#kept.set(key, batch.lean());
     this.#keptBytes += cost;
     for (const oldest of this.#kept.keys()) {
       if (this.#keptBytes <= keptBytes) return;

@@ -7,9 +7,10 @@ import type { Agent, Store } from "../contract/index.ts";
 import type { Caller, Scope } from "./auth.ts";
 import { badRequest } from "./errors.ts";
 import type { UserLimits } from "./limits.ts";
+import type { Metrics } from "./metrics.ts";
 import type { IdKinds, Names } from "./names.ts";
 import type { PageSessions } from "./page-sessions.ts";
-import type { Streams } from "./stream.ts";
+import type { Streams } from "./streams.ts";
 import type { Trees } from "./trees.ts";
 
 /** The objects that all routes share. */
@@ -24,6 +25,7 @@ export interface Services {
   readonly trees: Trees;
   readonly ids: IdSource;
   readonly limits: UserLimits;
+  readonly metrics: Metrics;
   readonly pages: PageSessions;
   /** Runs work that a response does not wait for. */
   readonly background: (work: Promise<unknown>) => void;

@@ -1,3 +1,5 @@
+import { deflated } from "./gzip.ts";
+
 /** How many bytes a connection takes at a time; the rest waits in its queue. */
 export const partBytes = 32 * 1024;
 
@@ -19,12 +21,18 @@ export interface Sink {
   readonly closed: Promise<void>;
 }
 
+/** The connections that hold some bytes. */
+interface Holders {
+  count: number;
+  deflated: Uint8Array | undefined;
+}
+
 /** Counts the unsent bytes of all connections; bytes that several connections wait for count once. */
 export class UnsentBytes {
   /** How many there are. */
   total = 0;
   readonly #max: number;
-  readonly #holders = new Map<Uint8Array, number>();
+  readonly #holders = new Map<Uint8Array, Holders>();
   /** The connections with unsent bytes; the first one has made no progress for the longest time. */
   readonly #waiting = new Set<Sink>();
 
@@ -34,10 +42,13 @@ export class UnsentBytes {
 
   /** Counts bytes that a connection keeps; at the limit, connections that make no progress are cut off. */
   hold(bytes: Uint8Array, sink: Sink): void {
-    const holders = this.#holders.get(bytes) ?? 0;
-    this.#holders.set(bytes, holders + 1);
+    const holders = this.#holders.get(bytes);
     this.#waiting.add(sink);
-    if (holders > 0) return;
+    if (holders) {
+      holders.count += 1;
+      return;
+    }
+    this.#holders.set(bytes, { count: 1, deflated: undefined });
     this.total += bytes.length;
     if (this.total <= this.#max) return;
     for (const stuck of this.#waiting) {
@@ -48,9 +59,20 @@ export class UnsentBytes {
   }
 
   release(bytes: Uint8Array): void {
-    const holders = this.#holders.get(bytes) ?? 0;
-    if (holders > 1) this.#holders.set(bytes, holders - 1);
-    else if (this.#holders.delete(bytes)) this.total -= bytes.length;
+    const holders = this.#holders.get(bytes);
+    if (holders === undefined) return;
+    holders.count -= 1;
+    if (holders.count > 0) return;
+    this.#holders.delete(bytes);
+    this.total -= bytes.length;
+  }
+
+  /** Compresses bytes once for all connections that hold them; undefined if they are too few. */
+  deflated(bytes: Uint8Array): Uint8Array | undefined {
+    const holders = this.#holders.get(bytes);
+    if (holders === undefined) return deflated(bytes);
+    holders.deflated ??= deflated(bytes);
+    return holders.deflated;
   }
 
   /** Called when a connection has sent something, or is closed. */
@@ -67,7 +89,7 @@ export abstract class QueuedSink implements Sink {
   isClosed = false;
   buffered = 0;
   protected isEnded = false;
-  readonly #unsent: UnsentBytes;
+  protected readonly unsent: UnsentBytes;
   #queue: Uint8Array[] = [];
   /** How much of the first entry of the queue is sent. */
   #offset = 0;
@@ -77,7 +99,7 @@ export abstract class QueuedSink implements Sink {
   #onDrained: (() => void)[] = [];
 
   constructor(unsent: UnsentBytes) {
-    this.#unsent = unsent;
+    this.unsent = unsent;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.closed = promise;
     this.#resolveClosed = resolve;
@@ -93,7 +115,7 @@ export abstract class QueuedSink implements Sink {
     if (this.isClosed || this.isEnded || bytes.length === 0) return;
     this.#queue.push(bytes);
     this.buffered += bytes.length;
-    this.#unsent.hold(bytes, this);
+    this.unsent.hold(bytes, this);
     if (!this.#sending) this.#sendNext();
   }
 
@@ -112,11 +134,11 @@ export abstract class QueuedSink implements Sink {
   protected close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    if (this.#sending?.ended) this.#unsent.release(this.#sending.ended);
-    for (const bytes of this.#queue) this.#unsent.release(bytes);
+    if (this.#sending?.ended) this.unsent.release(this.#sending.ended);
+    for (const bytes of this.#queue) this.unsent.release(bytes);
     this.#queue = [];
     this.buffered = 0;
-    this.#unsent.moved(this);
+    this.unsent.moved(this);
     this.#resolveClosed();
     this.#wake();
   }
@@ -124,7 +146,7 @@ export abstract class QueuedSink implements Sink {
   /** All that is queued, which is then no longer counted. */
   protected takeRest(): Uint8Array {
     const rest = Buffer.concat(this.#queue).subarray(this.#offset);
-    for (const bytes of this.#queue) this.#unsent.release(bytes);
+    for (const bytes of this.#queue) this.unsent.release(bytes);
     this.#queue = [];
     this.#offset = 0;
     return rest;
@@ -143,8 +165,8 @@ export abstract class QueuedSink implements Sink {
     const { length, ended } = this.#sending;
     this.#sending = undefined;
     this.buffered -= length;
-    if (ended) this.#unsent.release(ended);
-    this.#unsent.moved(this);
+    if (ended) this.unsent.release(ended);
+    this.unsent.moved(this);
     this.#sendNext();
   };
 
@@ -182,8 +204,8 @@ export abstract class QueuedSink implements Sink {
     const part = joined.subarray(this.#offset);
     this.#offset = 0;
     this.#sending = { length, ended: joined };
-    for (const bytes of taken) this.#unsent.release(bytes);
-    this.#unsent.hold(joined, this);
+    for (const bytes of taken) this.unsent.release(bytes);
+    this.unsent.hold(joined, this);
     return part;
   }
 

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { constants, createBrotliCompress, createGzip } from "node:zlib";
+import { GzipStream } from "./gzip.ts";
 import { partBytes, QueuedSink, type Sink, type UnsentBytes } from "./sink-queue.ts";
 
 /** The headers of every stream of events. */
@@ -9,6 +9,9 @@ const streamHeaders = {
   "x-accel-buffering": "no",
   "x-content-type-options": "nosniff",
 };
+
+/** A larger part is not copied to send it in one write. */
+const maxCopied = 4_096;
 
 /** How long a connection may take to send its last bytes. */
 const lingerMs = 5_000;
@@ -49,10 +52,7 @@ function sentResponse(): Response {
 class NodeSink extends QueuedSink {
   readonly response = sentResponse();
   readonly #outgoing: ServerResponse;
-  readonly #encoder: ReturnType<typeof encoderFor>;
-  /** The writes of encoded bytes that the connection has not taken yet. */
-  #writes = 0;
-  #onSent: (() => void) | undefined;
+  readonly #gzip: GzipStream | undefined;
 
   constructor(
     request: Request,
@@ -62,47 +62,22 @@ class NodeSink extends QueuedSink {
   ) {
     super(unsent);
     this.#outgoing = outgoing;
-    const encoding = encodingOf(request.headers.get("accept-encoding") ?? "");
-    this.#encoder = encoderFor(encoding);
-    const coding = encoding && { "content-encoding": encoding };
+    const isZipped = acceptsGzip(request.headers.get("accept-encoding") ?? "");
+    if (isZipped) this.#gzip = new GzipStream();
+    const coding = isZipped && { "content-encoding": "gzip" };
     outgoing.writeHead(200, { ...headers, ...coding, vary: "accept-encoding, origin" });
     outgoing.flushHeaders();
-    this.#encoder?.on("data", (chunk: Buffer) => {
-      this.#writes += 1;
-      outgoing.write(chunk, this.#onWritten);
-    });
-    this.#encoder?.on("end", () => outgoing.end());
-    this.#encoder?.on("error", () => outgoing.destroy());
-    outgoing.once("close", () => {
-      this.#encoder?.destroy();
-      this.close();
-    });
+    outgoing.once("close", () => this.close());
     outgoing.on("error", () => {}); // `close` follows
   }
 
   protected put(part: Uint8Array, onSent: () => void): void {
-    if (!this.#encoder) {
-      this.#outgoing.write(part, onSent);
-      return;
-    }
-    this.#onSent = undefined;
-    this.#encoder.write(part, () => {
-      this.#onSent = onSent;
-      this.#checkSent();
-    });
-  }
-
-  readonly #onWritten = (): void => {
-    this.#writes -= 1;
-    this.#checkSent();
-  };
-
-  /** A part is sent when the connection has taken all that the encoder made of it. */
-  #checkSent(): void {
-    if (this.#writes > 0 || (this.#encoder?.readableLength ?? 0) > 0) return;
-    const onSent = this.#onSent;
-    this.#onSent = undefined;
-    onSent?.();
+    const bytes = this.#gzip ? this.#gzip.add(part, this.unsent.deflated(part)) : part;
+    const { socket } = this.#outgoing;
+    // Node writes the length, the bytes and the line end of a chunk apart, which costs more than a copy of few bytes.
+    if (this.#outgoing.chunkedEncoding && socket && bytes.length < maxCopied) {
+      socket.write(chunkOf(bytes), onSent);
+    } else this.#outgoing.write(bytes, onSent);
   }
 
   override end(): void {
@@ -113,8 +88,7 @@ class NodeSink extends QueuedSink {
   }
 
   protected finish(): void {
-    if (this.#encoder) this.#encoder.end();
-    else this.#outgoing.end();
+    this.#outgoing.end(this.#gzip?.end());
   }
 
   cut(): void {
@@ -123,29 +97,21 @@ class NodeSink extends QueuedSink {
   }
 }
 
-/** The first of the codings that we have; gzip needs less memory per connection than brotli. */
-function encodingOf(accepted: string): "gzip" | "br" | undefined {
-  const codings = new Set(
-    accepted
-      .split(",")
-      .map((coding) => coding.trim().toLowerCase())
-      .filter((coding) => !/;\s*q=0(\.0*)?$/.test(coding))
-      .map((coding) => coding.split(";", 1)[0]),
-  );
-  if (codings.has("gzip")) return "gzip";
-  return codings.has("br") ? "br" : undefined;
+/** One chunk of a chunked response. */
+function chunkOf(bytes: Uint8Array): Uint8Array {
+  const start = `${bytes.length.toString(16)}\r\n`;
+  const chunk = Buffer.allocUnsafe(start.length + bytes.length + 2);
+  chunk.write(start, "latin1");
+  chunk.set(bytes, start.length);
+  chunk.write("\r\n", chunk.length - 2, "latin1");
+  return chunk;
 }
 
-/** Every write is flushed, so that no event waits in the encoder. A small window keeps a connection at some 24 kB. */
-function encoderFor(encoding: "gzip" | "br" | undefined) {
-  if (encoding === "gzip") {
-    return createGzip({ flush: constants.Z_SYNC_FLUSH, windowBits: 13, memLevel: 5, level: 5 });
-  }
-  if (encoding !== "br") return undefined;
-  return createBrotliCompress({
-    flush: constants.BROTLI_OPERATION_FLUSH,
-    params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 14 },
-  });
+function acceptsGzip(accepted: string): boolean {
+  return accepted
+    .split(",")
+    .map((coding) => coding.trim().toLowerCase())
+    .some((coding) => /^gzip(;|$)/.test(coding) && !/;\s*q=0(\.0*)?$/.test(coding));
 }
 
 class WebSink extends QueuedSink {

@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import type { Clock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Store, TaskRecord } from "../contract/index.ts";
@@ -18,7 +17,7 @@ import { cursorAhead, type Feeds, type LiveReader, type LogFeed } from "./feed.t
 import type { FoundTask } from "./found-task.ts";
 import { Lens, type Selection } from "./lens.ts";
 import { Batch } from "./pages.ts";
-import { openSink, untilDrained } from "./sink.ts";
+import { untilDrained } from "./sink.ts";
 import type { Sink, UnsentBytes } from "./sink-queue.ts";
 import type { Trees } from "./trees.ts";
 
@@ -58,87 +57,8 @@ export interface OpenStream {
   shutDown(retryMs: number): void;
 }
 
-/** The open streams of a server; one timer sends the heartbeats of all. */
-export class Streams {
-  readonly settings: StreamSettings;
-  readonly #open = new Set<OpenStream>();
-  #timer: ReturnType<typeof setInterval> | undefined;
-
-  constructor(settings: StreamSettings) {
-    this.settings = settings;
-  }
-
-  /** Answers with a stream of events, or with 204 when there are no more. `onClose` is called after a stream. */
-  async open(
-    connection: {
-      readonly request: Request;
-      readonly outgoing: ServerResponse | undefined;
-      readonly headers: Readonly<Record<string, string>>;
-    },
-    target: FoundTask,
-    options: StreamOptions,
-    onClose: (isFinal: boolean) => void,
-  ): Promise<Response> {
-    const { feeds } = this.settings;
-    const feed = await feeds.use(target.root.taskId);
-    try {
-      const follower = new Follower(this.settings, feed, target, options);
-      const hasMore = await follower.start();
-      if (!hasMore) {
-        feeds.release(feed);
-        onClose(true);
-        return new Response(null, { status: 204, headers: connection.headers });
-      }
-      const { request, outgoing, headers } = connection;
-      const sink = openSink(request, outgoing, headers, this.settings.unsent);
-      const untrack = this.track(follower);
-      void follower.run(sink).finally(() => {
-        untrack();
-        feeds.release(feed);
-        onClose(follower.isFinal);
-      });
-      return sink.response;
-    } catch (error) {
-      feeds.release(feed);
-      throw error;
-    }
-  }
-
-  /** Beats a stream and ends it with the server; returns the function that forgets it. */
-  track(stream: OpenStream): () => void {
-    this.#open.add(stream);
-    this.#timer ??= this.#startTimer();
-    return () => {
-      this.#open.delete(stream);
-      if (this.#open.size > 0) return;
-      clearInterval(this.#timer);
-      this.#timer = undefined;
-    };
-  }
-
-  #startTimer(): ReturnType<typeof setInterval> {
-    const { heartbeatMs, clock } = this.settings;
-    const timer = setInterval(
-      () => {
-        const now = clock.now();
-        for (const stream of this.#open) stream.beat(now);
-      },
-      Math.max(1, heartbeatMs / 3),
-    );
-    timer.unref();
-    return timer;
-  }
-
-  /** Ends all streams; each reader gets another delay before it comes back. */
-  async close(): Promise<void> {
-    const open = [...this.#open];
-    for (const stream of open) stream.shutDown(500 + Math.floor(Math.random() * 2_500));
-    await Promise.all(open.map(({ done }) => done));
-  }
-}
-
 /** One connection on one log: it reads what the reader lacks, then joins the live readers. */
-class Follower implements LiveReader, OpenStream {
+export class Follower implements LiveReader, OpenStream {
   isFinal = false;
   readonly done: Promise<void>;
   readonly #settings: StreamSettings;
@@ -217,9 +137,9 @@ class Follower implements LiveReader, OpenStream {
     if (!this.#lens && !isCut) return false;
     let isEnded = false;
     for (let at = -1; at < cursor; ) {
-      const batch = await this.#feed.next(at);
+      const batch = await this.#feed.next(at, true);
       if (batch === undefined) break;
-      for (const event of batch.events) {
+      for (const event of batch.events ?? []) {
         if ("sequence_number" in event && event.sequence_number > cursor) break;
         if (batch.isSnapshot && batch.through > cursor) break;
         this.#lens?.pass(event, true);
@@ -236,9 +156,9 @@ class Follower implements LiveReader, OpenStream {
     const { record, root } = this.#target;
     const lens = new Lens(this.#selection(), record, root);
     for (let at = -1; ; ) {
-      const batch = await this.#feed.next(at);
+      const batch = await this.#feed.next(at, true);
       if (batch === undefined) return false;
-      for (const event of batch.events) {
+      for (const event of batch.events ?? []) {
         const isNew = batch.isSnapshot
           ? batch.through > this.#after
           : (event as { sequence_number: number }).sequence_number > this.#after;
@@ -314,7 +234,8 @@ class Follower implements LiveReader, OpenStream {
 
   /** Not part of `#follow`, which would keep the batch while its bytes are sent. */
   async #sendNext(): Promise<boolean> {
-    const batch = await this.#feed.next(this.#after);
+    const withEvents = this.#lens !== undefined || this.#options.eventNames === false;
+    const batch = await this.#feed.next(this.#after, withEvents);
     if (batch && !this.#isClosing) this.#send(batch);
     return batch !== undefined;
   }
@@ -382,7 +303,7 @@ class Follower implements LiveReader, OpenStream {
     const encode = (frame: TaskEvent, id?: number) =>
       Buffer.from(encodeSse(frame, { eventNames, ...(id !== undefined && { id }) }));
     let snapshot: TaskSnapshot | undefined;
-    for (const [index, event] of batch.events.entries()) {
+    for (const [index, event] of (batch.events ?? []).entries()) {
       const passed = this.#lens ? this.#lens.pass(event) : event;
       if (passed?.type === "task.snapshot" && this.#lens) {
         if (snapshot) sent.push(encode(snapshot));

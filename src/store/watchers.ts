@@ -1,4 +1,4 @@
-import type { WatchKey } from "../contract/index.ts";
+import type { CommittedEvents, Store, WatchKey } from "../contract/index.ts";
 import { withoutKey } from "./rows.ts";
 
 type KeyOf<Key> = Key extends Key ? keyof Key : never;
@@ -7,11 +7,14 @@ type WatchKind = KeyOf<WatchKey>;
 
 /** The watchers of a store in one process. */
 export interface Watchers {
-  watch(key: WatchKey, wake: () => void): () => void;
+  watch: Store["watch"];
   /** Whether there is a watcher of a key. */
   has(kind: WatchKind, id: string): boolean;
-  /** Wakes the watchers of a key in the next microtask, once each; the change must be readable by then. */
-  touch(kind: WatchKind, id: string): void;
+  /**
+   * Wakes the watchers of a key in the next microtask, once each, with what was committed to a log until then; the change
+   * must be readable by then.
+   */
+  touch(kind: WatchKind, id: string, committed?: CommittedEvents): void;
   /** Wakes all watchers. */
   touchAll(): void;
   /** Wakes all watchers a last time and removes them. */
@@ -20,8 +23,10 @@ export interface Watchers {
 
 const settled = Promise.resolve();
 interface Watcher {
-  readonly wake: () => void;
+  readonly wake: (committed?: CommittedEvents) => void;
   due: boolean;
+  /** What it is woken with; undefined while it is due: it must read. */
+  committed: CommittedEvents | undefined;
   stopped: boolean;
 }
 
@@ -36,9 +41,13 @@ export function createWatchers(): Watchers {
   const kinds = Object.keys(watchers) as WatchKind[];
   let due: Watcher[] = [];
 
-  function schedule(watcher: Watcher): void {
-    if (watcher.due) return;
+  function schedule(watcher: Watcher, committed?: CommittedEvents): void {
+    if (watcher.due) {
+      watcher.committed = committed && watcher.committed && joined(watcher.committed, committed);
+      return;
+    }
     watcher.due = true;
+    watcher.committed = committed;
     if (due.push(watcher) === 1) void settled.then(wakeAll); // queueMicrotask() also creates an async resource
   }
 
@@ -46,10 +55,12 @@ export function createWatchers(): Watchers {
     const now = due;
     due = [];
     for (const watcher of now) {
+      const { committed } = watcher;
       watcher.due = false;
+      watcher.committed = undefined;
       if (watcher.stopped) continue;
       try {
-        watcher.wake();
+        watcher.wake(committed);
       } catch {
         // A watcher that throws must not break the writer or other watchers.
       }
@@ -58,7 +69,7 @@ export function createWatchers(): Watchers {
 
   function touchAll(): void {
     for (const byId of Object.values(watchers)) {
-      for (const group of byId.values()) group.forEach(schedule);
+      for (const group of byId.values()) for (const watcher of group) schedule(watcher);
     }
   }
 
@@ -66,7 +77,7 @@ export function createWatchers(): Watchers {
     watch(key, wake) {
       const kind = kinds.find((kind) => kind in key) as WatchKind;
       const id = (key as Record<WatchKind, string>)[kind];
-      const watcher: Watcher = { wake, due: false, stopped: false };
+      const watcher: Watcher = { wake, due: false, committed: undefined, stopped: false };
       const group = watchers[kind].get(id) ?? new Set();
       watchers[kind].set(id, group.add(watcher));
       return () => {
@@ -77,8 +88,9 @@ export function createWatchers(): Watchers {
       };
     },
     has: (kind, id) => watchers[kind].has(id),
-    touch(kind, id) {
-      watchers[kind].get(id)?.forEach(schedule);
+    touch(kind, id, committed) {
+      const group = watchers[kind].get(id);
+      if (group) for (const watcher of group) schedule(watcher, committed);
     },
     touchAll,
     close() {
@@ -86,4 +98,12 @@ export function createWatchers(): Watchers {
       for (const byId of Object.values(watchers)) byId.clear();
     },
   };
+}
+
+/** Two lists as one; undefined if there is a gap between them. */
+function joined(first: CommittedEvents, next: CommittedEvents): CommittedEvents | undefined {
+  const { after, events } = first;
+  const end = after + events.length;
+  if (next.after + next.events.length <= end) return first;
+  return next.after === end ? { after, events: [...events, ...next.events] } : undefined;
 }

@@ -20,7 +20,12 @@ interface Scenario {
 type Script = Parameters<typeof scriptedModel>[0];
 const model = (script: Script) => scriptedModel(script, { by: "prompt" });
 const react = (script: Script, more: Partial<ReActAgentOptions> = {}) =>
-  new ReActAgent({ name: "lead", store: memoryStore(), model: model(script), ...more });
+  new ReActAgent({
+    name: "lead",
+    store: memoryStore({ flushMs: 0 }),
+    model: model(script),
+    ...more,
+  });
 
 const sessionId = "s-1";
 const echo = tool({
@@ -79,7 +84,7 @@ const removing = () =>
 const background = () =>
   new HarnessAgent({
     name: "lead",
-    store: memoryStore(),
+    store: memoryStore({ flushMs: 0 }),
     filesystem: false,
     subagents: [{ name: "helper", description: "Helps." }],
     model: scriptedModel(({ tools, assistantCount }) => {

@@ -8,12 +8,12 @@ it("a hello runs at most 35 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(35);
 });
 
-it("src/agent has at most 76 files and 15,850 lines without tests", () => {
+it("src/agent has at most 76 files and 16,000 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(76);
-  expect(agentLines).toBeLessThanOrEqual(15_850);
+  expect(agentLines).toBeLessThanOrEqual(16_000);
 });
 
-it("src has at most 64,400 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(64_400);
+it("src has at most 65,000 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(65_000);
 });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
-import { createBrotliDecompress, createGunzip } from "node:zlib";
+import { createGunzip } from "node:zlib";
 import { describe, expect, it, vi } from "vitest";
 import { memoryStore, type Store } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check/check.ts";
@@ -232,7 +232,8 @@ it("a stream does not end before events that the server has not heard of yet", a
 
 describe("snapshots", () => {
   it("replace trimmed events; with on_expired=error the answer is 410", async () => {
-    const store = memoryStore({ maxLogBytes: 6_000 });
+    // Without merged deltas, so that the log is trimmed after the starts of all children.
+    const store = memoryStore({ maxLogBytes: 6_000, flushMs: 0 });
     const server = await startServer({ agents: [nested(store)] });
     const ann = server.as(tokens.ann);
     const { body } = await ann.post("/v1/tasks", start);
@@ -302,11 +303,11 @@ describe("a live stream", () => {
     }
   });
 
-  it("is compressed with a flush per batch when the reader takes it", async () => {
+  it("is compressed batch by batch when the reader takes gzip", async () => {
     const { ann, path, approve, server } = await waiting();
-    for (const coding of ["gzip", "br", "identity", "gzip;q=0, br"]) {
+    for (const coding of ["gzip", "br, gzip;q=0.5", "identity", "gzip;q=0, br"]) {
       const raw = await rawStream(`${server.url}${path}`, coding);
-      const wanted = coding === "identity" ? undefined : coding.startsWith("gzip;") ? "br" : coding;
+      const wanted = /^gzip$|q=0.5/.test(coding) ? "gzip" : undefined;
       expect(raw.encoding, coding).toBe(wanted);
       // The run waits, so all of this has come without the end of the stream.
       expect(raw.text, coding).toContain("task.approval.requested");
@@ -416,8 +417,7 @@ async function rawStream(url: string, coding: string) {
   sent.end();
   const [response] = (await once(sent, "response")) as [IncomingMessage];
   const encoding = response.headers["content-encoding"];
-  const decoder =
-    encoding === "gzip" ? createGunzip() : encoding === "br" ? createBrotliDecompress() : undefined;
+  const decoder = encoding === "gzip" ? createGunzip() : undefined;
   let text = "";
   const decoded: AsyncIterable<Buffer> = decoder ? response.pipe(decoder) : response;
   for await (const chunk of decoded) {

@@ -52,6 +52,7 @@ const publicRoute = "public, and holds no data of users";
 const rows: Readonly<Record<string, Row>> = {
   "GET /healthz": publicRoute,
   "GET /openapi.json": publicRoute,
+  "GET /metrics": "figures of the process, without names of users",
   "GET /.well-known/agent-card.json": publicRoute,
   "GET /a2a/:agent/.well-known/agent-card.json": publicRoute,
   "POST /v1/cookie": "gives the caller a session of its own",

@@ -24,7 +24,7 @@ export class Process {
   /** Why this process gave a conversation up, until it owns it again. */
   readonly failures = new Map<string, RivuletError>();
   /** The logs of all conversations here with events that wait for a step. */
-  readonly flushes = new FlushQueue();
+  readonly flushes: FlushQueue;
   /** Called with the request before each model call here, at any depth; must not throw. */
   onModelCall: OnModelCall | undefined;
   readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
@@ -35,6 +35,7 @@ export class Process {
 
   constructor(store: Store) {
     this.store = withoutChecks(store);
+    this.flushes = new FlushQueue({ isDurable: !store.memory, flushMs: store.flushMs });
   }
 
   /** The conversation, if this process owns it and is not about to release it. */

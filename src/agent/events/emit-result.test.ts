@@ -13,8 +13,10 @@ import { LogWriter } from "./log-writer.ts";
 function openResult() {
   const events: LogEvent[] = [];
   const log = new LogWriter("t", async () => 1);
-  log.append = (event) =>
-    void events.push({ ...event, sequence_number: events.length } as LogEvent);
+  log.append = (event) => {
+    events.push({ ...event, sequence_number: events.length } as LogEvent);
+    return events;
+  };
   const emitter = new TaskEmitter("t", log, undefined, new ManualClock());
   const task = { id: "t", object: "task" } as const;
   emitter.emit({

@@ -13,7 +13,10 @@ import { LogWriter } from "./log-writer.ts";
 function turn(options: Partial<TurnEmitterOptions> = {}) {
   const events: LogEvent[] = [];
   const log = new LogWriter("t", async () => 1);
-  log.append = (event) => void events.push(event);
+  log.append = (event) => {
+    events.push(event);
+    return events;
+  };
   const emitter = new TurnEmitter({
     emitter: new TaskEmitter("t", log, undefined, new ManualClock()),
     ids: createIds(),

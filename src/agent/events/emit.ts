@@ -12,7 +12,7 @@ import type {
   WireBlock,
 } from "../../protocol/index.ts";
 import { type EventBody, maxDelta, piecesOf } from "../../protocol/index.ts";
-import type { LogWriter } from "./log-writer.ts";
+import type { LogWriter, WaitingEvents } from "./log-writer.ts";
 
 /** The largest event in bytes, except for the events of a whole text, arguments or item. */
 export const maxEventBytes = 256 * 1024;
@@ -27,6 +27,9 @@ const unlimited: ReadonlySet<string> = new Set([
   "task.tool_call_arguments.done",
   "task.output_item.done",
 ]);
+
+/** The events whose text may grow while they wait. */
+type DeltaEvent = Extract<LogEvent, { readonly delta: string }>;
 
 /** An item and its index in the task's output. */
 export interface ItemPlace {
@@ -50,6 +53,9 @@ export class TaskEmitter {
   readonly #now: () => number;
   #taskSeq: number;
   #outputIndex: number;
+  /** The last event if it is a delta of a text, and the events that it waits with. */
+  #last: Mutable<DeltaEvent> | undefined;
+  #waiting: WaitingEvents | undefined;
 
   constructor(
     taskId: string,
@@ -102,18 +108,32 @@ export class TaskEmitter {
   forward(event: LogEvent): void {
     this.#taskSeq = event.task_seq + 1;
     if (event.type === "task.output_item.added") this.#outputIndex = event.output_index + 1;
+    this.#last = undefined; // its number belongs to the other server
     this.#log.append({ ...event, sequence_number: -1, source: this.#source as Source });
   }
 
   /** Completes the body in place: a copy of objects with so many shapes costs more than the rest of the emitter. */
   #append(body: EventBody): void {
+    const delta = "delta" in body ? (body as DeltaEvent) : undefined;
+    const isNext = delta !== undefined && isSamePlace(this.#last, delta);
+    if (isNext && this.#merge(delta.delta)) return;
     const event = body as Mutable<LogEvent>;
     event.task_id = this.taskId;
     event.sequence_number = -1;
     event.task_seq = this.#taskSeq++;
     event.created_at = this.#now();
     if (this.#source) event.source = this.#source;
-    this.#log.append(event);
+    this.#waiting = this.#log.append(event, delta !== undefined && !isNext);
+    this.#last = delta;
+  }
+
+  /** Adds text to the last event, if it still waits and has room: the two get one number. */
+  #merge(delta: string): boolean {
+    const last = this.#last as Mutable<DeltaEvent>;
+    if (last.delta.length + delta.length > maxDelta) return false;
+    if (!this.#log.merge(this.#waiting)) return false;
+    last.delta += delta;
+    return true;
   }
 
   /** The hot path: an object literal with all keys gives every delta of a task the same hidden class. */
@@ -122,6 +142,9 @@ export class TaskEmitter {
       for (const piece of piecesOf(delta)) this.textDelta(place, blockIndex, piece);
       return;
     }
+    const last = this.#last as Partial<TextDelta> | undefined;
+    const isNext = last?.item_id === place.id && last.block_index === blockIndex;
+    if (isNext && this.#merge(delta)) return;
     const event: Mutable<TextDelta> = {
       type: "task.text.delta",
       task_id: this.taskId,
@@ -134,7 +157,8 @@ export class TaskEmitter {
       delta,
     };
     if (this.#source !== undefined) event.source = this.#source;
-    this.#log.append(event);
+    this.#waiting = this.#log.append(event, !isNext);
+    this.#last = event;
   }
 
   /** Opens an item at the next index. */
@@ -174,6 +198,17 @@ export class TaskEmitter {
     else if (block.type === "image") this.emit({ type: "task.image.done", ...at, item: block });
     else this.emit({ type: "task.block.done", ...at, item: block });
   }
+}
+
+function isSamePlace(one: DeltaEvent | undefined, two: DeltaEvent): boolean {
+  if (one?.type !== two.type || one.item_id !== two.item_id) return false;
+  return blockOf(one) === blockOf(two);
+}
+
+function blockOf(event: DeltaEvent): number | undefined {
+  if ("block_index" in event) return event.block_index;
+  if ("content_index" in event) return event.content_index;
+  return "summary_index" in event ? event.summary_index : undefined;
 }
 
 /** The bytes of an event as JSON; the characters, if they are too few to matter. */

@@ -12,7 +12,8 @@ const durable = { files: {} } as Store;
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("LogWriter", () => {
-  const flushes = new FlushQueue();
+  const inMemory = new FlushQueue();
+  const onDisk = new FlushQueue({ isDurable: true });
   /** A writer that records its writes; each write ends on demand, with the number of written steps. */
   function slowWriter(store?: Store) {
     const writes: string[][][] = [];
@@ -27,7 +28,7 @@ describe("LogWriter", () => {
         return end.promise;
       },
       store,
-      flushes,
+      store ? onDisk : inMemory,
     );
     return {
       writer,

@@ -20,6 +20,8 @@ export type StepChange = Omit<Commit, "lease" | "log" | "events">;
 
 interface WaitingStep {
   readonly step: Step & { readonly events: LogEvent[] };
+  /** How many events it has, those that were merged included. */
+  weight: number;
   /** It has no change and is not sent, so that later events can join it. */
   isOpen: boolean;
   /** Resolves when the blobs that its events name are stored. */
@@ -27,6 +29,9 @@ interface WaitingStep {
   /** Settles with the step; absent while nobody waits for it. */
   done: PromiseWithResolvers<void> | undefined;
 }
+
+/** The events of a log that wait together, as a token of them. */
+export type WaitingEvents = readonly LogEvent[];
 
 /** Shared by writers without pending events; never changed. */
 const none: LogEvent[] = [];
@@ -50,8 +55,10 @@ export class LogWriter {
   readonly #flushes: FlushQueue;
   readonly #isDurable: boolean;
   #pending: LogEvent[] = none;
+  #pendingWeight = 0;
   #undurable = 0;
   #isHeld = false;
+  #sentAt = 0;
   readonly #waiting: WaitingStep[] = [];
   /** Rejects after a refused step: later steps fail as well, because the log would have a gap. */
   #failed: Promise<never> | undefined;
@@ -82,17 +89,36 @@ export class LogWriter {
     return `task://${taskId}/blobs/${name}`;
   }
 
-  /** Queues an event, which is written with the next step; without one when the flush queue writes it. */
-  append(event: LogEvent): void {
-    this.#undurable += 1;
-    if (this.#pending.length > 0) {
-      this.#pending.push(event);
-      return;
+  /**
+   * Queues an event, which is written with the next step; without one when the flush queue writes it. Returns the list in
+   * which it waits. `isFirst`: it is the first delta of a block, which does not wait for the end of the window.
+   */
+  append(event: LogEvent, isFirst = false): WaitingEvents {
+    this.#count();
+    if (this.#pending.length > 0) this.#pending.push(event);
+    else {
+      this.#pending = [event]; // an array that grows reserves room for 16 more
+      if (!this.#isHeld) {
+        this.#isHeld = true;
+        this.#flushes.add(this);
+      }
     }
-    this.#pending = [event]; // an array that grows reserves room for 16 more
-    if (this.#isHeld) return;
-    this.#isHeld = true;
-    this.#flushes.add(this, this.#isDurable);
+    if (isFirst) this.#flushes.hurry();
+    return this.#pending;
+  }
+
+  /** Whether the events of a list still wait and may be merged; the caller then adds to its last event. */
+  merge(list: WaitingEvents | undefined): boolean {
+    if (list !== this.#pending || !this.#flushes.merges) return false;
+    this.#count();
+    return true;
+  }
+
+  #count(): void {
+    this.#pendingWeight += 1;
+    this.#undurable += 1;
+    this.#flushes.unwritten += 1;
+    this.#flushes.written.events += 1;
   }
 
   /** Writes the events that waited for a step. */
@@ -103,7 +129,8 @@ export class LogWriter {
 
   /** Returns a promise, one for thousands of children, if the loop should wait for the writer or for readers. */
   readonly catchUp = (): Promise<void> | undefined => {
-    if (this.#undurable < maxPending) return this.#makingRoom;
+    const isFull = this.#flushes.isFull && this.#undurable > 0;
+    if (this.#undurable < maxPending && !isFull) return this.#makingRoom;
     const done = () => {
       this.#catchingUp = undefined;
     };
@@ -124,6 +151,7 @@ export class LogWriter {
     if (this.#pending.length === 0) return;
     if (last?.isOpen && !this.#blobs) {
       for (const event of this.#pending) last.step.events.push(event);
+      last.weight += this.#takeWeight();
       this.#pending = none;
     } else this.#add({}, true);
   }
@@ -140,11 +168,19 @@ export class LogWriter {
 
   #add(change: StepChange, isOpen = false): WaitingStep {
     const step = { log: this.rootTaskId, events: this.#pending, ...change };
-    const waiting = { step, isOpen, blobs: this.#blobs, done: undefined };
+    const weight = this.#takeWeight();
+    if (!isOpen) this.#flushes.written.steps += 1;
+    const waiting = { step, weight, isOpen, blobs: this.#blobs, done: undefined };
     this.#pending = none;
     this.#blobs = undefined;
     if (this.#waiting.push(waiting) === 1) this.#begin(waiting);
     return waiting;
+  }
+
+  #takeWeight(): number {
+    const weight = this.#pendingWeight;
+    this.#pendingWeight = 0;
+    return weight;
   }
 
   /** Gives the store the waiting steps in order, one list at a time: a step after a refused one would leave a gap. */
@@ -156,13 +192,18 @@ export class LogWriter {
 
   // Fields and not methods, because a closure for each write of a thousand runs is work for the garbage collector.
   readonly #send = (): void => {
+    this.#sentAt = performance.now();
     void this.#write(this.#nextSteps()).then(this.#onWritten, this.#onRefused);
   };
 
   readonly #onWritten = (written: number): void => {
+    const stats = this.#flushes.written;
+    stats.commits += written;
+    stats.commitMs += performance.now() - this.#sentAt;
     for (let left = written; left > 0 && this.#waiting.length > 0; left--) {
-      const { step, done } = this.#waiting.shift() as WaitingStep;
-      this.#undurable -= step.events.length;
+      const { weight, done } = this.#waiting.shift() as WaitingStep;
+      this.#undurable -= weight;
+      this.#flushes.unwritten -= weight;
       done?.resolve();
     }
     this.#makeRoom();
@@ -170,9 +211,13 @@ export class LogWriter {
   };
 
   readonly #onRefused = (error: unknown): void => {
+    if (this.#failed === undefined) this.#flushes.written.errors += 1;
     this.#failed ??= Promise.reject(error);
     this.#failed.catch(() => {}); // not every caller waits
-    for (const { done } of this.#waiting.splice(0)) done?.reject(error);
+    for (const { weight, done } of this.#waiting.splice(0)) {
+      this.#flushes.unwritten -= weight;
+      done?.reject(error);
+    }
   };
 
   /** The first waiting steps, up to one that waits for blobs. */

@@ -1,9 +1,10 @@
-import { inTurn } from "../../base/async-queue.ts";
+import { inTurn, type Supply } from "../../base/async-queue.ts";
 import type { Store } from "../../contract/index.ts";
 import { isTerminal, type TaskEvent } from "../../protocol/index.ts";
-import { addLogReader, type Frames, type LogReader, snapshotFrames } from "../../store/index.ts";
+import { addLogReader, type Frames, type LogReader, LogTail } from "../../store/index.ts";
 
 const batchSize = 1_000;
+const ended = { value: undefined, done: true } as const;
 
 /** The log to follow, and where to stop. */
 export interface Following {
@@ -26,169 +27,124 @@ export function followLog(
   store: Store,
   open: () => Promise<Following>,
 ): AsyncIterableIterator<TaskEvent> {
-  let following: Following | undefined;
-  let unwatch = () => {};
-  let reader: LogReader | undefined;
-  /** The next event, while a caller waits for it. */
-  let wanted: PromiseWithResolvers<IteratorResult<TaskEvent>> | undefined;
-  /** Whether there may be more than what was read. */
-  let isChanged = true;
-  /** Whether it reads, or waits for the end of the work. */
-  let isBusy = false;
-  let isOver = false;
-  /** Whether the work was over before the last read began. */
-  let wasOver = false;
-  /** The number of the last event that was read, and of the last one there will be. */
-  let after = -1;
-  let end: number | undefined;
-  let limit = batchSize;
+  return inTurn(new LogFollower(store, open));
+}
+
+class LogFollower implements Supply<TaskEvent> {
+  readonly #store: Store;
+  readonly #open: () => Promise<Following>;
+  #tail: LogTail | undefined;
+  /** Keeps the log in memory from being trimmed before this reader has read it. */
+  #reader: LogReader | undefined;
   /** The events of the last read, and how many of them were returned. */
-  let batch: readonly TaskEvent[] = [];
-  let shown = 0;
-  let isLeft = false;
+  #batch: readonly TaskEvent[] = [];
+  #returned = 0;
+  /** The number of the last event that there will be. */
+  #end: number | undefined;
+  #isOver = false;
+  #isLeft = false;
+  /** Resolves at the next change, while a caller waits for it. */
+  #changed: PromiseWithResolvers<void> | undefined;
+  #following: Following | undefined;
 
-  function change(): void {
-    isChanged = true;
-    advance();
+  constructor(store: Store, open: () => Promise<Following>) {
+    this.#store = store;
+    this.#open = open;
   }
 
-  async function begin(): Promise<void> {
-    const opened = await open();
-    after = opened.after;
-    unwatch = store.watch({ log: opened.log }, change);
-    const onOver = () => {
-      isOver = true;
-      change();
-    };
-    opened.over.then(onOver, onOver);
-    reader = await addLogReader(store, opened.log, () => after - (batch.length - shown));
-    following = opened;
+  take(): IteratorResult<TaskEvent> | undefined {
+    if (this.#returned === this.#batch.length) return undefined;
+    return { value: this.#batch[this.#returned++] as TaskEvent, done: false };
   }
 
-  // Callbacks and not an async function, which would cost more than the rest of a read.
-  function pull(): Promise<IteratorResult<TaskEvent>> {
-    wanted = Promise.withResolvers();
-    const { promise } = wanted;
-    if (isLeft) give(stop());
-    else if (following === undefined) begin().then(advance, fail);
-    else {
-      reader?.moved();
-      advance();
-    }
-    return promise;
-  }
-
-  /** Reads on if a caller waits and there may be more; called again after each change. */
-  function advance(): void {
-    if (wanted === undefined || following === undefined || isBusy) return;
-    const { log, endsWithWork, over } = following;
-    if (isLeft) give(stop());
-    else if (after >= (end ?? Number.POSITIVE_INFINITY)) finish(over);
-    else if (isChanged || isOver) {
-      isBusy = true;
-      wasOver = isOver;
-      try {
-        if (isOver && endsWithWork && end === undefined) store.last(log).then(onLast, fail);
-        else read(log);
-      } catch (error) {
-        fail(error);
+  async pull(): Promise<IteratorResult<TaskEvent>> {
+    try {
+      this.#following ??= await this.#begin();
+      const following = this.#following;
+      this.#reader?.moved();
+      while (!this.#isLeft) {
+        const next = this.take();
+        if (next) return next;
+        if (await this.#isAtEnd(following)) {
+          this.#stop();
+          await following.over;
+        }
       }
+      return ended;
+    } catch (error) {
+      this.#stop(); // An iterator that throws gets no `return()`.
+      throw error;
     }
   }
 
-  function onLast(last: number): void {
-    isBusy = false;
-    end = last;
-    advance();
+  async leave(): Promise<void> {
+    this.#batch = [];
+    this.#returned = 0;
+    this.#stop();
   }
 
-  function read(log: string): void {
-    isChanged = false;
-    limit = end === undefined ? batchSize : Math.min(batchSize, end - after);
-    store.read(log, after, limit).then(onEvents, onReadError);
+  async #begin(): Promise<Following> {
+    const following = await this.#open();
+    const { log, after, over } = following;
+    const tail = new LogTail(this.#store, log, after, () => this.#changed?.resolve());
+    this.#tail = tail;
+    const onOver = () => {
+      this.#isOver = true;
+      tail.doubt();
+      this.#changed?.resolve();
+    };
+    over.then(onOver, onOver);
+    const position = () => tail.after - (this.#batch.length - this.#returned);
+    this.#reader = await addLogReader(this.#store, log, position);
+    if (this.#isLeft) this.#stop();
+    return following;
   }
 
-  function onEvents(frames: readonly TaskEvent[]): void {
-    const through = after + frames.length;
-    onFrames({ frames, through, mayHaveMore: frames.length === limit });
-  }
-
-  function onReadError(error: unknown): void {
-    const { log } = following as Following;
-    snapshotFrames(store, log, error).then(onFrames, fail);
-  }
-
-  function onFrames({ frames, through, mayHaveMore }: Frames): void {
-    isBusy = false;
-    if (isLeft) {
-      give(stop());
-      return;
+  /** Fetches the next events, or waits for a change; true if there will be no more. */
+  async #isAtEnd({ log, endsWith, endsWithWork }: Following): Promise<boolean> {
+    const tail = this.#tail as LogTail;
+    const limit = Math.min(batchSize, (this.#end ?? Number.POSITIVE_INFINITY) - tail.after);
+    if (limit <= 0) return true;
+    const isOver = this.#isOver;
+    if (isOver && endsWithWork && this.#end === undefined) {
+      this.#end = await this.#store.last(log);
+      return false;
     }
-    const { endsWith, over } = following as Following;
+    const frames = tail.take(limit) ?? (tail.mustRead ? await tail.read(limit) : undefined);
+    if (frames) this.#add(frames, endsWith);
+    else if (isOver) return true;
+    else await this.#change();
+    return false;
+  }
+
+  #add({ frames, through }: Frames, endsWith: string | undefined): void {
     const last = endOf(frames, endsWith);
-    isChanged ||= mayHaveMore;
-    after = through;
     // Snapshots belong together: they show how all tasks stand behind one event.
     const isCut = last >= 0 && frames[last]?.type !== "task.snapshot";
-    batch = isCut ? frames.slice(0, last + 1) : frames;
-    shown = 0;
-    if (last >= 0) {
-      end = after;
-      reader?.leave(); // it has all that it wants of the log
-    }
-    const first = take();
-    if (first !== undefined) give(first);
-    else if (wasOver && !isChanged) finish(over);
-    else advance();
+    this.#batch = isCut ? frames.slice(0, last + 1) : frames;
+    this.#returned = 0;
+    if (last < 0) return;
+    this.#end = through;
+    this.#reader?.leave(); // it has all that it wants of the log
   }
 
-  function take(): IteratorResult<TaskEvent> | undefined {
-    if (shown === batch.length) return undefined;
-    return { value: batch[shown++] as TaskEvent, done: false };
+  #change(): Promise<void> {
+    this.#changed = Promise.withResolvers();
+    return this.#changed.promise;
   }
 
-  function give(result: IteratorResult<TaskEvent>): void {
-    wanted?.resolve(result);
-    wanted = undefined;
+  #stop(): void {
+    this.#isLeft = true;
+    this.#tail?.leave();
+    this.#reader?.leave();
+    this.#changed?.resolve();
   }
-
-  function fail(error: unknown): void {
-    stop(); // who is thrown at does not say that it leaves
-    wanted?.reject(error);
-    wanted = undefined;
-  }
-
-  function finish(over: Promise<unknown>): void {
-    const ended = stop();
-    isBusy = true;
-    over.then(() => give(ended), fail);
-  }
-
-  function stop(): IteratorResult<TaskEvent> {
-    isLeft = true;
-    unwatch();
-    reader?.leave();
-    return { value: undefined, done: true };
-  }
-
-  return inTurn({
-    take,
-    pull,
-    async leave() {
-      stop();
-      batch = [];
-      shown = 0;
-      change(); // ends a pending wait for the next event
-    },
-  });
 }
 
 /** The index of the event that ends a task, or of a snapshot after it; a suspension is no end, because it may be answered. */
 function endOf(frames: readonly TaskEvent[], taskId: string | undefined): number {
   if (taskId === undefined) return -1;
-  for (let at = 0; at < frames.length; at++) {
-    const event = frames[at] as TaskEvent;
-    if ("task" in event && event.task_id === taskId && isTerminal(event.task.status)) return at;
-  }
-  return -1;
+  return frames.findIndex(
+    (event) => "task" in event && event.task_id === taskId && isTerminal(event.task.status),
+  );
 }

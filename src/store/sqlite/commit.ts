@@ -1,5 +1,5 @@
 import type { Commit, Lease, TaskRecord } from "../../contract/index.ts";
-import { isTerminal } from "../../protocol/index.ts";
+import { isTerminal, type TaskEvent } from "../../protocol/index.ts";
 import { conflict, fenced } from "../store-error.ts";
 import { assertCanBegin, assertIdle, assertSameUser, isProgress } from "../task-queue.ts";
 import { onlyIntact } from "./damage.ts";
@@ -30,6 +30,7 @@ export interface EncodedCommit {
   readonly lease: Lease;
   readonly log: string;
   readonly batches: readonly Batch[];
+  readonly events: readonly TaskEvent[];
   readonly appends: readonly EncodedAppend[];
   readonly tasks: readonly EncodedTask[];
   readonly posts: readonly EncodedPost[];
@@ -43,6 +44,7 @@ export function encodeCommit(commit: Commit): EncodedCommit {
     lease: commit.lease,
     log: commit.log,
     batches: encodeEvents(commit.events ?? []),
+    events: commit.events ?? [],
     appends: (commit.appends ?? []).map(encodeAppend),
     tasks: (commit.tasks ?? []).map((record) => ({ record, text: JSON.stringify(record) })),
     posts: (commit.posts ?? []).map((post) => ({ post, text: JSON.stringify(post) })),
@@ -75,8 +77,8 @@ export function writeCommit(
   }
   assertCanBegin({ begins: commit.begins }, statesIn(database));
   if (batches.length > 0) {
-    appendBatches(database, { log, sessionId: lease.sessionId }, batches);
-    touch("log", log);
+    const after = appendBatches(database, { log, sessionId: lease.sessionId }, batches);
+    touch("log", log, { after, events: commit.events });
   }
   if (hasEnded(commit)) noteEnd(database, log, now);
   for (const append of commit.appends) {

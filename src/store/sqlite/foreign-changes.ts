@@ -33,15 +33,16 @@ export function foreignChanges(database: Database, watchers: Watchers): ForeignC
       "SELECT number, keys FROM changes WHERE number > ? ORDER BY number",
       position.change,
     );
-    const logs = database.all<{ log: string }>(
-      `SELECT log FROM logs
-       WHERE number IN (SELECT DISTINCT log FROM batches WHERE number > ?)`,
+    const logs = database.all<{ log: string; last: number }>(
+      `SELECT logs.log, max(batches.last) AS last FROM batches JOIN logs ON logs.number = batches.log
+       WHERE batches.number > ? GROUP BY batches.log`,
       position.batch,
     );
     const isBehind = (changes[0]?.number ?? 0) > position.change + 1;
     if (isBehind || changes.some(({ keys }) => keys === deletedBatches)) watchers.touchAll();
     else {
-      for (const { log } of logs) watchers.touch("log", log);
+      // Their numbers tell a reader that has been handed them that there is nothing new.
+      for (const { log, last } of logs) watchers.touch("log", log, { after: last, events: [] });
       for (const { keys } of changes) touchKeys(keys);
     }
     position = endOf(database);

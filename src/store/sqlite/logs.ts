@@ -68,12 +68,12 @@ export function encodeEvents(events: readonly TaskEvent[]): readonly Batch[] {
   return batches;
 }
 
-/** Appends events to a log; throws when another conversation wrote to it first. */
+/** Appends events to a log and returns the number before them; throws when another conversation wrote to it first. */
 export function appendBatches(
   database: Database,
   { log, sessionId }: { readonly log: string; readonly sessionId: string },
   batches: readonly Batch[],
-): void {
+): number {
   // Verified only when it matters: a log has more commits than any other row has reads.
   const row =
     database.get<Pick<LogRow, "number" | "sessionId" | "last">>(
@@ -96,6 +96,7 @@ export function appendBatches(
       checksumAt(number, last, events),
     );
   }
+  return row.last;
 }
 
 function createLog(database: Database, log: string, sessionId: string) {

@@ -81,7 +81,7 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
       write.reject(storeFailed(error));
       return;
     }
-    for (const [kind, id] of touched) touch(kind, id);
+    for (const change of touched) touch(...change);
     write.resolve(results as never[]);
   }
 
@@ -127,7 +127,7 @@ export function createWriteQueue(database: Database, options: WriteQueueOptions)
     const touched: Parameters<Touch>[] = [];
     if (hasSavepoint) database.run("SAVEPOINT write");
     try {
-      outcome.results.push(work((kind, id) => touched.push([kind, id])));
+      outcome.results.push(work((...change) => touched.push(change)));
       for (const change of touched) outcome.touched.push(change);
     } catch (error) {
       // A disk error may have rolled back the whole transaction.

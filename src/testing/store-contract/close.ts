@@ -86,7 +86,7 @@ export function closeCases({ describe, it }: StoreSuite): void {
         stoppedWoken = true;
       });
       const woken = new Promise<void>((resolve) => {
-        store.watch({ log: "task_1" }, resolve);
+        store.watch({ log: "task_1" }, () => resolve());
       });
       stop();
       await store.close();

@@ -144,7 +144,7 @@ export function deleteCases({ describe, it }: StoreSuite): void {
         { session: "sess_1" },
         { session: "sub-1" },
         { task: "call_1" },
-      ].map((key) => new Promise<void>((resolve) => store.watch(key, resolve)));
+      ].map((key) => new Promise<void>((resolve) => store.watch(key, () => resolve())));
       await store.deleteSession("sess_1");
       await Promise.all(woken);
     });

@@ -366,11 +366,52 @@ export function watchCases({ describe, it }: StoreSuite): void {
       equal(log.length, 1);
     });
 
+    it("hands committed events to watchers of the log, with their numbers", async ({ store }) => {
+      const seen: number[] = [];
+      let next = Promise.withResolvers<void>();
+      let after = -1;
+      store.watch({ log: "task_1" }, (committed) => {
+        equal(committed?.after, after);
+        for (const event of committed?.events ?? [])
+          seen.push((event as { sequence_number: number }).sequence_number);
+        after += committed?.events.length ?? 0;
+        next.resolve();
+        next = Promise.withResolvers();
+      });
+      const lease = await acquire(store);
+      await store.commit({ lease, log: "task_1", tasks: [record()] });
+      for (const count of [2, 1, 3]) {
+        const { promise } = next;
+        await store.commit({ lease, log: "task_1", events: deltas(count, after + 1) });
+        await promise;
+      }
+      deepEqual(seen, range(0, 6));
+      deepEqual(
+        (await store.read("task_1", -1, 10)).map((event) => "delta" in event && event.delta),
+        deltas(6).map(({ delta }) => delta),
+      );
+    });
+
+    it("hands over nothing of a refused commit", async ({ store }) => {
+      const handed: number[] = [];
+      store.watch({ log: "task_1" }, (committed) => {
+        handed.push(committed?.events.length ?? -1);
+      });
+      const lease = await acquire(store);
+      const good = { lease, log: "task_1", tasks: [record()], events: deltas(2) };
+      const appends = [{ sessionId: "sess_1", at: 7, messages: [message("a")] }];
+      const refused = { lease, log: "task_1", events: deltas(3, 2), appends };
+      equal(await store.commit(good, [refused]), 1);
+      await rejects(store.commit(refused));
+      await wakesDelivered(store);
+      deepEqual(handed, [2]);
+    });
+
     it("lets a wake start a watcher", async ({ store }) => {
       const inner = new Promise<void>((resolve) => {
         const stop = store.watch({ log: "task_1" }, () => {
           stop();
-          store.watch({ log: "task_1" }, resolve);
+          store.watch({ log: "task_1" }, () => resolve());
           void commitOnce(store, { events: deltas(1) }, "sess_1");
         });
       });

@@ -120,7 +120,8 @@ export function scripted(
   script: Script,
   options: Partial<ReActAgentOptions> = {},
 ): { readonly agent: Agent; readonly store: Store } {
-  const store = (options.store as Store | undefined) ?? memoryStore();
+  // Without merged deltas, so that the events are those of the script.
+  const store = (options.store as Store | undefined) ?? memoryStore({ flushMs: 0 });
   const remove = tool({
     name: "remove",
     description: "Removes a file.",
