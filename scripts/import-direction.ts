@@ -52,6 +52,7 @@ const entries: LayerTable = {
   "index.ts": ["protocol", "contract", "store", "agent", "mcp", "ai", "harness"],
   "protocol.ts": ["protocol", "contract"],
   "client.ts": ["client"],
+  "chat-transport.ts": ["links"],
   "react.ts": ["protocol", "contract", "client"],
   "schema.ts": ["schema"],
   "testing.ts": ["testing"],

@@ -1,2 +1,3 @@
 export { a2aRoutes, loadA2a } from "./a2a/routes.ts";
 export { agentScopeRoutes } from "./agentscope/routes.ts";
+export { aiSdkRoutes } from "./ai-sdk/routes.ts";

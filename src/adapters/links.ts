@@ -38,3 +38,10 @@ export function a2aLink(url: string, options: A2aOptions): RemoteLink {
     cancel: async (...args) => (await load()).cancel(...args),
   };
 }
+
+export {
+  type ChatTransportOptions,
+  type RivuletChatTransport,
+  rivuletChatTransport,
+} from "./ai-sdk/link.ts";
+export { type ApprovalDecision, withDecision } from "./ai-sdk/link-messages.ts";

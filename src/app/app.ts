@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { a2aRoutes, agentScopeRoutes } from "../adapters/index.ts";
+import { a2aRoutes, agentScopeRoutes, aiSdkRoutes } from "../adapters/index.ts";
 import { agentWith, processOf, settingsBehind } from "../agent/index.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { createIds } from "../base/id.ts";
@@ -45,8 +45,15 @@ import {
 import { openStore, storeField } from "../store/index.ts";
 
 /** The routes of other protocols. */
-const adapterRoutes = { a2a: a2aRoutes, agentscope: agentScopeRoutes } as const;
-/** A protocol of another ecosystem: `a2a` (Agent2Agent), or `agentscope` (the AgentScope task protocol). */
+const adapterRoutes = {
+  a2a: a2aRoutes,
+  agentscope: agentScopeRoutes,
+  "ai-sdk": aiSdkRoutes,
+} as const;
+/**
+ * A protocol of another ecosystem: `a2a` (Agent2Agent), `agentscope` (the AgentScope task protocol), or `ai-sdk` (the chats
+ * of the AI SDK).
+ */
 export type AdapterName = keyof typeof adapterRoutes;
 
 /** Options of a server. */

@@ -20,6 +20,8 @@ export interface RemoteSessions {
   tasks(sessionId: string): Promise<readonly SessionTask[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { limit?: number }): Promise<readonly SearchMatch[]>;
+  /** Copies the messages up to the end of a root task into a new session, whose id may be chosen as `as`. */
+  fork(sessionId: string, from: { taskId: string; as?: string }): Promise<ListedSession>;
   /** Deletes a session and its children's; resolves to false if it does not exist, rejects with `conflict` while it runs. */
   delete(sessionId: string): Promise<boolean>;
   /** Yields lines of JSON: a header, then the messages; throws `not_found`. */
@@ -94,6 +96,7 @@ interface MatchBody extends Omit<SearchMatch, "sessionId"> {
 /** The most messages that the server returns at once. */
 const pageSize = 1_000;
 const limit = is.integer(0);
+const forkFields = { taskId: is.required(is.name, '"task_…"'), as: is.name };
 
 function sessionsOn(server: Server): RemoteSessions {
   const sessions: RemoteSessions = {
@@ -124,6 +127,13 @@ function sessionsOn(server: Server): RemoteSessions {
       const path = `/v1/search${queryOf({ q: text, limit: 20, ...read })}`;
       const { matches } = await server.json<{ matches: MatchBody[] }>("GET", path);
       return matches.map(({ session_id: sessionId, ...match }) => ({ sessionId, ...match }));
+    },
+    async fork(sessionId, from) {
+      const { taskId: task_id, as } = readOptions("fork()", from, forkFields);
+      const body = { task_id, ...(as !== undefined && { session_id: as }) };
+      const path = `${pathOf(sessionId)}/fork`;
+      const { session } = await server.once<{ session: SessionBody }>("POST", path, body);
+      return infoOf(session);
     },
     async delete(sessionId) {
       try {

@@ -11,6 +11,7 @@ const leaseMs = 10_000;
 export async function forkSession(
   store: Store,
   { sessionId, taskId }: ForkOrigin,
+  chosenId?: string,
 ): Promise<string> {
   const origin = await store.task(taskId);
   if (origin === undefined || origin.sessionId !== sessionId || origin.taskId !== origin.rootTaskId)
@@ -22,10 +23,13 @@ export async function forkSession(
   const messages = whole
     .slice(0, end)
     .map((message) => ownCopy(message, () => `sub-${ids.uuid()}`));
-  const [created, newSession] = [Date.now(), ids.next("sess")];
+  const created = Date.now();
+  const newSession = chosenId ?? ids.next("sess");
+  const isTaken = (await store.sessions({ sessionId: newSession, limit: 1 })).length > 0;
+  if (isTaken) throw sessionExists(newSession);
   const record = forkRecord(origin, ids.next("task"), newSession, ids.uuid(), created);
   const lease = await store.acquire(newSession, `fork:${ids.uuid()}`, leaseMs);
-  if (lease === undefined) throw new Error(`The new session ${newSession} has an owner.`);
+  if (lease === undefined) throw sessionExists(newSession);
   const log = record.taskId;
   const appends = messages.length > 0 ? [{ sessionId: newSession, at: 0, messages }] : [];
   await store.commit({ lease, log, tasks: [record], events: eventsOf(record), appends });
@@ -69,6 +73,12 @@ function ownCopy(message: Message, newId: () => string): Message {
   return content.every((block, index) => block === message.content[index])
     ? message
     : { ...message, content };
+}
+
+function sessionExists(sessionId: string): RivuletError {
+  return new RivuletError("conflict", `Session ${sessionId} exists already.`, {
+    hint: "Choose another id for the new session.",
+  });
 }
 
 function unfinishedTask({ taskId, status }: TaskRecord): RivuletError {

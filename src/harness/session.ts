@@ -15,6 +15,7 @@ import {
   type SearchMatch,
   type SessionInfo,
   type Store,
+  sessionIdField,
   type TaskRecord,
   userIdField,
 } from "../contract/index.ts";
@@ -29,8 +30,14 @@ export interface Sessions {
   read(sessionId: string, part?: { from?: number; limit?: number }): Promise<readonly Message[]>;
   /** Finds messages that have all the words, the best first; `limit` defaults to 20. */
   search(text: string, page?: { readonly limit?: number }): Promise<readonly SearchMatch[]>;
-  /** Copies the messages up to the end of a root task into a new session; files and running tasks are not copied. */
-  fork(sessionId: string, from: { readonly taskId: string }): Promise<SessionInfo>;
+  /**
+   * Copies the messages up to the end of a root task into a new session, whose id may be chosen as `as`; files and running
+   * tasks are not copied.
+   */
+  fork(
+    sessionId: string,
+    from: { readonly taskId: string; readonly as?: string },
+  ): Promise<SessionInfo>;
   /** Yields lines of JSON: a `SessionExportHeader`, then the messages; throws `not_found`. */
   export(sessionId: string): AsyncIterable<string>;
 }
@@ -48,7 +55,7 @@ const index = integer(0);
 const pageFields = { limit: index, before: name };
 const partFields = { from: index, limit: index };
 const scopeFields = { userId: userIdField, allUsers: flag };
-const forkFields = { taskId: required(name, '"task_…"') };
+const forkFields = { taskId: required(name, '"task_…"'), as: sessionIdField };
 const exportPage = 50;
 
 /** Whose sessions: those of a user, those of all users, or those without a user. */
@@ -85,10 +92,10 @@ export function sessionsOf(store: Store, scope: SessionScope = {}): Sessions {
       return store.search({ ...user, text: words, limit });
     },
     async fork(sessionId, from) {
-      const { taskId } = readOptions("fork()", from, forkFields);
+      const { taskId, as } = readOptions("fork()", from, forkFields);
       const info = await find(sessionId);
       const { forkSession } = await import("./fork.ts"); // few programs fork, and it loads the writer
-      const fork = await find(await forkSession(store, { sessionId, taskId }));
+      const fork = await find(await forkSession(store, { sessionId, taskId }, as));
       await copyCursor(store, info, fork);
       return fork;
     },

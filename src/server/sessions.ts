@@ -1,6 +1,11 @@
 import { notFound } from "../base/error.ts";
 import * as is from "../base/options.ts";
-import type { Approval, SessionInfo, TaskRecord } from "../contract/index.ts";
+import {
+  type Approval,
+  type SessionInfo,
+  sessionIdField,
+  type TaskRecord,
+} from "../contract/index.ts";
 import {
   deleteSession,
   type ForkOrigin,
@@ -100,9 +105,9 @@ export const sessionRoutes: readonly Route[] = [
     method: "POST",
     path: "/v1/sessions/:id/fork",
     needs: "write",
-    ids: { id: "session", task_id: "task" },
+    ids: { id: "session", task_id: "task", session_id: "session" },
     summary: "Copy a session up to the end of a root task into a new session.",
-    body: { task_id: is.required(is.name, '"task_…"') },
+    body: { task_id: is.required(is.name, '"task_…"'), session_id: sessionIdField },
     returns: { status: 201, description: "`{ session: { session_id, …, forked_from } }`" },
     handle: fork,
   },
@@ -187,10 +192,20 @@ async function showSession(call: Call): Promise<Response> {
 
 async function fork(call: Call): Promise<Response> {
   const { id = "" } = call.params;
-  const info = await own(call).fork(id, { taskId: call.body.task_id as string });
+  const { task_id: taskId, session_id: as } = call.body as { task_id: string; session_id?: string };
+  const info = await own(call).fork(id, { taskId, ...(as !== undefined && { as }) });
   const [first] = await call.services.store.tasks({ sessionId: info.sessionId, limit: 1 });
   const session = { ...shownSession(call, info), ...forkedFrom(first) };
   return Response.json({ session }, { status: 201, headers: call.headers });
+}
+
+/** Copies a session of the caller up to the end of a root task into a session with a chosen id. */
+export async function forkSession(
+  call: Call,
+  { sessionId, taskId }: Pick<TaskRecord, "sessionId" | "taskId">,
+  as: string,
+): Promise<void> {
+  await own(call).fork(sessionId, { taskId, as });
 }
 
 function forkedFrom(first: TaskRecord | undefined) {

@@ -98,7 +98,10 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /v1/search": () => [{ query: `q=${canary}` }, { query: "q=canary" }],
   "GET /v1/sessions/:id": () => [{}, { query: "from=0&limit=1" }],
   "DELETE /v1/sessions/:id": asIs,
-  "POST /v1/sessions/:id/fork": ({ task }) => [{ body: { task_id: task } }],
+  "POST /v1/sessions/:id/fork": ({ task, session }) => [
+    { body: { task_id: task } },
+    { body: { task_id: task, session_id: session } },
+  ],
   "GET /v1/sessions/:id/export": asIs,
   "GET /v1/sessions/:id/approvals": asIs,
   "GET /v1/sessions/:id/files": () => [{}, { query: "path=." }],
@@ -109,6 +112,26 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /tasks/:id/events": () => [{}, { query: "from_seq=1" }],
   "POST /tasks/:id/cancel": asIs,
   "POST /tasks/:id/resume": () => [{ body: { decisions: [] } }],
+  "POST /api/chat": ({ task, session }) => {
+    const question = { id: "m", role: "user", parts: [{ type: "text", text: "Go." }] };
+    const answer = { id: task, role: "assistant", parts: [{ type: "text", text: "Gone." }] };
+    return [
+      { body: { id: session, messages: [question] } },
+      { body: { id: session, messages: [question, answer] } },
+      {
+        body: {
+          id: session,
+          trigger: "regenerate-message",
+          messages: [question, answer, question],
+        },
+      },
+      {
+        body: { id: "chat", trigger: "regenerate-message", messages: [question, answer, question] },
+      },
+    ];
+  },
+  "GET /api/chat/:id/stream": asIs,
+  "POST /api/chat/:id/stop": () => [{ body: {} }],
   "POST /a2a/:agent": ({ task, session }) => [
     rpc("GetTask", { id: task }),
     rpc("CancelTask", { id: task }),
@@ -155,7 +178,7 @@ async function open() {
   const users = { [tokens.ann]: { userId: "ann" }, [tokens.bob]: { userId: "bob" } };
   const { app } = openApp({
     ...{ agents, store, prompts: true, log: false, limits: unlimited },
-    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope"] },
+    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope", "ai-sdk"] },
   });
   const send = async (token: string, method: string, path: string, body?: object) => {
     const response = await app.request(`http://localhost${path}`, {
@@ -333,7 +356,7 @@ describe("what another user has", () => {
 
 /** Whether a route may start something of the caller's own, whose next answer is another. */
 function mayStart(route: string): boolean {
-  return ["POST /v1/tasks", "POST /tasks", "POST /a2a/:agent"].includes(route);
+  return ["POST /v1/tasks", "POST /tasks", "POST /a2a/:agent", "POST /api/chat"].includes(route);
 }
 
 /** Whether an answer succeeds, or how it fails. */

@@ -1,0 +1,7 @@
+export {
+  type ApprovalDecision,
+  type ChatTransportOptions,
+  type RivuletChatTransport,
+  rivuletChatTransport,
+  withDecision,
+} from "./adapters/links.ts";
