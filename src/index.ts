@@ -55,6 +55,7 @@ export {
   type Message,
   type ModelCall,
   type ObserveOptions,
+  type OutsideTool,
   type ReasoningChunk,
   type ReasoningVerdict,
   type Reply,

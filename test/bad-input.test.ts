@@ -117,6 +117,7 @@ const runOptions = (): All<RunOptions> => ({
   hooks: [{ name: "audit" }],
   budget: { tokens: 1_000 },
   model: "scripted:scripted",
+  outsideTools: [{ name: "locate" }],
   origin: { via: ["task_0"] },
   metadata: { ticket: 7 },
   onWait: () => {},

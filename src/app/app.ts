@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { a2aRoutes, agentScopeRoutes, aiSdkRoutes } from "../adapters/index.ts";
+import { a2aRoutes, agentScopeRoutes, aiSdkRoutes, responsesRoutes } from "../adapters/index.ts";
 import { agentWith, processOf, settingsBehind } from "../agent/index.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { createIds } from "../base/id.ts";
@@ -49,10 +49,11 @@ const adapterRoutes = {
   a2a: a2aRoutes,
   agentscope: agentScopeRoutes,
   "ai-sdk": aiSdkRoutes,
+  responses: responsesRoutes,
 } as const;
 /**
- * A protocol of another ecosystem: `a2a` (Agent2Agent), `agentscope` (the AgentScope task protocol), or `ai-sdk` (the chats
- * of the AI SDK).
+ * A protocol of another ecosystem: `a2a` (Agent2Agent), `agentscope` (the AgentScope task protocol), `ai-sdk` (the chats of
+ * the AI SDK), or `responses` (the Responses API of OpenAI).
  */
 export type AdapterName = keyof typeof adapterRoutes;
 

@@ -147,7 +147,7 @@ export class RemoteAgent implements Agent {
 
   async #post(input: Input, options: RunOptions<StandardSchema | undefined>): Promise<Followed> {
     const { sessionId, signal, output, onBusy, onSuspended, budget, model, metadata } = options;
-    const { taskId = ids.next("task") } = options;
+    const { taskId = ids.next("task"), outsideTools } = options;
     const { answers, messages } = split(input);
     const body = {
       agent: this.name,
@@ -159,6 +159,7 @@ export class RemoteAgent implements Agent {
       ...(onSuspended && { on_suspended: onSuspended }),
       ...(budget && { budget }),
       ...(model !== undefined && { model }),
+      ...(outsideTools && { outside_tools: outsideTools }),
       ...(output && { output: jsonSchemaOf(output) }),
     };
     if (signal?.aborted) throw cancelledBefore(signal);

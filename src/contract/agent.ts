@@ -119,12 +119,22 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   readonly budget?: Budget;
   /** The model of the task, one that the agent allows with `models`; its name is `provider:id`. */
   readonly model?: string;
+  /** Tools that the caller runs: a call of one suspends the task until its result is passed as an answer. */
+  readonly outsideTools?: readonly OutsideTool[];
   /** Where the call comes from, if another server makes it. */
   readonly origin?: Origin;
   /** Plain data that `task.created` carries to readers; at most 16 KiB. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** Called every second while the task of this call does not move. */
   readonly onWait?: (reason: WaitReason) => void;
+}
+
+/** A tool that the caller of a run executes itself. */
+export interface OutsideTool {
+  readonly name: string;
+  readonly description?: string;
+  /** The JSON Schema of the input; absent: any object. */
+  readonly parameters?: Readonly<Record<string, unknown>>;
 }
 
 /** The task on another server that a root task works for. */

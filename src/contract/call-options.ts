@@ -6,6 +6,7 @@ import type {
   AttachOptions,
   Budget,
   Origin,
+  OutsideTool,
   RunOptions,
   StreamOptions,
   Via,
@@ -88,6 +89,14 @@ export const originFields: Fields<Origin> = {
   bodyHash: is.name,
 };
 
+const outsideToolFields: Fields<OutsideTool> = {
+  name: is.required(is.name, '"locate"'),
+  description: is.text,
+  parameters: is.data,
+};
+/** The rule for tools that the caller executes. */
+export const outsideToolsField: Field = is.listOf(is.options(outsideToolFields));
+
 /** The rules for the options of `call` and `run`, whatever agent takes them. */
 export const callFields: Fields<Omit<RunOptions, "context">> = {
   sessionId: sessionIdField,
@@ -101,6 +110,7 @@ export const callFields: Fields<Omit<RunOptions, "context">> = {
   hooks: { ...is.list, example: "[audit]" },
   budget: budgetField,
   model: is.name,
+  outsideTools: outsideToolsField,
   origin: is.options(originFields),
   metadata,
   onWait: is.callback,

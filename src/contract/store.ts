@@ -7,7 +7,7 @@ import type {
   TaskStatus,
   Usage,
 } from "../protocol/index.ts";
-import type { Budget, Origin } from "./agent.ts";
+import type { Budget, Origin, OutsideTool } from "./agent.ts";
 import type { Message } from "./message.ts";
 
 /** The right to write one conversation, until it expires or another process takes over. */
@@ -275,6 +275,8 @@ export interface TaskRecord {
   readonly budget?: Budget;
   /** The name of the model that was chosen for the task; absent: the agent's own. */
   readonly model?: string;
+  /** The tools that the caller of the task executes. */
+  readonly outsideTools?: readonly OutsideTool[];
   /** How long the task has worked, in milliseconds; waiting does not count. */
   readonly workedMs?: number;
   /** The messages that start the task, until it begins and they are in the transcript. */

@@ -24,7 +24,7 @@ export { keepPrompts, promptRoutes } from "./prompts.ts";
 export { retryRoute } from "./retry.ts";
 export type { Call, Route, Services } from "./route.ts";
 export { beginRun } from "./runs.ts";
-export { forkSession, sessionRoutes } from "./sessions.ts";
+export { deleteSession, forkSession, sessionRoutes } from "./sessions.ts";
 export { openSink, untilDrained } from "./sink.ts";
 export { type Sink, UnsentBytes } from "./sink-queue.ts";
 export type { OpenStream } from "./stream.ts";

@@ -7,7 +7,7 @@ import {
   type TaskRecord,
 } from "../contract/index.ts";
 import {
-  deleteSession,
+  deleteSession as deleteStored,
   type ForkOrigin,
   forkOriginOf,
   harnessBehind,
@@ -92,12 +92,8 @@ export const sessionRoutes: readonly Route[] = [
     summary: "Delete a session with its tasks, logs, blobs and saved tool results.",
     returns: { status: 204, description: "Deleted." },
     handle: async (call) => {
-      const { sessionId: id } = await findSession(call);
-      const { store } = call.services;
-      const [root] = await store.tasks({ sessionId: id, limit: 1 });
-      const agent = root && call.services.agents.get(root.agentName);
-      if (!(await deleteSession(store, agent, id, call.caller.userId)))
-        throw notFound("session", id.slice(0, 128));
+      const { sessionId } = await findSession(call);
+      await deleteSession(call, sessionId);
       return new Response(null, { status: 204, headers: call.headers });
     },
   },
@@ -197,6 +193,15 @@ async function fork(call: Call): Promise<Response> {
   const [first] = await call.services.store.tasks({ sessionId: info.sessionId, limit: 1 });
   const session = { ...shownSession(call, info), ...forkedFrom(first) };
   return Response.json({ session }, { status: 201, headers: call.headers });
+}
+
+/** Deletes a session of the caller with what its agent keeps for it. */
+export async function deleteSession(call: Call, sessionId: string): Promise<void> {
+  const { services, caller } = call;
+  const [root] = await services.store.tasks({ sessionId, limit: 1 });
+  const agent = root && services.agents.get(root.agentName);
+  if (!(await deleteStored(services.store, agent, sessionId, caller.userId)))
+    throw notFound("session", sessionId.slice(0, 128));
 }
 
 /** Copies a session of the caller up to the end of a root task into a session with a chosen id. */

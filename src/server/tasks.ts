@@ -9,6 +9,7 @@ import {
   type Input,
   type Message,
   originFields,
+  outsideToolsField,
   type RunOptions,
   resultState,
   type Store,
@@ -55,6 +56,7 @@ const startFields = {
   output: is.data,
   budget: budgetField,
   model: is.name,
+  outside_tools: outsideToolsField,
   answers: is.list,
   via: originFields.via,
 };
@@ -82,6 +84,7 @@ export interface StartBody {
   readonly output?: object;
   readonly budget?: NonNullable<RunOptions["budget"]>;
   readonly model?: string;
+  readonly outside_tools?: NonNullable<RunOptions["outsideTools"]>;
   readonly answers?: readonly Answer[];
   readonly via?: Via;
 }
@@ -207,6 +210,7 @@ async function start(call: Call): Promise<Response> {
     ...(body.on_suspended && { onSuspended: body.on_suspended }),
     ...(body.budget && { budget: body.budget }),
     ...(body.model !== undefined && { model: body.model }),
+    ...(body.outside_tools && { outsideTools: body.outside_tools }),
     ...(body.output && { output: jsonSchema(body.output) }),
     ...(await originOf(call, body)),
   };

@@ -132,6 +132,21 @@ const rows: Readonly<Record<string, Row>> = {
   },
   "GET /api/chat/:id/stream": asIs,
   "POST /api/chat/:id/stop": () => [{ body: {} }],
+  "GET /openai/v1/models": "the same for all users",
+  "POST /openai/v1/responses": ({ task, session }) => {
+    const named = { model: "lead", input: "Go.", background: true };
+    const response = `resp_${task.replace(/^task_/, "")}`;
+    const output = { type: "function_call_output", call_id: "call_1", output: "x" };
+    return [
+      { body: { ...named, conversation: session } },
+      { body: { ...named, previous_response_id: response } },
+      { body: { ...named, previous_response_id: response, input: [output] } },
+    ];
+  },
+  "GET /openai/v1/responses/:id": () => [{}, { query: "stream=true&starting_after=1" }],
+  "GET /openai/v1/responses/:id/input_items": asIs,
+  "POST /openai/v1/responses/:id/cancel": asIs,
+  "DELETE /openai/v1/responses/:id": asIs,
   "POST /a2a/:agent": ({ task, session }) => [
     rpc("GetTask", { id: task }),
     rpc("CancelTask", { id: task }),
@@ -178,7 +193,7 @@ async function open() {
   const users = { [tokens.ann]: { userId: "ann" }, [tokens.bob]: { userId: "bob" } };
   const { app } = openApp({
     ...{ agents, store, prompts: true, log: false, limits: unlimited },
-    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope", "ai-sdk"] },
+    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope", "ai-sdk", "responses"] },
   });
   const send = async (token: string, method: string, path: string, body?: object) => {
     const response = await app.request(`http://localhost${path}`, {
@@ -259,6 +274,7 @@ function comparable(
     text,
   );
   const clean = plain
+    .replaceAll(/resp_[\w~.-]+/g, "ID")
     .replaceAll(/~[\w-]{16}/g, "")
     .replaceAll(/\b(task|sess|msg|apr|call|rs|fc|fco|blk)_[\w-]{20,}/g, "ID")
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "ID")
@@ -278,8 +294,11 @@ function choicesOf(ids: Ids): readonly Readonly<Record<Kind, string>>[] {
 
 function addressOf(route: string, ids: Readonly<Record<Kind, string>>): string {
   const isTask = route.includes("/tasks/:id");
+  const response = `resp_${ids.task.replace(/^task_/, "")}`;
+  const isResponse = route.includes("/responses/:id");
+  const id = isResponse ? response : isTask ? ids.task : ids.session;
   const values: Readonly<Record<string, string>> = {
-    ...{ id: isTask ? ids.task : ids.session, approval_id: ids.approval, name: ids.blob },
+    ...{ id, approval_id: ids.approval, name: ids.blob },
     ...{ path: ids.file, agent: "lead" },
   };
   return route.replaceAll(/:(\w+)(\{\.\+\})?/g, (_, name: string) =>
@@ -356,7 +375,13 @@ describe("what another user has", () => {
 
 /** Whether a route may start something of the caller's own, whose next answer is another. */
 function mayStart(route: string): boolean {
-  return ["POST /v1/tasks", "POST /tasks", "POST /a2a/:agent", "POST /api/chat"].includes(route);
+  return [
+    "POST /v1/tasks",
+    "POST /tasks",
+    "POST /a2a/:agent",
+    "POST /api/chat",
+    "POST /openai/v1/responses",
+  ].includes(route);
 }
 
 /** Whether an answer succeeds, or how it fails. */

@@ -13,7 +13,12 @@ import { executorLost } from "../loop/ending.ts";
 import { callHooks } from "../loop/hooks.ts";
 import { cancelReason, isFor } from "../loop/inbox.ts";
 import { fail } from "../loop/loop.ts";
-import { type AgentSettings, settingsBehind, withModel } from "../loop/settings.ts";
+import {
+  type AgentSettings,
+  settingsBehind,
+  withModel,
+  withOutsideTools,
+} from "../loop/settings.ts";
 import { stateOf, type TaskRun, type TaskState } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
 import type { Conversation } from "./conversation.ts";
@@ -236,14 +241,15 @@ export class Drive {
   }
 }
 
-/** Runs the loop with the model of a task; fails a task whose model its agent does not allow any more. */
+/** Runs the loop with the model and the outside tools of a task; fails a task that its agent does not allow any more. */
 function loopWith(
   settings: AgentSettings,
   parent: TaskRun | undefined,
-  { model }: TaskRecord,
+  { model, outsideTools }: TaskRecord,
 ): LoopExecutor {
   try {
-    return new LoopExecutor(withModel(settings, model), parent);
+    const chosen = withOutsideTools(withModel(settings, model), outsideTools);
+    return new LoopExecutor(chosen, parent);
   } catch (error) {
     return new LoopExecutor(settings, parent, (task) => fail(task, error));
   }

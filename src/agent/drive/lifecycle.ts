@@ -468,6 +468,7 @@ export function rootRecord(
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
     ...(options.budget && { budget: frozenCopy(options.budget) }),
     ...(options.model !== undefined && { model: options.model }),
+    ...(options.outsideTools && { outsideTools: frozenCopy(options.outsideTools) }),
     ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
     ...(options.origin && { origin: frozenCopy(options.origin) }),
   };

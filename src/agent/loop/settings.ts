@@ -14,6 +14,7 @@ import {
   budgetField,
   callFields,
   type ObserveOptions,
+  type OutsideTool,
   type RunOptions,
   type Store,
   type StreamOptions,
@@ -29,7 +30,8 @@ import { providerTools } from "../model/request.ts";
 import { type Model, type ModelSettings, modelField, modelSettings } from "../model/resolve.ts";
 import { type ContextValues, contextField, ownValues } from "../tool/context.ts";
 import { type Permissions, permissionsField } from "../tool/permission.ts";
-import { type Tool, toolsField } from "../tool/tool.ts";
+import { jsonSchema } from "../tool/schema.ts";
+import { type Tool, tool, toolsField } from "../tool/tool.ts";
 import { sourcesField, Toolkit, type ToolSource, toolkitField } from "../tool/toolkit.ts";
 import { checkHook, inOrder } from "./hooks.ts";
 import type { PrepareInput } from "./input.ts";
@@ -208,6 +210,31 @@ export function withModel(settings: AgentSettings, chosen: string | undefined): 
   throw new RivuletError("model_not_allowed", `Agent ${name} does not allow the model ${shown}.`, {
     hint: `Pass one of its models: ${[...choices.keys()].join(", ")}. Others must be in its option \`models\`.`,
   });
+}
+
+/** The settings of a task with tools that its caller executes; throws for a name that the agent has. */
+export function withOutsideTools(
+  settings: AgentSettings,
+  outside: readonly OutsideTool[] | undefined,
+): AgentSettings {
+  if (outside === undefined || outside.length === 0) return settings;
+  const { toolkit } = settings;
+  const taken = outside.find(({ name }) => toolkit.names.includes(name));
+  if (taken !== undefined)
+    throw new RivuletError(
+      "invalid_argument",
+      `\`outsideTools\`: the agent has a tool ${taken.name}.`,
+      {
+        hint: "Give the outside tool another name.",
+      },
+    );
+  return { ...settings, toolkit: toolkit.with(outside.map(outsideTool)) };
+}
+
+/** A tool without `execute`, whose result always comes from outside. */
+function outsideTool({ name, description = "", parameters }: OutsideTool): Tool {
+  const input = jsonSchema(parameters ?? { type: "object" });
+  return tool({ name, description, input });
 }
 
 /** The rules for the options of `call` and `run`. */

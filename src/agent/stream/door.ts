@@ -34,7 +34,7 @@ import { readEnding, refOf, replyOf } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
 import { isControl } from "../loop/inbox.ts";
 import { isHistory, type ReadInput, readInput, storedInput } from "../loop/input.ts";
-import { type AgentSettings, withModel } from "../loop/settings.ts";
+import { type AgentSettings, withModel, withOutsideTools } from "../loop/settings.ts";
 import { structuredState } from "../loop/structured-output.ts";
 import { waitingTasks } from "../loop/waiting.ts";
 import { modelName } from "../model/resolve.ts";
@@ -84,6 +84,7 @@ export async function enter(call: Call, input: Input, only?: Only): Promise<Ente
   checkBudget(options.budget, settings.price !== undefined);
   withHooks(settings, options.hooks); // throws if they are wrong
   withModel(settings, options.model); // throws if it is not allowed
+  withOutsideTools(settings, options.outsideTools); // throws if a name is taken
   const read = readInput(input, settings.ids);
   const { messages, answers, results } = read;
   if (only === "observes" && (messages.length === 0 || answers.length + results.size > 0)) {
