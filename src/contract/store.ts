@@ -194,6 +194,11 @@ export interface TaskQuery {
   /** A root session: the tasks of it and of all descendant sessions. */
   readonly conversation?: string;
   readonly status?: readonly TaskStatus[];
+  /**
+   * Only tasks in whose session an approval expires by this time: the messages have a suspension with `expiresAt` and no
+   * answer to it. The end of a task ends the wait for all approvals of its session.
+   */
+  readonly dueBy?: number;
   readonly limit?: number;
   /** True: the newest records, the newest first. */
   readonly newestFirst?: boolean;

@@ -72,7 +72,7 @@ const commit: Readonly<Record<keyof Commit, Field>> = {
   begins: is.text,
 };
 const rows = { conversation: is.text, sessionId: is.text, rootTaskId: is.text };
-const list = { status: is.listOf(text), limit: amount, newestFirst: is.flag };
+const list = { status: is.listOf(text), dueBy: amount, limit: amount, newestFirst: is.flag };
 const tasks = { ...rows, parentSessionId: is.text, ...list };
 const userId = is.or(is.text, "null", (value) => value === null);
 const page = { limit: amount, before: is.name, userId, sessionId: is.text };

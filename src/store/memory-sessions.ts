@@ -81,3 +81,12 @@ function listedSessions(
     .filter(([, one]) => one.task?.parentSessionId === undefined && isOfUser(one))
     .reverse();
 }
+
+/** Whether two records of a task say the same of its session. */
+export function isOfSameSession(first: TaskRecord, second: TaskRecord): boolean {
+  return (
+    first.userId === second.userId &&
+    first.agentId === second.agentId &&
+    first.parentSessionId === second.parentSessionId
+  );
+}

@@ -1,5 +1,6 @@
 import type { TaskQuery, TaskRecord } from "../contract/index.ts";
 import { isTerminal } from "../protocol/index.ts";
+import type { DueApprovals } from "./memory-due.ts";
 import { createRows } from "./rows.ts";
 
 /** One object per task, in both tables: most updates only replace its record. */
@@ -36,7 +37,7 @@ function isInPlace(old: TaskRecord, record: TaskRecord): boolean {
 }
 
 /** A table without tasks. */
-export function memoryTasks(): MemoryTasks {
+export function memoryTasks(due: DueApprovals): MemoryTasks {
   const stored = createRows<StoredTask, keyof typeof keys>(keys);
   const unfinished = createRows<StoredTask, keyof typeof keys | "conversation">({
     ...keys,
@@ -80,6 +81,21 @@ export function memoryTasks(): MemoryTasks {
       .sort((a, b) => a.number - b.number);
   }
 
+  /** In insertion order; those that have ended may be left out if the query does not ask for them. */
+  function matching(query: TaskQuery): StoredTask[] {
+    const { conversation, status } = query;
+    if (status?.every((value) => !isTerminal(value))) return unfinished.match(query);
+    return conversation === undefined ? stored.match(query) : inConversation(conversation, query);
+  }
+
+  function dueIn(query: TaskQuery, time: number): StoredTask[] {
+    return due
+      .by(time)
+      .filter((sessionId) => (query.sessionId ?? sessionId) === sessionId)
+      .flatMap((sessionId) => matching({ ...query, sessionId }))
+      .sort((a, b) => a.number - b.number);
+  }
+
   return {
     get: (taskId) => stored.get(taskId)?.record,
     put(record) {
@@ -99,11 +115,8 @@ export function memoryTasks(): MemoryTasks {
     },
     delete: remove,
     list(query) {
-      const { conversation, status, limit, newestFirst } = query;
-      let rows: StoredTask[];
-      if (status?.every((value) => !isTerminal(value))) rows = unfinished.match(query);
-      else if (conversation === undefined) rows = stored.match(query);
-      else rows = inConversation(conversation, query);
+      const { dueBy, status, limit, newestFirst } = query;
+      const rows = dueBy === undefined ? matching(query) : dueIn(query, dueBy);
       return (newestFirst ? rows.reverse() : rows)
         .map(({ record }) => record)
         .filter((record) => status === undefined || status.includes(record.status))

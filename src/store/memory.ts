@@ -13,14 +13,21 @@ import {
   snapshotIn,
   trimEvents,
 } from "./event-log.ts";
+import { DueApprovals } from "./memory-due.ts";
 import { memoryFiles } from "./memory-files.ts";
 import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
-import { appended, listSessions, type MemorySession, searchMessages } from "./memory-sessions.ts";
+import {
+  appended,
+  isOfSameSession,
+  listSessions,
+  type MemorySession,
+  searchMessages,
+} from "./memory-sessions.ts";
 import { memoryTasks } from "./memory-tasks.ts";
 import { createPacker } from "./packed-snapshots.ts";
 import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
-import { visibleFrom } from "./session-facts.ts";
+import { approvalChanges, visibleFrom } from "./session-facts.ts";
 import { conflict, cursorExpired, fenced, storeClosed } from "./store-error.ts";
 import {
   assertCanBegin,
@@ -72,7 +79,8 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   const leases = memoryLeases(clock);
   const logs = new Map<string, EventLog>();
   const sessions = new Map<string, MemorySession>();
-  const tasks = memoryTasks();
+  const due = new DueApprovals();
+  const tasks = memoryTasks(due);
   const states = { get: tasks.get, unfinished: unfinishedIn };
   const inbox = memoryInbox(conversationOf);
   const watchers = createWatchers();
@@ -181,12 +189,15 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     }
     for (const record of commit.tasks ?? none) {
       putTask(record);
-      hasEnd ||= isTerminal(record.status);
+      if (!isTerminal(record.status)) continue;
+      hasEnd = true;
+      due.forget(record.sessionId);
     }
     for (const { sessionId, at, messages } of commit.appends ?? none) {
       const session = touchedSession(sessionId);
       session.visibleFrom = visibleFrom(messages, at) ?? session.visibleFrom;
       session.messages = appended(session.messages, messages);
+      due.change(sessionId, approvalChanges(messages));
     }
     for (const post of commit.posts ?? none) putPost(post);
     for (const id of commit.taken ?? none) takePost(id);
@@ -357,6 +368,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     let found = false;
     for (const id of ids) {
       found = sessions.delete(id) || found;
+      due.forget(id);
       watchers.touch("session", id);
     }
     inbox.forget(ids, deleted);
@@ -483,13 +495,4 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   return withCheckedArguments(store, () => {
     if (closed) throw storeClosed();
   });
-}
-
-/** Whether two records of a task say the same of its session. */
-function isOfSameSession(first: TaskRecord, second: TaskRecord): boolean {
-  return (
-    first.userId === second.userId &&
-    first.agentId === second.agentId &&
-    first.parentSessionId === second.parentSessionId
-  );
 }

@@ -14,6 +14,24 @@ function isCompaction(block: Block): block is CompactionBlock {
   return block.type === "compaction";
 }
 
+/** An approval that a message asks for, and when it expires; or one that a message answers. */
+export interface ApprovalChange {
+  readonly approvalId: string;
+  /** Absent: it is answered. */
+  readonly dueAt?: number;
+}
+
+/** The approvals with an expiry that messages ask for, and those that they answer, in order. */
+export function approvalChanges(messages: readonly Message[]): readonly ApprovalChange[] {
+  return messages.flatMap(({ content }) =>
+    content.flatMap((block): ApprovalChange[] => {
+      if (block.type === "answer") return [{ approvalId: block.approvalId }];
+      if (block.type !== "suspension" || block.expiresAt === undefined) return [];
+      return [{ approvalId: block.approvalId, dueAt: block.expiresAt }];
+    }),
+  );
+}
+
 /** The title of a session: the beginning of its first user message with text. */
 export function sessionTitle(messages: readonly Message[]): string | undefined {
   for (const message of messages) {

@@ -102,6 +102,32 @@ it("a migrated session begins where its last compaction says", async () => {
   await store.close();
 });
 
+it("a migrated task waits for its approvals until they expire", async () => {
+  copyFileSync(join(fixtures, "schema-6.db"), path);
+  const database = new DatabaseSync(path);
+  const { number } = database
+    .prepare("SELECT number FROM sessions WHERE session_id = 'sub-1'")
+    .get() as { number: number };
+  const replace = database.prepare(
+    "UPDATE messages SET message = ?, checksum = ? WHERE session = ? AND position = ?",
+  );
+  const ask = (position: number, approvalId: string, expiresAt: number) => {
+    const block = { type: "suspension", callId: "c", kind: "approval", approvalId, expiresAt };
+    const text = JSON.stringify({ id: approvalId, role: "tool", content: [block] });
+    replace.run(text, checksumAt(number, position, text), number, position);
+  };
+  ask(0, "a", 10);
+  ask(1, "b", 20);
+  const answer = { type: "answer", callId: "c", approvalId: "a", decision: "deny" };
+  const text = JSON.stringify({ id: "answer", role: "user", content: [answer] });
+  replace.run(text, checksumAt(number, 2, text), number, 2);
+  database.close();
+  const store = sqliteStore(path, { clock });
+  expect(await store.tasks({ dueBy: 19 })).toEqual([]);
+  expect((await store.tasks({ dueBy: 20 })).map(({ taskId }) => taskId)).toEqual(["call_1"]);
+  await store.close();
+});
+
 describe("an incompatible file", () => {
   it("is rejected unchanged when a later version wrote it", async () => {
     await sqliteStore(path).close();

@@ -264,10 +264,8 @@ class ApprovalExpiry {
     listed: Set<string>,
     look: (sessionId: string) => Promise<void>,
   ): Promise<void> {
-    const trees = Map.groupBy(
-      await this.#store.tasks({ status: ["suspended"] }),
-      ({ rootTaskId }) => rootTaskId,
-    );
+    const due = { status: ["in_progress", "suspended"], dueBy: this.#clock.now() } as const;
+    const trees = Map.groupBy(await this.#store.tasks(due), ({ rootTaskId }) => rootTaskId);
     for (const rootTaskId of this.#dueAt.keys()) {
       if (!trees.has(rootTaskId)) this.#dueAt.delete(rootTaskId);
     }

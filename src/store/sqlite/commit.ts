@@ -4,6 +4,7 @@ import { conflict, fenced } from "../store-error.ts";
 import { assertCanBegin, assertIdle, assertSameUser, isProgress } from "../task-queue.ts";
 import { onlyIntact } from "./damage.ts";
 import type { Database } from "./database.ts";
+import { forgetDue } from "./due.ts";
 import { type EncodedPost, hasPostsFor, putPost, reassignPosts, takePost } from "./inbox.ts";
 import { clearLosses, lossesOf, type SqliteLeases, voidLeases } from "./leases.ts";
 import { appendBatches, type Batch, deleteLogs, encodeEvents, noteEnd } from "./logs.ts";
@@ -74,6 +75,7 @@ export function writeCommit(
     const { record } = task;
     if (record.taskId === commit.begins) assertSameUser(record, userOf(database, record.sessionId));
     writeTask(database, sessions, task, touch);
+    if (isTerminal(record.status)) forgetDue(database, record.sessionId);
   }
   assertCanBegin({ begins: commit.begins }, statesIn(database));
   if (batches.length > 0) {
@@ -171,6 +173,7 @@ export function deleteSession(
   for (const id of sessions) {
     found = deleteTranscript(database, id) || found;
     database.run("DELETE FROM posts WHERE session_id = ?", id);
+    forgetDue(database, id);
     touch("session", id);
   }
   for (const log of deleteLogs(database, sessionId)) touch("log", log);

@@ -50,6 +50,13 @@ describe("query plans", () => {
     expect(rest.filter((step) => step !== "USE TEMP B-TREE FOR ORDER BY")).toEqual([]);
   });
 
+  it("finds tasks with due approvals by time", () => {
+    const steps = planOf(tasksQuery({ status: ["suspended"], dueBy: 1 }, -1));
+    expect(steps).toContain("SEARCH due USING COVERING INDEX due_by_time (due_at<?)");
+    expect(steps).toContain("SEARCH task USING COVERING INDEX tasks_by_session (session_id=?)");
+    expect(steps[0]).toBe("SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)");
+  });
+
   it.each<TaskQuery>([
     { sessionId: "s", limit: 1 },
     { sessionId: "s", newestFirst: true, limit: 1 },

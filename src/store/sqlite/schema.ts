@@ -1,13 +1,14 @@
 import { RivuletError } from "../../base/error.ts";
 import type { Message } from "../../contract/index.ts";
-import { visibleFrom } from "../session-facts.ts";
+import { approvalChanges, visibleFrom } from "../session-facts.ts";
 import { checksumOf, checksumOfRow, onlyIntact, parseRow } from "./damage.ts";
 import { type Database, inTransaction, type Value } from "./database.ts";
+import { changeDue } from "./due.ts";
 
 /** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
 
-const schemaVersion = 6;
+const schemaVersion = 7;
 /** The oldest version that can be migrated. */
 const oldestVersion = 3;
 
@@ -142,6 +143,19 @@ const endedTable = `
   CREATE INDEX IF NOT EXISTS ended_by_time ON ended (ended_at, bytes);
 `;
 
+// Approvals that expire and have no answer, with the session that asks for them. The id is JSON, because it comes from
+// messages, which may have characters that SQLite cannot store.
+const dueTable = `
+  CREATE TABLE IF NOT EXISTS due (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    approval TEXT NOT NULL,
+    due_at REAL NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS due_by_session ON due (session_id, approval);
+  CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at, session_id);
+`;
+
 const indexes = `
   -- No UNIQUE in the tables: a named index can be rebuilt when its pages are damaged.
   CREATE UNIQUE INDEX IF NOT EXISTS leases_by_session ON leases (session_id);
@@ -186,6 +200,25 @@ const changedSince: Readonly<Record<number, readonly string[]>> = {
   4: ["leases", "sessions"],
   5: ["leases"],
 };
+
+/** Notes the approvals that expire, which earlier versions looked for in the transcripts. */
+function noteDue(database: Database): void {
+  database.script(dueTable);
+  const sessions = database.all<{ session_id: string; number: number }>(
+    `SELECT session_id, number FROM sessions
+     WHERE session_id IN (SELECT session_id FROM tasks WHERE ${unfinished})`,
+  );
+  for (const { session_id, number } of sessions) {
+    const rows = database.all<{ position: number; message: string }>(
+      "SELECT position, message FROM messages WHERE session = ? ORDER BY position",
+      number,
+    );
+    const messages = onlyIntact(rows, ({ position, message }) =>
+      parseRow<Message>(message, () => `message ${position}`),
+    );
+    changeDue(database, session_id, approvalChanges(messages));
+  }
+}
 
 /** Copies the tables that have changed since a version. */
 function migrateFrom(database: Database, version: number): void {
@@ -272,10 +305,11 @@ export function migrate(database: Database): void {
   inTransaction(database, "BEGIN IMMEDIATE", () => {
     // Read again under the lock, because another process may have migrated the database.
     const version = versionOf(database);
-    if (version === 0) database.script(tables + derivedTables + indexes + endedTable);
+    if (version === 0) database.script(tables + derivedTables + indexes + endedTable + dueTable);
     else if (version < schemaVersion) {
       migrateFrom(database, version);
       if (version < 5) noteEnded(database);
+      noteDue(database);
     }
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);

@@ -14,7 +14,12 @@ import {
   type SearchCandidate,
   searchWords,
 } from "../search.ts";
-import { sessionTitle, visibleFrom } from "../session-facts.ts";
+import {
+  type ApprovalChange,
+  approvalChanges,
+  sessionTitle,
+  visibleFrom,
+} from "../session-facts.ts";
 import { conflict, invalidCursor } from "../store-error.ts";
 import {
   assertIntact,
@@ -27,6 +32,7 @@ import {
   storeCorrupt,
 } from "./damage.ts";
 import type { Database, Value } from "./database.ts";
+import { changeDue } from "./due.ts";
 import type { KeptMessages, ParsedMessage } from "./kept-messages.ts";
 
 /** An append with encoded messages. */
@@ -42,6 +48,7 @@ export interface EncodedAppend {
   readonly title: string | undefined;
   /** Where a model's view begins after the append, if the append has a compaction. */
   readonly visibleFrom: number | undefined;
+  readonly approvals: readonly ApprovalChange[];
 }
 
 /** How many of the newest matches are ranked, because ranking reads the whole message. */
@@ -89,7 +96,14 @@ export function encodeAppend(append: {
     words: searchWords(message),
   }));
   const title = sessionTitle(messages);
-  return { sessionId, at, messages: encoded, title, visibleFrom: visibleFrom(messages, at) };
+  return {
+    sessionId,
+    at,
+    messages: encoded,
+    title,
+    visibleFrom: visibleFrom(messages, at),
+    approvals: approvalChanges(messages),
+  };
 }
 
 /** Opens sessions for one write. */
@@ -115,7 +129,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
   }
 
   return {
-    append({ sessionId, at, messages, title, visibleFrom }) {
+    append({ sessionId, at, messages, title, visibleFrom, approvals }) {
       const row = opened(sessionId);
       if (at !== row.messages) {
         throw conflict(`Session ${sessionId} has ${row.messages} messages, not ${at}.`);
@@ -139,6 +153,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
         if (row.parentSessionId !== null) continue;
         indexMessage(database, added, { userId: row.userId, words });
       }
+      changeDue(database, sessionId, approvals);
     },
     assign(record) {
       const row = opened(record.sessionId);

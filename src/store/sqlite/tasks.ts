@@ -162,15 +162,22 @@ export function listTasks(
   const { sql, values } = tasksQuery(query, limit);
   const rows = database.all<TaskRow & Checked>(sql, ...values);
   const read = (row: TaskRow & Checked) => recordOf(intact(row));
-  const { status: _, limit: __, newestFirst: ___, ...places } = query;
+  const { status: _, dueBy: __, limit: ___, newestFirst: ____, ...places } = query;
   const isOfOne = Object.values(places).some((place) => place !== undefined);
   return isOfOne ? rows.map(read) : onlyIntact(rows, read);
 }
 
 /** The statement that lists tasks. */
 export function tasksQuery(query: TaskQuery, limit: number): Query {
+  const { dueBy } = query;
   const conditions: string[] = ["TRUE"];
-  const values: Value[] = [];
+  const values: Value[] = dueBy === undefined ? [] : [dueBy];
+  // CROSS JOIN and the plus signs make SQLite begin with the few sessions that are due.
+  const due = `number IN (
+    SELECT task.number FROM due INDEXED BY due_by_time
+      CROSS JOIN tasks AS task ON task.session_id = due.session_id WHERE due_at <= ?
+  )`;
+  if (dueBy !== undefined) conditions.push(due);
   for (const [column, value] of [
     ["session_id", query.sessionId],
     ["parent_session_id", query.parentSessionId],
@@ -182,8 +189,9 @@ export function tasksQuery(query: TaskQuery, limit: number): Query {
     values.push(value);
   }
   if (query.status !== undefined) {
-    if (!query.status.some(isTerminal)) conditions.push(unfinished);
-    conditions.push(`status IN (${query.status.map(() => "?").join()})`);
+    const isDue = dueBy !== undefined;
+    if (!query.status.some(isTerminal) && !isDue) conditions.push(unfinished);
+    conditions.push(`${isDue ? "+" : ""}status IN (${query.status.map(() => "?").join()})`);
     values.push(...query.status);
   }
   const where = conditions.join(" AND ");

@@ -1,5 +1,5 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
-import type { TaskRecord } from "../../contract/index.ts";
+import type { Message, TaskRecord } from "../../contract/index.ts";
 import type { TaskStatus } from "../../protocol/index.ts";
 import type { StoreSuite } from "./fixture.ts";
 import { awkwardTexts, childRecord, commitOnce, message, record } from "./samples.ts";
@@ -135,6 +135,80 @@ export function taskCases({ describe, it }: StoreSuite): void {
       deepEqual(taskIds(await store.tasks({ ...newest, limit: 1 })), ["task_b"]);
       deepEqual(taskIds(await store.tasks({ newestFirst: true, limit: 2 })), ["task_x", "task_b"]);
       deepEqual(await store.tasks({ ...newest, status: ["suspended"] }), []);
+    });
+
+    const asks = (approvalId: string, expiresAt?: number): Message => {
+      const block = { type: "suspension", callId: "call_a", kind: "approval", approvalId } as const;
+      return { ...message(approvalId), content: [{ ...block, ...(expiresAt && { expiresAt }) }] };
+    };
+    const answers = (approvalId: string): Message => ({
+      ...message(approvalId),
+      content: [{ type: "answer", callId: "call_a", approvalId, decision: "deny" }],
+    });
+    const suspended = { status: ["suspended"] } as const;
+
+    it("finds tasks whose approvals expire, until they are answered", async ({ store }) => {
+      const add = (sessionId: string, at: number, messages: readonly Message[]) =>
+        commitOnce(store, { appends: [{ sessionId, at, messages }] }, sessionId);
+      for (const n of [1, 2, 3]) {
+        const task = record({
+          taskId: `task_${n}`,
+          sessionId: `sess_${n}`,
+          status: n === 3 ? "in_progress" : "suspended",
+        });
+        await commitOnce(store, { log: task.taskId, tasks: [task] }, task.sessionId);
+      }
+      const due = async (dueBy: number) => taskIds(await store.tasks({ ...suspended, dueBy }));
+      await add("sess_1", 0, [asks("a", 20), asks("b", 10), asks("never")]);
+      await add("sess_2", 0, [asks("a", 30)]);
+      await add("sess_3", 0, [asks("c", 5)]);
+      deepEqual(await due(9), []);
+      deepEqual(await due(10), ["task_1"]);
+      deepEqual(await due(30), ["task_1", "task_2"]);
+      deepEqual(taskIds(await store.tasks({ dueBy: 30 })), ["task_1", "task_2", "task_3"]);
+      deepEqual(taskIds(await store.tasks({ dueBy: 30, sessionId: "sess_2" })), ["task_2"]);
+      deepEqual(taskIds(await store.tasks({ dueBy: 30, newestFirst: true, limit: 1 })), ["task_3"]);
+      await add("sess_1", 3, [answers("b")]);
+      deepEqual(await due(19), []);
+      deepEqual(await due(20), ["task_1"]);
+      await add("sess_1", 4, [answers("a"), asks("\ud83d\0", 25)]);
+      deepEqual(await due(24), []);
+      deepEqual(await due(25), ["task_1"]);
+    });
+
+    it("keeps the times of approvals when it is opened again", async ({ store, reopen }) => {
+      const appends = [{ sessionId: "sess_1", at: 0, messages: [asks("a", 10), asks("b", 20)] }];
+      await commitOnce(store, { tasks: [record({ status: "suspended" })], appends });
+      const answered = [{ sessionId: "sess_1", at: 2, messages: [answers("a")] }];
+      await commitOnce(store, { appends: answered });
+      const later = await reopen();
+      deepEqual(await later.tasks({ ...suspended, dueBy: 19 }), []);
+      deepEqual(taskIds(await later.tasks({ ...suspended, dueBy: 20 })), ["task_1"]);
+    });
+
+    it("finds no approvals of ended tasks and deleted sessions", async ({ store }) => {
+      for (const [n, status] of [
+        [1, "completed"],
+        [2, "suspended"],
+      ] as const) {
+        const [taskId, sessionId] = [`task_${n}`, `sess_${n}`];
+        const appends = [{ sessionId, at: 0, messages: [asks("a", 10)] }];
+        const tasks = [record({ taskId, sessionId, status: "suspended" })];
+        await commitOnce(store, { log: taskId, tasks, appends }, sessionId);
+        await commitOnce(
+          store,
+          { log: taskId, tasks: [record({ taskId, sessionId, status })] },
+          sessionId,
+        );
+      }
+      deepEqual(taskIds(await store.tasks({ dueBy: 10 })), ["task_2"]);
+      await store.deleteSession("sess_2");
+      await commitOnce(
+        store,
+        { tasks: [record({ taskId: "task_3", sessionId: "sess_2" })] },
+        "sess_2",
+      );
+      deepEqual(await store.tasks({ dueBy: 10 }), []);
     });
 
     it("returns a new array each time", async ({ store }) => {
