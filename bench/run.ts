@@ -29,6 +29,9 @@ const benches: Readonly<Record<string, Bench>> = {
   },
   memory: { measures: "what finished runs keep, how the process grows, a step of a HarnessAgent" },
   server: { measures: "event streams beside a plain HTTP server, and 10,000 idle ones" },
+  live: {
+    measures: "hundreds of live runs with a reader each, beside a bare server, pi and the AI SDK",
+  },
   remote: { measures: "what a child on another server costs" },
   page: {
     measures: "frames and long tasks of the page with many agents and long runs",
