@@ -71,7 +71,8 @@ export {
 } from "./sse.ts";
 export type * from "./task.ts";
 export { isTerminal } from "./task.ts";
-export { type EventBody, halfAtEnd, maxDelta, piecesOf } from "./writer/delta.ts";
-export type { WrittenItem, WrittenPart } from "./writer/item.ts";
+export { type EventBody, maxDelta, piecesOf } from "./writer/delta.ts";
+export { WrittenItem, type WrittenPart } from "./writer/item.ts";
 export type { TaskWriterOptions } from "./writer/state.ts";
+export { type DeltaEvent, TaskStream } from "./writer/stream.ts";
 export { TaskWriter } from "./writer/writer.ts";

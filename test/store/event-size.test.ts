@@ -16,6 +16,10 @@ async function measured(
     let events = [];
     const log = { append: (event) => events.push(event), merge: () => false };
     const emitter = new TaskEmitter("task_1", log, undefined, { now: () => Date.now() });
+    const message = { type: "message", status: "in_progress", role: "assistant", block_list: [] };
+    const item = emitter.addItem({ ...message, id: "m" });
+    const text = item.addPart("text", true);
+    const thought = item.addPart("summary", true);
     const emit = ${make};
     const heap = () => { gc(); gc(); return process.memoryUsage().heapUsed; };
     const before = heap();
@@ -34,25 +38,16 @@ async function measured(
 
 describe("sizeOfEvent", () => {
   it.each([
-    ["short deltas", `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, "a few words " + i)`],
-    [
-      "long deltas",
-      `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, ("é" + i + " ").repeat(40).slice(1))`,
-    ],
-    ["deltas of wide characters", `(e, i) => e.textDelta({ id: "m", index: 0 }, 0, "流れ" + i)`],
-    [
-      "thinking",
-      `(e, i) => e.emit({
-        type: "task.reasoning_summary_text.delta",
-        item_id: "r", output_index: 0, summary_index: 0, delta: "a few words " + i,
-      })`,
-    ],
+    ["short deltas", `(e, i) => e.appendText(text, "a few words " + i)`],
+    ["long deltas", `(e, i) => e.appendText(text, ("é" + i + " ").repeat(40).slice(1))`],
+    ["deltas of wide characters", `(e, i) => e.appendText(text, "流れ" + i)`],
+    ["thinking", `(e, i) => e.appendText(thought, "a few words " + i)`],
     [
       "items",
-      `(e, i) => e.closeItem({ id: "m" + i, index: i }, {
+      `(e, i) => e.append({ type: "task.output_item.done", output_index: i, item: {
         type: "message", id: "m" + i, status: "completed", role: "assistant",
         block_list: [{ type: "text", text: "a few words " + i }],
-      })`,
+      } })`,
     ],
   ])("estimates the memory of events as objects: %s", async (kind, make) => {
     const { real, estimate } = await measured(make);

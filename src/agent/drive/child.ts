@@ -14,13 +14,13 @@ import { TaskEmitter } from "../events/emit.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
 import { readInput, storedInput } from "../loop/input.ts";
 import { nameOf, settingsBehind } from "../loop/settings.ts";
-import type { TaskRun } from "../loop/task-run.ts";
+import { resultItem, type TaskRun } from "../loop/task-run.ts";
 import type { ChildOptions, ChildOutcome } from "../tool/context.ts";
 import { toJsonSchema } from "../tool/schema.ts";
 import { checkAgent } from "./answers.ts";
 import type { Conversation } from "./conversation.ts";
 import { childrenAhead, type Drive, drive, hasAhead } from "./drive.ts";
-import { announce, childPlace, sourceOf } from "./lifecycle.ts";
+import { announce, sourceOf } from "./lifecycle.ts";
 import { unfinishedBelow, unfinishedTree } from "./plan.ts";
 
 /** How the child of a call is run; the signal is the call's. */
@@ -92,7 +92,7 @@ async function startChild(
     taskId: callId,
     rootTaskId: parent.identity.ref.rootTaskId,
     parentTaskId: parent.identity.ref.taskId,
-    parentItemId: childPlace(parent, callId).item_id,
+    parentItemId: resultItem(parent, callId).id,
     agentId,
     agentName: nameOf(agent),
     agentKey: child?.agentKey ?? agentKeyOf(agentId, uuid),
@@ -114,9 +114,7 @@ async function startChild(
   const queued = { ...record, input: await storedInput(messages, record, settings, signal) };
   const start = { agent, parent, ...(output && { caller: { output } }) };
   const tellStarted = () => {
-    parent.output.emitter.emit({
-      type: "task.child.started",
-      ...childPlace(parent, callId),
+    parent.output.emitter.startChild(resultItem(parent, callId), {
       mode,
       ...(server && { remote: true }),
       agent: { id: agentId, name: record.agentName, key: record.agentKey },
@@ -171,26 +169,15 @@ function tellFinished(parent: TaskRun, { task }: Drive): void {
   if (task === undefined) return;
   const { taskId, status } = task.state.record;
   if (!isTerminal(status)) return;
-  const place = childPlace(parent, taskId);
-  parent.output.emitter.emit({
-    type: "task.child.finished",
-    ...place,
-    status,
-    usage: task.state.usage,
-  });
+  const { usage } = task.state;
+  parent.output.emitter.finishChild(resultItem(parent, taskId), { status, usage });
 }
 
 /** Continues a child in the background: same task, same source, only its mode changes. */
 async function promote(parent: TaskRun, child: Drive): Promise<void> {
   const mode = "background" as const;
   child.state.record = { ...child.record, mode };
-  const place = childPlace(parent, child.record.taskId);
-  parent.output.emitter.emit({
-    type: "task.child.promoted",
-    ...place,
-    mode,
-    reason: "sync_timeout",
-  });
+  parent.output.emitter.promoteChild(resultItem(parent, child.record.taskId));
   await parent.output.log.commit({ tasks: [child.record] });
 }
 

@@ -423,7 +423,7 @@ export class Conversation implements TaskConversation {
     const isShown =
       task && !task.output.emitter.isNew && !task.control.isResting && !task.state.record.remote;
     if (isShown && !controller?.signal.aborted)
-      task.output.emitter.emit({ type: "task.cancelling", reason: reasonText(reason) });
+      task.output.emitter.append({ type: "task.cancelling", reason: reasonText(reason) });
     this.abortTree(taskId, reason);
   }
 

@@ -14,19 +14,20 @@ import {
   type Store,
   type TaskRecord,
 } from "../../contract/index.ts";
-import type { EventBody } from "../../protocol/index.ts";
 import {
   type ChildStarted,
+  type EventBody,
   type LogEvent,
   noUsage,
   type Source,
   type Task,
   type TaskObject,
   type TerminalStatus,
+  WrittenItem,
 } from "../../protocol/index.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { type ItemPlace, TaskEmitter } from "../events/emit.ts";
+import { TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
@@ -160,12 +161,11 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
 }
 
 /** The results that were open when the log ended. */
-function openResultsOf(folded: Task | undefined): Map<string, ItemPlace> {
-  const open = new Map<string, ItemPlace>();
-  for (const [index, item] of (folded?.output ?? []).entries()) {
-    if (item.type !== "tool_result" || item.status !== "in_progress") continue;
-    open.set(item.call_id, { id: item.id, index, blocks: item.block_list });
-  }
+function openResultsOf(folded: Task | undefined): Map<string, WrittenItem> {
+  const open = new Map<string, WrittenItem>();
+  for (const [index, item] of (folded?.output ?? []).entries())
+    if (item.type === "tool_result" && item.status === "in_progress")
+      open.set(item.call_id, new WrittenItem(item, index));
   return open;
 }
 
@@ -261,13 +261,6 @@ export function remoteSettings(
   return { ...nameOnly(settings, record), hooks: [], budget: link.budget ?? {} };
 }
 
-/** The place of a child in its parent's output. */
-export function childPlace(parent: TaskRun, callId: string) {
-  const place = parent.output.openResults.get(callId);
-  if (place === undefined) throw new Error(`No item is open for call ${callId}.`);
-  return { child_task_id: callId, call_id: callId, item_id: place.id, output_index: place.index };
-}
-
 /** The source that a child's events carry. */
 export function sourceOf(record: TaskRecord): Source {
   const { agentKey, agentId, agentName, sessionId, parentSessionId = "" } = record;
@@ -284,7 +277,7 @@ export function announce(emitter: TaskEmitter, record: TaskRecord): void {
     parent_item_id: record.parentItemId,
     mode: record.mode,
   };
-  emitter.emit({
+  emitter.append({
     type: "task.created",
     task: {
       id: record.taskId,
@@ -309,7 +302,7 @@ export async function beginTask(
   onBegin?.(); // what it emits must not be flushed before this commit
   if (task.output.emitter.isNew) announce(task.output.emitter, task.state.record);
   const shown = { id: task.identity.ref.taskId, object: "task", status: "in_progress" } as const;
-  task.output.emitter.emit({ type: "task.in_progress", task: shown });
+  task.output.emitter.append({ type: "task.in_progress", task: shown });
   // `preCall` hooks may change the input, so it stays in the record until they have seen it.
   const { input: _, ...record } = task.state.record;
   const isHooked = hooksAt(task.settings.hooks, "preCall").length > 0;
@@ -329,7 +322,7 @@ export async function cancelQueued(task: TaskRun, row: Post | undefined): Promis
   if (task.output.emitter.isNew) announce(task.output.emitter, task.state.record);
   if (row !== undefined) task.control.claims.set(row.id, untilItEnds);
   const reason = reasonText(row ? cancelReason(row) : task.control.controller.signal.reason);
-  task.output.emitter.emit({ type: "task.cancelling", reason });
+  task.output.emitter.append({ type: "task.cancelling", reason });
   await endTask(task, cancelled(task));
 }
 
@@ -342,7 +335,7 @@ export async function resumeTask(task: TaskRun, reason: string): Promise<void> {
   );
   task.control.isResting = false;
   const wasLost = task.state.record.status === "in_progress";
-  task.output.emitter.emit({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
+  task.output.emitter.append({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
   if (wasLost) await recover(task);
   const late = arrived(task, isText ? rows : []);
   await commitStep(task, { ...late, record: { status: "in_progress" } });
@@ -364,7 +357,7 @@ export async function endTask(
   const total = await totalOf(task);
   task.control.isResting = true;
   const show = (body: () => EventBody) =>
-    forwarded ? task.output.emitter.forward(forwarded.event) : task.output.emitter.emit(body());
+    forwarded ? task.output.emitter.forward(forwarded.event) : task.output.emitter.append(body());
   if ("suspension" in ending && ending.suspension) {
     const { suspension, status, generateReason, message: result } = ending;
     const type = "task.suspended";
@@ -416,18 +409,18 @@ async function recover(task: TaskRun): Promise<void> {
   for (const [index, item] of (folded?.output ?? []).entries()) {
     const isProvisional = index >= task.state.record.committedOutput && item.type !== "tool_result";
     if (isProvisional && item.type !== "discarded")
-      task.output.emitter.discardItem({ id: item.id, index }, "recovered");
+      task.output.emitter.discardItem(new WrittenItem(item, index), "recovered");
   }
   const { next } = task.transcript.steps;
   const calls = next.type === "act" || next.type === "wait" ? next.calls : [];
   for (const { call, suspension, answer } of calls) {
-    const place = task.output.openResults.get(call.id);
+    const item = task.output.openResults.get(call.id);
     const isAllowed = answer?.decision === "approve" || answer?.decision === "edit";
     // One that waits has not begun; one that was allowed may have.
-    if (place === undefined || (suspension !== undefined && !isAllowed)) continue;
+    if (item === undefined || (suspension !== undefined && !isAllowed)) continue;
     if (task.output.childCalls.has(call.id)) continue;
     if (isIdempotent(task, call.name)) {
-      task.output.emitter.discardItem(place, "recovered");
+      task.output.emitter.discardItem(item, "recovered");
       task.output.openResults.delete(call.id);
     } else {
       await settleCall(task, call, "interrupted", unknownEffectResult);

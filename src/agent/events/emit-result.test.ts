@@ -5,7 +5,7 @@ import type { LogEvent } from "../../protocol/event.ts";
 import { TaskTree } from "../../protocol/reduce.ts";
 import type { ToolResultItem, WireBlock } from "../../protocol/task.ts";
 import { ManualClock } from "../../testing.ts";
-import { type ItemPlace, maxEventBytes, TaskEmitter } from "./emit.ts";
+import { maxEventBytes, TaskEmitter } from "./emit.ts";
 import { maxStreamedCharacters, RepeatedOutput, ResultEmitter } from "./emit-result.ts";
 import { LogWriter } from "./log-writer.ts";
 
@@ -19,25 +19,24 @@ function openResult() {
   };
   const emitter = new TaskEmitter("t", log, undefined, new ManualClock());
   const task = { id: "t", object: "task" } as const;
-  emitter.emit({
+  emitter.append({
     type: "task.created",
     task: { ...task, status: "queued", agent_id: "a", session_id: "s", created_at: 0 },
   });
-  emitter.emit({ type: "task.in_progress", task: { ...task, status: "in_progress" } });
+  emitter.append({ type: "task.in_progress", task: { ...task, status: "in_progress" } });
   const call = { type: "tool_call", id: "f", call_id: "c", name: "n" } as const;
   const called = emitter.addItem({ ...call, status: "in_progress", arguments: "" });
-  emitter.closeItem(called, { ...call, status: "completed", arguments: "{}" });
+  emitter.closeItem(called, { arguments: "{}" });
   const item = { type: "tool_result", id: "r", status: "in_progress", call_id: "c" } as const;
-  const place = emitter.addItem({ ...item, block_list: [] });
+  const opened = emitter.addItem({ ...item, block_list: [] });
   const result = (): ToolResultItem => {
     expect(checkStream(events, { partial: true })).toEqual([]);
     const tree = new TaskTree();
     tree.apply(events);
-    return tree.tree.tasks.t?.output[place.index] as ToolResultItem;
+    return tree.tree.tasks.t?.output[opened.index] as ToolResultItem;
   };
-  const emit = (at: ItemPlace = place, reserve?: () => number) =>
-    new ResultEmitter(emitter, at, "c", reserve);
-  return { emit, place, events, result };
+  const emit = (reserve?: () => number) => new ResultEmitter(emitter, opened, reserve);
+  return { emit, events, result };
 }
 const image = (url: string) => ({ type: "image", source: { url } }) as const;
 const textBlocks = (text: string) => [{ type: "text", text }] as const;
@@ -71,9 +70,9 @@ describe("ResultEmitter", () => {
   });
 
   it("puts the reference number on every streamed block from the start", () => {
-    const { emit, place, events, result } = openResult();
+    const { emit, events, result } = openResult();
     let reserved = 0;
-    const emitter = emit(place, () => ++reserved);
+    const emitter = emit(() => ++reserved);
     expect(emitter.referenceId).toBeUndefined();
     emitter.emit("one");
     emitter.emit(image("https://example.com/1.png"));
@@ -116,8 +115,8 @@ describe("ResultEmitter", () => {
   });
 
   it("removes the reference number of a failed result", () => {
-    const { emit, place, result } = openResult();
-    const emitter = emit(place, () => 1);
+    const { emit, result } = openResult();
+    const emitter = emit(() => 1);
     emitter.emit("half");
     const error = { code: "x", message: "y", retryable: false };
     emitter.end({ status: "failed", display: [], error });
@@ -136,9 +135,9 @@ describe("ResultEmitter", () => {
     const { emit, result } = openResult();
     const first = emit();
     first.emit("first");
-    const place = first.pause();
+    first.pause();
     first.emit("ignored");
-    const second = emit(place);
+    const second = emit();
     expect(second.hasStreamed).toBe(false);
     second.emit("second");
     second.end({ status: "completed", display: textBlocks("third") });
@@ -151,7 +150,7 @@ describe("ResultEmitter", () => {
 
   it("names the child of the call without repeating its output", () => {
     const { emit, events } = openResult();
-    emit().end({ status: "completed", display: [], childTaskId: "c" });
+    emit().end({ status: "completed", display: [], hasChild: true });
     const done = events.at(-1) as { item: object };
     expect(done.item).toEqual({
       type: "tool_result",

@@ -1,10 +1,16 @@
 import type { ErrorShape } from "../../base/error.ts";
 import { isSame } from "../../base/plain.ts";
 import { type Block, toWireBlock } from "../../contract/index.ts";
-import type { ItemStatus, Progress, WireBlock, WireImageBlock } from "../../protocol/index.ts";
-import { halfAtEnd } from "../../protocol/index.ts";
+import type {
+  ItemStatus,
+  Progress,
+  WireBlock,
+  WireImageBlock,
+  WrittenItem,
+  WrittenPart,
+} from "../../protocol/index.ts";
 import { placeholders } from "../base/prompts.ts";
-import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import type { TaskEmitter } from "./emit.ts";
 
 /** The end of a tool result. */
 export interface ResultEnd {
@@ -13,7 +19,8 @@ export interface ResultEnd {
   readonly display: readonly WireBlock[];
   readonly referenceId?: number;
   readonly error?: ErrorShape;
-  readonly childTaskId?: string;
+  /** Whether the call has started a child. */
+  readonly hasChild?: boolean;
 }
 
 /** The most characters of text that one result streams; a reader refuses events of several megabytes. */
@@ -23,30 +30,24 @@ const maxProgressCharacters = 4_000;
 /** Emits the result item of one call while its tool runs: text, images with previews, files and progress. */
 export class ResultEmitter {
   readonly #emitter: TaskEmitter;
-  place: ItemPlace;
-  readonly #callId: string;
+  item: WrittenItem;
   readonly #reserve: (() => number) | undefined;
   #referenceId: number | undefined;
-  /** All blocks of the item. Those from before the call's suspension come first. */
-  #blocks: WireBlock[];
+  /** How many parts the item had before the call's suspension; they come first. */
   #earlierCount: number;
   #repeated: RepeatedOutput;
-  #openBlock: "text" | "image" | undefined;
-  #previewCount = 0;
-  /** The first half of a surrogate pair, emitted together with the second half. */
-  #heldHalf = "";
+  #part: WrittenPart | undefined;
   #streamed = 0;
   #hasEnded = false;
 
   /** `reserve` returns the reference number of a citable result; streamed blocks carry it from the start. */
-  constructor(emitter: TaskEmitter, place: ItemPlace, callId: string, reserve?: () => number) {
+  constructor(emitter: TaskEmitter, item: WrittenItem, reserve?: () => number) {
     this.#emitter = emitter;
-    this.place = place;
-    this.#callId = callId;
+    this.item = item;
     this.#reserve = reserve;
-    this.#blocks = (place.blocks ?? []).map(({ status: _, ...block }) => block);
-    this.#earlierCount = this.#blocks.length;
-    this.#repeated = new RepeatedOutput(this.#blocks);
+    this.#earlierCount = item.parts.length;
+    this.#repeated = new RepeatedOutput(item.blocks);
+    for (const part of item.parts) part.isOpen = false; // a process that is gone may have left one open
   }
 
   get referenceId(): number | undefined {
@@ -59,7 +60,7 @@ export class ResultEmitter {
   }
 
   get hasStreamed(): boolean {
-    return this.#blocks.length > this.#earlierCount;
+    return this.item.parts.length > this.#earlierCount;
   }
 
   /** `partial`: the next image replaces this one. */
@@ -72,42 +73,35 @@ export class ResultEmitter {
     const given = toWireBlock(chunk);
     const block = this.#emitter.storeBytes(given);
     if (this.#repeated.drops(block)) return;
-    if (block.type === "image" && (partial || this.#openBlock === "image")) {
-      this.#addPreview(block);
-      if (!partial) this.#closeBlock();
+    if (block.type === "image" && (partial || this.#part?.kind === "image")) {
+      this.#addPreview(this.#withReference(block));
+      if (!partial) this.#closePart();
     } else {
-      this.#closeBlock();
-      this.#pushBlock(this.#withReference(block), block !== given);
+      this.#closePart();
+      this.#addBlock(this.#withReference(block), block !== given);
     }
   }
 
   /** Discards the item and continues in a new one; the reference number stays. */
-  startOver(open: () => ItemPlace): void {
-    this.#emitter.discardItem(this.place, "tool_retry");
-    this.place = open();
-    this.#blocks = [];
+  startOver(open: () => WrittenItem): void {
+    this.#emitter.discardItem(this.item, "tool_retry");
+    this.item = open();
     this.#earlierCount = 0;
     this.#repeated = new RepeatedOutput([]);
-    this.#openBlock = undefined;
-    this.#heldHalf = "";
+    this.#part = undefined;
     this.#streamed = 0;
   }
 
-  /** Closes the open block and returns the place where the call continues after its suspension. */
-  pause(): ItemPlace {
-    this.#closeBlock();
+  /** Closes the open part; the call continues in its item after its suspension. */
+  pause(): void {
+    this.#closePart();
     this.#hasEnded = true;
-    return { ...this.place, blocks: this.#blocks };
   }
 
   /** Returns false after the end of the item. */
   progress({ progress, total, message }: Progress): boolean {
     if (this.#hasEnded) return false;
-    this.#emitter.emit({
-      type: "task.tool_result.progress",
-      item_id: this.place.id,
-      output_index: this.place.index,
-      call_id: this.#callId,
+    this.#emitter.progress(this.item, {
       progress,
       ...(Number.isFinite(total) && { total }),
       ...(typeof message === "string" && { message: message.slice(0, maxProgressCharacters) }),
@@ -115,101 +109,70 @@ export class ResultEmitter {
     return true;
   }
 
-  end({ status, display, referenceId, error, childTaskId }: ResultEnd): void {
+  end({ status, display, referenceId, error, hasChild = false }: ResultEnd): void {
     if (this.#hasEnded) return;
-    this.#closeBlock();
+    this.#closePart();
     this.#hasEnded = true;
+    const { item } = this;
     for (const displayed of display) {
       // A task block is the place of the child that this call started, and of no other task.
-      if (displayed.type === "task" && displayed.task_id !== this.#callId) continue;
+      if (displayed.type === "task" && displayed.task_id !== item.callId) continue;
       const block = this.#emitter.storeBytes(displayed);
-      this.#pushBlock(withReference(block, referenceId), block !== displayed);
+      this.#addBlock(withReference(block, referenceId), block !== displayed);
     }
-    const done = { type: "tool_result", id: this.place.id, call_id: this.#callId, status } as const;
-    this.#emitter.closeItem(this.place, {
-      ...done,
-      ...(error && { error }),
-      // Readers find a child's output through its task, so the item keeps the blocks it has.
-      ...(childTaskId === undefined
-        ? { block_list: this.#blocks.map((block) => withReference(block, referenceId)) }
-        : { child_task_id: childTaskId }),
-    });
+    item.hasChild = hasChild;
+    for (const part of item.parts)
+      if (part.block) part.block = withReference(part.block, referenceId);
+    this.#emitter.closeItem(item, { status, ...(error && { error }) });
   }
 
   #addText(text: string): void {
-    if (this.#openBlock === "image") this.#closeBlock();
+    if (this.#part?.kind === "image") this.#closePart();
     const room = maxStreamedCharacters - this.#streamed;
-    if (room <= 0) return;
-    const isCut = text.length > room;
+    if (room <= 0 || text === "") return;
     this.#streamed += text.length;
-    const whole = this.#heldHalf + (isCut ? text.slice(0, room) + placeholders.streamCut : text);
-    const cut = whole.length - halfAtEnd(whole);
-    this.#heldHalf = whole.slice(cut);
-    const delta = whole.slice(0, cut);
-    if (delta === "") return;
-    const index = this.#blocks.length - (this.#openBlock === "text" ? 1 : 0);
-    if (this.#openBlock !== "text") {
-      const item = this.#withReference({ type: "text", text: "" });
-      this.#emitter.emit({ type: "task.text.added", ...this.#at(index), item });
-      this.#blocks.push(item);
-      this.#openBlock = "text";
-    }
-    const block = this.#blocks[index] as WireBlock & { type: "text" };
-    this.#blocks[index] = { ...block, text: block.text + delta };
-    this.#emitter.textDelta(this.place, index, delta);
+    this.#part ??= this.#emitter.openPart(this.item, this.#withReference({}));
+    const isCut = text.length > room;
+    const shown = isCut ? text.slice(0, room).toWellFormed() + placeholders.streamCut : text;
+    this.#emitter.appendText(this.#part, shown);
   }
 
   /** A large image is announced, so that a reader can show its place while it loads. */
-  #pushBlock(block: WireBlock, isLarge: boolean): void {
-    if (isLarge && block.type === "image") {
-      const item = { ...block, image_url: { url: "" } };
-      this.#emitter.emit({ type: "task.image.added", ...this.#at(this.#blocks.length), item });
-    }
-    this.#emitter.block(this.place, this.#blocks.length, block);
-    this.#blocks.push(block);
+  #addBlock(block: WireBlock, isLarge: boolean): void {
+    if (isLarge && block.type === "image")
+      this.#emitter.closePart(this.#emitter.openPart(this.item, block), block);
+    else this.#emitter.addBlock(this.item, block);
   }
 
   /** Emits an image that stays open; the next one takes its place. */
-  #addPreview(unnumbered: WireImageBlock): void {
-    if (this.#openBlock !== "image") {
-      this.#closeBlock();
-      const item = this.#withReference({ ...unnumbered, image_url: { url: "" } });
-      this.#emitter.emit({ type: "task.image.added", ...this.#at(this.#blocks.length), item });
-      this.#blocks.push(item);
-      this.#openBlock = "image";
-      this.#previewCount = 0;
+  #addPreview(image: WireImageBlock): void {
+    if (this.#part?.kind !== "image") {
+      this.#closePart();
+      this.#part = this.#emitter.openPart(this.item, image);
     }
-    const item = this.#withReference(unnumbered);
-    const index = this.#blocks.length - 1;
-    this.#blocks[index] = item;
-    const partial_image_index = this.#previewCount++;
-    this.#emitter.emit({ type: "task.image.delta", ...this.#at(index), partial_image_index, item });
+    this.#emitter.previewImage(this.#part, image);
   }
 
-  /** Emits the open block whole: the text so far, or the last image. */
-  #closeBlock(): void {
-    if (this.#heldHalf !== "") {
-      this.#heldHalf = "";
-      this.#addText("\uFFFD"); // the second half never came
-    }
-    if (this.#openBlock === undefined) return;
-    const index = this.#blocks.length - 1;
-    this.#emitter.block(this.place, index, this.#blocks[index] as WireBlock);
-    this.#openBlock = undefined;
+  /** Emits the open part whole: the text so far, or the last image. */
+  #closePart(): void {
+    const part = this.#part;
+    if (part === undefined) return;
+    this.#part = undefined;
+    if (part.held !== "") part.held = "\uFFFD"; // the second half never came
+    this.#emitter.closePart(part);
   }
 
-  #withReference<B extends WireBlock>(block: B): B {
+  #withReference<B extends { readonly reference_id?: number }>(block: B): B {
     this.#referenceId ??= this.#reserve?.();
     return withReference(block, this.#referenceId);
-  }
-
-  #at(index: number) {
-    return { item_id: this.place.id, output_index: this.place.index, block_index: index };
   }
 }
 
 /** Sets a block's reference number, or removes it when the result has none. */
-function withReference<B extends WireBlock>(block: B, referenceId: number | undefined): B {
+function withReference<B extends { readonly reference_id?: number }>(
+  block: B,
+  referenceId: number | undefined,
+): B {
   const { reference_id: _, ...bare } = block;
   return (referenceId === undefined ? bare : { ...bare, reference_id: referenceId }) as B;
 }

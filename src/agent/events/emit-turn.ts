@@ -8,34 +8,20 @@ import {
 import {
   type Annotation,
   type DiscardReason,
-  halfAtEnd,
+  type Item,
   type ItemStatus,
   type ReferenceLookup,
   ReferenceParser,
-  type SummaryEntry,
-  type WireBlock,
+  type WrittenItem,
+  type WrittenPart,
 } from "../../protocol/index.ts";
 import type { TurnPart, TurnSink, TurnSource } from "../model/turn.ts";
-import type { ItemPlace, TaskEmitter } from "./emit.ts";
+import type { TaskEmitter } from "./emit.ts";
 
-interface TurnItem {
-  readonly kind: "message" | "reasoning" | "tool_call";
-  readonly place: ItemPlace;
-  readonly call?: { readonly id: string; readonly name: string };
-  readonly blocks: WireBlock[];
-  readonly summary: SummaryEntry[];
-  openParts: number;
-  isClosed: boolean;
-  arguments: string;
-}
 /** A part of an item that the model streams. */
 interface OpenPart {
-  readonly item: TurnItem;
-  readonly index: number;
+  readonly part: WrittenPart;
   readonly parser: ReferenceParser | undefined;
-  readonly annotations: Annotation[];
-  /** The first half of a surrogate pair, emitted together with the second half. */
-  heldHalf: string;
 }
 
 /** Options of a turn emitter. */
@@ -60,7 +46,7 @@ export interface TurnEmitterOptions {
 export class TurnEmitter implements TurnSink {
   readonly ready: TurnSink["ready"];
   readonly #options: TurnEmitterOptions;
-  readonly #items: TurnItem[] = [];
+  readonly #items: WrittenItem[] = [];
   /** The sources that the provider named before the first item. */
   #earlySources: TurnSource[] = [];
 
@@ -70,74 +56,30 @@ export class TurnEmitter implements TurnSink {
   }
 
   open(part: TurnPart): OpenPart {
-    const item = this.#itemFor(part);
-    item.openParts += 1;
     const { emitter, references, rawReasoning } = this.#options;
-    const at = placeOf(item);
-    const empty = { type: "text", text: "" } as const;
-    let index = 0;
-    let parser: ReferenceParser | undefined;
-    if (part.kind === "text") {
-      index = item.blocks.push(empty) - 1;
-      emitter.emit({ type: "task.text.added", ...at, block_index: index, item: empty });
-      if (references) parser = new ReferenceParser(references);
-    } else if (part.kind === "thinking") {
-      index = item.summary.push(empty) - 1;
-      const type = "task.reasoning_summary_item.added";
-      if (!rawReasoning) emitter.emit({ type, ...at, summary_index: index, item: empty });
-    }
-    return { item, index, parser, annotations: [], heldHalf: "" };
+    const parser = part.kind === "text" && references ? new ReferenceParser(references) : undefined;
+    const start = part.kind === "thinking" && rawReasoning ? rawPart : {};
+    return { part: emitter.openPart(this.#itemFor(part), start), parser };
   }
 
-  delta(part: OpenPart, text: string): void {
-    const { parser, item } = part;
-    if (item.isClosed || text === "") return;
-    const isPlain = parser?.takePlain(text) ?? (part.heldHalf === "" && halfAtEnd(text) === 0);
-    if (isPlain) this.#emitDelta(part, text);
-    else if (parser !== undefined) this.#emitText(part, parser.push(text));
-    else {
-      const whole = part.heldHalf + text;
-      const cut = whole.length - halfAtEnd(whole);
-      part.heldHalf = whole.slice(cut);
-      this.#emitDelta(part, whole.slice(0, cut));
-    }
+  delta({ part, parser }: OpenPart, text: string): void {
+    if (!part.item.isOpen || text === "") return;
+    if (parser === undefined || parser.takePlain(text)) this.#append(part, text);
+    else this.#appendParsed(part, parser.push(text));
   }
 
   /** Closes a part, and its item if another item has opened since. */
-  close(part: OpenPart, text: string, isCut = false): void {
-    const { item, index, parser } = part;
-    if (item.isClosed) return;
-    if (parser !== undefined) this.#emitText(part, parser.end());
-    else this.#emitDelta(part, part.heldHalf);
-    const { emitter, rawReasoning } = this.#options;
-    const at = placeOf(item);
-    const entry = { type: "text", text } as const;
-    if (item.kind === "tool_call") {
-      item.arguments = text;
-      emitter.emit({ type: "task.tool_call_arguments.done", ...at, arguments: text });
-    } else if (item.kind === "message") {
-      const { annotations } = part;
-      const block = { ...entry, ...(annotations.length > 0 && { annotations }) };
-      item.blocks[index] = block;
-      emitter.emit({ type: "task.text.done", ...at, block_index: index, item: block });
-    } else {
-      item.summary[index] = entry;
-      if (rawReasoning) {
-        emitter.emit({ type: "task.reasoning_text.done", ...at, content_index: index, text });
-      } else {
-        const place = { ...at, summary_index: index };
-        emitter.emit({ type: "task.reasoning_summary_item.done", ...place, item: entry });
-      }
-    }
-    item.openParts -= 1;
+  close({ part, parser }: OpenPart, text: string, isCut = false): void {
+    const { item } = part;
+    if (!item.isOpen) return;
+    if (parser !== undefined) this.#appendParsed(part, parser.end());
+    this.#options.emitter.closePart(part, { type: "text", text });
     if (item !== this.#items.at(-1)) this.#closeItem(item, isCut ? "cancelled" : "completed");
   }
 
   block(block: MediaBlock): void {
-    const item = this.#itemFor({ kind: "text" });
-    const wireBlock = this.#options.emitter.storeBytes(toWireBlock(block));
-    this.#options.emitter.block(item.place, item.blocks.length, wireBlock);
-    item.blocks.push(wireBlock);
+    const { emitter } = this.#options;
+    emitter.addBlock(this.#itemFor({ kind: "text" }), emitter.storeBytes(toWireBlock(block)));
   }
 
   source(source: TurnSource): void {
@@ -147,23 +89,18 @@ export class TurnEmitter implements TurnSink {
   }
 
   discard(reason: DiscardReason): void {
-    for (const item of this.#items) this.#discardItem(item, reason);
+    for (const item of this.#items) this.#options.emitter.discardItem(item, reason);
     if (this.#items.length > 0) this.#options.onChunk?.({ type: "retracted" });
     this.#items.length = 0;
     this.#earlySources = [];
   }
 
-  #discardItem(item: TurnItem, reason: DiscardReason): void {
-    this.#options.emitter.discardItem(item.place, reason);
-    item.isClosed = true;
-  }
-
   /** Emits blocks that did not stream. */
   showWhole(content: readonly Block[]): void {
-    const show = (part: TurnPart, text: string) => {
-      const shown = this.open(part);
-      this.delta(shown, text);
-      this.close(shown, text);
+    const show = (kind: TurnPart, text: string) => {
+      const part = this.open(kind);
+      this.delta(part, text);
+      this.close(part, text);
     };
     for (const block of content) {
       if (block.type === "text" || block.type === "thinking")
@@ -179,15 +116,14 @@ export class TurnEmitter implements TurnSink {
   /** Discards every call, because no call of an interrupted turn may run. */
   discardCalls(): void {
     for (const item of this.#items)
-      if (item.kind === "tool_call") this.#discardItem(item, "recovered");
+      if (item.type === "tool_call") this.#options.emitter.discardItem(item, "recovered");
   }
 
   /** Returns true if the streamed calls equal those of the finished turn: all complete, with the same arguments. */
   showsCallsOf(content: readonly Block[]): boolean {
     const calls = content.filter((block) => block.type === "tool_use");
-    const streamed = new Map(
-      this.#items.flatMap((item) => (item.call ? [[item.call.id, item]] : [])),
-    );
+    const items = this.#items.filter(({ type }) => type === "tool_call");
+    const streamed = new Map(items.map((item) => [item.callId, item]));
     return (
       calls.length === streamed.size &&
       calls.every((call) => {
@@ -202,79 +138,55 @@ export class TurnEmitter implements TurnSink {
     for (const item of this.#items) this.#closeItem(item, status);
   }
 
-  /** Emits a delta that contains no citation. */
-  #emitDelta(part: OpenPart, delta: string): void {
-    if (delta === "") return;
-    const { item, index } = part;
-    const { emitter, rawReasoning, onChunk } = this.#options;
-    if (item.kind === "message") {
-      emitter.textDelta(item.place, index, delta);
-      onChunk?.({ type: "text", text: delta });
-      return;
-    }
-    const at = placeOf(item);
-    if (item.kind === "tool_call") {
-      emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta });
-      return;
-    }
-    onChunk?.({ type: "thinking", text: delta });
-    if (rawReasoning) {
-      emitter.emit({ type: "task.reasoning_text.delta", ...at, content_index: index, delta });
-    } else {
-      const place = { ...at, summary_index: index };
-      emitter.emit({ type: "task.reasoning_summary_text.delta", ...place, delta });
-    }
+  /** Appends text that contains no citation. */
+  #append(part: WrittenPart, text: string): void {
+    const { emitter, onChunk } = this.#options;
+    const written = emitter.appendText(part, text);
+    if (onChunk === undefined || written === "" || part.kind === "arguments") return;
+    onChunk({ type: part.kind === "text" ? "text" : "thinking", text: written });
   }
 
-  #emitText(part: OpenPart, parsed: { text: string; annotations: readonly Annotation[] }): void {
-    const { emitter } = this.#options;
-    this.#emitDelta(part, parsed.text);
-    for (const annotation of parsed.annotations) {
-      const at = { ...placeOf(part.item), block_index: part.index };
-      const annotation_index = part.annotations.push(annotation) - 1;
-      emitter.emit({ type: "task.text.annotation.added", ...at, annotation_index, annotation });
-    }
+  #appendParsed(
+    part: WrittenPart,
+    { text, annotations }: { text: string; annotations: readonly Annotation[] },
+  ): void {
+    this.#append(part, text);
+    for (const annotation of annotations) this.#options.emitter.annotate(part, annotation);
   }
 
-  #itemFor(part: TurnPart): TurnItem {
+  #itemFor(part: TurnPart): WrittenItem {
     const last = this.#items.at(-1);
-    const kind = itemKind[part.kind];
-    if (last?.kind === kind && kind !== "tool_call") return last;
-    if (last?.openParts === 0) this.#closeItem(last, "completed");
-    const item = this.#newItem(kind, part);
+    const type = itemType[part.kind];
+    if (last?.type === type && type !== "tool_call") return last;
+    if (last) this.#closeItem(last, "completed");
+    const item = this.#options.emitter.addItem(this.#newItem(part));
     this.#items.push(item);
     for (const source of this.#earlySources) this.#emitSource(item, source);
     this.#earlySources = [];
     return item;
   }
 
-  #emitSource(item: TurnItem, { id, url, title, mediaType }: TurnSource): void {
-    const reference = {
+  #emitSource(item: WrittenItem, { id, url, title, mediaType }: TurnSource): void {
+    this.#options.emitter.reference(item, {
       id: id.slice(0, 128) || "source",
       ...(url !== undefined && { url }),
       ...(title !== undefined && { title }),
       ...(mediaType !== undefined && { mime_type: mediaType }),
-    };
-    const at = placeOf(item);
-    this.#options.emitter.emit({ type: "task.reference.added", ...at, reference });
+    });
   }
 
-  #newItem(kind: TurnItem["kind"], part: TurnPart): TurnItem {
-    const { emitter, ids, purpose, messageId: message_id } = this.#options;
+  #newItem(part: TurnPart): Item {
+    const { ids, purpose, messageId: message_id } = this.#options;
     const status = "in_progress";
-    const common = { kind, blocks: [], summary: [], openParts: 0, isClosed: false, arguments: "" };
-    if (kind === "reasoning") {
-      const item = { type: kind, id: ids.next("rs"), status, message_id, summary: [] } as const;
-      return { ...common, place: emitter.addItem(item) };
+    if (part.kind === "thinking")
+      return { type: "reasoning", id: ids.next("rs"), status, message_id, summary: [] };
+    if (part.kind === "text") {
+      const item = { type: "message", id: ids.next("msg"), status, message_id } as const;
+      return { ...item, role: "assistant", block_list: [], ...(purpose && { purpose }) };
     }
-    if (kind === "message") {
-      const item = { type: kind, id: ids.next("msg"), status, message_id } as const;
-      const body = { role: "assistant", block_list: [], ...(purpose && { purpose }) } as const;
-      return { ...common, place: emitter.addItem({ ...item, ...body }) };
-    }
-    const { callId, name, providerCallId } = part as TurnPart & { kind: "call" };
-    const place = emitter.addItem({
-      type: kind,
+    const { callId, name, providerCallId } = part as Extract<TurnPart, { kind: "call" }>;
+    return {
+      type: "tool_call",
       id: ids.next("fc"),
       status,
       message_id,
@@ -282,39 +194,18 @@ export class TurnEmitter implements TurnSink {
       name,
       arguments: "",
       ...(providerCallId !== undefined && { provider_call_id: providerCallId }),
-    });
-    return { ...common, place, call: { id: callId, name } };
+    };
   }
 
-  #closeItem(item: TurnItem, status: ItemStatus): void {
-    if (item.isClosed || item.openParts > 0) return;
-    item.isClosed = true;
-    const { emitter, rawReasoning, purpose } = this.#options;
-    const { id } = item.place;
-    if (item.kind === "tool_call" && item.call) {
-      const { id: call_id, name } = item.call;
-      const done = { type: "tool_call", id, status, call_id, name } as const;
-      emitter.closeItem(item.place, { ...done, arguments: item.arguments });
-    } else if (item.kind === "message") {
-      const done = { type: "message", id, status, role: "assistant" } as const;
-      const block_list = item.blocks;
-      emitter.closeItem(item.place, { ...done, block_list, ...(purpose && { purpose }) });
-    } else {
-      const done = { type: "reasoning", id, status } as const;
-      const content = item.summary.map(({ text }) => ({ type: "reasoning_text" as const, text }));
-      emitter.closeItem(
-        item.place,
-        rawReasoning ? { ...done, summary: [], content } : { ...done, summary: item.summary },
-      );
-    }
+  /** Closes an item, unless one of its parts is open. */
+  #closeItem(item: WrittenItem, status: ItemStatus): void {
+    if (!item.isOpen || item.parts.some(({ isOpen }) => isOpen)) return;
+    this.#options.emitter.closeItem(item, { status });
   }
 }
 
-const itemKind = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
-
-function placeOf({ place }: TurnItem) {
-  return { item_id: place.id, output_index: place.index };
-}
+const itemType = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
+const rawPart = { type: "reasoning_text" } as const;
 
 /** Compares streamed arguments with the final ones, ignoring how the JSON is formatted. */
 function isSameInput(streamed: string, call: Block & { type: "tool_use" }): boolean {

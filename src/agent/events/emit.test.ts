@@ -18,9 +18,9 @@ const source = { agentId: "a", path: "s/a", depth: 1 } as Source;
 describe("TaskEmitter", () => {
   it("numbers events and items from the given start", () => {
     const { emitter, events } = createEmitter({ start: { taskSeq: 5, outputIndex: 2 } });
-    const place = emitter.addItem(message("m"));
-    emitter.textDelta(place, 0, "a");
-    emitter.closeItem(place, { ...message("m"), status: "completed" });
+    const item = emitter.addItem(message("m"));
+    emitter.appendText(item.addPart("text", true), "a");
+    emitter.closeItem(item);
     emitter.addItem(message("n"));
     expect(events.map(({ task_seq }) => task_seq)).toEqual([5, 6, 7, 8]);
     expect(events).toMatchObject([
@@ -35,8 +35,8 @@ describe("TaskEmitter", () => {
   it("puts one shared source on all events of a child, and none on a root's", () => {
     for (const given of [source, undefined]) {
       const { emitter, events } = createEmitter(given && { source: given });
-      const place = emitter.addItem(message("m"));
-      emitter.textDelta(place, 0, "a");
+      const item = emitter.addItem(message("m"));
+      emitter.appendText(item.addPart("text", true), "a");
       expect(events.map((event) => event.source)).toEqual([given, given]);
       expect(JSON.stringify(events).includes("source")).toBe(given !== undefined);
     }
@@ -44,10 +44,10 @@ describe("TaskEmitter", () => {
 
   it("emits a whole block with the event of its type", () => {
     const { emitter, events } = createEmitter();
-    const place = emitter.addItem(message("m"));
-    emitter.block(place, 0, { type: "text", text: "a" });
-    emitter.block(place, 1, { type: "image", image_url: { url: "https://example.com/a.png" } });
-    emitter.block(place, 2, { type: "file", url: "https://example.com/a.pdf" });
+    const item = emitter.addItem(message("m"));
+    emitter.addBlock(item, { type: "text", text: "a" });
+    emitter.addBlock(item, { type: "image", image_url: { url: "https://example.com/a.png" } });
+    emitter.addBlock(item, { type: "file", url: "https://example.com/a.pdf" });
     expect(events.slice(1).map(({ type }) => type)).toEqual([
       "task.text.done",
       "task.image.done",
@@ -62,10 +62,9 @@ describe("the size of an event", () => {
 
   it("cuts a long delta between characters", () => {
     const { emitter, events } = createEmitter();
-    const place = emitter.addItem(message("m"));
-    emitter.textDelta(place, 0, long);
-    const at = { item_id: "m", output_index: 0 };
-    emitter.emit({ type: "task.tool_call_arguments.delta", ...at, delta: long });
+    const item = emitter.addItem(message("m"));
+    emitter.appendText(item.addPart("text", true), long);
+    emitter.appendText(item.addPart("arguments", true), long);
     const deltas = events.flatMap((event) => ("delta" in event ? [event.delta] : []));
     expect(deltas.join("")).toBe(long + long);
     expect(deltas.every((delta) => delta.isWellFormed())).toBe(true);
@@ -74,14 +73,14 @@ describe("the size of an event", () => {
 
   it("refuses a larger event, except for a whole text, arguments or item", () => {
     const { emitter, events } = createEmitter();
-    const place = emitter.addItem(message("m"));
+    const item = emitter.addItem(message("m"));
     const value = { text: long };
-    expect(() => emitter.emit({ type: "task.custom", name: "n", value })).toThrow(
+    expect(() => emitter.append({ type: "task.custom", name: "n", value })).toThrow(
       expect.objectContaining({ code: "event_too_large", hint: expect.any(String) }),
     );
     expect(events).toHaveLength(1);
-    emitter.block(place, 0, { type: "text", text: long });
-    emitter.closeItem(place, { ...message("m"), status: "completed" });
+    emitter.addBlock(item, { type: "text", text: long });
+    emitter.closeItem(item);
     expect(events).toHaveLength(3);
   });
 
@@ -89,7 +88,7 @@ describe("the size of an event", () => {
     const { emitter, events } = createEmitter();
     const error = { code: "failed", message: long, retryable: false };
     const task = { id: "t", object: "task", status: "failed", structured: long, error } as const;
-    emitter.emit({ type: "task.failed", task });
+    emitter.append({ type: "task.failed", task });
     expect(size(events[0] as LogEvent)).toBeLessThanOrEqual(maxEventBytes);
     expect(events).toMatchObject([
       { task: { id: "t", status: "failed", error: { code: "failed" } } },

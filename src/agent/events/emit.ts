@@ -1,17 +1,17 @@
 import type { Clock } from "../../base/clock.ts";
 import { RivuletError } from "../../base/error.ts";
 import { coarseNow } from "../../base/time.ts";
-import type {
-  DiscardReason,
-  Item,
-  ItemChange,
-  LogEvent,
-  Mutable,
-  Source,
-  TextDelta,
-  WireBlock,
+import {
+  type DeltaEvent,
+  type EventBody,
+  type LogEvent,
+  type Mutable,
+  maxDelta,
+  type Source,
+  TaskStream,
+  type WireBlock,
+  type WrittenPart,
 } from "../../protocol/index.ts";
-import { type EventBody, maxDelta, piecesOf } from "../../protocol/index.ts";
 import type { LogWriter, WaitingEvents } from "./log-writer.ts";
 
 /** The largest event in bytes, except for the events of a whole text, arguments or item. */
@@ -28,33 +28,18 @@ const unlimited: ReadonlySet<string> = new Set([
   "task.output_item.done",
 ]);
 
-/** The events whose text may grow while they wait. */
-type DeltaEvent = Extract<LogEvent, { readonly delta: string }>;
-
-/** An item and its index in the task's output. */
-export interface ItemPlace {
-  readonly id: string;
-  readonly index: number;
-  /** The item's blocks from before this process, or this attempt of the call. */
-  readonly blocks?: readonly WireBlock[];
-}
-
 /** The first numbers that an emitter assigns: 0 for a new task, from the fold of the log for a resumed one. */
 export interface EmitterStart {
   readonly taskSeq: number;
   readonly outputIndex: number;
 }
 
-/** Appends one task's events to the log, with `task_seq`, time and one source object, which SSE shortens. */
-export class TaskEmitter {
-  readonly taskId: string;
+/** Writes the stream of a task to its log. */
+export class TaskEmitter extends TaskStream {
   readonly #log: LogWriter;
-  readonly #source: Source | undefined;
-  readonly #now: () => number;
-  #taskSeq: number;
-  #outputIndex: number;
-  /** The last event if it is a delta of a text, and the events that it waits with. */
-  #last: Mutable<DeltaEvent> | undefined;
+  /** The part whose delta is the last event, that event, and the events that it waits with. */
+  #lastPart: WrittenPart | undefined;
+  #lastDelta: Mutable<DeltaEvent> | undefined;
   #waiting: WaitingEvents | undefined;
 
   constructor(
@@ -62,38 +47,20 @@ export class TaskEmitter {
     log: LogWriter,
     source: Source | undefined,
     clock: Pick<Clock, "now">,
-    start: EmitterStart = { taskSeq: 0, outputIndex: 0 },
+    start?: EmitterStart,
   ) {
-    this.taskId = taskId;
+    super(taskId, { now: coarseNow(clock), source, ...start });
     this.#log = log;
-    this.#source = source;
-    this.#now = coarseNow(clock);
-    this.#taskSeq = start.taskSeq;
-    this.#outputIndex = start.outputIndex;
   }
 
-  get outputLength(): number {
-    return this.#outputIndex;
-  }
-
-  /** Whether the task has no event yet. */
-  get isNew(): boolean {
-    return this.#taskSeq === 0;
-  }
-
-  /** Emits a new object, which becomes the event; throws `event_too_large` for an event that no reader would take. */
-  emit(body: EventBody): void {
-    if ("delta" in body) {
-      if (body.delta.length <= maxDelta) this.#append(body);
-      else for (const delta of piecesOf(body.delta)) this.#append({ ...body, delta });
-      return;
-    }
+  /** Throws `event_too_large` for an event that no reader would take. */
+  override append(body: EventBody): void {
     const bytes = unlimited.has(body.type) ? 0 : sizeOf(body);
     if (bytes > maxEventBytes && "task" in body) {
       // The record of the task keeps what its event leaves out; a task that cannot say its end would never end.
       const { structured: _, metadata: __, error, ...task } = body.task;
       const shown = error && { error: { ...error, message: error.message.slice(0, maxDelta) } };
-      this.#append({ ...body, task: { ...task, ...shown } } as EventBody);
+      super.append({ ...body, task: { ...task, ...shown } } as EventBody);
       return;
     }
     if (bytes > maxEventBytes) {
@@ -101,80 +68,35 @@ export class TaskEmitter {
       const hint = "Store large data elsewhere and pass a reference to it.";
       throw new RivuletError("event_too_large", message, { hint });
     }
-    this.#append(body);
+    super.append(body);
   }
 
   /** Appends an event that another server has numbered; the next event of this emitter follows it. */
   forward(event: LogEvent): void {
-    this.#taskSeq = event.task_seq + 1;
-    if (event.type === "task.output_item.added") this.#outputIndex = event.output_index + 1;
-    this.#last = undefined; // its number belongs to the other server
-    this.#log.append({ ...event, sequence_number: -1, source: this.#source as Source });
+    this.continueAfter(event);
+    this.write({ ...event, sequence_number: -1, source: this.source as Source });
   }
 
-  /** Completes the body in place: a copy of objects with so many shapes costs more than the rest of the emitter. */
-  #append(body: EventBody): void {
-    const delta = "delta" in body ? (body as DeltaEvent) : undefined;
-    const isNext = delta !== undefined && isSamePlace(this.#last, delta);
-    if (isNext && this.#merge(delta.delta)) return;
-    const event = body as Mutable<LogEvent>;
-    event.task_id = this.taskId;
-    event.sequence_number = -1;
-    event.task_seq = this.#taskSeq++;
-    event.created_at = this.#now();
-    if (this.#source) event.source = this.#source;
-    this.#waiting = this.#log.append(event, delta !== undefined && !isNext);
-    this.#last = delta;
+  protected override write(event: LogEvent): void {
+    this.#lastPart = undefined;
+    this.#log.append(event);
+  }
+
+  protected override delta(part: WrittenPart, text: string): void {
+    const isNext = part === this.#lastPart;
+    if (isNext && this.#merge(text)) return;
+    this.#lastDelta = this.deltaEvent(part, text);
+    this.#waiting = this.#log.append(this.#lastDelta, !isNext);
+    this.#lastPart = part;
   }
 
   /** Adds text to the last event, if it still waits and has room: the two get one number. */
-  #merge(delta: string): boolean {
-    const last = this.#last as Mutable<DeltaEvent>;
-    if (last.delta.length + delta.length > maxDelta) return false;
+  #merge(text: string): boolean {
+    const last = this.#lastDelta as Mutable<DeltaEvent>;
+    if (last.delta.length + text.length > maxDelta) return false;
     if (!this.#log.merge(this.#waiting)) return false;
-    last.delta += delta;
+    last.delta += text;
     return true;
-  }
-
-  /** The hot path: an object literal with all keys gives every delta of a task the same hidden class. */
-  textDelta(place: ItemPlace, blockIndex: number, delta: string): void {
-    if (delta.length > maxDelta) {
-      for (const piece of piecesOf(delta)) this.textDelta(place, blockIndex, piece);
-      return;
-    }
-    const last = this.#last as Partial<TextDelta> | undefined;
-    const isNext = last?.item_id === place.id && last.block_index === blockIndex;
-    if (isNext && this.#merge(delta)) return;
-    const event: Mutable<TextDelta> = {
-      type: "task.text.delta",
-      task_id: this.taskId,
-      sequence_number: -1,
-      task_seq: this.#taskSeq++,
-      created_at: this.#now(),
-      item_id: place.id,
-      output_index: place.index,
-      block_index: blockIndex,
-      delta,
-    };
-    if (this.#source !== undefined) event.source = this.#source;
-    this.#waiting = this.#log.append(event, !isNext);
-    this.#last = event;
-  }
-
-  /** Opens an item at the next index. */
-  addItem(item: Item): ItemPlace {
-    const place = { id: item.id, index: this.#outputIndex++ };
-    this.emit({ type: "task.output_item.added", output_index: place.index, item });
-    return place;
-  }
-
-  closeItem(place: ItemPlace, item: ItemChange): void {
-    this.emit({ type: "task.output_item.done", output_index: place.index, item });
-  }
-
-  discardItem({ id, index }: ItemPlace, reason: DiscardReason): void {
-    const at = { output_index: index, item_id: id };
-    this.emit({ type: "task.output_item.discarded", ...at, reason });
   }
 
   /** Stores the bytes of a long data URL, to be written before the next events, and returns a block that names them. */
@@ -191,24 +113,6 @@ export class TaskEmitter {
     const named = block.type === "image" ? { image_url: { url: blob } } : { url: blob };
     return { ...(mime_type !== "" && { mime_type }), ...block, ...named } as WireBlock;
   }
-
-  block(place: ItemPlace, blockIndex: number, block: WireBlock): void {
-    const at = { item_id: place.id, output_index: place.index, block_index: blockIndex };
-    if (block.type === "text") this.emit({ type: "task.text.done", ...at, item: block });
-    else if (block.type === "image") this.emit({ type: "task.image.done", ...at, item: block });
-    else this.emit({ type: "task.block.done", ...at, item: block });
-  }
-}
-
-function isSamePlace(one: DeltaEvent | undefined, two: DeltaEvent): boolean {
-  if (one?.type !== two.type || one.item_id !== two.item_id) return false;
-  return blockOf(one) === blockOf(two);
-}
-
-function blockOf(event: DeltaEvent): number | undefined {
-  if ("block_index" in event) return event.block_index;
-  if ("content_index" in event) return event.content_index;
-  return "summary_index" in event ? event.summary_index : undefined;
 }
 
 /** The bytes of an event as JSON; the characters, if they are too few to matter. */

@@ -13,15 +13,15 @@ it("folds a log that is trimmed meanwhile to the same task", async () => {
   const log = new LogWriter("t", ([step]) => store.commit({ log: "t", ...step, lease }));
   const emitter = new TaskEmitter("t", log, undefined, new ManualClock());
   const identity = { id: "t", object: "task" } as const;
-  emitter.emit({ type: "task.created", task: { ...identity, status: "queued" } });
+  emitter.append({ type: "task.created", task: { ...identity, status: "queued" } });
   const item = {
     type: "message",
     role: "assistant",
     status: "in_progress",
     block_list: [],
   } as const;
-  const place = emitter.addItem({ ...item, id: "m" });
-  for (let count = 0; count < 5_000; count++) emitter.textDelta(place, 0, `${count} `);
+  const part = emitter.addItem({ ...item, id: "m" }).addPart("text", true);
+  for (let count = 0; count < 5_000; count++) emitter.appendText(part, `${count} `);
   await log.flush();
 
   const record = { taskId: "t", rootTaskId: "t" };

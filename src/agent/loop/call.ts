@@ -20,7 +20,7 @@ import { callHooks, hooksAt, readActingVerdict, tellAnyway, tellHooks } from "./
 import type { PendingCall } from "./next.ts";
 import { finishCall, suspendCall } from "./settle.ts";
 import { structuredTool } from "./structured-output.ts";
-import { addResultItem, commitStep, findTool, type TaskRun } from "./task-run.ts";
+import { addResultItem, commitStep, findTool, resultItem, type TaskRun } from "./task-run.ts";
 import { toolContext } from "./tool-context.ts";
 import { traceToolCall } from "./trace.ts";
 import { loadReferences, wholeTranscript } from "./transcript.ts";
@@ -63,14 +63,13 @@ export async function runCall(
   batch: Batch,
 ): Promise<"moved" | "child_waits"> {
   const { signal } = batch;
-  const place = task.output.openResults.get(pending.call.id);
-  if (place === undefined) throw new Error(`No item is open for call ${pending.call.id}.`);
+  const item = resultItem(task, pending.call.id);
   const { call, result } = await editCall(task, pending, signal);
   const tool = findTool(task, call.name);
   const isCitable = task.settings.references || tool?.citable;
   const reserve = isCitable ? () => task.output.pool.reserve() : undefined;
   if (reserve) await loadReferences(task);
-  const shown = new ResultEmitter(task.output.emitter, place, pending.call.id, reserve);
+  const shown = new ResultEmitter(task.output.emitter, item, reserve);
   try {
     const outcome = result ?? (await answerCall(task, pending, call, { tool, shown, signal }));
     // Without the lease the call has not ended: the next owner runs it.
@@ -80,15 +79,13 @@ export async function runCall(
       await finishCall(task, pending.call, call, outcome, shown, batch);
       return "moved";
     }
-    task.output.openResults.set(pending.call.id, shown.pause());
+    shown.pause();
     if (outcome.type === "child_waits") return "child_waits";
     await suspendCall(task, pending.call, call, outcome);
     return "moved";
   } catch (error) {
     // The result that settles the call continues after the streamed blocks.
-    if (task.output.openResults.has(pending.call.id)) {
-      task.output.openResults.set(pending.call.id, shown.pause());
-    }
+    if (task.output.openResults.has(pending.call.id)) shown.pause();
     throw error;
   }
 }

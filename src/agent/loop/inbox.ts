@@ -92,7 +92,7 @@ export function arrived(task: TaskRun, due: readonly DueRow[]): StepWrite {
     if (problem === undefined) return arrive(task, post, message);
     // Any process may post, so a malformed row is dropped instead of failing the session on every read.
     const value = { post: post.id, kind: post.kind, problem };
-    task.output.emitter.emit({ type: "task.custom", name: "rivulet.ignored", value });
+    task.output.emitter.append({ type: "task.custom", name: "rivulet.ignored", value });
     return [];
   });
   const taken = due.flatMap(({ post }) => (task.control.claims.has(post.id) ? [] : [post.id]));
@@ -115,7 +115,7 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
   if (post.kind === "cancel") {
     const reason = cancelReason(post);
     task.control.claims.set(post.id, untilItEnds);
-    task.output.emitter.emit({ type: "task.cancelling", reason: reason.message });
+    task.output.emitter.append({ type: "task.cancelling", reason: reason.message });
     task.control.controller.abort(reason);
     task.conversation.abortTree(task.identity.ref.taskId, reason);
     return [];
@@ -123,7 +123,7 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
   if (message === undefined || comesTooLate(task, message)) return [];
   for (const block of message.content) {
     if (block.type === "answer") {
-      task.output.emitter.emit({
+      task.output.emitter.append({
         type: "task.approval.resolved",
         approval_id: block.approvalId,
         decision: block.decision,
@@ -144,7 +144,7 @@ function arrive(task: TaskRun, post: Post, message: Message | undefined): Messag
       text,
       ...(taskId !== undefined && { from_task_id: taskId }),
     };
-    task.output.emitter.emit({ type: "task.hint.added", hint });
+    task.output.emitter.append({ type: "task.hint.added", hint });
   }
   return [message, ...denialOf(task, message)];
 }

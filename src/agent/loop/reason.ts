@@ -74,7 +74,7 @@ export function prepareTurn(task: TaskRun, reason: UpcomingTurn["reason"]): Awai
 function addToTranscript(task: TaskRun, addition: TurnAddition): boolean {
   const { compaction, hints = [], events = {}, usage, model = "" } = addition;
   for (const [name, value] of Object.entries(events))
-    task.output.emitter.emit({ type: "task.custom", name, value });
+    task.output.emitter.append({ type: "task.custom", name, value });
   if (usage) addSpent(task, usage, model);
   const control = compaction && controlMessage(task, { ...compaction, type: "compaction" });
   // A task that is resumed here still may exceed its iterations, as a hook has asked for.
@@ -277,7 +277,7 @@ function addSpent(task: TaskRun, usage: Usage, model: string): void {
   const price = addPrice(task, usage, model);
   task.state.usage = task.state.usage === noUsage ? usage : addUsage(task.state.usage, usage);
   task.budget.add(usage, price);
-  task.output.emitter.emit({
+  task.output.emitter.append({
     type: "task.usage",
     cumulative: true,
     usage: task.state.usage,

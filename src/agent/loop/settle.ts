@@ -71,7 +71,7 @@ function ask(
   const { kind, callId, reason } = question;
   const approvalId = ids.next("apr");
   const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
-  task.output.emitter.emit({
+  task.output.emitter.append({
     type: "task.approval.requested",
     approval_id: approvalId,
     kind: kindOf(kind),
@@ -146,9 +146,9 @@ export async function finishCall(
   const content: readonly Block[] = isRepeated
     ? [{ type: "text", text: repeatedResult(call.name) }]
     : cut;
-  const childTaskId = task.output.childCalls.has(call.id) ? call.id : undefined;
+  const hasChild = task.output.childCalls.has(call.id);
   // Streamed output, or that of a child, replaces the returned value for people unless the tool returned a display.
-  const isStreamed = shown.hasStreamed || childTaskId !== undefined;
+  const isStreamed = shown.hasStreamed || hasChild;
   const said = result.display ?? (isStreamed ? [] : undefined);
   const isEdited = output !== result.content;
   const isOriginal = (keepsDisplay || !isEdited) && !isRepeated;
@@ -160,7 +160,7 @@ export async function finishCall(
     display: cited.display,
     ...(cited.referenceId !== undefined && { referenceId: cited.referenceId }),
     ...(state !== "success" && { error: result.error ?? problem(state, content) }),
-    ...(childTaskId !== undefined && { childTaskId }),
+    hasChild,
   });
   task.output.openResults.delete(call.id);
   const mark = ranMark(call, result.hasRun ? ran : undefined);
@@ -196,7 +196,7 @@ export async function settlePending(
   if (step.type !== "act" && step.type !== "wait") return;
   const decision = "cancel";
   const resolve = ({ approvalId: approval_id }: SuspensionBlock) =>
-    task.output.emitter.emit({ type: "task.approval.resolved", approval_id, decision });
+    task.output.emitter.append({ type: "task.approval.resolved", approval_id, decision });
   for (const { call, suspension, answer } of step.calls) {
     if (suspension && !answer) resolve(suspension);
     await settleCall(task, call, state, text);
@@ -227,12 +227,12 @@ export function showResult(
   state: ToolResultState,
   content: readonly Block[],
 ): void {
-  const place = task.output.openResults.get(callId) ?? addResultItem(task, callId);
-  new ResultEmitter(task.output.emitter, place, callId).end({
+  const item = task.output.openResults.get(callId) ?? addResultItem(task, callId);
+  new ResultEmitter(task.output.emitter, item).end({
     status: itemStatus[state],
     display: content.map(toWireBlock),
     ...(state !== "success" && { error: problem(state, content) }),
-    ...(task.output.childCalls.has(callId) && { childTaskId: callId }),
+    hasChild: task.output.childCalls.has(callId),
   });
   task.output.openResults.delete(callId);
 }
@@ -250,7 +250,7 @@ function cite(
     referenceId !== undefined || (shown.isCitable && !task.output.childCalls.has(call.id));
   if (state !== "success" || !isCited) return { content, display };
   const number = referenceId !== undefined && { referenceId };
-  return task.output.pool.add({ itemId: shown.place.id, content, display, ...number });
+  return task.output.pool.add({ itemId: shown.item.id, content, display, ...number });
 }
 
 function toolMessage(

@@ -21,9 +21,10 @@ import {
   type Source,
   sumOf,
   type Usage,
+  type WrittenItem,
 } from "../../protocol/index.ts";
 import type { BudgetMeter } from "../base/budget.ts";
-import type { ItemPlace, TaskEmitter } from "../events/emit.ts";
+import type { TaskEmitter } from "../events/emit.ts";
 import type { LogWriter, StepChange } from "../events/log-writer.ts";
 import type { TurnRequest } from "../model/turn.ts";
 import type { ChildOptions, ChildOutcome, LayeredContext } from "../tool/context.ts";
@@ -103,7 +104,7 @@ export interface TaskOutput {
   readonly log: LogWriter;
   readonly emitter: TaskEmitter;
   /** The `tool_result` items that are open, by call id. */
-  readonly openResults: Map<string, ItemPlace>;
+  readonly openResults: Map<string, WrittenItem>;
   /** The calls that have started a child. */
   readonly childCalls: Set<string>;
   pool: ReferencePool;
@@ -263,16 +264,23 @@ export function withMessages<T extends { readonly messages: readonly Message[] }
 }
 
 /** Opens the item of a call's result. */
-export function addResultItem(task: TaskRun, callId: string): ItemPlace {
-  const place = task.output.emitter.addItem({
+export function addResultItem(task: TaskRun, callId: string): WrittenItem {
+  const item = task.output.emitter.addItem({
     type: "tool_result",
     id: task.settings.ids.next("fco"),
     status: "in_progress",
     call_id: callId,
     block_list: [],
   });
-  task.output.openResults.set(callId, place);
-  return place;
+  task.output.openResults.set(callId, item);
+  return item;
+}
+
+/** The open item of a call's result. */
+export function resultItem(task: TaskRun, callId: string): WrittenItem {
+  const item = task.output.openResults.get(callId);
+  if (item === undefined) throw new Error(`No item is open for call ${callId}.`);
+  return item;
 }
 
 /** A control message that the model never sees. */

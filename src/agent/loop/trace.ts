@@ -116,7 +116,7 @@ function retryTeller(
   return (failed) => {
     const retry: Retry = { ...failed, ...(callId !== undefined && { callId }) };
     const { name, attempt, delayMs, error, fallback } = retry;
-    emitter.emit({ type: "task.custom", name: "rivulet.retry", value: retry });
+    emitter.append({ type: "task.custom", name: "rivulet.retry", value: retry });
     retries += 1;
     update?.((span) => {
       span.setAttribute("rivulet.retries", retries);

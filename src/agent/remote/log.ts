@@ -490,7 +490,7 @@ export class RemoteLog {
     const ending = await endingFor(run);
     // A suspended task cannot show the results that end it.
     if (run.state.record.status === "suspended")
-      run.output.emitter.emit({ type: "task.resumed", reason: "cancelled" });
+      run.output.emitter.append({ type: "task.resumed", reason: "cancelled" });
     const state = ending.status === "failed" ? "error" : "interrupted";
     await settlePending(run, state, interruptedResult);
     await endTask(run, ending, undefined);

@@ -13,9 +13,9 @@ import {
   type TurnItem,
   turnsIn,
 } from "../../contract/index.ts";
-import type { EventBody } from "../../protocol/index.ts";
 import {
   closedItem,
+  type EventBody,
   type Item,
   type ItemChange,
   type LogEvent,
@@ -23,6 +23,7 @@ import {
   type TaskObject,
   type TaskTree,
   type ToolResultItem,
+  WrittenItem,
 } from "../../protocol/index.ts";
 import { controlMessage, type TaskRun } from "../loop/task-run.ts";
 import { iterationOf, messagesOf, referencesIn } from "../loop/transcript.ts";
@@ -122,11 +123,7 @@ export function closeItems(run: TaskRun, tree: TaskTree): readonly EventBody[] {
     const { id } = item;
     if (item.status !== "in_progress") return [];
     if (item.type === "tool_result") {
-      run.output.openResults.set(item.call_id, {
-        id,
-        index: output_index,
-        blocks: item.block_list,
-      });
+      run.output.openResults.set(item.call_id, new WrittenItem(item, output_index));
       return [];
     }
     const discarded = { type: "task.output_item.discarded", item_id: id, output_index } as const;

@@ -49,7 +49,7 @@ export function todoTool(): Tool {
       const current = todos.filter(({ status }) => status === "in_progress");
       if (current.length > 1)
         throw new ToolFailure("too_many_in_progress", todoTexts.tooMany(current.length));
-      taskBehind(context).output.emitter.emit({
+      taskBehind(context).output.emitter.append({
         type: "task.custom",
         name: "rivulet.todos",
         value: todos,

@@ -6,6 +6,8 @@ export type EventBody = LogEvent extends infer Event
     ? Omit<Event, keyof Envelope>
     : never
   : never;
+/** An event of a type, without the fields that the writer adds. */
+export type BodyOf<Type extends LogEvent["type"]> = Extract<EventBody, { readonly type: Type }>;
 
 /** The longest delta: smaller than the largest event that a reader takes, in any encoding. */
 export const maxDelta = 32 * 1024;

@@ -1,8 +1,6 @@
-import { readInput } from "../../base/argument.ts";
 import { closed } from "../fold/item.ts";
 import type { ItemChange, ItemStatus, ReasoningItem, ToolResultItem, WireBlock } from "../task.ts";
 import type { WrittenItem } from "./item.ts";
-import type { WriterState } from "./state.ts";
 
 /** How an item closes. The contents of an item that has no parts are those that are given here. */
 export interface ItemEnd {
@@ -16,8 +14,8 @@ export interface ItemEnd {
 }
 
 /** The item of the event that closes it. */
-export function doneItem(state: WriterState, item: WrittenItem, end: ItemEnd): ItemChange {
-  const { id, callId: call_id = "", name = "", parts } = item;
+export function doneItem(item: WrittenItem, end: ItemEnd): ItemChange {
+  const { id, callId: call_id = "", name = "", purpose, parts } = item;
   const { status = "completed", error, encrypted_content } = end;
   const done = { id, status, ...(error && { error }) };
   const isEmpty = parts.length === 0;
@@ -30,20 +28,22 @@ export function doneItem(state: WriterState, item: WrittenItem, end: ItemEnd): I
     const type = "reasoning_text";
     const content = item.partsOf("content").map(({ text }) => ({ type, text }) as const);
     return {
-      ...{ type: "reasoning", ...done },
+      type: "reasoning",
+      ...done,
       summary: isEmpty ? (end.summary ?? []) : entries,
       ...(content.length > 0 && { content }),
       ...(encrypted_content !== undefined && { encrypted_content }),
     };
   }
-  const given = readInput("end.block_list", "an array", end.block_list, () => {
-    return (end.block_list ?? []).map((block) => closed(block));
-  });
+  const given = (end.block_list ?? []).map((block) => closed(block));
   const blocks = item.blocks.map((block, at) => numbered(block, given[at]));
   const block_list = isEmpty ? given : blocks;
-  if (item.type === "message") return { type: "message", ...done, role: "assistant", block_list };
-  const child = state.children.get(call_id)?.item === item && { child_task_id: call_id };
-  return { type: "tool_result", ...done, call_id, block_list, ...child };
+  if (item.type === "message")
+    return { type: "message", ...done, role: "assistant", block_list, ...(purpose && { purpose }) };
+  const result = { type: "tool_result", ...done, call_id } as const;
+  if (!item.hasChild) return { ...result, block_list };
+  // Readers find a child's output through its task, so the item keeps the blocks that it has.
+  return { ...result, ...(end.block_list && { block_list }), child_task_id: call_id };
 }
 
 /** A result that fails loses the numbers of its blocks, and one that is cited may get them at its end. */

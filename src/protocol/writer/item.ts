@@ -1,5 +1,5 @@
 import { closed } from "../fold/item.ts";
-import type { Annotation, Item, ItemStatus, WireBlock } from "../task.ts";
+import type { Annotation, Item, ItemStatus, MessageItem, WireBlock } from "../task.ts";
 
 /** An item that a writer has opened; its fields change with the events of the item. */
 export class WrittenItem {
@@ -10,6 +10,9 @@ export class WrittenItem {
   readonly callId: string | undefined;
   readonly name: string | undefined;
   readonly messageId: string | undefined;
+  readonly purpose: MessageItem["purpose"];
+  /** Whether it is the result of a call that has started a child. */
+  hasChild = false;
   readonly parts: WrittenPart[] = [];
   /** Absent on a discarded item. */
   status: ItemStatus | undefined;
@@ -21,6 +24,7 @@ export class WrittenItem {
     this.callId = "call_id" in item ? item.call_id : undefined;
     this.name = "name" in item ? item.name : undefined;
     this.messageId = "message_id" in item ? item.message_id : undefined;
+    this.purpose = "purpose" in item ? item.purpose : undefined;
     this.status = item.status;
     this.#addParts(item);
   }
@@ -46,7 +50,8 @@ export class WrittenItem {
 
   /** The index of the next part of a kind: blocks share one list. */
   lengthOf(kind: WrittenPart["kind"]): number {
-    return this.type === "reasoning" ? this.partsOf(kind).length : this.parts.length;
+    if (this.type !== "reasoning") return this.parts.length;
+    return (this.parts.findLast((part) => part.kind === kind)?.index ?? -1) + 1;
   }
 
   addPart(kind: WrittenPart["kind"], isOpen: boolean, block?: WireBlock): WrittenPart {
@@ -88,6 +93,7 @@ export class WrittenPart {
   held = "";
   /** The number of the next preview of an image. */
   preview = 0;
+  annotations: Annotation[] = [];
   #block: WireBlock | undefined;
 
   constructor(item: WrittenItem, kind: WrittenPart["kind"], index: number, block?: WireBlock) {
@@ -100,21 +106,22 @@ export class WrittenPart {
 
   /** The block so far; undefined if the part is not one. */
   get block(): WireBlock | undefined {
-    return this.kind === "text" ? ({ ...this.#block, text: this.text } as WireBlock) : this.#block;
+    const { kind, text, annotations } = this;
+    if (kind !== "text") return this.#block;
+    const cited = annotations.length > 0 && { annotations };
+    return { ...this.#block, type: "text", text, ...cited };
   }
 
   set block(block: WireBlock | undefined) {
     this.#block = block;
-    if (block?.type === "text") this.text = block.text;
+    if (block?.type !== "text") return;
+    this.text = block.text;
+    this.annotations = [...(block.annotations ?? [])];
   }
 
   /** The id of the block. */
   get id(): string | undefined {
     return this.#block?.id;
-  }
-
-  get annotations(): readonly Annotation[] {
-    return (this.#block?.type === "text" && this.#block.annotations) || [];
   }
 
   /** Whether the image of the part has not arrived. */

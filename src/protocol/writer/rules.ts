@@ -3,7 +3,6 @@ import { RivuletError } from "../../base/error.ts";
 import { isObject } from "../../base/plain.ts";
 import type { Flaw } from "../check/flaws.ts";
 import { describeMisfit, type Misfit, misfitOf } from "../check/misfit.ts";
-import type { LogEvent } from "../event.ts";
 import { logEvents, words } from "../grammar/index.ts";
 import { readerOf } from "../shape.ts";
 import type { Source } from "../source.ts";
@@ -25,21 +24,14 @@ export function copyOf<T>(place: string, value: T): T {
   return readInput(place, "an object", value, () => isObject(value) && { ...value }) as T;
 }
 
-/** An event of a type, without the fields that the writer adds. */
-export type BodyOf<Type extends LogEvent["type"]> = Extract<EventBody, { readonly type: Type }>;
-
 /** Returns an event that fits the grammar; throws for any other. */
-export function readBody<Type extends LogEvent["type"]>(
-  type: Type,
-  fields: Omit<BodyOf<Type>, "type">,
-): BodyOf<Type> {
-  const shape = logEvents[type];
-  const body = readInput("event", "plain data", fields, () => ({ ...fields, type }));
+export function readBody<Body extends EventBody>(body: Body): Body {
+  const shape = logEvents[body.type];
   const [read] = readInput("event", "plain data", body, () => [readerOf(shape)(body, { words })]);
-  if (read !== undefined) return read as BodyOf<Type>;
+  if (read !== undefined) return read as Body;
   const misfit = readInput("event", "plain data", body, () => misfitOf(shape, body, { words }));
   return refuse(
-    `The event does not fit: ${describeMisfit(type, misfit as Misfit)}.`,
+    `The event does not fit: ${describeMisfit(body.type, misfit as Misfit)}.`,
     "Correct the value.",
   );
 }
@@ -80,4 +72,10 @@ export function checkBlockType({ type }: WireBlock): void {
       `A block cannot be a ${type}.`,
       'Use "image", "text", "file", "task" or a type of yours.',
     );
+}
+
+/** Refuses an image that has not arrived. */
+export function checkImage(block: WireBlock): void {
+  if (block.type !== "image" || block.image_url.url === "")
+    refuse("The image has no url.", "Pass the url of the image.");
 }

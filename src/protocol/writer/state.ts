@@ -1,12 +1,12 @@
 import { readInput } from "../../base/argument.ts";
 import type { LogEvent } from "../event.ts";
-import type { Mutable } from "../fold/draft.ts";
 import { isId, isTime } from "../shape.ts";
 import type { Source } from "../source.ts";
 import type { Annotation, ApprovalState, Task, TaskStatus, Usage, WireBlock } from "../task.ts";
 import type { EventBody } from "./delta.ts";
 import { WrittenItem, WrittenPart } from "./item.ts";
-import { checkBlockType, checkRange, copyOf, refuse } from "./rules.ts";
+import { checkBlockType, checkImage, checkRange, copyOf, readBody, refuse } from "./rules.ts";
+import { type StreamStart, TaskStream } from "./stream.ts";
 
 /** The options of a `TaskWriter`. */
 export interface TaskWriterOptions {
@@ -18,17 +18,33 @@ export interface TaskWriterOptions {
   readonly source?: Source;
 }
 
+function readFunction<T>(place: string, value: T): T {
+  return readInput(place, "a function", value, () => typeof value === "function" && value);
+}
+
+function startOf(task: Task | undefined, options: TaskWriterOptions): StreamStart {
+  const { now = Date.now, source = task?.source as Source | undefined } = options;
+  readFunction("options.now", now);
+  return {
+    now: () => {
+      const time = now();
+      if (!isTime(time, {})) refuse("`now` must return a time.", "Return whole milliseconds.");
+      return time;
+    },
+    source,
+    taskSeq: (task?.appliedSeq ?? -1) + 1,
+    outputIndex: task?.output.length ?? 0,
+  };
+}
+
 /** A child of the task; `unknown`: an earlier writer has started it, and the task does not tell whether it runs. */
 export interface WrittenChild {
   readonly item: WrittenItem;
   state: "sync" | "background" | "finished" | "unknown";
 }
 
-/** The state of the task that a writer writes. */
-export class WriterState {
-  readonly taskId: string;
-  readonly source: Source | undefined;
-  readonly now: () => number;
+/** The stream of a writer, and what was written to it: events that do not fit are refused. */
+export class WriterState extends TaskStream {
   readonly items: WrittenItem[] = [];
   readonly byId = new Map<string, WrittenItem>();
   /** The calls and the results that were not discarded, by call id. */
@@ -39,52 +55,63 @@ export class WriterState {
   status: TaskStatus | undefined;
   usage: Usage | undefined;
   readonly #write: TaskWriterOptions["write"];
-  #seq = 0;
 
   constructor(task: string | Task, options: TaskWriterOptions) {
+    const given = copyOf("options", options);
     const known = typeof task === "string" ? undefined : task;
-    this.taskId = readInput("task", "an id or a task of a tree", task, () => {
-      const id = typeof task === "string" ? task : task.id;
-      return isId(id) && id;
+    const read = <T>(reader: () => T | false) =>
+      readInput("task", "an id or a task of a tree", task, reader);
+    const id = read(() => {
+      const taskId = typeof task === "string" ? task : task.id;
+      return isId(taskId) && taskId;
     });
-    const isFunction = (value: unknown) => typeof value === "function";
-    const { write, now = Date.now, source } = copyOf("options", options);
-    this.#write = readInput("options.write", "a function", write, () => isFunction(write) && write);
-    this.now = readInput("options.now", "a function", now, () => isFunction(now) && now);
-    this.source = source ?? (known?.source as Source | undefined);
-    if (known) readInput("task", "an id or a task of a tree", known, () => this.#continue(known));
+    super(
+      id,
+      read(() => startOf(known, given)),
+    );
+    this.#write = readFunction("options.write", given.write);
+    if (known) read(() => this.#continue(known));
   }
 
-  #continue({ appliedSeq, status, output, approvals, children, usage }: Task): void {
-    this.#seq = appliedSeq + 1;
+  #continue({ status, output, approvals, children, usage }: Task): void {
     this.status = status === "unknown" ? undefined : status;
     this.usage = usage;
     for (const item of output) this.add(new WrittenItem(item, this.items.length));
     for (const approval of approvals) this.approvals.set(approval.approval_id, approval);
     for (const childId of children) {
       const item = this.results.get(childId);
-      if (item) this.children.set(childId, { item, state: "unknown" });
+      if (item) this.addChild(item, "unknown");
     }
   }
 
-  add(item: WrittenItem): void {
+  add(item: WrittenItem): WrittenItem {
     this.items.push(item);
     this.byId.set(item.id, item);
     if (item.type === "tool_call") this.calls.set(item.callId ?? "", item);
     if (item.type === "tool_result") this.results.set(item.callId ?? "", item);
+    return item;
   }
 
-  /** Completes the body in place: a copy of objects with so many shapes costs more than the rest. */
-  append(body: EventBody): void {
-    const created_at = this.now();
-    if (!isTime(created_at, {})) refuse("`now` must return a time.", "Return whole milliseconds.");
-    const event = body as Mutable<LogEvent>;
-    event.task_id = this.taskId;
-    event.sequence_number = -1;
-    event.task_seq = this.#seq++;
-    event.created_at = created_at;
-    if (this.source) event.source = this.source;
+  /** The result of a call holds the child that the call has started. */
+  addChild(item: WrittenItem, state: WrittenChild["state"]): void {
+    item.hasChild = true;
+    this.children.set(item.callId ?? "", { item, state });
+  }
+
+  protected override formText(text: string): string {
+    return text.toWellFormed();
+  }
+
+  protected override write(event: LogEvent): void {
     this.#write(event);
+  }
+
+  override form<Body extends EventBody>(body: Body): Body {
+    const read = readBody(body);
+    const isBlock = read.type === "task.text.done" || read.type === "task.block.done";
+    if (read.type === "task.image.done") checkImage(read.item);
+    if (isBlock) this.checkBlock(this.items[read.output_index] as WrittenItem, read.item);
+    return read;
   }
 
   /** Throws unless the task has one of the statuses. */
@@ -107,7 +134,7 @@ export class WriterState {
       : refuse(`${item.id} is ${item.status ?? item.type}.`, "Pass an open item.");
   }
 
-  openPart(place: Readonly<WrittenPart>): WrittenPart {
+  openedPart(place: Readonly<WrittenPart>): WrittenPart {
     if (!(place instanceof WrittenPart))
       return refuse("The part is not of this task.", "Pass what `openPart` returns.");
     this.open(place.item);

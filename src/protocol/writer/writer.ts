@@ -1,8 +1,9 @@
-import { readText } from "../../base/argument.ts";
+import { readInput, readText } from "../../base/argument.ts";
 import { isSameInput } from "../check/calls.ts";
 import { causeFlaws, reasonFlaws, resumeReasons, usageFlaws } from "../check/flaws.ts";
 import type { ChildFinished, ChildStarted, TaskSuspended, TaskUsage } from "../event.ts";
 import { pick } from "../fold/draft.ts";
+import { closed } from "../fold/item.ts";
 import {
   type Annotation,
   type ApprovalQuestion,
@@ -25,11 +26,12 @@ import {
   type WireBlock,
   type WireImageBlock,
 } from "../task.ts";
+import type { BodyOf } from "./delta.ts";
 import { doneItem, type ItemEnd } from "./done.ts";
-import { childPlace, cites, WrittenItem, WrittenPart } from "./item.ts";
-import { addBlock, appendText, closePart, openPart, type PartStart, previewImage } from "./part.ts";
+import { cites, WrittenItem, WrittenPart } from "./item.ts";
 import { checkOrigin, copyOf, readBody, refuse, refuseFlaws } from "./rules.ts";
 import { type TaskWriterOptions, WriterState, type WrittenChild } from "./state.ts";
+import type { PartStart } from "./stream.ts";
 
 /** The fields of an item that belong to later events than its first. */
 const contents = [
@@ -131,7 +133,7 @@ export class TaskWriter {
     const { taskId: id } = state;
     if (state.status !== undefined) refuse("The task was created before.", "Create it once.");
     const queued = { ...copyOf("task", task), id, object: "task", status: "queued" } as const;
-    const body = readBody("task.created", { task: queued });
+    const body = readBody({ type: "task.created", task: queued });
     checkOrigin(body.task, state.source);
     state.append(body);
     state.status = "queued";
@@ -156,24 +158,30 @@ export class TaskWriter {
     const empty = emptyItems[given.type as keyof typeof emptyItems];
     const item = { ...given, ...empty, status: "in_progress" } as unknown as Item;
     const output_index = state.items.length;
-    const body = readBody("task.output_item.added", { output_index, item });
-    const opened = new WrittenItem(body.item, output_index);
-    const { id, type, callId = "" } = opened;
+    const { item: read } = readBody({ type: "task.output_item.added", output_index, item });
+    const { id, type, callId = "" } = new WrittenItem(read, output_index);
     if (empty === undefined) refuse(`${type} is not a type of item.`, "Use `message`.");
     if (state.byId.has(id)) refuse(`The task has an item ${id}.`, "Use a new id.");
     const isCalled = state.calls.has(callId);
     if (type === "tool_call" && isCalled) refuse(`The call ${callId} exists.`, "Use a new id.");
     if (type === "tool_result" && (!isCalled || state.results.has(callId)))
       refuse(`The call ${callId} takes no result.`, "Pass a call that has no result.");
-    state.append(body);
-    state.add(opened);
-    return opened;
+    return state.add(state.addItem(read));
   }
 
   /** Opens a part at the end of an item: a text or an image, a paragraph of a summary, or the arguments of a call. */
   openPart(item: Readonly<WrittenItem>, start: PartStart = {}): Readonly<WrittenPart> {
-    this.#state.expect("in_progress");
-    return openPart(this.#state, this.#state.open(item), start);
+    const state = this.#state;
+    state.expect("in_progress");
+    const opened = state.open(item);
+    const { type } = opened;
+    const given: PartStart = closed(copyOf("part", start));
+    if (type === "tool_call" && opened.parts.length > 0)
+      refuse(`${opened.id} has its arguments.`, "Open them once.");
+    const last = opened.partsOf("content").at(-1);
+    // A piece without a delta would take the place of the next.
+    if (given.type === "reasoning_text" && last?.isOpen) state.closePart(last);
+    return state.openPart(opened, given);
   }
 
   /** Appends text to a part, or to the last part of an item, which is opened if it is missing. */
@@ -182,66 +190,69 @@ export class TaskWriter {
     state.expect("in_progress");
     readText("text", text);
     let part: WrittenPart | undefined;
-    if (place instanceof WrittenPart) part = state.openPart(place);
+    if (place instanceof WrittenPart) part = state.openedPart(place);
     else {
       const item = state.open(place as WrittenItem);
       part = item.parts.at(-1);
-      if (!part?.isOpen || part.kind === "image") part = openPart(state, item, {});
+      if (!part?.isOpen || part.kind === "image") part = this.openPart(item) as WrittenPart;
     }
-    appendText(state, part, text);
+    if (part.kind === "image") refuse("An image has no text.", "Call `preview`.");
+    state.appendText(part, text);
   }
 
   /** Adds a citation to an open text; its marker is in the text already. */
   annotate(place: Readonly<WrittenPart>, annotation: Annotation): void {
     const state = this.#state;
     state.expect("in_progress");
-    const part = state.openPart(place);
-    const { block, item, index: block_index, annotations } = part;
-    if (part.kind !== "text" || block?.type !== "text")
-      refuse("Only a text has citations.", "Pass a text.");
-    const at = { item_id: item.id, output_index: item.index, block_index };
-    const annotation_index = annotations.length;
-    const body = readBody("task.text.annotation.added", { ...at, annotation_index, annotation });
-    state.checkCitation(part.text, body.annotation);
-    state.append(body);
-    part.block = { ...block, annotations: [...annotations, body.annotation] };
+    const part = state.openedPart(place);
+    const { item, index: block_index } = part;
+    if (part.kind !== "text") refuse("Only a text has citations.", "Pass a text.");
+    const at = { item_id: item.id, output_index: item.index, block_index, annotation_index: 0 };
+    const read = readBody({ type: "task.text.annotation.added", ...at, annotation });
+    state.checkCitation(part.text, read.annotation);
+    state.annotate(part, read.annotation);
   }
 
   /** Shows an image that replaces the last one of its part. */
   preview(part: Readonly<WrittenPart>, image: WireImageBlock): void {
     this.#state.expect("in_progress");
-    previewImage(this.#state, this.#state.openPart(part), image);
+    const opened = this.#state.openedPart(part);
+    if (opened.kind !== "image") refuse("The part is not an image.", "Open it as an image.");
+    this.#state.previewImage(opened, copyOf("image", image));
   }
 
   /** Adds a whole block to a message or a result. */
   block(item: Readonly<WrittenItem>, block: WireBlock): Readonly<WrittenPart> {
     this.#state.expect("in_progress");
-    return addBlock(this.#state, this.#state.open(item), block);
+    const { id, type } = this.#state.open(item);
+    if (type !== "message" && type !== "tool_result")
+      refuse(`${id} is a ${type}.`, "Pass a message or a result.");
+    return this.#state.addBlock(item as WrittenItem, closed(copyOf("block", block)));
   }
 
   /** Closes a part: an image as its last preview or the given one, a text without deltas as the given one. */
   closePart(part: Readonly<WrittenPart>, whole: Partial<WireBlock> = {}): void {
     this.#state.expect("in_progress");
-    closePart(this.#state, this.#state.openPart(part), whole);
+    const opened = this.#state.openedPart(part);
+    const given = closed(copyOf("part", whole));
+    const { text = "", ...rest } = given as { readonly text?: string };
+    const hasText = opened.text !== "" || opened.held !== "";
+    if (opened.kind !== "image") readText("part.text", text);
+    this.#state.closePart(opened, hasText ? rest : given);
   }
 
   /** Shows the progress of a tool. */
   progress(place: Readonly<WrittenItem>, progress: Progress): void {
     this.#state.expect("in_progress");
     const item = this.#state.open(place);
-    const { id: item_id, index: output_index, callId: call_id = "" } = item;
-    if (item.type !== "tool_result") refuse(`${item_id} is not a result.`, "Pass an open result.");
-    const at = { item_id, output_index, call_id };
-    this.#state.append(
-      readBody("task.tool_result.progress", { ...copyOf("progress", progress), ...at }),
-    );
+    if (item.type !== "tool_result") refuse(`${item.id} is not a result.`, "Pass an open result.");
+    this.#state.progress(item, copyOf("progress", progress));
   }
 
   /** Names a source of an open item. */
   reference(item: Readonly<WrittenItem>, reference: Reference): void {
     this.#state.expect("in_progress", "suspended");
-    const { id: item_id, index: output_index } = this.#state.open(item);
-    this.#state.append(readBody("task.reference.added", { item_id, output_index, reference }));
+    this.#state.reference(this.#state.open(item), reference);
   }
 
   /** Closes an item with its open parts. */
@@ -265,24 +276,20 @@ export class TaskWriter {
     if (isCompleted && isCut) refuse(`${item.id} is not complete.`, "Close it as `incomplete`.");
     const output_index = item.index;
     const isEmpty = item.parts.length === 0;
-    let body = readBody("task.output_item.done", {
-      output_index,
-      item: doneItem(state, item, given),
-    });
-    if (isEmpty && "block_list" in body.item)
-      for (const block of body.item.block_list ?? []) state.checkBlock(item, block);
+    const whole = readInput("end.block_list", "an array", given.block_list, () =>
+      doneItem(item, given),
+    );
+    const { item: read } = readBody({ type: "task.output_item.done", output_index, item: whole });
+    const blocks = ("block_list" in read && read.block_list) || [];
+    if (isEmpty) for (const block of blocks) state.checkBlock(item, block);
     for (const part of openParts) {
-      if (isWorking && !part.isEmptyImage) closePart(state, part, {});
+      if (isWorking && !part.isEmptyImage) state.closePart(part);
       part.isOpen = false;
     }
-    if (openParts.length > 0) body = { ...body, item: doneItem(state, item, given) };
-    state.append(body);
-    item.status = status;
+    state.closeItem(item, given);
     if (!isEmpty) return;
-    if (body.item.type === "tool_call")
-      item.addPart("arguments", false).text = body.item.arguments ?? "";
-    for (const block of ("block_list" in body.item && body.item.block_list) || [])
-      item.addPart("block", false, block);
+    if (read.type === "tool_call") item.addPart("arguments", false).text = read.arguments ?? "";
+    for (const block of blocks) item.addPart("block", false, block);
   }
 
   /** Discards an item; the result of a discarded call is discarded as well. */
@@ -291,7 +298,7 @@ export class TaskWriter {
     state.expect("in_progress", "suspended");
     const item = state.own(place);
     if (item.type === "discarded") refuse(`${item.id} was discarded.`, "Discard it once.");
-    const { id: item_id, index: output_index, callId = "" } = item;
+    const { callId = "" } = item;
     const result = item.type === "tool_call" ? state.results.get(callId) : undefined;
     for (const gone of result ? [result, item] : [item]) {
       state.checkChildEnded(gone);
@@ -300,13 +307,10 @@ export class TaskWriter {
       );
       if (isCited) refuse(`An open item cites ${gone.id}.`, "Close it first.");
     }
-    const body = readBody("task.output_item.discarded", { item_id, output_index, reason });
-    if (result) this.discard(result, reason);
-    state.append(body);
     const kept = item.type === "tool_call" ? state.calls : state.results;
+    if (result) this.discard(result, reason);
+    state.discardItem(item, reason);
     if (kept.get(callId) === item) kept.delete(callId);
-    item.type = "discarded";
-    item.status = undefined;
   }
 
   /** A call has started a child, whose id is that of the call; the open result of the call holds it. */
@@ -320,18 +324,16 @@ export class TaskWriter {
     const { callId = "" } = item;
     if (item.type !== "tool_result" || callId === state.taskId || state.children.has(callId))
       refuse(`${item.id} cannot hold a child.`, "Pass the open result of a call without a child.");
-    const body = readBody("task.child.started", { ...copyOf("child", child), ...childPlace(item) });
-    state.append(body);
-    state.children.set(callId, { item, state: body.mode });
+    const given = copyOf("child", child);
+    state.startChild(item, given);
+    state.addChild(item, given.mode);
   }
 
   /** A child that the task waits for has ended. */
   finishChild(childId: string, end: Pick<ChildFinished, "status" | "usage">): void {
     this.#state.expect("in_progress", "suspended");
     const child = this.#awaited(childId);
-    this.#state.append(
-      readBody("task.child.finished", { ...copyOf("end", end), ...childPlace(child.item) }),
-    );
+    this.#state.finishChild(child.item, copyOf("end", end));
     child.state = "finished";
   }
 
@@ -339,8 +341,7 @@ export class TaskWriter {
   promoteChild(childId: string): void {
     this.#state.expect("in_progress");
     const child = this.#awaited(childId);
-    const change = { mode: "background", reason: "sync_timeout" } as const;
-    this.#state.append({ type: "task.child.promoted", ...childPlace(child.item), ...change });
+    this.#state.promoteChild(child.item);
     child.state = "background";
   }
 
@@ -363,15 +364,16 @@ export class TaskWriter {
     const isShown =
       asked.name === call?.name && isSameInput(call?.arguments ?? "", asked.arguments ?? "");
     const edited = call && !isShown && { edited: true as const };
-    const { type, ...body } = readBody("task.approval.requested", { ...asked, ...edited });
+    const body = readBody({ ...asked, ...edited, type: "task.approval.requested" });
     if (state.approvals.has(body.approval_id))
       refuse(`${body.approval_id} was requested before.`, "Use a new id.");
     const isAnswered = state.results.get(callId)?.isOpen === false;
     const needsCall = body.kind !== "stop" || body.call_id !== undefined;
     if (needsCall && (call === undefined || isAnswered))
       refuse(`There is no call ${callId} that waits.`, "Pass a call that has no result yet.");
-    state.append({ type, ...body });
-    state.approvals.set(body.approval_id, body);
+    const { type: _, ...question } = body;
+    state.append(body);
+    state.approvals.set(body.approval_id, question);
   }
 
   /** The decision about an approval. */
@@ -384,11 +386,9 @@ export class TaskWriter {
     const approval = state.approvals.get(approvalId);
     if (approval === undefined || approval.decision !== undefined)
       refuse("There is no such approval that waits.", "Resolve each approval once.");
-    const approval_id = approvalId;
-    const body = readBody("task.approval.resolved", {
-      ...copyOf("decision", decision),
-      approval_id,
-    });
+    const type = "task.approval.resolved";
+    const given = copyOf("decision", decision);
+    const body = readBody({ ...given, type, approval_id: approvalId });
     state.approvals.set(approvalId, { ...approval, ...pick(body, "decision", "by", "reason") });
     state.append(body);
   }
@@ -399,11 +399,8 @@ export class TaskWriter {
     state.expect("in_progress");
     const pending = this.pending.map(({ approval_id }) => approval_id);
     const listed = pending.length > 0 && { approval_ids: pending };
-    const body = readBody("task.suspended", {
-      reason: "approval",
-      ...listed,
-      ...copyOf("wait", wait),
-    });
+    const given = copyOf("wait", wait);
+    const body = readBody({ reason: "approval", ...listed, ...given, type: "task.suspended" });
     const { reason, approval_ids: ids = [], waiting_on: tasks = [] } = body;
     refuseFlaws(reasonFlaws("suspended", body.generate_reason), "Leave generate_reason out.");
     const isRunning = (id: string) => (state.children.get(id)?.state ?? "finished") !== "finished";
@@ -431,14 +428,15 @@ export class TaskWriter {
   /** A cancel was requested. */
   cancelling(request: { readonly requested_by?: string; readonly reason?: string } = {}): void {
     this.#state.expect(...live);
-    this.#state.append(readBody("task.cancelling", request));
+    this.#state.append(readBody({ ...copyOf("request", request), type: "task.cancelling" }));
   }
 
   /** The tokens that the task has used so far. */
   usage(usage: Usage, more: Pick<TaskUsage, "by_model" | "cost"> = {}): void {
     const state = this.#state;
     state.expect(...live);
-    const body = readBody("task.usage", { ...copyOf("more", more), cumulative: true, usage });
+    const given = copyOf("more", more);
+    const body = readBody({ ...given, type: "task.usage", cumulative: true, usage });
     refuseFlaws(usageFlaws(body.usage, state.usage), "Pass totals so far.");
     state.append(body);
     state.usage = body.usage;
@@ -447,13 +445,13 @@ export class TaskWriter {
   /** The model gets a note that is not its input. */
   hint(hint: Hint): void {
     this.#state.expect(...live);
-    this.#state.append(readBody("task.hint.added", { hint }));
+    this.#state.append(readBody({ type: "task.hint.added", hint }));
   }
 
   /** An event of the application. */
   custom(name: string, value: unknown): void {
     this.#state.expect(...live);
-    this.#state.append(readBody("task.custom", { name, value }));
+    this.#state.append(readBody({ type: "task.custom", name, value }));
   }
 
   /** Ends the task and closes what is open: approvals are cancelled, and calls without a result get an empty one. */
@@ -467,7 +465,7 @@ export class TaskWriter {
     state.expect("in_progress", "suspended", ...(isCut ? (["queued"] as const) : []));
     const fields = { completed_at: state.now(), ...pick(given, ...endFields) };
     const task = { ...fields, id, object: "task", status } as const;
-    const body = readBody(`task.${status}`, { task } as never);
+    const body = readBody({ type: `task.${status}`, task } as BodyOf<`task.${typeof status}`>);
     refuseFlaws(
       causeFlaws(body.task),
       "Pass `error` with `failed`, and `incomplete_details` with `incomplete`.",

@@ -1,0 +1,322 @@
+import type { LogEvent } from "../event.ts";
+import type { Mutable } from "../fold/draft.ts";
+import { pick } from "../fold/draft.ts";
+import { closed } from "../fold/item.ts";
+import type { Source } from "../source.ts";
+import type {
+  Annotation,
+  DiscardReason,
+  Item,
+  Progress,
+  Reference,
+  WireBlock,
+  WireImageBlock,
+} from "../task.ts";
+import { type BodyOf, type EventBody, halfAtEnd, maxDelta, piecesOf } from "./delta.ts";
+import { doneItem, type ItemEnd } from "./done.ts";
+import { childPlace, WrittenItem, type WrittenPart } from "./item.ts";
+
+/** The first numbers that a stream assigns, and what all its events carry. */
+export interface StreamStart {
+  readonly now: () => number;
+  /** One object for all events, which SSE shortens; absent for a root. */
+  readonly source?: Source | undefined;
+  /** 0 by default: the task is new. */
+  readonly taskSeq?: number;
+  readonly outputIndex?: number;
+}
+
+/** A part to open: text, an image, or a piece of raw reasoning. */
+export interface PartStart extends Partial<Omit<WireImageBlock, "type">> {
+  readonly type?: "text" | "image" | "reasoning_text";
+  readonly annotations?: readonly unknown[];
+}
+
+/** The events of the parts. */
+const partEvents = {
+  text: ["task.text.added", "task.text.delta", "task.text.done"],
+  image: ["task.image.added", "task.image.delta", "task.image.done"],
+  block: ["", "", "task.block.done"],
+  summary: [
+    "task.reasoning_summary_item.added",
+    "task.reasoning_summary_text.delta",
+    "task.reasoning_summary_item.done",
+  ],
+  content: ["", "task.reasoning_text.delta", "task.reasoning_text.done"],
+  arguments: ["", "task.tool_call_arguments.delta", "task.tool_call_arguments.done"],
+} as const;
+const added = 0;
+const delta = 1;
+const done = 2;
+
+/** An event that adds text. */
+export type DeltaEvent = Extract<LogEvent, { readonly delta: string }>;
+
+/**
+ * Forms the events of one task and numbers them; it splits long deltas and holds half a surrogate pair until its other
+ * half arrives. It trusts its caller: a `TaskWriter` checks each call first.
+ */
+export abstract class TaskStream {
+  readonly taskId: string;
+  readonly source: Source | undefined;
+  readonly now: () => number;
+  #taskSeq: number;
+  #outputIndex: number;
+
+  constructor(taskId: string, { now, source, taskSeq = 0, outputIndex = 0 }: StreamStart) {
+    this.taskId = taskId;
+    this.source = source;
+    this.now = now;
+    this.#taskSeq = taskSeq;
+    this.#outputIndex = outputIndex;
+  }
+
+  /** Takes the next event; the log replaces its `sequence_number`, which is −1. */
+  protected abstract write(event: LogEvent): void;
+
+  /** Returns an event as it may be written. */
+  form<Body extends EventBody>(body: Body): Body {
+    return body;
+  }
+
+  /** Returns text as it may be written. */
+  protected formText(text: string): string {
+    return text;
+  }
+
+  get outputLength(): number {
+    return this.#outputIndex;
+  }
+
+  /** Whether the task has no event yet. */
+  get isNew(): boolean {
+    return this.#taskSeq === 0;
+  }
+
+  /** Appends a new object, which becomes the event. */
+  append(body: EventBody): void {
+    this.write(this.number(body));
+  }
+
+  /** Completes the body in place: a copy of objects with so many shapes costs more than the rest of the stream. */
+  protected number(body: EventBody): Mutable<LogEvent> {
+    const event = body as Mutable<LogEvent>;
+    event.task_id = this.taskId;
+    event.sequence_number = -1;
+    event.task_seq = this.#taskSeq++;
+    event.created_at = this.now();
+    if (this.source) event.source = this.source;
+    return event;
+  }
+
+  /** The next event follows one that another stream has numbered. */
+  protected continueAfter(event: LogEvent): void {
+    this.#taskSeq = event.task_seq + 1;
+    if (event.type === "task.output_item.added") this.#outputIndex = event.output_index + 1;
+  }
+
+  /** Opens an item at the next index. */
+  addItem(item: Item): WrittenItem {
+    const output_index = this.#outputIndex;
+    this.append({ type: "task.output_item.added", output_index, item });
+    this.#outputIndex += 1;
+    return new WrittenItem(item, output_index);
+  }
+
+  /** Closes an item whose parts are closed. */
+  closeItem(item: WrittenItem, end: ItemEnd = {}): BodyOf<"task.output_item.done">["item"] {
+    const body = this.form({
+      type: "task.output_item.done",
+      output_index: item.index,
+      item: doneItem(item, end),
+    });
+    this.append(body);
+    item.status = body.item.status;
+    return body.item;
+  }
+
+  discardItem(item: WrittenItem, reason: DiscardReason): void {
+    const { id: item_id, index: output_index } = item;
+    this.append(this.form({ type: "task.output_item.discarded", item_id, output_index, reason }));
+    item.type = "discarded";
+    item.status = undefined;
+  }
+
+  /** Opens a part at the end of an item. The first delta opens arguments and raw reasoning. */
+  openPart(item: WrittenItem, start: PartStart = {}): WrittenPart {
+    const { type = "text", annotations, ...rest } = start;
+    if (item.type === "tool_call") return item.addPart("arguments", true);
+    if (item.type === "reasoning" && type === "reasoning_text")
+      return item.addPart("content", true);
+    if (item.type === "reasoning")
+      return this.#addPart(item, "summary", { type: "text", text: "" });
+    if (type === "image")
+      return this.#addPart(item, "image", { ...rest, type, image_url: { url: "" } });
+    const text = { type: "text", text: "", ...(annotations && { annotations: [] }) } as const;
+    return this.#addPart(item, "text", { ...rest, ...text });
+  }
+
+  #addPart(item: WrittenItem, kind: "summary" | "image" | "text", block: WireBlock): WrittenPart {
+    const index = item.lengthOf(kind);
+    const type = partEvents[kind][added];
+    this.append(this.form({ type, ...placeOf({ item, kind, index }), item: block } as EventBody));
+    return item.addPart(kind, true, block);
+  }
+
+  /** Appends text to a part and returns what was written, which does not end in half a surrogate pair. */
+  appendText(part: WrittenPart, text: string): string {
+    let whole = text;
+    if (part.held !== "" || halfAtEnd(text) > 0) {
+      whole = part.held + text;
+      const cut = whole.length - halfAtEnd(whole);
+      part.held = whole.slice(cut);
+      whole = whole.slice(0, cut);
+    }
+    return whole === "" ? "" : this.#grow(part, whole);
+  }
+
+  #grow(part: WrittenPart, whole: string): string {
+    const text = this.formText(whole);
+    part.text += text;
+    if (text.length <= maxDelta) this.delta(part, text);
+    else for (const piece of piecesOf(text)) this.delta(part, piece);
+    return text;
+  }
+
+  /** Writes a delta of at most `maxDelta` characters. */
+  protected delta(part: WrittenPart, text: string): void {
+    this.write(this.deltaEvent(part, text));
+  }
+
+  /** The hot path: an object literal with all keys gives every delta of a text the same hidden class. */
+  protected deltaEvent({ item, kind, index }: WrittenPart, text: string): Mutable<DeltaEvent> {
+    if (kind !== "text") {
+      const body = {
+        type: partEvents[kind][delta],
+        ...placeOf({ item, kind, index }),
+        delta: text,
+      };
+      return this.number(body as EventBody) as Mutable<DeltaEvent>;
+    }
+    const event: Mutable<DeltaEvent> = {
+      type: "task.text.delta",
+      task_id: this.taskId,
+      sequence_number: -1,
+      task_seq: this.#taskSeq++,
+      created_at: this.now(),
+      item_id: item.id,
+      output_index: item.index,
+      block_index: index,
+      delta: text,
+    };
+    if (this.source !== undefined) event.source = this.source;
+    return event;
+  }
+
+  /** Adds a citation, whose marker is in the text already. */
+  annotate(part: WrittenPart, annotation: Annotation): void {
+    const { item, index: block_index, annotations } = part;
+    const at = { item_id: item.id, output_index: item.index, block_index };
+    const annotation_index = annotations.length;
+    this.append({ type: "task.text.annotation.added", ...at, annotation_index, annotation });
+    annotations.push(annotation);
+  }
+
+  /** Shows an image that replaces the last one of its part. */
+  previewImage(part: WrittenPart, image: WireImageBlock): void {
+    const item = this.#imageOf(part, image);
+    const partial_image_index = part.preview;
+    const type = "task.image.delta";
+    this.append({ type, ...placeOf(part), partial_image_index, item } as EventBody);
+    part.preview += 1;
+    part.block = item;
+  }
+
+  #imageOf(part: WrittenPart, image: object): WireImageBlock {
+    const named = pick(part.block as WireImageBlock, "id", "reference_id");
+    const item = closed({ ...image, ...named, type: "image" }) as WireImageBlock;
+    const body = this.form({ type: "task.image.done", ...placeOf(part), item } as EventBody);
+    return (body as unknown as { readonly item: WireImageBlock }).item;
+  }
+
+  /** Adds a whole block to a message or a result. */
+  addBlock(item: WrittenItem, block: WireBlock): WrittenPart {
+    const kind = block.type === "text" || block.type === "image" ? block.type : "block";
+    const at = placeOf({ item, kind, index: item.lengthOf(kind) });
+    const body = this.form({ type: partEvents[kind][done], ...at, item: block } as EventBody);
+    this.append(body);
+    return item.addPart(kind, false, (body as unknown as { readonly item: WireBlock }).item);
+  }
+
+  /** Closes a part: an image as its last preview or the given one; a given text is that of all its deltas. */
+  closePart(part: WrittenPart, whole: Partial<WireBlock> = {}): void {
+    const { kind } = part;
+    if (part.held !== "") this.#grow(part, part.held);
+    part.held = "";
+    if (kind === "image") {
+      const item = this.#imageOf(part, { ...part.block, ...whole });
+      this.append({ type: "task.image.done", ...placeOf(part), item } as EventBody);
+      part.block = item;
+    } else {
+      const text = this.formText((whole as { readonly text?: string }).text ?? part.text);
+      const entry = { type: "text", text } as const;
+      const block = kind === "text" ? { ...whole, ...part.block, ...entry } : entry;
+      const value =
+        kind === "content"
+          ? { text }
+          : kind === "arguments"
+            ? { arguments: text }
+            : { item: block };
+      const type = partEvents[kind][done];
+      const body = this.form({ type, ...placeOf(part), ...value } as BodyOf<"task.text.done">);
+      this.append(body);
+      if (kind === "text") part.block = body.item;
+      else part.text = text;
+    }
+    part.isOpen = false;
+  }
+
+  /** Shows the progress of a tool. */
+  progress(item: WrittenItem, progress: Progress): void {
+    const { id: item_id, index: output_index, callId: call_id = "" } = item;
+    const at = { item_id, output_index, call_id };
+    this.append(this.form({ type: "task.tool_result.progress", ...progress, ...at }));
+  }
+
+  /** Names a source of an item. */
+  reference({ id: item_id, index: output_index }: WrittenItem, reference: Reference): void {
+    this.append(this.form({ type: "task.reference.added", item_id, output_index, reference }));
+  }
+
+  /** A call has started a child, which the result of the call holds. */
+  startChild(
+    item: WrittenItem,
+    child: Pick<BodyOf<"task.child.started">, "mode" | "agent" | "remote">,
+  ): void {
+    const { mode, agent, remote } = child;
+    const shown = { mode, ...(remote && { remote }), agent };
+    this.append(this.form({ type: "task.child.started", ...childPlace(item), ...shown }));
+    item.hasChild = true;
+  }
+
+  /** A child that the task waits for has ended. */
+  finishChild(
+    item: WrittenItem,
+    { status, usage }: Pick<BodyOf<"task.child.finished">, "status" | "usage">,
+  ): void {
+    this.append(this.form({ type: "task.child.finished", ...childPlace(item), status, usage }));
+  }
+
+  /** The task stops waiting for a child, which continues in the background. */
+  promoteChild(item: WrittenItem): void {
+    const change = { mode: "background", reason: "sync_timeout" } as const;
+    this.append({ type: "task.child.promoted", ...childPlace(item), ...change });
+  }
+}
+
+function placeOf({ item, kind, index }: Pick<WrittenPart, "item" | "kind" | "index">) {
+  const at = { item_id: item.id, output_index: item.index };
+  if (kind === "arguments") return at;
+  if (kind === "summary") return { ...at, summary_index: index };
+  return kind === "content" ? { ...at, content_index: index } : { ...at, block_index: index };
+}
